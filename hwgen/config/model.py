@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Building blocks of a family's configuration model.
+
+A model is frozen, refuses unknown keys, never converts a value silently, and carries in each
+field the description, bounds and unit from which the template, the reference page and the
+editors' JSON Schema are made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from hwgen.errors import did_you_mean
+from hwgen.numerics import IntegerFormat, integer
+
+TECHNOLOGIES = ("asap7", "nangate45", "sky130hd", "ihp-sg13g2", "ecp5", "ice40", "xc7")
+
+_RESERVED = frozenset(
+    "always and assign automatic begin buf bufif0 bufif1 case casex casez cell cmos config deassign"
+    " default defparam design disable edge else end endcase endconfig endfunction endgenerate"
+    " endmodule endprimitive endspecify endtable endtask event for force forever fork function"
+    " generate genvar highz0 highz1 if ifnone incdir include initial inout input instance integer"
+    " join large liblist library localparam macromodule medium module nand negedge nmos nor"
+    " noshowcancelled not notif0 notif1 or output parameter pmos posedge primitive pull0 pull1"
+    " pulldown pullup pulsestyle_onevent pulsestyle_ondetect rcmos real realtime reg release repeat"
+    " rnmos rpmos rtran rtranif0 rtranif1 scalared showcancelled signed small specify specparam"
+    " strong0 strong1 supply0 supply1 table task time tran tranif0 tranif1 tri tri0 tri1 triand"
+    " trior trireg unsigned use uwire vectored wait wand weak0 weak1 while wire wor xnor xor"
+    " bit byte class do enum final int interface logic longint package priority property pure rand"
+    " ref return sequence shortint string struct super this type typedef union unique var virtual"
+    " void with".split()
+)
+
+
+def _identifier(value: Any) -> Any:
+    if isinstance(value, str):
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", value):
+            raise PydanticCustomError(
+                "identifier",
+                "must be a letter followed by up to 62 letters, digits or underscores"
+                " (it names the Verilog module and the output files), not {value}",
+                {"value": repr(value[:80])},
+            )
+        if value in _RESERVED:
+            raise PydanticCustomError(
+                "reserved",
+                "must not be {value}, a reserved word of Verilog or SystemVerilog; try {other}",
+                {"value": repr(value), "other": repr(f"{value}_core")},
+            )
+    return value
+
+
+Identifier = Annotated[
+    str,
+    BeforeValidator(_identifier),
+    WithJsonSchema({"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_]{0,62}$"}),
+]
+
+
+def format_field(
+    allowed: str, names: tuple[str, ...], *words: str
+) -> Callable[[Any], IntegerFormat | str]:
+    """Return a validator that turns a format's name into the format.
+
+    Parameters
+    ----------
+    allowed : str
+        The allowed names as text for the error message.
+    names : tuple of str
+        The allowed names.
+    *words : str
+        Further legal values that are kept as they are (for example ``exact``).
+    """
+
+    def check(value: Any) -> IntegerFormat | str:
+        if isinstance(value, IntegerFormat):
+            value = value.name
+        if value in words:
+            return str(value)
+        if isinstance(value, str) and value in names:
+            return integer(value)
+        shown = repr(value)[:80]
+        hint = did_you_mean(value, names + words) if isinstance(value, str) else ""
+        raise PydanticCustomError(
+            "format",
+            "must be {allowed}, not {shown}{hint}",
+            {"allowed": allowed, "shown": shown, "hint": hint},
+        )
+
+    return check
+
+
+def integer_names(low: int, high: int) -> tuple[str, ...]:
+    """Return the names of the signed, then the unsigned formats of ``low..high`` bits."""
+    return tuple(f"{u}int{w}" for u in ("", "u") for w in range(low, high + 1))
+
+
+_as_name = PlainSerializer(str, return_type=str)
+_OPERANDS = integer_names(2, 16)
+_ACCUMULATORS = integer_names(2, 64)
+
+IntegerOperand = Annotated[
+    IntegerFormat,
+    BeforeValidator(format_field("int2..int16 or uint2..uint16", _OPERANDS)),
+    _as_name,
+    WithJsonSchema({"type": "string", "enum": list(_OPERANDS)}),
+]
+"""An operand format: signed or unsigned integer of 2 to 16 bits."""
+
+IntegerAccumulator = Annotated[
+    IntegerFormat | Literal["exact"],
+    BeforeValidator(
+        format_field("exact, int2..int64 or uint2..uint64", _ACCUMULATORS, "exact")
+    ),
+    _as_name,
+    WithJsonSchema({"type": "string", "enum": ["exact", *_ACCUMULATORS]}),
+]
+"""An accumulator: ``exact`` (as wide as the longest reduction needs) or a given format."""
+
+
+class Model(BaseModel):
+    """A frozen group of parameters that refuses unknown keys and converts nothing silently."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True, use_attribute_docstrings=True
+    )
+
+
+class Target(Model):
+    """Defaults for estimation and synthesis."""
+
+    technology: Literal["asap7", "nangate45", "sky130hd", "ihp-sg13g2", "ecp5", "ice40", "xc7"] = (
+        Field("nangate45", description="Standard-cell library or FPGA family.")
+    )
+    clock_mhz: float = Field(
+        500.0, ge=1, le=5000, description="Clock target.", json_schema_extra={"unit": "MHz"}
+    )
+
+
+class FamilyConfig(Model):
+    """What the configuration of every family has.
+
+    A family's model adds its formats, its ``array`` and its ``pipeline``, and sets ``family`` to
+    a literal of its own name.
+    """
+
+    name: Identifier = Field(description="Name of the top module and of the emitted files.")
+    family: str = Field(description="Family of the accelerator.")
+    target: Target = Field(
+        default_factory=Target, description="Defaults for `hwgen estimate` and `hwgen synth`."
+    )
+
+    def resolved(self) -> dict[str, Any]:
+        """Return every parameter, defaults included, as plain JSON values."""
+        return self.model_dump(mode="json")
+
+    @property
+    def digest(self) -> str:
+        """Hexadecimal SHA-256 over the resolved configuration and hwgen's version."""
+        from hwgen import __version__
+
+        text = json.dumps([__version__, self.resolved()], sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Systolic arrays: configuration and the figures derived from it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import cached_property
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from hwgen.config.model import FamilyConfig, IntegerAccumulator, IntegerOperand, Model
+from hwgen.families import Family
+from hwgen.numerics import IntegerFormat, dot_format, integer
+
+Dataflow = Literal["output_stationary", "weight_stationary", "input_stationary"]
+
+
+class Array(Model):
+    """The array of processing elements."""
+
+    rows: int = Field(
+        16,
+        ge=1,
+        le=256,
+        description="Rows of PEs. They hold rows of C (output-stationary) or terms of the reduction.",
+        json_schema_extra={"unit": "PEs"},
+    )
+    cols: int = Field(
+        16,
+        ge=1,
+        le=256,
+        description="Columns of PEs. They hold columns of C, or rows of C if input-stationary.",
+        json_schema_extra={"unit": "PEs"},
+    )
+    dataflow: Dataflow = Field(
+        "output_stationary", description="Which operand stays in the PEs during a tile job."
+    )
+    pe: Literal["mac"] = Field(
+        "mac", description="Processing element: `mac`, a multiplier and an accumulating adder."
+    )
+    broadcast: int = Field(
+        16,
+        ge=1,
+        le=256,
+        description="Columns that share one register of the operand moving along a row;"
+        " 1 registers it in every PE, as in a textbook array.",
+        json_schema_extra={"unit": "PEs"},
+    )
+    accumulator_depth: int = Field(
+        256,
+        ge=1,
+        le=65536,
+        description="Result rows that the accumulator memory holds while the reduction runs over"
+        " several tiles (weight- and input-stationary).",
+        json_schema_extra={"unit": "rows"},
+    )
+
+
+class Pipeline(Model):
+    """Registers inside a processing element."""
+
+    pe: int = Field(
+        0,
+        ge=0,
+        le=2,
+        description="Registers of the multiply-accumulate path: 1 after the multiplier,"
+        " 2 before and after it.",
+        json_schema_extra={"unit": "registers"},
+    )
+
+
+class SystolicConfig(FamilyConfig):
+    """A systolic array of multiply-accumulate PEs behind AXI4-Stream ports."""
+
+    family: Literal["systolic"] = Field("systolic", description="Family of the accelerator.")
+    activation: IntegerOperand = Field(integer("int8"), description="Format of A.")
+    weight: IntegerOperand = Field(integer("int8"), description="Format of W.")
+    accumulator: IntegerAccumulator = Field(
+        "exact", description="Format of the accumulator; `exact` fits any reduction up to `max_k`."
+    )
+    overflow: Literal["wrap", "saturate"] = Field(
+        "wrap",
+        description="What a given accumulator does on overflow: `wrap` keeps the low bits,"
+        " `saturate` clamps after each addition.",
+    )
+    max_k: int = Field(
+        65536,
+        ge=1,
+        le=1 << 24,
+        description="Longest reduction K of a job.",
+        json_schema_extra={"unit": "terms"},
+    )
+    array: Array = Field(default_factory=Array, description="The array of processing elements.")
+    pipeline: Pipeline = Field(default_factory=Pipeline, description="Pipelining.")
+
+    @model_validator(mode="after")
+    def _cross_field_rules(self) -> Self:
+        given = self.accumulator
+        if isinstance(given, IntegerFormat) and not given.signed and self.product.signed:
+            raise PydanticCustomError(
+                "accumulator",
+                "accumulator: must be signed because {a} x {w} products reach {low}; use {use}",
+                {
+                    "a": self.activation.name,
+                    "w": self.weight.name,
+                    "low": self.product.min,
+                    "use": f"int{given.width} or exact",
+                },
+            )
+        if (
+            self.array.dataflow == "output_stationary"
+            and "accumulator_depth" in self.array.model_fields_set
+        ):
+            raise PydanticCustomError(
+                "accumulator_depth",
+                "array.accumulator_depth: only weight_stationary and input_stationary have an"
+                " accumulator memory; remove it, or change array.dataflow",
+            )
+        return self
+
+    # -- formats ---------------------------------------------------------------------------
+
+    @cached_property
+    def product(self) -> IntegerFormat:
+        """Format of one product, exact."""
+        return dot_format(self.activation, self.weight, 1)
+
+    def partial_sum(self, terms: int) -> IntegerFormat:
+        """Format of a sum of up to `terms` products, exact."""
+        return dot_format(self.activation, self.weight, terms)
+
+    @cached_property
+    def result(self) -> IntegerFormat:
+        """Format of the accumulators and of the elements of C."""
+        if isinstance(self.accumulator, IntegerFormat):
+            return self.accumulator
+        return self.partial_sum(self.max_k)
+
+    @property
+    def saturates(self) -> bool:
+        """Whether the accumulator can overflow and then clamps."""
+        return self.overflow == "saturate" and self.result.width < self.partial_sum(self.max_k).width
+
+    # -- geometry --------------------------------------------------------------------------
+
+    @property
+    def output_stationary(self) -> bool:
+        return self.array.dataflow == "output_stationary"
+
+    @property
+    def input_stationary(self) -> bool:
+        return self.array.dataflow == "input_stationary"
+
+    @property
+    def macs_per_cycle(self) -> int:
+        return self.array.rows * self.array.cols
+
+    @property
+    def column_groups(self) -> int:
+        """Groups of columns; each registers the operand that moves along the rows once."""
+        return -(-self.array.cols // self.array.broadcast)
+
+    @property
+    def row_operand(self) -> IntegerFormat:
+        """Format of the operand that moves along the rows (W if input-stationary, else A)."""
+        return self.weight if self.input_stationary else self.activation
+
+    @property
+    def column_operand(self) -> IntegerFormat:
+        """Format of the operand that enters from the top (A if input-stationary, else W)."""
+        return self.activation if self.input_stationary else self.weight
+
+
+FAMILY = Family(
+    name="systolic",
+    summary="systolic array: output-, weight- or input-stationary, any integer formats",
+    config=SystolicConfig,
+    golden="hwgen.golden.systolic",
+    rtl="rtl_templates.systolic",
+    cost="cost_model.families.systolic",
+)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two's-complement and unsigned integers of any width up to 64 bits."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MAX_WIDTH = 64
+_NAME = re.compile(r"(u?)int([1-9][0-9]?)")
+
+
+@dataclass(frozen=True)
+class IntegerFormat:
+    """A fixed-width integer format.
+
+    Parameters
+    ----------
+    width : int
+        Bits, 1..64.
+    signed : bool
+        Two's complement if true.
+
+    Attributes
+    ----------
+    name : str
+        ``int8``, ``uint4``, ...
+    min, max : int
+        Smallest and largest value.
+    lane_width : int
+        Bits of the next power-of-two container of at least one byte (8, 16, 32 or 64), the
+        lane a result occupies in a stream so that its memory image is a NumPy array.
+    """
+
+    width: int
+    signed: bool
+
+    @property
+    def name(self) -> str:
+        return f"{'' if self.signed else 'u'}int{self.width}"
+
+    @property
+    def min(self) -> int:
+        return -(1 << (self.width - 1)) if self.signed else 0
+
+    @property
+    def max(self) -> int:
+        return (1 << (self.width - self.signed)) - 1
+
+    @property
+    def lane_width(self) -> int:
+        return max(8, 1 << (self.width - 1).bit_length())
+
+    def __str__(self) -> str:
+        return self.name
+
+    def wrap(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Reduce int64 values modulo ``2**width`` into the range of the format.
+
+        A 64-bit unsigned format returns the same bits as int64.
+        """
+        if self.width == MAX_WIDTH:
+            return values
+        low = values & ((1 << self.width) - 1)
+        return low - ((low >> (self.width - 1)) << self.width) if self.signed else low
+
+    def saturate(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Clamp int64 values to the range of the format."""
+        import numpy as np
+
+        return np.clip(values, self.min, min(self.max, (1 << 63) - 1))
+
+
+@cache
+def integer(name: str) -> IntegerFormat:
+    """Return the integer format called `name`.
+
+    Raises
+    ------
+    ValueError
+        If `name` is not ``int1``..``int64`` or ``uint1``..``uint64``.
+    """
+    match = _NAME.fullmatch(name)
+    if not match or int(match[2]) > MAX_WIDTH:
+        raise ValueError(f"must be int1..int{MAX_WIDTH} or uint1..uint{MAX_WIDTH}, not {name!r}")
+    return IntegerFormat(int(match[2]), not match[1])
+
+
+def enclosing_format(low: int, high: int) -> IntegerFormat:
+    """Return the narrowest format that holds every integer of ``low..high`` and zero."""
+    low, high = min(low, 0), max(high, 0)
+    if low >= 0:
+        return IntegerFormat(max(1, high.bit_length()), False)
+    return IntegerFormat(max((~low).bit_length(), high.bit_length()) + 1, True)
+
+
+def dot_format(a: IntegerFormat, w: IntegerFormat, terms: int) -> IntegerFormat:
+    """Return the narrowest format that holds every sum of up to `terms` products.
+
+    The extremes of a product of two intervals lie at their corners, and a sum of `terms`
+    independent products reaches `terms` times them, so the bound is attained, not estimated.
+    """
+    corners = [x * y for x in (a.min, a.max) for y in (w.min, w.max)]
+    return enclosing_format(terms * min(corners), terms * max(corners))
+
+
+def storage_dtype(fmt: IntegerFormat) -> np.dtype[np.generic]:
+    """Return the NumPy dtype of one lane: the lane width with the format's signedness."""
+    import numpy as np
+
+    return np.dtype(f"{'i' if fmt.signed else 'u'}{fmt.lane_width // 8}")
