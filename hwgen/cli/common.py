@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What commands share: options, JSON output, and output that appears whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from hwgen.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+MARKER = ".hwgen"
+"""File in an output directory that lists the entries hwgen wrote and may replace."""
+
+# -- options -----------------------------------------------------------------------------------
+
+
+def config_option(function: F) -> F:
+    """Add ``--config FILE`` (parameter `config`, a `Path` of an existing, readable file)."""
+    return click.option(
+        "--config",
+        metavar="FILE",
+        required=True,
+        type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
+        help="Configuration file (YAML); `hwgen init FAMILY` writes one.",
+    )(function)
+
+
+def json_option(function: F) -> F:
+    """Add ``--json`` (parameter `as_json`); errors then also go to stdout as JSON."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+
+
+def force_option(function: F) -> F:
+    """Add ``--force`` (parameter `force`), as `atomic_directory` and `write_file` take it."""
+    return click.option("--force", is_flag=True, help="Overwrite files hwgen did not write.")(
+        function
+    )
+
+
+# -- printing ----------------------------------------------------------------------------------
+
+
+def emit_json(data: Any) -> None:
+    """Print `data` as JSON on stdout."""
+    click.echo(json.dumps(data, indent=2, allow_nan=False))
+
+
+def console() -> Console:
+    """Return a rich console on stdout for tables; wide enough for them when it is not a terminal."""
+    from rich.console import Console
+
+    out = Console(highlight=False)
+    if not out.is_terminal and "COLUMNS" not in os.environ:
+        out.width = 120
+    return out
+
+
+# -- output ------------------------------------------------------------------------------------
+
+
+def write_file(path: Path, content: str | bytes, *, force: bool = False) -> None:
+    """Write one file so that it appears whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        The file; its directory must exist.
+    content : str or bytes
+        Text is written as UTF-8 with ``\\n`` line ends.
+    force : bool
+        Whether an existing file is replaced.
+
+    Raises
+    ------
+    InputError
+        If the file exists and `force` is false, or it is a directory.
+    """
+    if path.is_dir():
+        raise InputError(f"{path} is a directory; give the name of a file")
+    if os.path.lexists(path) and not force:
+        raise InputError(f"{path} exists; choose another name, or overwrite it with --force")
+    data = content.encode() if isinstance(content, str) else content
+    temporary = path.parent / f".{path.name[:64]}.{secrets.token_hex(4)}"
+    try:
+        temporary.write_bytes(data)
+        if force:
+            temporary.replace(path)
+        else:
+            try:
+                # A link, unlike a rename, fails if somebody else has just made the file.
+                os.link(temporary, path)
+            except FileExistsError:
+                raise InputError(f"{path} exists; choose another name") from None
+            except OSError:  # a file system without hard links
+                temporary.replace(path)
+    except FileNotFoundError:
+        raise InputError(f"{path.parent} does not exist; create the directory first") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_directory(path: Path, *, force: bool = False) -> Iterator[Path]:
+    """Give a temporary directory to write into; it becomes `path` when the block ends.
+
+    A new directory appears by one rename.  In an existing output directory the entries that
+    hwgen wrote before are exchanged for the new ones, all or none, and other files stay.  If the
+    block raises, nothing is left and `path` is as it was.
+
+    Parameters
+    ----------
+    path : Path
+        The output directory; missing parents are created.
+    force : bool
+        Whether a directory that does not hold earlier output is accepted, and files that hwgen
+        did not write are replaced where new ones have their names.
+
+    Yields
+    ------
+    Path
+        The directory to write into, empty, on the same file system as `path`.
+
+    Raises
+    ------
+    InputError
+        If `path` is not a directory, or holds something that is not to be overwritten.
+    """
+    if os.path.lexists(path) and not path.is_dir():
+        raise InputError(f"{path} is not a directory; choose another name for the output directory")
+    fresh = not path.exists()
+    owned = set() if fresh else _owned(path, force)
+    made = _make_parents(path if fresh else path / "_")
+    token = f".hwgen-{secrets.token_hex(4)}"
+    staging = (path.parent if fresh else path) / token
+    backup = (path.parent if fresh else path) / f"{token}-old"
+    try:
+        staging.mkdir()
+        yield staging
+        names = sorted(entry.name for entry in staging.iterdir())
+        marker = ["# Written by hwgen, which may replace these files:", *names]
+        (staging / MARKER).write_text("\n".join(marker) + "\n", encoding="utf-8")
+        if fresh:
+            staging.rename(path)
+            made.clear()
+        else:
+            _exchange(path, staging, backup, [*names, MARKER], owned, force)
+    finally:
+        # Also on an interrupt: nothing may be left behind.
+        shutil.rmtree(staging, ignore_errors=True)
+        shutil.rmtree(backup, ignore_errors=True)
+        for directory in reversed(made):
+            with suppress(OSError):
+                directory.rmdir()
+
+
+def _owned(path: Path, force: bool) -> set[str]:
+    """Return the entries of a directory that hwgen may replace, or refuse the directory."""
+    marker = path / MARKER
+    if marker.is_file():
+        lines = marker.read_text(encoding="utf-8", errors="replace").splitlines()
+        return {line for line in lines if not line.startswith("#") and line == Path(line).name}
+    if any(path.iterdir()) and not force:
+        raise InputError(
+            f"{path} is not empty and holds no earlier output of hwgen;"
+            " choose another directory, or write into it with --force"
+        )
+    return set()
+
+
+def _make_parents(path: Path) -> list[Path]:
+    """Create the missing parents of `path`; return them, outermost first."""
+    missing: list[Path] = []
+    parent = path.parent
+    while not parent.exists():
+        missing.insert(0, parent)
+        parent = parent.parent
+    for directory in missing:
+        directory.mkdir(exist_ok=True)
+    return missing
+
+
+def _exchange(
+    path: Path, staging: Path, backup: Path, names: Iterable[str], owned: set[str], force: bool
+) -> None:
+    """Move `names` from `staging` into `path` and the entries they replace out, all or none."""
+    present = {entry.name for entry in path.iterdir()}
+    foreign = sorted(present & set(names) - owned - {MARKER})
+    if foreign and not force:
+        raise InputError(
+            f"{path} holds {', '.join(foreign)}, not written by hwgen;"
+            " move it away, or overwrite it with --force"
+        )
+    leaving = sorted(present & (owned | set(names)))
+    backup.mkdir()
+    # Only renames within one file system from here on; each is undone if a later one fails.
+    moves = [(path / name, backup / name) for name in leaving]
+    moves += [(staging / name, path / name) for name in names]
+    done: list[tuple[Path, Path]] = []
+    try:
+        for source, destination in moves:
+            source.rename(destination)
+            done.append((source, destination))
+    except BaseException:
+        for source, destination in reversed(done):
+            destination.rename(source)
+        raise
