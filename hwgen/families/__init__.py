@@ -36,21 +36,22 @@ class Family:
         One line for ``hwgen families``.
     config : type
         The configuration model, a subclass of `hwgen.config.model.FamilyConfig`.
-    golden, rtl, cost : str
-        Modules of the family in each room.  `golden` offers ``schedule``, ``golden``,
-        ``pack_activations``, ``pack_weights`` and ``unpack_outputs``; `rtl` offers ``generate``;
-        `cost` offers ``cycles``.
+    schedule, golden, rtl, cost : str
+        Modules of the family in each room.  `schedule` offers ``schedule(config, m, k, n)``,
+        which also packs and unpacks; `golden` offers ``golden(config, a, w)``; `rtl` offers
+        ``generate(config)``; `cost` offers ``cycles(config, m, k, n)``.
     """
 
     name: str
     summary: str
     config: type[FamilyConfig]
+    schedule: str
     golden: str
     rtl: str
     cost: str
 
     def part(self, room: str) -> ModuleType:
-        """Import and return the family's module of a room: ``golden``, ``rtl`` or ``cost``."""
+        """Import and return the family's module of a room: ``schedule``, ``golden``, ``rtl``, ``cost``."""
         return import_module(getattr(self, room))
 
 

@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 from hwgen.config.model import FamilyConfig, IntegerAccumulator, IntegerOperand, Model
 from hwgen.families import Family
 from hwgen.numerics import IntegerFormat, dot_format, integer
+from hwgen.streams import StreamPort
 
 Dataflow = Literal["output_stationary", "weight_stationary", "input_stationary"]
 
@@ -172,11 +173,57 @@ class SystolicConfig(FamilyConfig):
         """Format of the operand that enters from the top (A if input-stationary, else W)."""
         return self.activation if self.input_stationary else self.weight
 
+    # -- ports -----------------------------------------------------------------------------
+
+    @cached_property
+    def row_port(self) -> StreamPort:
+        """Input port of the operand that moves along the rows."""
+        name = "wgt" if self.input_stationary else "act"
+        beat = {
+            "output_stationary": "A[m0..m0+rows-1, k], one k a beat",
+            "weight_stationary": "A[m, k0..k0+rows-1], one m a beat",
+            "input_stationary": "W[k0..k0+rows-1, n], one n a beat",
+        }[self.array.dataflow]
+        last = "the end of the reduction" if self.output_stationary else "the end of a pass"
+        fmt = self.row_operand
+        return StreamPort(name, "in", fmt, self.array.rows, fmt.width, beat, last)
+
+    @cached_property
+    def column_port(self) -> StreamPort:
+        """Input port of the operand that enters the array from the top."""
+        name = "act" if self.input_stationary else "wgt"
+        beat = {
+            "output_stationary": "W[k, n0..n0+cols-1], one k a beat",
+            "weight_stationary": "W[k, n0..n0+cols-1], one k a beat, rows beats a tile",
+            "input_stationary": "A[m0..m0+cols-1, k], one k a beat, rows beats a tile",
+        }[self.array.dataflow]
+        last = "" if self.output_stationary else "the last tile of the reduction"
+        fmt = self.column_operand
+        return StreamPort(name, "in", fmt, self.array.cols, fmt.width, beat, last)
+
+    @cached_property
+    def output_port(self) -> StreamPort:
+        """Output port of the results."""
+        beat = {
+            "output_stationary": "C[m, n0..n0+cols-1], one m a beat, rows beats a tile",
+            "weight_stationary": "C[m, n0..n0+cols-1], one m a beat",
+            "input_stationary": "C[m0..m0+cols-1, n], one n a beat",
+        }[self.array.dataflow]
+        last = "the end of a tile" if self.output_stationary else "the end of a pass"
+        fmt = self.result
+        return StreamPort("out", "out", fmt, self.array.cols, fmt.lane_width, beat, last)
+
+    @property
+    def ports(self) -> tuple[StreamPort, ...]:
+        inputs = sorted((self.row_port, self.column_port), key=lambda port: port.name)
+        return (*inputs, self.output_port)
+
 
 FAMILY = Family(
     name="systolic",
     summary="systolic array: output-, weight- or input-stationary, any integer formats",
     config=SystolicConfig,
+    schedule="hwgen.schedules.systolic",
     golden="hwgen.golden.systolic",
     rtl="rtl_templates.systolic",
     cost="cost_model.families.systolic",
