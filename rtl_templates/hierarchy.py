@@ -44,6 +44,7 @@ class Block(wiring.Component):
 
     def __init__(self, module_name: str, signature: dict[str, Any]) -> None:
         self.module_name = module_name
+        self._domain = ClockDomain("sync", reset_less=not self.resettable)
         super().__init__(signature)
 
     def build(self, m: Module) -> None:
@@ -53,10 +54,7 @@ class Block(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         if self.clocked:
-            domain = ClockDomain("sync", reset_less=not self.resettable)
-            m.domains += domain
-            self._clock = domain.clk
-            self._reset = domain.rst
+            m.domains += self._domain
         self.build(m)
         return m
 
@@ -148,13 +146,12 @@ def _emitting(prefix: str) -> Iterator[_Emission]:
 
 
 def _convert(block: Block, name: str) -> str:
-    fragment = block.elaborate(None)
     ports: dict[str, tuple[Any, PortDirection]] = {}
     if block.clocked:
-        ports["clk"] = (block._clock, PortDirection.Input)
+        ports["clk"] = (block._domain.clk, PortDirection.Input)
         if block.resettable:
-            ports["rst"] = (block._reset, PortDirection.Input)
+            ports["rst"] = (block._domain.rst, PortDirection.Input)
     for port, member in block.signature.members.items():
         direction = PortDirection.Input if member.flow == In else PortDirection.Output
         ports[port] = (getattr(block, port), direction)
-    return rtlil.convert(fragment, name=name, ports=ports, emit_src=False)
+    return rtlil.convert(block, name=name, ports=ports, emit_src=False)

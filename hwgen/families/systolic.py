@@ -15,6 +15,9 @@ from hwgen.families import Family
 from hwgen.numerics import IntegerFormat, dot_format, integer
 from hwgen.streams import StreamPort
 
+BUS_ROWS = 16
+"""Rows that drain through one combinational OR; a register collects longer columns."""
+
 Dataflow = Literal["output_stationary", "weight_stationary", "input_stationary"]
 
 
@@ -162,6 +165,29 @@ class SystolicConfig(FamilyConfig):
     def column_groups(self) -> int:
         """Groups of columns; each registers the operand that moves along the rows once."""
         return -(-self.array.cols // self.array.broadcast)
+
+    @property
+    def bus_segments(self) -> int:
+        """Runs of up to `BUS_ROWS` rows whose results reach the output through one OR."""
+        return -(-self.array.rows // BUS_ROWS)
+
+    @property
+    def drain_latency(self) -> int:
+        """Cycles from the slot at a row's edge to its results at the output buffer.
+
+        Output-stationary: the registers of the PE, of the tree that collects the bus segments,
+        and of the column groups.
+        """
+        return self.pipeline.pe + (self.bus_segments > 1) + self.column_groups - 1
+
+    @property
+    def psum_latency(self) -> int:
+        """Cycles from a beat's slot to its partial sums at the accumulators.
+
+        Weight- and input-stationary: one cycle a row, two for the operand registers at the edge,
+        the registers of the PE and of the column groups.
+        """
+        return self.array.rows + 2 + self.pipeline.pe + self.column_groups - 1
 
     @property
     def row_operand(self) -> IntegerFormat:

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stream plumbing: register slices, FIFOs and delay lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out
+
+from .hierarchy import Block
+
+
+class StreamBuffer(Block):
+    """A two-entry register slice: full throughput, both handshakes cut by registers.
+
+    Parameters
+    ----------
+    width : int
+        Payload bits.
+
+    Members
+    -------
+    i_data, i_valid, i_ready : stream in
+        `i_ready` is a register.
+    o_data, o_valid, o_ready : stream out
+        `o_data` and `o_valid` are registers, one cycle after the input.
+    """
+
+    resettable = True
+
+    def __init__(self, width: int) -> None:
+        super().__init__(
+            f"buffer_{width}",
+            {
+                "i_data": In(width),
+                "i_valid": In(1),
+                "i_ready": Out(1, init=1),
+                "o_data": Out(width),
+                "o_valid": Out(1),
+                "o_ready": In(1),
+            },
+        )
+        self.width = width
+
+    def build(self, m: Module) -> None:
+        head = Signal(self.width, reset_less=True)
+        spare = Signal(self.width, reset_less=True)
+        m.d.comb += self.o_data.eq(head)
+        # The spare entry is filled only when the head cannot move, so it is empty exactly when
+        # the slice is ready.
+        with m.If(self.i_ready):
+            m.d.sync += spare.eq(self.i_data)
+        with m.If(self.o_ready | ~self.o_valid):
+            m.d.sync += [
+                head.eq(Mux(self.i_ready, self.i_data, spare)),
+                self.o_valid.eq(self.i_valid | ~self.i_ready),
+                self.i_ready.eq(1),
+            ]
+        with m.Elif(self.i_valid):
+            m.d.sync += self.i_ready.eq(0)
+
+
+class StreamFifo(Block):
+    """A FIFO of any depth with one cycle of latency; see `StreamBuffer` for the members.
+
+    Parameters
+    ----------
+    width, depth : int
+        Payload bits and entries.
+    """
+
+    resettable = True
+
+    def __init__(self, width: int, depth: int) -> None:
+        super().__init__(
+            f"fifo_{width}x{depth}",
+            {
+                "i_data": In(width),
+                "i_valid": In(1),
+                "i_ready": Out(1),
+                "o_data": Out(width),
+                "o_valid": Out(1),
+                "o_ready": In(1),
+            },
+        )
+        self.width, self.depth = width, depth
+
+    def build(self, m: Module) -> None:
+        m.submodules.store = fifo = SyncFIFO(width=self.width, depth=self.depth)
+        m.d.comb += [
+            fifo.w_data.eq(self.i_data),
+            fifo.w_en.eq(self.i_valid),
+            self.i_ready.eq(fifo.w_rdy),
+            self.o_data.eq(fifo.r_data),
+            self.o_valid.eq(fifo.r_rdy),
+            fifo.r_en.eq(self.o_ready),
+        ]
+
+
+class DelayLines(Block):
+    """Parallel delay lines, one per lane: the skew at the edges of an array.
+
+    Parameters
+    ----------
+    name : str
+        Module name.
+    width : int
+        Bits of a lane.
+    delays : sequence of int
+        Cycles of each lane, lane 0 first.
+    enabled : bool
+        Whether the lines advance only while `run` is high.
+
+    Members
+    -------
+    run : In(1)
+        Present if `enabled`.
+    i, o : In, Out (lanes * width)
+    """
+
+    def __init__(self, name: str, width: int, delays: Sequence[int], *, enabled: bool) -> None:
+        bits = width * len(delays)
+        run = {"run": In(1)} if enabled else {}
+        super().__init__(name, {**run, "i": In(bits), "o": Out(bits)})
+        self.width, self.delays, self.enabled = width, delays, enabled
+
+    def build(self, m: Module) -> None:
+        lanes = []
+        shifts = []
+        for lane, delay in enumerate(self.delays):
+            value = self.i.word_select(lane, self.width)
+            if delay:
+                # One vector a lane, the newest word at the bottom: text stays linear in lanes.
+                line = Signal(self.width * delay, name=f"lane_{lane}", reset_less=True)
+                shifts.append(line.eq(Cat(value, line)))
+                value = line[-self.width :]
+            lanes.append(value)
+        if self.enabled:
+            with m.If(self.run):
+                m.d.sync += shifts
+        else:
+            m.d.sync += shifts
+        m.d.comb += self.o.eq(Cat(*lanes))

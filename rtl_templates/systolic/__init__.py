@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RTL of the systolic family."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .core import Core, OutputStationaryCore, StationaryCore
+
+if TYPE_CHECKING:
+    from hwgen.families.systolic import SystolicConfig
+
+
+def generate(config: SystolicConfig) -> Core:
+    """Return the core of a configuration, its ports inner streams."""
+    kind = OutputStationaryCore if config.output_stationary else StationaryCore
+    return kind(config)

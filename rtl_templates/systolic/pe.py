@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processing elements of the systolic family."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amaranth.hdl import Module, Mux, Shape, Signal, Value, signed, unsigned
+from amaranth.lib.wiring import In, Out
+
+from rtl_templates.hierarchy import Block
+
+if TYPE_CHECKING:
+    from hwgen.families.systolic import SystolicConfig
+    from hwgen.numerics import IntegerFormat
+
+
+def shape_of(fmt: IntegerFormat) -> Shape:
+    """Return the Amaranth shape of an integer format."""
+    return signed(fmt.width) if fmt.signed else unsigned(fmt.width)
+
+
+def saturated(m: Module, value: Value, fmt: IntegerFormat) -> Signal:
+    """Clamp `value`, which has at least one bit more than `fmt`, to the range of `fmt`."""
+    result = Signal(shape_of(fmt), name="clamped")
+    # In range exactly when the bits above the result repeat its sign (or are zero).
+    above = value[fmt.width - fmt.signed :]
+    if not value.shape().signed:
+        overflow, negative = above.any(), False
+    else:
+        negative = value[-1]
+        overflow = (above != 0) & ~above.all() if fmt.signed else above.any()
+    limit = Mux(negative, fmt.min, fmt.max)
+    m.d.comb += result.eq(Mux(overflow, limit, value))
+    return result
+
+
+def accumulate(
+    m: Module, total: Value, addend: Value, config: SystolicConfig
+) -> Value:
+    """Return ``total + addend`` in the accumulator's format, wrapped or saturated."""
+    if config.saturates:
+        return saturated(m, total + addend, config.result)
+    return total + addend
+
+
+class OutputStationaryPE(Block):
+    """A PE that keeps one element of C while operands stream past.
+
+    The moving operand ``x`` is broadcast along the row and zero in a cycle without a beat, so
+    that the accumulator holds its value without an enable.
+
+    Members
+    -------
+    x : In
+        Row operand, already gated by the row.
+    clear : In(1)
+        Start a new sum with this cycle's product.
+    drain : In(1)
+        Put the accumulator on the column bus.
+    run : In(1)
+        Let the column operand move down.
+    y, y_out : In, Out
+        Column operand and its register.
+    bus, bus_out : In, Out
+        Column bus, an OR of the rows of which at most one drains.
+    """
+
+    def __init__(self, config: SystolicConfig) -> None:
+        y = shape_of(config.column_operand)
+        result = shape_of(config.result)
+        super().__init__(
+            "pe",
+            {
+                "x": In(shape_of(config.row_operand)),
+                "clear": In(1),
+                "drain": In(1),
+                "run": In(1),
+                "y": In(y),
+                "y_out": Out(y),
+                "bus": In(result),
+                "bus_out": Out(result),
+            },
+        )
+        self.config = config
+
+    def build(self, m: Module) -> None:
+        config = self.config
+        y = Signal.like(self.y, name="y_reg", reset_less=True)
+        with m.If(self.run):
+            m.d.sync += y.eq(self.y)
+        product = pipelined_product(m, self.x, y, config.pipeline.pe)
+        total = Signal(shape_of(config.result), reset_less=True)
+        kept = Mux(self.clear, 0, total)
+        m.d.sync += total.eq(accumulate(m, kept, product, config))
+        m.d.comb += [
+            self.y_out.eq(y),
+            self.bus_out.eq(self.bus | Mux(self.drain, total, 0)),
+        ]
+
+
+class StationaryPE(Block):
+    """A PE that keeps one element of the column operand while partial sums move down.
+
+    Parameters
+    ----------
+    config : SystolicConfig
+    terms : int
+        Products in the partial sum that leaves the PE; fixes its exact width.
+
+    Members
+    -------
+    x : In
+        Row operand.
+    swap : In(1)
+        Make the shadow element the active one.
+    load : In(1)
+        Load the shadow element from `y`.
+    run : In(1)
+        Advance; everything else is ignored while low.
+    y : In
+        Column operand.
+    psum, psum_out : In, Out
+        Partial sum from above and to below.
+    """
+
+    def __init__(self, config: SystolicConfig, terms: int) -> None:
+        above = config.partial_sum(max(1, terms - 1))
+        below = config.partial_sum(terms)
+        super().__init__(
+            f"pe_{above.width}_{below.width}",
+            {
+                "x": In(shape_of(config.row_operand)),
+                "swap": In(1),
+                "load": In(1),
+                "run": In(1),
+                "y": In(shape_of(config.column_operand)),
+                "psum": In(shape_of(above)),
+                "psum_out": Out(shape_of(below)),
+            },
+        )
+        self.config = config
+
+    def build(self, m: Module) -> None:
+        shadow = Signal.like(self.y, name="shadow", reset_less=True)
+        active = Signal.like(self.y, name="active", reset_less=True)
+        total = Signal.like(self.psum_out, name="total", reset_less=True)
+        with m.If(self.run & self.load):
+            m.d.sync += shadow.eq(self.y)
+        with m.If(self.run & self.swap):
+            m.d.sync += active.eq(shadow)
+        product = pipelined_product(m, self.x, active, self.config.pipeline.pe, self.run)
+        with m.If(self.run):
+            m.d.sync += total.eq(self.psum + product)
+        m.d.comb += self.psum_out.eq(total)
+
+
+def pipelined_product(
+    m: Module, x: Value, y: Value, depth: int, run: Value | None = None
+) -> Value:
+    """Return ``x * y`` after `depth` registers, which advance while `run` is high.
+
+    Depth 1 registers the product; depth 2 also the operands.
+    """
+    statements = []
+    if depth >= 2:
+        operands = []
+        for name, value in (("x_reg", x), ("y_stage", y)):
+            register = Signal(value.shape(), name=name, reset_less=True)
+            statements.append(register.eq(value))
+            operands.append(register)
+        x, y = operands
+    product: Value = x * y
+    if depth >= 1:
+        register = Signal(product.shape(), name="product", reset_less=True)
+        statements.append(register.eq(product))
+        product = register
+    if run is None:
+        m.d.sync += statements
+    else:
+        with m.If(run):
+            m.d.sync += statements
+    return product
