@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a family's generator to Verilog-2001 text."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from amaranth._toolchain.yosys import find_yosys
+
+from rtl_templates.hierarchy import emit
+from rtl_templates.shell import AxiShell
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+
+_DOTTED_MODULE = re.compile(r"^\s*(?:module|cell) \\[\w.]+", re.MULTILINE)
+
+_SCRIPT = """\
+proc
+# A memory here is always written before it is read, so its initial contents say nothing; left in,
+# they would be one statement a word.
+delete t:$meminit t:$meminit_v2
+opt_expr
+opt_dff
+opt_clean -purge
+memory_collect
+attrmap -remove generator -remove top -remove src -remove keep_hierarchy
+attrmap -remove amaranth.hierarchy -remove amaranth.decoding -remove single_bit_vector
+write_verilog -noattr
+"""
+
+
+def to_verilog(core: Component, name: str) -> str:
+    """Return the Verilog of `core` behind the AXI skin, every distinct module once.
+
+    Parameters
+    ----------
+    core : wiring.Component
+        A family's core; see `rtl_templates.shell.AxiShell`.
+    name : str
+        Name of the top module and prefix of all others.
+    """
+    shell = AxiShell(core)
+    # Amaranth joins the names of nested modules with dots, which Verilog would have to escape.
+    rtlil = "\n".join(
+        _DOTTED_MODULE.sub(lambda match: match[0].replace(".", "_"), text)
+        for text in emit(shell, name, shell.ports)
+    )
+    yosys: Any = find_yosys(lambda version: version >= (0, 40))
+    text = yosys.run(
+        ["-q", "-"], f"read_rtlil <<rtlil\n{rtlil}\nrtlil\n{_SCRIPT}", ignore_warnings=True
+    )
+    # The first line names the Yosys at hand; the output must not depend on where it was made.
+    return str(text).split("\n", 1)[1].lstrip("\n")
