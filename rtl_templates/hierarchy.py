@@ -15,47 +15,76 @@ from contextvars import ContextVar
 from typing import Any
 
 from amaranth.back import rtlil
-from amaranth.hdl import ClockDomain, ClockSignal, Instance, Module, ResetSignal, ValueLike
+from amaranth.hdl import (
+    ClockDomain,
+    ClockSignal,
+    Elaboratable,
+    Instance,
+    Module,
+    ResetSignal,
+    Shape,
+    Signal,
+    Value,
+    ValueLike,
+)
 from amaranth.hdl._ir import PortDirection
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In
+from amaranth.lib.wiring import In, Member
 
 
-class Block(wiring.Component):
-    """A component that is emitted as a module of its own, once.
+class Block:
+    """Description of a module that is emitted once, however often it is placed.
+
+    Describing a block costs nothing; its signals and logic are made when it is emitted.
 
     Parameters
     ----------
     module_name : str
         Name of the module, unique for the parameters that shape it.
-    signature : mapping
-        Members; every one a plain value (no nested interface).
+    members : dict
+        Ports: name to `amaranth.lib.wiring.Member` with a plain shape.
 
     Attributes
     ----------
-    clocked, resettable : bool
-        Whether the module has the ports ``clk`` and ``rst``.  Datapath modules have no reset:
+    resettable : bool
+        Whether the module has the port ``rst`` beside ``clk``.  Datapath modules have no reset:
         their contents are never looked at before a token, which is reset, says that they are
         valid.
     """
 
-    clocked = True
     resettable = False
 
-    def __init__(self, module_name: str, signature: dict[str, Any]) -> None:
+    def __init__(self, module_name: str, members: dict[str, Member]) -> None:
         self.module_name = module_name
-        self._domain = ClockDomain("sync", reset_less=not self.resettable)
-        super().__init__(signature)
+        self.members = members
+
+    def width(self, port: str) -> int:
+        """Return the width of a port."""
+        return Shape.cast(self.members[port].shape).width
 
     def build(self, m: Module) -> None:
-        """Fill module `m` with the block's logic."""
+        """Fill module `m`; each port is an attribute, a signal of the port's shape."""
         raise NotImplementedError
+
+
+class _Body(Elaboratable):
+    """The elaboratable of a block, with the signals of its ports."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.domain = ClockDomain("sync", reset_less=not block.resettable)
+        self.ports = {"clk": (self.domain.clk, PortDirection.Input)}
+        if block.resettable:
+            self.ports["rst"] = (self.domain.rst, PortDirection.Input)
+        for name, member in block.members.items():
+            signal = Signal(member.shape, name=name, init=member.init or 0)
+            direction = PortDirection.Input if member.flow == In else PortDirection.Output
+            self.ports[name] = (signal, direction)
+            setattr(block, name, signal)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        if self.clocked:
-            m.domains += self._domain
-        self.build(m)
+        m.domains += self.domain
+        self.block.build(m)
         return m
 
 
@@ -88,33 +117,22 @@ def place(m: Module, name: str, block: Block, **connections: ValueLike) -> None:
     emission = _emission.get()
     if emission is None:
         raise RuntimeError("blocks are instantiated only within rtl_templates.hierarchy.emit()")
-    ports: dict[str, Any] = {}
-    for port, member in block.signature.members.items():
+    ports: dict[str, Any] = {"i_clk": ClockSignal()}
+    if block.resettable:
+        ports["i_rst"] = ResetSignal()
+    for port, member in block.members.items():
         if port not in connections:
             raise TypeError(f"{block.module_name}: port {port!r} of {name!r} is not connected")
-        value = connections.pop(port)
-        width, given = _width(member.shape), _width(value)
-        if width != given:
+        value = Value.cast(connections.pop(port))
+        if block.width(port) != len(value):
             raise ValueError(
-                f"{block.module_name}: port {port!r} of {name!r} is {width} bits wide, not {given}"
+                f"{block.module_name}: port {port!r} of {name!r} is {block.width(port)} bits wide,"
+                f" not {len(value)}"
             )
         ports[("i_" if member.flow == In else "o_") + port] = value
     if connections:
         raise TypeError(f"{block.module_name}: no port is called {', '.join(connections)}")
-    if block.clocked:
-        ports["i_clk"] = ClockSignal()
-        if block.resettable:
-            ports["i_rst"] = ResetSignal()
     m.submodules[name] = Instance(emission.name_of(block), **ports)
-
-
-def _width(thing: Any) -> int:
-    from amaranth.hdl import Shape, Value
-
-    try:
-        return Shape.cast(thing).width
-    except TypeError:
-        return len(Value.cast(thing))
 
 
 def emit(top: Any, name: str, ports: dict[str, tuple[Any, PortDirection]]) -> Iterator[str]:
@@ -146,12 +164,5 @@ def _emitting(prefix: str) -> Iterator[_Emission]:
 
 
 def _convert(block: Block, name: str) -> str:
-    ports: dict[str, tuple[Any, PortDirection]] = {}
-    if block.clocked:
-        ports["clk"] = (block._domain.clk, PortDirection.Input)
-        if block.resettable:
-            ports["rst"] = (block._domain.rst, PortDirection.Input)
-    for port, member in block.signature.members.items():
-        direction = PortDirection.Input if member.flow == In else PortDirection.Output
-        ports[port] = (getattr(block, port), direction)
-    return rtlil.convert(block, name=name, ports=ports, emit_src=False)
+    body = _Body(block)
+    return rtlil.convert(body, name=name, ports=body.ports, emit_src=False)

@@ -42,11 +42,11 @@ class StreamBuffer(Block):
                 "o_ready": In(1),
             },
         )
-        self.width = width
+        self.data_width = width
 
     def build(self, m: Module) -> None:
-        head = Signal(self.width, reset_less=True)
-        spare = Signal(self.width, reset_less=True)
+        head = Signal(self.data_width, reset_less=True)
+        spare = Signal(self.data_width, reset_less=True)
         m.d.comb += self.o_data.eq(head)
         # The spare entry is filled only when the head cannot move, so it is empty exactly when
         # the slice is ready.
@@ -85,10 +85,10 @@ class StreamFifo(Block):
                 "o_ready": In(1),
             },
         )
-        self.width, self.depth = width, depth
+        self.data_width, self.depth = width, depth
 
     def build(self, m: Module) -> None:
-        m.submodules.store = fifo = SyncFIFO(width=self.width, depth=self.depth)
+        m.submodules.store = fifo = SyncFIFO(width=self.data_width, depth=self.depth)
         m.d.comb += [
             fifo.w_data.eq(self.i_data),
             fifo.w_en.eq(self.i_valid),
@@ -124,18 +124,18 @@ class DelayLines(Block):
         bits = width * len(delays)
         run = {"run": In(1)} if enabled else {}
         super().__init__(name, {**run, "i": In(bits), "o": Out(bits)})
-        self.width, self.delays, self.enabled = width, delays, enabled
+        self.lane_width, self.delays, self.enabled = width, delays, enabled
 
     def build(self, m: Module) -> None:
         lanes = []
         shifts = []
         for lane, delay in enumerate(self.delays):
-            value = self.i.word_select(lane, self.width)
+            value = self.i.word_select(lane, self.lane_width)
             if delay:
                 # One vector a lane, the newest word at the bottom: text stays linear in lanes.
-                line = Signal(self.width * delay, name=f"lane_{lane}", reset_less=True)
+                line = Signal(self.lane_width * delay, name=f"lane_{lane}", reset_less=True)
                 shifts.append(line.eq(Cat(value, line)))
-                value = line[-self.width :]
+                value = line[-self.lane_width :]
             lanes.append(value)
         if self.enabled:
             with m.If(self.run):

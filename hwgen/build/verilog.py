@@ -21,7 +21,10 @@ proc
 # A memory here is always written before it is read, so its initial contents say nothing; left in,
 # they would be one statement a word.
 delete t:$meminit t:$meminit_v2
+# State is reset, data is never looked at before it was written: no power-up values.
+attrmap -remove init
 opt_expr
+opt_clean -purge
 opt_dff
 opt_clean -purge
 memory_collect

@@ -145,7 +145,9 @@ class SystolicConfig(FamilyConfig):
     @property
     def saturates(self) -> bool:
         """Whether the accumulator can overflow and then clamps."""
-        return self.overflow == "saturate" and self.result.width < self.partial_sum(self.max_k).width
+        return (
+            self.overflow == "saturate" and self.result.width < self.partial_sum(self.max_k).width
+        )
 
     # -- geometry --------------------------------------------------------------------------
 

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PE array: groups of columns, rows, and the edges that skew and drain.
+"""The PE array: tiles of PEs, and the edges that skew and drain.
 
-Levels are modules: PE, group (columns that share a register of the row operand), row, array.
+Levels are modules: PE, row (of a tile), tile, array.  Each level handles few enough bits that the
+largest array elaborates in seconds, and identical tiles are emitted once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.families.systolic import BUS_ROWS
 from rtl_templates.hierarchy import Block, place
 from rtl_templates.stream import DelayLines
 
@@ -21,127 +21,148 @@ from .pe import OutputStationaryPE, StationaryPE
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
 
-class Group(Block):
-    """Columns that share the row signals.
+PE = OutputStationaryPE | StationaryPE
 
-    Parameters
-    ----------
-    pe : Block
-        The processing element.
-    columns : int
-        Number of PEs.
-    row : sequence of str
-        Ports of the PE that all columns share; every other port is per column.
-    """
-
-    clocked = True
-
-    def __init__(self, pe: Block, columns: int, row: Sequence[str]) -> None:
-        members = pe.signature.members
-        super().__init__(
-            f"{pe.module_name.replace('pe', 'group', 1)}_x{columns}",
-            {name: member if name in row else _repeat(member, columns)
-             for name, member in members.items()},
-        )
-        self.pe, self.columns, self.row = pe, columns, row
-
-    def build(self, m: Module) -> None:
-        for column in range(self.columns):
-            ports = {}
-            for name, member in self.pe.signature.members.items():
-                wire = Value.cast(getattr(self, name))
-                ports[name] = wire if name in self.row else _lane(wire, column, self.columns)
-            place(m, f"col_{column}", self.pe, **ports)
-
-
-def _repeat(member: Any, columns: int) -> Any:
-    return member.flow(_width(member) * columns)
-
-
-def _width(member: Any) -> int:
-    from amaranth.hdl import Shape
-
-    return Shape.cast(member.shape).width
-
-
-def _lane(wire: Value, index: int, lanes: int) -> Value:
-    return wire.word_select(index, len(wire) // lanes)
+TILE_ROWS = 16
+TILE_COLUMNS = 16
 
 
 class Row(Block):
-    """A row of PEs: groups of columns with a register of the row signals between them.
+    """A row of a tile; the row signals are registered after every `broadcast` columns.
 
     Parameters
     ----------
     config : SystolicConfig
     pe : Block
         The processing element.
-    row : sequence of str
-        Ports of the PE that the row drives.
-    enabled : bool
-        Whether the registers between groups advance only while `run` is high.
-    flag_delay : dict
-        Cycles by which a row signal is delayed before it reaches the PEs (those that act after
-        the pipeline registers of the PE).
+    columns : int
+        Number of PEs.
 
     Members
     -------
-    Those of the PE; a per-column port holds all columns, `run` one bit a group unless `enabled`.
+    Those of the PE: a row signal once, every other port for all columns.  `run` has one bit for
+    each group of `broadcast` columns if the PE runs freely, else one.
+    """
+
+    def __init__(self, config: SystolicConfig, pe: PE, columns: int) -> None:
+        self.groups = -(-columns // config.array.broadcast)
+        members: dict[str, Any] = {}
+        for name, member in pe.members.items():
+            if name == "run":
+                members[name] = In(self.groups if pe.free_running else 1)
+            elif name in pe.row_signals:
+                members[name] = member
+            else:
+                members[name] = member.flow(pe.width(name) * columns)
+        super().__init__(f"{pe.module_name.replace('pe', 'row', 1)}_x{columns}", members)
+        self.config, self.pe, self.columns = config, pe, columns
+
+    def build(self, m: Module) -> None:
+        broadcast, pe = self.config.array.broadcast, self.pe
+        signals = {name: Value.cast(getattr(self, name)) for name in pe.row_signals}
+        registers = []
+
+        def register(name: str, suffix: str) -> None:
+            stage = Signal(signals[name].shape(), name=f"{name}_{suffix}", reset_less=True)
+            registers.append(stage.eq(signals[name]))
+            signals[name] = stage
+
+        for name, delay in pe.flag_delays.items():
+            for stage in range(delay):
+                register(name, f"stage_{stage}")
+        for column in range(self.columns):
+            if column and column % broadcast == 0:
+                for name in pe.row_signals:
+                    register(name, f"group_{column // broadcast}")
+            ports = dict(signals)
+            for name in pe.members:
+                if name == "run":
+                    ports[name] = self.run[column // broadcast if pe.free_running else 0]
+                elif name not in pe.row_signals:
+                    ports[name] = Value.cast(getattr(self, name)).word_select(column, pe.width(name))
+            place(m, f"col_{column}", pe, **ports)
+        if pe.free_running:
+            m.d.sync += registers
+        else:
+            with m.If(self.run):
+                m.d.sync += registers
+
+
+class Tile(Block):
+    """Rows of PEs, one above the other.
+
+    Parameters
+    ----------
+    config : SystolicConfig
+    make_pe : callable
+        Returns the PE of an array row.
+    first, rows : int
+        Rows of the array that the tile holds.
+    columns : int
+        Columns of the tile.
+
+    Members
+    -------
+    Those of the row: a row signal for all rows, the inputs of a chain (from above) and its
+    outputs (to below), and the ports that all rows share.
     """
 
     def __init__(
         self,
         config: SystolicConfig,
-        pe: Block,
-        row: Sequence[str],
-        *,
-        enabled: bool,
-        flag_delay: dict[str, int],
+        make_pe: Callable[[int], PE],
+        first: int,
+        rows: int,
+        columns: int,
     ) -> None:
+        pes = [make_pe(first + row) for row in range(rows)]
+        self.rows = [Row(config, pe, columns) for pe in pes]
+        kinds = {pe.module_name for pe in pes}
         members: dict[str, Any] = {}
-        for name, member in pe.signature.members.items():
-            if name == "run":
-                members[name] = In(1 if enabled else config.column_groups)
+        for name, member in self.rows[0].members.items():
+            if name in pes[0].chains.values():  # leaves from the last row
+                width = self.rows[-1].width(name)
             else:
-                members[name] = member if name in row else _repeat(member, config.array.cols)
-        super().__init__(pe.module_name.replace("pe", "row", 1), members)
-        self.config, self.pe, self.row = config, pe, row
-        self.enabled, self.flag_delay = enabled, flag_delay
+                width = self.rows[0].width(name) * (rows if name in pes[0].row_signals else 1)
+            members[name] = member.flow(width)
+        kind = "" if len(kinds) == 1 and pes[0].free_running else f"_{first}"
+        super().__init__(f"tile{kind}_{rows}x{columns}", members)
+        self.pe = pes[0]
 
     def build(self, m: Module) -> None:
-        cols, broadcast = self.config.array.cols, self.config.array.broadcast
-        registers = []
-        flags: dict[str, Value] = {}
-        for name in self.row:
-            flags[name] = Value.cast(getattr(self, name))
-            for stage in range(self.flag_delay.get(name, 0)):
-                register = Signal(flags[name].shape(), name=f"{name}_{stage}", reset_less=True)
-                registers.append(register.eq(flags[name]))
-                flags[name] = register
-        for group, first in enumerate(range(0, cols, broadcast)):
-            columns = min(broadcast, cols - first)
-            block = Group(self.pe, columns, (*self.row, "run"))
-            if group:
-                for name in self.row:
-                    register = Signal(
-                        flags[name].shape(), name=f"{name}_g{group}", reset_less=True
-                    )
-                    registers.append(register.eq(flags[name]))
-                    flags[name] = register
-            ports: dict[str, Value] = {"run": self.run if self.enabled else self.run[group]}
-            for name, member in self.pe.signature.members.items():
-                if name in self.row:
-                    ports[name] = flags[name]
-                elif name != "run":
-                    width = _width(member)
-                    wire = Value.cast(getattr(self, name))
-                    ports[name] = wire[first * width : (first + columns) * width]
-            place(m, f"group_{group}", block, **ports)
-        if self.enabled:
-            with m.If(self.run):
-                m.d.sync += registers
-        else:
-            m.d.sync += registers
+        chained = {name: Value.cast(getattr(self, name)) for name in self.pe.chains}
+        for index, row in enumerate(self.rows):
+            ports: dict[str, Value] = {}
+            for name in row.members:
+                if name in self.pe.row_signals:
+                    ports[name] = Value.cast(getattr(self, name)).word_select(index, row.width(name))
+                elif name in self.pe.chains:
+                    ports[name] = chained[name]
+                elif name in self.pe.chains.values():
+                    ports[name] = Signal(row.width(name), name=f"{name}_{index}")
+                else:
+                    ports[name] = getattr(self, name)
+            place(m, f"row_{index}", row, **ports)
+            chained = {name: ports[out] for name, out in self.pe.chains.items()}
+        for name, out in self.pe.chains.items():
+            m.d.comb += getattr(self, out).eq(chained[name])
+
+
+def _tile_columns(config: SystolicConfig) -> list[tuple[int, int]]:
+    """Return the (first, count) of each column of tiles; each starts with a column group."""
+    broadcast, cols = config.array.broadcast, config.array.cols
+    size = broadcast * max(1, TILE_COLUMNS // broadcast)
+    return [(first, min(size, cols - first)) for first in range(0, cols, size)]
+
+
+def _tile_rows(config: SystolicConfig) -> list[tuple[int, int]]:
+    rows = config.array.rows
+    return [(first, min(TILE_ROWS, rows - first)) for first in range(0, rows, TILE_ROWS)]
+
+
+def _columns_of(value: Value, first: int, count: int, cols: int) -> Value:
+    width = len(value) // cols
+    return value[first * width : (first + count) * width]
 
 
 class OutputStationaryArray(Block):
@@ -152,17 +173,12 @@ class OutputStationaryArray(Block):
     run : In(1)
         Advance the wave of operands.
     x, y : In
-        One K slice, zero in a cycle without a beat.
+        One K slice, `x` zero in a cycle without a beat.
     clear, drain : In(1)
         Row 0 starts a new sum with this slice, and drains the old one; the other rows follow one
         cycle later each.
     out : Out
-        One row of results, `latency` cycles after its row drained.
-
-    Attributes
-    ----------
-    latency : int
-        Cycles from a row's flags at its edge to its results at `out`.
+        One row of results, ``config.drain_latency`` cycles after its row drained.
     """
 
     resettable = True
@@ -184,52 +200,168 @@ class OutputStationaryArray(Block):
 
     def build(self, m: Module) -> None:
         config, array = self.config, self.config.array
-        groups = config.column_groups
-        x = _skew(m, "skew_x", config.row_operand.width, range(1, array.rows + 1), self.x, self.run)
-        runs = _group_delays(m, self.run, groups, "run")
-        y = _by_group(m, config, "skew_y", config.column_operand.width, self.y, lambda g: g)
+        groups, cols = config.column_groups, array.cols
+        x = _row_skew(m, config, self.x, 1, self.run)
+        runs: Value = self.run
+        if groups > 1:
+            line = Signal(groups - 1, name="run_line")
+            m.d.sync += line.eq(Cat(self.run, line))
+            runs = Cat(self.run, line)
+        y = _column_skew(m, "skew_y", config, self.y, lambda group: group)
         # Row r's flags, like its operands, are r + 1 cycles behind the slot that carries them.
-        clear, drain = Signal(array.rows), Signal(array.rows)
+        clear, drain = Signal(array.rows, name="clear_rows"), Signal(array.rows, name="drain_rows")
         with m.If(self.run):
-            m.d.sync += [
-                clear.eq(Cat(self.clear, clear)),
-                drain.eq(Cat(self.drain, drain)),
-            ]
-        block = Row(
-            config,
-            OutputStationaryPE(config),
-            ("x", "clear", "drain"),
-            enabled=False,
-            flag_delay={"clear": config.pipeline.pe, "drain": config.pipeline.pe},
-        )
-        bus_width = array.cols * config.result.width
-        collected = []
-        bus: Value = Const(0, bus_width)
-        for r in range(array.rows):
-            y_out = Signal(len(y), name=f"y_{r}")
-            bus_out = Signal(bus_width, name=f"bus_{r}")
-            gate = self.run.replicate(config.row_operand.width)
-            place(
-                m,
-                f"row_{r}",
-                block,
-                run=runs,
-                x=x.word_select(r, config.row_operand.width) & gate,
-                clear=clear[r] & self.run,
-                drain=drain[r] & self.run,
-                y=y,
-                y_out=y_out,
-                bus=bus,
-                bus_out=bus_out,
-            )
-            y, bus = y_out, bus_out
-            if (r + 1) % BUS_ROWS == 0 or r == array.rows - 1:
-                collected.append(bus)
-                bus = Const(0, bus_width)
-        out = _registered_or(m, collected)
+            m.d.sync += [clear.eq(Cat(self.clear, clear)), drain.eq(Cat(self.drain, drain))]
+        # Frozen, a row sees a zero operand and no flag: its accumulators keep their values
+        # without an enable.
+        signals: dict[str, Value] = {
+            "x": x & self.run.replicate(len(x)),
+            "clear": clear & self.run.replicate(array.rows),
+            "drain": drain & self.run.replicate(array.rows),
+        }
+        pe = OutputStationaryPE(config)
+        collected: list[list[Value]] = [[] for _ in _tile_rows(config)]
+        for t, (left, columns) in enumerate(_tile_columns(config)):
+            if t:
+                signals = _registered(m, signals, t, None)
+            column = _columns_of(y, left, columns, cols)
+            group = left // array.broadcast
+            for band, (top, rows) in enumerate(_tile_rows(config)):
+                tile = Tile(config, lambda _: pe, top, rows, columns)
+                below = Signal(len(column), name=f"y_{band}_{t}")
+                bus = Signal(columns * config.result.width, name=f"bus_{band}_{t}")
+                place(
+                    m,
+                    f"tile_{band}_{t}",
+                    tile,
+                    run=runs[group : group + tile.rows[0].groups],
+                    **_rows_of(signals, top, rows, array.rows),
+                    y=column,
+                    y_out=below,
+                    bus=Const(0, len(bus)),
+                    bus_out=bus,
+                )
+                column = below
+                collected[band].append(bus)
+        out = _registered_or(m, [Cat(*buses) for buses in collected])
         m.d.comb += self.out.eq(
-            _by_group(m, config, "skew_out", config.result.width, out, lambda g: groups - 1 - g)
+            _column_skew(m, "skew_out", config, out, lambda group: groups - 1 - group)
         )
+
+
+class StationaryArray(Block):
+    """Array of `StationaryPE`: shadow loading from the top, partial sums to the bottom.
+
+    Members
+    -------
+    run : In(1)
+        Advance everything.
+    x : In
+        `rows` terms of the row operand.
+    swap : In(1)
+        Row 0 makes its shadow active for the beat that comes with it; rows follow.
+    load : In(rows)
+        Row r's shadow loads `y` (one hot).
+    y : In
+        One row of the stationary tile.
+    out : Out
+        Sums over the rows, ``config.psum_latency`` cycles after the beat.
+    """
+
+    resettable = True
+
+    def __init__(self, config: SystolicConfig) -> None:
+        array = config.array
+        super().__init__(
+            "array",
+            {
+                "run": In(1),
+                "x": In(array.rows * config.row_operand.width),
+                "swap": In(1),
+                "load": In(array.rows),
+                "y": In(array.cols * config.column_operand.width),
+                "out": Out(array.cols * config.partial_sum(array.rows).width),
+            },
+        )
+        self.config = config
+
+    def build(self, m: Module) -> None:
+        config, array = self.config, self.config.array
+        groups, cols = config.column_groups, array.cols
+        # The tile must be active one cycle before the first operand that meets it, so operands
+        # are one register further behind than the flag.
+        x = _row_skew(m, config, self.x, 2, self.run)
+        swap, load = Signal(array.rows, name="swap_rows"), Signal(array.rows, name="load_rows")
+        edge = Signal(len(self.y), name="y_edge", reset_less=True)
+        with m.If(self.run):
+            m.d.sync += [swap.eq(Cat(self.swap, swap)), edge.eq(self.y)]
+            # A row loads when its register of the column bus, one a band, has its data.
+            for band, (top, rows) in enumerate(_tile_rows(config)):
+                rows_load: Value = self.load[top : top + rows]
+                for stage in range(band):
+                    register = Signal(rows, name=f"load_{band}_{stage}")
+                    m.d.sync += register.eq(rows_load)
+                    rows_load = register
+                m.d.sync += load[top : top + rows].eq(rows_load)
+        y = _column_skew(m, "skew_y", config, edge, lambda group: group, self.run)
+        signals: dict[str, Value] = {"x": x, "swap": swap, "load": load}
+        psums = []
+        for t, (left, columns) in enumerate(_tile_columns(config)):
+            if t:
+                signals = _registered(m, signals, t, self.run)
+            column = _columns_of(y, left, columns, cols)
+            psum: Value = Const(0, columns * config.product.width)
+            for band, (top, rows) in enumerate(_tile_rows(config)):
+                if band:
+                    register = Signal(len(column), name=f"y_{band}_{t}", reset_less=True)
+                    with m.If(self.run):
+                        m.d.sync += register.eq(column)
+                    column = register
+                tile = Tile(config, lambda r: StationaryPE(config, r + 1), top, rows, columns)
+                below = Signal(
+                    columns * config.partial_sum(top + rows).width, name=f"psum_{band}_{t}"
+                )
+                place(
+                    m,
+                    f"tile_{band}_{t}",
+                    tile,
+                    run=self.run,
+                    **_rows_of(signals, top, rows, array.rows),
+                    y=column,
+                    psum=psum,
+                    psum_out=below,
+                )
+                psum = below
+            psums.append(psum)
+        m.d.comb += self.out.eq(
+            _column_skew(
+                m, "skew_out", config, Cat(*psums), lambda group: groups - 1 - group, self.run
+            )
+        )
+
+
+def _rows_of(signals: dict[str, Value], top: int, rows: int, total: int) -> dict[str, Value]:
+    """Return the row signals of a band of rows."""
+    return {
+        name: value[top * (len(value) // total) : (top + rows) * (len(value) // total)]
+        for name, value in signals.items()
+    }
+
+
+def _registered(
+    m: Module, signals: dict[str, Value], index: int, run: Value | None
+) -> dict[str, Value]:
+    """Return the row signals after the register between two columns of tiles."""
+    result: dict[str, Value] = {}
+    for name, value in signals.items():
+        register = Signal(len(value), name=f"{name}_{index}", reset_less=True)
+        if run is None:
+            m.d.sync += register.eq(value)
+        else:
+            with m.If(run):
+                m.d.sync += register.eq(value)
+        result[name] = register
+    return result
 
 
 def _registered_or(m: Module, values: Sequence[Value]) -> Value:
@@ -244,119 +376,44 @@ def _registered_or(m: Module, values: Sequence[Value]) -> Value:
     return total
 
 
-class StationaryArray(Block):
-    """Array of `StationaryPE`: shadow loading from the top, partial sums to the bottom.
-
-    Members
-    -------
-    run : In(1)
-        Advance everything.
-    x : In
-        `rows` terms of the row operand, zero in a cycle without a beat.
-    swap : In(1)
-        Row 0 makes its shadow active for the beat that comes with it; rows follow.
-    load : In(rows)
-        Row r's shadow loads `y` (one hot).
-    y : In
-        One row of the stationary tile.
-    out : Out
-        Sums over the rows, `latency` cycles after the beat.
-    """
-
-    resettable = True
-
-    def __init__(self, config: SystolicConfig) -> None:
-        array = config.array
-        self.psum = config.partial_sum(array.rows)
-        super().__init__(
-            "array",
-            {
-                "run": In(1),
-                "x": In(array.rows * config.row_operand.width),
-                "swap": In(1),
-                "load": In(array.rows),
-                "y": In(array.cols * config.column_operand.width),
-                "out": Out(array.cols * self.psum.width),
-            },
-        )
-        self.config = config
-
-    def build(self, m: Module) -> None:
-        config, array = self.config, self.config.array
-        groups = config.column_groups
-        # The tile must be active one cycle before the first operand that meets it, so operands
-        # are one register further behind than the flag.
-        x = _skew(m, "skew_x", config.row_operand.width, range(2, array.rows + 2), self.x, self.run)
-        swap, load = Signal(array.rows), Signal(array.rows)
-        y = Signal(len(self.y), name="y_edge", reset_less=True)
-        with m.If(self.run):
-            m.d.sync += [swap.eq(Cat(self.swap, swap)), load.eq(self.load), y.eq(self.y)]
-        column: Value = _by_group(
-            m, config, "skew_y", config.column_operand.width, y, lambda g: g, self.run
-        )
-        psum: Value = Const(0, array.cols * config.product.width)
-        for r in range(array.rows):
-            if r and r % BUS_ROWS == 0:
-                # Long columns: the load runs ahead of nothing, so a register per segment is free.
-                register = Signal(len(column), name=f"y_{r}", reset_less=True)
-                ahead = Signal(array.rows - r, name=f"load_{r}")
-                with m.If(self.run):
-                    m.d.sync += [register.eq(column), ahead.eq(load[-(array.rows - r) :])]
-                column, load = register, ahead
-            pe = StationaryPE(config, r + 1)
-            block = Row(config, pe, ("x", "swap", "load"), enabled=True, flag_delay={})
-            below = Signal(array.cols * config.partial_sum(r + 1).width, name=f"psum_{r}")
-            place(
-                m,
-                f"row_{r}",
-                block,
-                run=self.run,
-                x=x.word_select(r, config.row_operand.width),
-                swap=swap[r],
-                load=load[r - (array.rows - len(load))],
-                y=column,
-                psum=psum,
-                psum_out=below,
-            )
-            psum = below
-        m.d.comb += self.out.eq(
-            _by_group(
-                m, config, "skew_out", self.psum.width, psum, lambda g: groups - 1 - g, self.run
-            )
-        )
-
-
-def _skew(
-    m: Module, name: str, width: int, delays: Sequence[int], value: Value, run: Value | None
-) -> Value:
-    """Delay lane i of `value` by ``delays[i]`` cycles, counted in cycles of `run` if given."""
-    if not any(delays):
-        return value
-    out = Signal(len(value), name=f"{name}_out")
-    lines = DelayLines(name, width, delays, enabled=run is not None)
+def _delayed(m: Module, name: str, lines: DelayLines, value: Value, run: Value | None) -> Value:
+    out = Signal(len(value), name=f"{name}_o")
     place(m, name, lines, i=value, o=out, **({} if run is None else {"run": run}))
     return out
 
 
-def _by_group(
+def _row_skew(
+    m: Module, config: SystolicConfig, value: Value, first: int, run: Value
+) -> Value:
+    """Delay lane r of `value` by ``first + r`` cycles of `run`.
+
+    A band of rows is one triangle of registers behind a number of equal delay blocks, so that the
+    modules stay few and small however many rows there are.
+    """
+    width = config.row_operand.width
+    bands = []
+    for band, (top, rows) in enumerate(_tile_rows(config)):
+        lanes: Value = value[top * width : (top + rows) * width]
+        block = DelayLines(f"delay_x{rows}", width, [TILE_ROWS] * rows, enabled=True)
+        for stage in range(band):
+            lanes = _delayed(m, f"delay_x_{band}_{stage}", block, lanes, run)
+        triangle = DelayLines(f"skew_x{rows}", width, range(first, first + rows), enabled=True)
+        bands.append(_delayed(m, f"skew_x_{band}", triangle, lanes, run))
+    return Cat(*bands)
+
+
+def _column_skew(
     m: Module,
-    config: SystolicConfig,
     name: str,
-    width: int,
+    config: SystolicConfig,
     value: Value,
-    delay: Any,
+    delay: Callable[[int], int],
     run: Value | None = None,
 ) -> Value:
     """Delay the columns of `value` by ``delay(group)`` cycles."""
     array = config.array
-    delays = [delay(c // array.broadcast) for c in range(array.cols)]
-    return _skew(m, name, width, delays, value, run)
-
-
-def _group_delays(m: Module, value: Value, groups: int, name: str) -> Value:
-    """Return `groups` copies of a bit, copy g delayed by g cycles."""
-    if groups == 1:
+    delays = [delay(column // array.broadcast) for column in range(array.cols)]
+    if not any(delays):
         return value
-    line = Signal(groups - 1, name=f"{name}_line")
-    m.d.sync += line.eq(Cat(value, line))
-    return Cat(value, line)
+    lines = DelayLines(name, len(value) // array.cols, delays, enabled=run is not None)
+    return _delayed(m, name, lines, value, run)

@@ -106,14 +106,14 @@ class OutputStationaryCore(Core):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         config, rows = self.config, self.config.array.rows
-        run, fire = Signal(), Signal()
+        run, fire = Signal(name="run"), Signal(name="fire")
         x, last, x_valid = self._take(m, config.row_port, fire)
         y, _, y_valid = self._take(m, config.column_port, fire)
 
         starting = Signal(init=1)  # the next beat is the first of a tile
         finished = Signal()  # a tile waits for its drain
         draining = Signal(range(rows + 1))  # rows that have not drained yet
-        drain, bus_free = Signal(), Signal()
+        drain, bus_free = Signal(name="drain"), Signal(name="bus_free")
         m.d.comb += [
             bus_free.eq(draining <= 1),
             fire.eq(run & x_valid & y_valid & ~(starting & finished & ~bus_free)),
@@ -169,7 +169,7 @@ class StationaryCore(Core):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         config, rows = self.config, self.config.array.rows
-        run, fire, load = Signal(), Signal(), Signal()
+        run, fire, load = (Signal(name=name) for name in ("run", "fire", "load"))
         x, x_last, x_valid = self._take(m, config.row_port, fire)
         y, y_last, y_valid = self._take(m, config.column_port, load)
 
@@ -179,14 +179,13 @@ class StationaryCore(Core):
         passing = Signal()  # a pass is under way ...
         ending = Signal()  # ... that ends the reduction
         begins = Signal(init=1)  # the next pass begins a reduction
-        swap, closes = Signal(), Signal()
+        swap, closes = Signal(name="swap"), Signal(name="closes")
         m.d.comb += [
             swap.eq(x_valid & loaded & ~passing),
             fire.eq(run & x_valid & (passing | loaded)),
             load.eq(run & y_valid & (~loaded | swap)),
             closes.eq(Mux(swap, ends, ending)),
         ]
-        first = Signal()
         with m.If(run):
             with m.If(fire):
                 m.d.sync += passing.eq(~x_last)
@@ -198,7 +197,6 @@ class StationaryCore(Core):
                 m.d.sync += position.eq(Cat(position[-1], position[:-1]))
                 with m.If(position[-1]):
                     m.d.sync += [loaded.eq(1), ends.eq(y_last)]
-        m.d.comb += first.eq(begins)
 
         psums = Signal(config.array.cols * config.partial_sum(rows).width)
         place(
@@ -214,11 +212,11 @@ class StationaryCore(Core):
         )
 
         # The beat's flags travel beside it: {valid, first tile, last tile, end of pass}.
-        flags = Cat(fire, first, closes, x_last)
+        flags = Cat(fire, begins, closes, x_last)
         line = Signal(4 * config.psum_latency)
         with m.If(run):
             m.d.sync += line.eq(Cat(flags, line))
-        valid, begin, close, end = line[-4:]
+        valid, starts, final, ends_pass = line[-4:]
 
         results = Signal(config.array.cols * config.result.width)
         done = Signal(2)
@@ -228,9 +226,9 @@ class StationaryCore(Core):
             Accumulators(config),
             run=run,
             valid=valid,
-            begin=begin,
-            close=close,
-            end=end,
+            starts=starts,
+            closes=final,
+            ends=ends_pass,
             psums=psums,
             results=results,
             done=done,
@@ -247,7 +245,7 @@ class Accumulators(Block):
     -------
     run : In(1)
         Advance.
-    valid, begin, close, end : In(1)
+    valid, starts, closes, ends : In(1)
         There is a row of partial sums; it begins a reduction; it ends it; it ends the pass.
     psums : In
         One row of partial sums.
@@ -267,9 +265,9 @@ class Accumulators(Block):
             {
                 "run": In(1),
                 "valid": In(1),
-                "begin": In(1),
-                "close": In(1),
-                "end": In(1),
+                "starts": In(1),
+                "closes": In(1),
+                "ends": In(1),
                 "psums": In(cols * self.psum.width),
                 "results": Out(cols * config.result.width),
                 "done": Out(2),
@@ -282,15 +280,15 @@ class Accumulators(Block):
         cols, depth = config.array.cols, config.array.accumulator_depth
         address = Signal(range(depth))
         with m.If(self.run & self.valid):
-            with m.If(self.end | (address == depth - 1)):
+            with m.If(self.ends | (address == depth - 1)):
                 m.d.sync += address.eq(0)
             with m.Else():
                 m.d.sync += address.eq(address + 1)
 
         # Stage 1: the row of psums, while its old total is read.
         psums = Signal(len(self.psums), name="psums_reg", reset_less=True)
-        valid, begin, close, end, repeat = (
-            Signal(name=f"{name}_reg") for name in ("valid", "begin", "close", "end", "repeat")
+        valid, starts, closes, ends, repeat = (
+            Signal(name=f"{name}_reg") for name in ("valid", "starts", "closes", "ends", "repeat")
         )
         where = Signal(range(depth), name="address_reg", reset_less=True)
         totals = Signal(cols * width, reset_less=True)
@@ -298,9 +296,9 @@ class Accumulators(Block):
             m.d.sync += [
                 psums.eq(self.psums),
                 valid.eq(self.valid),
-                begin.eq(self.begin),
-                close.eq(self.close),
-                end.eq(self.end),
+                starts.eq(self.starts),
+                closes.eq(self.closes),
+                ends.eq(self.ends),
                 where.eq(address),
                 # The row before, still on its way to the memory, was this very row.
                 repeat.eq(valid & (where == address)),
@@ -314,7 +312,7 @@ class Accumulators(Block):
                 read.addr.eq(address),
                 read.en.eq(self.run),
                 write.addr.eq(where),
-                write.en.eq(self.run & valid & ~close),
+                write.en.eq(self.run & valid & ~closes),
             ]
         else:
             stored = totals
@@ -326,7 +324,7 @@ class Accumulators(Block):
             new = Signal(shape_of(config.result), name=f"new_{c}")
             psum = Signal(shape_of(self.psum), name=f"psum_{c}")
             m.d.comb += [
-                old.eq(Mux(begin, 0, stored.word_select(c, width))),
+                old.eq(Mux(starts, 0, stored.word_select(c, width))),
                 psum.eq(psums.word_select(c, self.psum.width)),
                 new.eq(accumulate(m, old, psum, config)),
                 sums.word_select(c, width).eq(new),
@@ -336,5 +334,5 @@ class Accumulators(Block):
         with m.If(self.run):
             with m.If(valid):
                 m.d.sync += totals.eq(sums)
-            m.d.sync += self.done.eq(Cat(valid & close, end))
+            m.d.sync += self.done.eq(Cat(valid & closes, ends))
         m.d.comb += self.results.eq(totals)

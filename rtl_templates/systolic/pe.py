@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from amaranth.hdl import Module, Mux, Shape, Signal, Value, signed, unsigned
 from amaranth.lib.wiring import In, Out
@@ -50,6 +50,17 @@ class OutputStationaryPE(Block):
     The moving operand ``x`` is broadcast along the row and zero in a cycle without a beat, so
     that the accumulator holds its value without an enable.
 
+    Attributes
+    ----------
+    row_signals : tuple of str
+        Members that a whole row shares.
+    chains : dict
+        Members that lead from a row to the next: input to output.
+    free_running : bool
+        Whether registers advance without `run`.
+    flag_delays : dict
+        Cycles by which a row signal must reach the PE later than the operand.
+
     Members
     -------
     x : In
@@ -65,6 +76,10 @@ class OutputStationaryPE(Block):
     bus, bus_out : In, Out
         Column bus, an OR of the rows of which at most one drains.
     """
+
+    row_signals = ("x", "clear", "drain")
+    chains: ClassVar = {"y": "y_out", "bus": "bus_out"}
+    free_running = True
 
     def __init__(self, config: SystolicConfig) -> None:
         y = shape_of(config.column_operand)
@@ -83,6 +98,8 @@ class OutputStationaryPE(Block):
             },
         )
         self.config = config
+        # The flags act behind the pipeline registers of the product.
+        self.flag_delays = {"clear": config.pipeline.pe, "drain": config.pipeline.pe}
 
     def build(self, m: Module) -> None:
         config = self.config
@@ -123,6 +140,11 @@ class StationaryPE(Block):
     psum, psum_out : In, Out
         Partial sum from above and to below.
     """
+
+    row_signals = ("x", "swap", "load")
+    chains: ClassVar = {"psum": "psum_out"}
+    free_running = False
+    flag_delays: ClassVar[dict[str, int]] = {}
 
     def __init__(self, config: SystolicConfig, terms: int) -> None:
         above = config.partial_sum(max(1, terms - 1))
