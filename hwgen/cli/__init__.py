@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _report(arguments, f"error: {error}", error.exit_status, str(error))
     except (click.Abort, KeyboardInterrupt):
         return _report(arguments, "interrupted", _INTERRUPTED, "interrupted")
-    except Exception as error:  # noqa: BLE001 - no traceback may reach a user
+    except Exception as error:  # no traceback may reach a user
         return _unexpected(arguments, error)
     finally:
         restore()

@@ -59,7 +59,7 @@ def emit_json(data: Any) -> None:
 
 
 def console() -> Console:
-    """Return a rich console on stdout for tables; wide enough for them when it is not a terminal."""
+    """Return a rich console on stdout, wide enough for tables when it is not a terminal."""
     from rich.console import Console
 
     out = Console(highlight=False)
@@ -79,7 +79,7 @@ def write_file(path: Path, content: str | bytes, *, force: bool = False) -> None
     path : Path
         The file; its directory must exist.
     content : str or bytes
-        Text is written as UTF-8 with ``\\n`` line ends.
+        Text is written as UTF-8.
     force : bool
         Whether an existing file is replaced.
 

@@ -11,11 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
-from pydantic import WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from hwgen.errors import did_you_mean
@@ -24,19 +23,24 @@ from hwgen.numerics import IntegerFormat, integer
 TECHNOLOGIES = ("asap7", "nangate45", "sky130hd", "ihp-sg13g2", "ecp5", "ice40", "xc7")
 
 _RESERVED = frozenset(
-    "always and assign automatic begin buf bufif0 bufif1 case casex casez cell cmos config deassign"
-    " default defparam design disable edge else end endcase endconfig endfunction endgenerate"
-    " endmodule endprimitive endspecify endtable endtask event for force forever fork function"
-    " generate genvar highz0 highz1 if ifnone incdir include initial inout input instance integer"
-    " join large liblist library localparam macromodule medium module nand negedge nmos nor"
-    " noshowcancelled not notif0 notif1 or output parameter pmos posedge primitive pull0 pull1"
-    " pulldown pullup pulsestyle_onevent pulsestyle_ondetect rcmos real realtime reg release repeat"
-    " rnmos rpmos rtran rtranif0 rtranif1 scalared showcancelled signed small specify specparam"
-    " strong0 strong1 supply0 supply1 table task time tran tranif0 tranif1 tri tri0 tri1 triand"
-    " trior trireg unsigned use uwire vectored wait wand weak0 weak1 while wire wor xnor xor"
-    " bit byte class do enum final int interface logic longint package priority property pure rand"
-    " ref return sequence shortint string struct super this type typedef union unique var virtual"
-    " void with".split()
+    re.findall(
+        r"\w+",
+        """
+        always and assign automatic begin buf bufif0 bufif1 case casex casez cell cmos config
+        deassign default defparam design disable edge else end endcase endconfig endfunction
+        endgenerate endmodule endprimitive endspecify endtable endtask event for force forever
+        fork function generate genvar highz0 highz1 if ifnone incdir include initial inout input
+        instance integer join large liblist library localparam macromodule medium module nand
+        negedge nmos nor noshowcancelled not notif0 notif1 or output parameter pmos posedge
+        primitive pull0 pull1 pulldown pullup pulsestyle_onevent pulsestyle_ondetect rcmos real
+        realtime reg release repeat rnmos rpmos rtran rtranif0 rtranif1 scalared showcancelled
+        signed small specify specparam strong0 strong1 supply0 supply1 table task time tran
+        tranif0 tranif1 tri tri0 tri1 triand trior trireg unsigned use uwire vectored wait wand
+        weak0 weak1 while wire wor xnor xor bit byte class do enum final int interface logic
+        longint package priority property pure rand ref return sequence shortint string struct
+        super this type typedef union unique var virtual void with
+        """,
+    )
 )
 
 
@@ -117,21 +121,43 @@ IntegerOperand = Annotated[
 
 IntegerAccumulator = Annotated[
     IntegerFormat | Literal["exact"],
-    BeforeValidator(
-        format_field("exact, int2..int64 or uint2..uint64", _ACCUMULATORS, "exact")
-    ),
+    BeforeValidator(format_field("exact, int2..int64 or uint2..uint64", _ACCUMULATORS, "exact")),
     _as_name,
     WithJsonSchema({"type": "string", "enum": ["exact", *_ACCUMULATORS]}),
 ]
 """An accumulator: ``exact`` (as wide as the longest reduction needs) or a given format."""
 
 
+M = TypeVar("M", bound="Model")
+
+
 class Model(BaseModel):
     """A frozen group of parameters that refuses unknown keys and converts nothing silently."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True, use_attribute_docstrings=True
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        arbitrary_types_allowed=True,
+        use_attribute_docstrings=True,
     )
+
+
+def check_rules(model: M, broken: Iterable[str]) -> M:
+    """Return `model`, or raise what pydantic expects of a validator if a rule is broken.
+
+    Parameters
+    ----------
+    model : Model
+        The model whose validator calls this.
+    broken : iterable of str
+        What is wrong, each ``dotted.field: text``; the text says the arithmetic and a remedy.
+    """
+    text = "\n".join(broken)
+    if text:
+        raise PydanticCustomError("rules", "{text}", {"text": text})
+    return model
 
 
 class Target(Model):

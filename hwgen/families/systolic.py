@@ -8,9 +8,14 @@ from functools import cached_property
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
 
-from hwgen.config.model import FamilyConfig, IntegerAccumulator, IntegerOperand, Model
+from hwgen.config.model import (
+    FamilyConfig,
+    IntegerAccumulator,
+    IntegerOperand,
+    Model,
+    check_rules,
+)
 from hwgen.families import Family
 from hwgen.numerics import IntegerFormat, dot_format, integer
 from hwgen.streams import StreamPort
@@ -101,28 +106,19 @@ class SystolicConfig(FamilyConfig):
 
     @model_validator(mode="after")
     def _cross_field_rules(self) -> Self:
+        broken = []
         given = self.accumulator
         if isinstance(given, IntegerFormat) and not given.signed and self.product.signed:
-            raise PydanticCustomError(
-                "accumulator",
-                "accumulator: must be signed because {a} x {w} products reach {low}; use {use}",
-                {
-                    "a": self.activation.name,
-                    "w": self.weight.name,
-                    "low": self.product.min,
-                    "use": f"int{given.width} or exact",
-                },
+            broken.append(
+                f"accumulator: must be signed because {self.activation} x {self.weight} products"
+                f" reach {self.product.min}; use int{given.width} or exact"
             )
-        if (
-            self.array.dataflow == "output_stationary"
-            and "accumulator_depth" in self.array.model_fields_set
-        ):
-            raise PydanticCustomError(
-                "accumulator_depth",
+        if self.output_stationary and "accumulator_depth" in self.array.model_fields_set:
+            broken.append(
                 "array.accumulator_depth: only weight_stationary and input_stationary have an"
-                " accumulator memory; remove it, or change array.dataflow",
+                " accumulator memory; remove it, or change array.dataflow"
             )
-        return self
+        return check_rules(self, broken)
 
     # -- formats ---------------------------------------------------------------------------
 

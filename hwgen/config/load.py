@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a YAML file to a validated configuration, or to every problem in it at once."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from hwgen.config.document import Document, core_scalar, parse_document, read_document
+from hwgen.config.model import FamilyConfig
+from hwgen.config.parameters import Parameter, either, parameters, yaml_value
+from hwgen.errors import ConfigError, Problem, did_you_mean
+from hwgen.families import families
+
+MAX_PROBLEMS = 50
+_SHOWN = 40
+_FIELD_FIRST = re.compile(r"([a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)*): (.*)", re.DOTALL)
+# Errors that the description of the parameter explains better than pydantic does.
+_DESCRIBED = re.compile(
+    ".*_type|format|literal_error|enum|finite_number|(greater|less)_than(_equal)?|is_instance_of"
+)
+
+Fields = Mapping[tuple[str, ...], Parameter]
+
+
+def load_config(path: str | Path) -> FamilyConfig:
+    """Read and validate a configuration file.
+
+    Raises
+    ------
+    ConfigError
+        With every problem of the file, whatever it holds.
+    """
+    return _validate(read_document(path))
+
+
+def parse_config(text: str | bytes, filename: str = "config.yaml") -> FamilyConfig:
+    """Validate the text of a configuration; `filename` is for messages.
+
+    Raises
+    ------
+    ConfigError
+        With every problem of the text.
+    """
+    return _validate(parse_document(text, filename))
+
+
+def _validate(document: Document) -> FamilyConfig:
+    known = families()
+    problems = list(document.problems)
+    name = document.data.get("family")
+    config: FamilyConfig | None = None
+    if not isinstance(name, str) or name not in known:
+        problems.append(_family_problem(document, list(known)))
+    else:
+        model = known[name].config
+        try:
+            config = model.model_validate(document.data)
+        except ValidationError as error:
+            problems += _translate(error, document, parameters(model))
+    if config is None or problems:
+        raise ConfigError(_sorted(problems, {(p.line, p.column) for p in document.problems}))
+    return config
+
+
+def _family_problem(document: Document, known: Sequence[str]) -> Problem:
+    if "family" not in document.data:
+        text = f"missing; add `family: {known[0]}` (there is: {', '.join(known)})"
+    else:
+        name = document.data["family"]
+        near = did_you_mean(name, known) if isinstance(name, str) else ""
+        text = f"must be {either(known)}, not {shown(name)}{near}"
+    return _problem(document, ("family",), text)
+
+
+def _sorted(
+    problems: Sequence[Problem], spoilt: set[tuple[int | None, int | None]]
+) -> list[Problem]:
+    """Order problems by place, without what only follows from a spoilt value of the text."""
+    kept = {p: None for p in problems if not p.field or (p.line, p.column) not in spoilt}
+    ordered = sorted(kept, key=lambda p: (p.line or 0, p.column or 0))
+    more = len(ordered) - MAX_PROBLEMS
+    if more > 0:
+        last = Problem(f"and {more} more problems", file=ordered[0].file)
+        ordered[MAX_PROBLEMS:] = [last]
+    return ordered
+
+
+def _problem(document: Document, path: Sequence[str | int], text: str) -> Problem:
+    place = document.position(path)
+    field = ".".join(printable(str(step)) for step in path)
+    return Problem(text, field, document.file, place.line, place.column)
+
+
+# -- pydantic's errors in our words --------------------------------------------------------------
+
+
+def _translate(error: ValidationError, document: Document, fields: Fields) -> list[Problem]:
+    found: dict[tuple[str | int, ...], list[Problem]] = {}
+    for item in error.errors(include_url=False):
+        path = _path(item["loc"], document.data, item["type"])
+        if path in found and path and item["type"] not in ("missing", "extra_forbidden"):
+            continue  # another alternative of the same union
+        if len(found) <= 4 * MAX_PROBLEMS:
+            found[path] = _item(item, path, document, fields)
+        else:
+            found[path] = [_problem(document, path, "not valid")]
+    return [problem for group in found.values() for problem in group]
+
+
+def _path(location: Sequence[str | int], data: Any, kind: str) -> tuple[str | int, ...]:
+    """Return the part of pydantic's location that exists in the file; the rest names types."""
+    path: list[str | int] = []
+    for step in location:
+        inside = isinstance(data, dict) and step in data
+        if inside or (isinstance(data, list) and isinstance(step, int) and step < len(data)):
+            data = data[step]
+        elif not (kind == "missing" and step == location[-1]):
+            break
+        path.append(step)
+    return tuple(path)
+
+
+def _item(
+    item: Mapping[str, Any], path: tuple[str | int, ...], document: Document, fields: Fields
+) -> list[Problem]:
+    """Return what one of pydantic's errors says: one problem, of a rule one for each line."""
+    kind, value = item["type"], item["input"]
+    names = tuple(str(step) for step in path)
+    parameter = fields.get(names)
+    if kind == "missing":
+        about = f" ({parameter.description.rstrip('.')})" if parameter else ""
+        return [_problem(document, path, f"missing; add `{names[-1]}: ...`{about}")]
+    if kind == "extra_forbidden" and parameter is None:
+        return [_problem(document, path, _unknown_key(names, fields))]
+    if parameter is not None and _DESCRIBED.fullmatch(kind):
+        return [_problem(document, path, complaint(parameter, value))]
+    text = str(item["ctx"]["error"]) if kind in ("value_error", "assertion_error") else item["msg"]
+    if text.startswith("Input should "):
+        text = f"must {text.removeprefix('Input should ')}, not {shown(value)}"
+    return [_rule(line, path, document, fields) for line in text.splitlines() if line.strip()]
+
+
+def _rule(text: str, path: tuple[str | int, ...], document: Document, fields: Fields) -> Problem:
+    """Place a message that begins with the dotted path of its field (from the root or `path`)."""
+    match = _FIELD_FIRST.fullmatch(text)
+    if match:
+        dotted = tuple(match[1].split("."))
+        for candidate in ((*path, *dotted), dotted):
+            if tuple(map(str, candidate)) in fields:
+                return _problem(document, candidate, match[2])
+    return _problem(document, path, text)
+
+
+def _unknown_key(path: tuple[str, ...], fields: Fields) -> str:
+    group, key = fields.get(path[:-1]), path[-1]
+    legal = group.members if group else ()
+    elsewhere = [p.path for p in fields.values() if p.path and p.path[-1] == key]
+    if elsewhere:
+        parent = ".".join(elsewhere[0][:-1])
+        near = f" (it belongs under {parent!r})" if parent else " (it belongs at the left margin)"
+    else:
+        near = did_you_mean(key, legal)
+    return f"unknown key{near}; legal here: {', '.join(legal)}"
+
+
+def complaint(parameter: Parameter, value: Any) -> str:
+    """Return why `value` cannot be the value of `parameter`."""
+    if parameter.is_group:
+        keys = ", ".join(parameter.members)
+        return f"must hold parameters ({keys}), not {shown(value)}{_remedy(value)}"
+    if isinstance(value, float) and not math.isfinite(value):
+        wanted = parameter.type_text if "integer" in parameter.types else "a finite number"
+        return f"must be {parameter.allowed if parameter.choices else wanted}, not {shown(value)}"
+    if parameter.choices:
+        near = did_you_mean(value, parameter.choices) if isinstance(value, str) else ""
+        return f"must be {parameter.allowed}, not {shown(value)}{near}"
+    if _fits(value, parameter.types):
+        return f"must be {parameter.allowed}, not {shown(value)}"
+    if isinstance(value, str):
+        return f"must be {parameter.type_text}, not the text {shown(value)}{_remedy(value)}"
+    return f"must be {parameter.type_text}, not {shown(value)}{_remedy(value)}"
+
+
+def _fits(value: Any, types: Sequence[str]) -> bool:
+    """Return whether a value has one of the JSON types."""
+    if isinstance(value, bool) or value is None:
+        return ("null" if value is None else "boolean") in types
+    if isinstance(value, int) and "number" in types:
+        return True
+    kind = {int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+    return kind.get(type(value)) in types
+
+
+def _remedy(value: Any) -> str:
+    """Return what to do about a value of the wrong type, where that is clear."""
+    if value is None:
+        return "; give a value, or remove the line for the default"
+    if isinstance(value, str):
+        try:
+            if not isinstance(core_scalar(value.strip()), str) and value.strip():
+                return "; remove the quotes"
+        except ValueError:
+            pass
+    return ""
+
+
+def shown(value: Any) -> str:
+    """Return a user's value for a message: short, printable, in YAML's words."""
+    if isinstance(value, str):
+        return f"'{printable(value)}'"
+    if value is None:
+        return "null (nothing)"
+    if isinstance(value, dict):
+        return "a group of keys"
+    if isinstance(value, list):
+        return "a list"
+    return printable(yaml_value(value))
+
+
+def printable(text: str) -> str:
+    """Shorten a text and escape what a terminal would act on."""
+    short = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 10]}...{text[-7:]}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in short)

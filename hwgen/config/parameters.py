@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may stand in a configuration, read from a family's model.
+
+Error messages, templates, the reference page and ``hwgen families`` all describe a parameter by
+the one `Parameter` made here from the model's JSON Schema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
+
+Path = tuple[str, ...]
+
+_TYPES = {
+    "integer": "an integer",
+    "number": "a number",
+    "string": "text",
+    "boolean": "true or false",
+    "array": "a list",
+    "null": "null",
+}
+_NUMBERED = re.compile(r"(.*?[^0-9])([1-9][0-9]*|0)")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter, or one group of parameters.
+
+    Attributes
+    ----------
+    path : tuple of str
+        Keys from the root of the file.
+    types : tuple of str
+        JSON types its value may have; of a group: ``object``.
+    choices : tuple
+        The legal values where they are listed.
+    bounds : str
+        Bounds of a number as text: ``1..256``, ``at least 1``; empty if there are none.
+    members : tuple of str
+        Legal keys of a group.
+    required : bool
+        Whether a file must give it.
+    default : object
+        Value if a file does not, as plain data.
+    description, unit : str
+        For the reader.
+    """
+
+    path: Path
+    types: tuple[str, ...]
+    choices: tuple[Any, ...] = ()
+    bounds: str = ""
+    members: tuple[str, ...] = ()
+    required: bool = False
+    default: Any = None
+    description: str = ""
+    unit: str = ""
+
+    @property
+    def field(self) -> str:
+        """Dotted path."""
+        return ".".join(self.path)
+
+    @property
+    def is_group(self) -> bool:
+        """Whether it holds parameters instead of a value."""
+        return "object" in self.types
+
+    @property
+    def type_text(self) -> str:
+        """What its value is: ``an integer``, ``a number or null``, ..."""
+        return either([_TYPES.get(t, t) for t in self.types])
+
+    @property
+    def allowed(self) -> str:
+        """Legal values: ``1..256``, ``wrap or saturate``, or their type if nothing is tighter."""
+        values = ranges(self.choices)
+        if self.bounds:
+            values.append(self.bounds)
+        return either(values) if values else self.type_text
+
+
+def either(words: Sequence[str]) -> str:
+    """Join words: ``a, b or c``."""
+    return " or ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
+def ranges(names: Sequence[Any]) -> list[str]:
+    """Shorten runs of numbered names: ``int2, int3, int4`` becomes ``int2..int4``."""
+    texts = [yaml_value(name) for name in names]
+    short: list[str] = []
+    start = 0
+    for end in range(1, len(texts) + 1):
+        if end < len(texts) and _follows(texts[end - 1], texts[end]):
+            continue
+        run = texts[start:end]
+        short += [f"{run[0]}..{run[-1]}"] if len(run) > 2 else run
+        start = end
+    return short
+
+
+def _follows(first: str, second: str) -> bool:
+    a, b = _NUMBERED.fullmatch(first), _NUMBERED.fullmatch(second)
+    return bool(a and b and a[1] == b[1] and int(b[2]) == int(a[2]) + 1)
+
+
+def yaml_value(value: Any) -> str:
+    """Return plain data as it stands in a YAML file."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, float):
+        text = repr(value)
+        return f".{text}".replace(".-", "-.") if text[-1] in "fn" else text
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(yaml_value, value))}]"
+    return str(value)
+
+
+@cache
+def parameters(model: type[FamilyConfig]) -> Mapping[Path, Parameter]:
+    """Return every parameter and group of a model by path, the root group included.
+
+    Groups follow the plain parameters beside them, and what every family has (`target`) comes
+    last: the order of templates and of the reference.
+    """
+    from hwgen.config.model import FamilyConfig
+
+    schema = model.model_json_schema()
+    shared = set(FamilyConfig.model_fields) - {"name", "family"}
+    defaults = model.model_validate({"name": "core"}).resolved()
+    found = {p.path: p for p in _walk(schema, schema.get("$defs", {}), (), defaults, False)}
+    order = sorted(found, key=lambda path: bool(path) and path[0] in shared)
+    return {path: found[path] for path in order}
+
+
+def _walk(
+    schema: Mapping[str, Any], defs: Mapping[str, Any], path: Path, default: Any, required: bool
+) -> Iterator[Parameter]:
+    parts = list(_alternatives(schema, defs))
+    groups = [part for part in parts if "properties" in part]
+    if groups:
+        properties = {key: sub for part in groups for key, sub in part["properties"].items()}
+        needed = {key for part in groups for key in part.get("required", ())}
+        needed |= {"family"} if not path else set()
+        members = sorted(properties, key=lambda key: _is_group(properties[key], defs))
+        text = schema.get("description", "")
+        yield Parameter(path, ("object",), members=tuple(members), description=text)
+        for key in members:
+            inner = default.get(key) if isinstance(default, dict) else None
+            yield from _walk(properties[key], defs, (*path, key), inner, key in needed)
+        return
+    choices: list[Any] = []
+    for part in parts:
+        choices += part.get("enum", ()) or ([part["const"]] if "const" in part else [])
+    yield Parameter(
+        path,
+        tuple(dict.fromkeys(part["type"] for part in parts if "type" in part)),
+        tuple(choices),
+        either([text for text in map(_bounds, parts) if text]),
+        required=required,
+        default=None if required else default,
+        description=schema.get("description", ""),
+        unit=schema.get("unit", ""),
+    )
+
+
+def _is_group(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> bool:
+    return any("properties" in part for part in _alternatives(schema, defs))
+
+
+def _alternatives(
+    schema: Mapping[str, Any], defs: Mapping[str, Any]
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the schemas of a union, or the one schema, with references followed."""
+    if "$ref" in schema:
+        yield from _alternatives(defs[schema["$ref"].rsplit("/", 1)[-1]], defs)
+    elif "anyOf" in schema or "oneOf" in schema:
+        for part in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+            yield from _alternatives(part, defs)
+    else:
+        yield schema
+
+
+def _bounds(schema: Mapping[str, Any]) -> str:
+    """Return the bounds of a number as text."""
+
+    def number(key: str) -> str | None:
+        value = schema.get(key)
+        return None if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+    low, high = number("minimum"), number("maximum")
+    if low is not None and high is not None:
+        return f"{low}..{high}"
+    above, below = number("exclusiveMinimum"), number("exclusiveMaximum")
+    words = {"at least ": low, "more than ": above, "at most ": high, "less than ": below}
+    return " and ".join(word + value for word, value in words.items() if value is not None)
