@@ -225,7 +225,9 @@ class _Composer:
                 raise self._error(f"not valid YAML: {type(error).__name__}", self.here) from None
             if event is None:
                 return
-            self.here = Position(event.start_mark.line + 1, event.start_mark.column + 1)
+            start = event.start_mark
+            if start is not None:
+                self.here = Position(start.line + 1, start.column + 1)
             yield event
 
     def _take(self, event: Any) -> None:
@@ -235,7 +237,7 @@ class _Composer:
         elif isinstance(event, yaml.ScalarEvent):
             self._finish(self._scalar(event), event.anchor)
         elif isinstance(event, yaml.AliasEvent):
-            target = self._alias(event.anchor)
+            target = self._alias(str(event.anchor))
             # What an alias names is counted again at each use.
             self._finish(target, None, count=target.size)
         elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):

@@ -150,7 +150,7 @@ def _walk(
         needed = {key for part in groups for key in part.get("required", ())}
         needed |= {"family"} if not path else set()
         members = sorted(properties, key=lambda key: _is_group(properties[key], defs))
-        text = schema.get("description", "")
+        text = schema.get("description") or groups[0].get("description", "")
         yield Parameter(path, ("object",), members=tuple(members), description=text)
         for key in members:
             inner = default.get(key) if isinstance(default, dict) else None

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from functools import cached_property
 from typing import Literal, Self
 
@@ -33,7 +32,8 @@ class Array(Model):
         16,
         ge=1,
         le=256,
-        description="Rows of PEs. They hold rows of C (output-stationary) or terms of the reduction.",
+        description="Rows of PEs. They hold rows of C if output-stationary, else terms of the"
+        " reduction.",
         json_schema_extra={"unit": "PEs"},
     )
     cols: int = Field(
@@ -149,14 +149,17 @@ class SystolicConfig(FamilyConfig):
 
     @property
     def output_stationary(self) -> bool:
+        """Whether the accumulators stay in the PEs."""
         return self.array.dataflow == "output_stationary"
 
     @property
     def input_stationary(self) -> bool:
+        """Whether A stays in the PEs."""
         return self.array.dataflow == "input_stationary"
 
     @property
     def macs_per_cycle(self) -> int:
+        """Multiply-accumulates of a full cycle."""
         return self.array.rows * self.array.cols
 
     @property
@@ -239,6 +242,7 @@ class SystolicConfig(FamilyConfig):
 
     @property
     def ports(self) -> tuple[StreamPort, ...]:
+        """The stream ports: the inputs by name, then the output."""
         inputs = sorted((self.row_port, self.column_port), key=lambda port: port.name)
         return (*inputs, self.output_port)
 
