@@ -83,6 +83,8 @@ class Node:
         Where each key of a mapping stands.
     size, height : int
         Nodes and levels, aliases expanded.
+    spoilt : bool
+        Whether a problem of the text itself has been found in it.
     """
 
     data: Any
@@ -91,6 +93,7 @@ class Node:
     keys: dict[str, Position] = field(default_factory=dict)
     size: int = 1
     height: int = 1
+    spoilt: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,8 +121,18 @@ class Document:
         data: dict[str, Any] = self.root.data
         return data
 
+    def is_spoilt(self, location: Sequence[str | int]) -> bool:
+        """Return whether `problems` already says that the value there is not what was meant."""
+        node, _, complete = self._find(location)
+        return complete and node.spoilt
+
     def position(self, location: Sequence[str | int]) -> Position:
         """Return the place of a key or list item, or of the nearest mapping or list around it."""
+        node, position, complete = self._find(location)
+        return position if complete else node.position
+
+    def _find(self, location: Sequence[str | int]) -> tuple[Node, Position, bool]:
+        """Return the last node on the way, its key's or its own place, and whether it is the end."""
         node, position = self.root, self.root.position
         for step in location:
             if isinstance(node.children, dict) and isinstance(step, str) and step in node.children:
@@ -128,8 +141,8 @@ class Document:
                 node = node.children[int(step)]
                 position = node.position
             else:
-                return node.position
-        return position
+                return node, position, False
+        return node, position, True
 
 
 def read_document(path: str | Path) -> Document:
@@ -243,9 +256,9 @@ class _Composer:
         elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
             if len(self.open) >= MAX_DEPTH:
                 raise self._error(f"nested deeper than {MAX_DEPTH} levels", self.here)
-            self._refuse_tag(event.tag)
             mapping = isinstance(event, yaml.MappingStartEvent)
             node = Node({} if mapping else [], self.here, {} if mapping else [])
+            self._refuse_tag(event.tag, node)
             if event.anchor:
                 self.anchors[event.anchor] = None
             self.open.append(_Open(node, event.anchor))
@@ -254,17 +267,17 @@ class _Composer:
             self._finish(done.node, done.anchor)
 
     def _scalar(self, event: Any) -> Node:
-        self._refuse_tag(event.tag)
-        value = event.value
+        node = Node(event.value, self.here)
+        self._refuse_tag(event.tag, node)
         try:
             if event.style is None:
-                value = core_scalar(value)
-            elif any("\ud800" <= c <= "\udfff" for c in value):
+                node.data = core_scalar(event.value)
+            elif any("\ud800" <= c <= "\udfff" for c in event.value):
                 raise ValueError("half of a surrogate pair is not a character")
         except ValueError as error:
             self._complain(str(error), self.here)
-            value = None
-        return Node(value, self.here)
+            node.data, node.spoilt = None, True
+        return node
 
     def _alias(self, anchor: str) -> Node:
         node = self.anchors.get(anchor)
@@ -318,8 +331,9 @@ class _Composer:
             parent.keys[name] = key.position
             parent.data[name] = value.data
 
-    def _refuse_tag(self, tag: str | None) -> None:
+    def _refuse_tag(self, tag: str | None, node: Node) -> None:
         if tag is not None:
+            node.spoilt = True
             shown = tag.replace("tag:yaml.org,2002:", "!!")[:40]
             self._complain(f"tags are not supported; remove {shown!r}", self.here)
 

@@ -55,7 +55,9 @@ def _validate(document: Document) -> FamilyConfig:
     problems = list(document.problems)
     name = document.data.get("family")
     config: FamilyConfig | None = None
-    if not isinstance(name, str) or name not in known:
+    if document.is_spoilt(("family",)):
+        pass
+    elif not isinstance(name, str) or name not in known:
         problems.append(_family_problem(document, list(known)))
     else:
         model = known[name].config
@@ -64,7 +66,7 @@ def _validate(document: Document) -> FamilyConfig:
         except ValidationError as error:
             problems += _translate(error, document, parameters(model))
     if config is None or problems:
-        raise ConfigError(_sorted(problems, {(p.line, p.column) for p in document.problems}))
+        raise ConfigError(_sorted(problems))
     return config
 
 
@@ -78,12 +80,9 @@ def _family_problem(document: Document, known: Sequence[str]) -> Problem:
     return _problem(document, ("family",), text)
 
 
-def _sorted(
-    problems: Sequence[Problem], spoilt: set[tuple[int | None, int | None]]
-) -> list[Problem]:
-    """Order problems by place, without what only follows from a spoilt value of the text."""
-    kept = {p: None for p in problems if not p.field or (p.line, p.column) not in spoilt}
-    ordered = sorted(kept, key=lambda p: (p.line or 0, p.column or 0))
+def _sorted(problems: Sequence[Problem]) -> list[Problem]:
+    """Order problems by place, each once, and cut a long list."""
+    ordered = sorted(dict.fromkeys(problems), key=lambda p: (p.line or 0, p.column or 0))
     more = len(ordered) - MAX_PROBLEMS
     if more > 0:
         last = Problem(f"and {more} more problems", file=ordered[0].file)
@@ -104,6 +103,8 @@ def _translate(error: ValidationError, document: Document, fields: Fields) -> li
     found: dict[tuple[str | int, ...], list[Problem]] = {}
     for item in error.errors(include_url=False):
         path = _path(item["loc"], document.data, item["type"])
+        if document.is_spoilt(path):
+            continue  # follows from what has been said about the text
         if path in found and path and item["type"] not in ("missing", "extra_forbidden"):
             continue  # another alternative of the same union
         if len(found) <= 4 * MAX_PROBLEMS:

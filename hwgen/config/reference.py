@@ -171,7 +171,7 @@ def markdown() -> str:
             _WIDTH,
         ),
         "",
-        "An integer is accepted where a number is expected. Aliases work; tags and merge keys do not.",
+        "An integer may stand for a number. Aliases work; tags and merge keys are refused.",
     ]
     for entry in families().values():
         lines += _family_section(entry)

@@ -109,9 +109,11 @@ class SystolicConfig(FamilyConfig):
         broken = []
         given = self.accumulator
         if isinstance(given, IntegerFormat) and not given.signed and self.product.signed:
+            a, w = self.activation, self.weight
+            low = min(a.min * w.max, a.max * w.min)
             broken.append(
-                f"accumulator: must be signed because {self.activation} x {self.weight} products"
-                f" reach {self.product.min}; use int{given.width} or exact"
+                f"accumulator: must be signed because {a} x {w} products reach {low};"
+                f" use int{given.width} or exact"
             )
         if self.output_stationary and "accumulator_depth" in self.array.model_fields_set:
             broken.append(
