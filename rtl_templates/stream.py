@@ -106,10 +106,8 @@ class DelayLines(Block):
     ----------
     name : str
         Module name.
-    width : int
-        Bits of a lane.
-    delays : sequence of int
-        Cycles of each lane, lane 0 first.
+    lanes : sequence of (int, int)
+        Bits and cycles of each lane, lane 0 in the least significant bits.
     enabled : bool
         Whether the lines advance only while `run` is high.
 
@@ -117,29 +115,32 @@ class DelayLines(Block):
     -------
     run : In(1)
         Present if `enabled`.
-    i, o : In, Out (lanes * width)
+    i, o : In, Out
+        All lanes.
     """
 
-    def __init__(self, name: str, width: int, delays: Sequence[int], *, enabled: bool) -> None:
-        bits = width * len(delays)
+    def __init__(self, name: str, lanes: Sequence[tuple[int, int]], *, enabled: bool) -> None:
+        bits = sum(width for width, _ in lanes)
         run = {"run": In(1)} if enabled else {}
         super().__init__(name, {**run, "i": In(bits), "o": Out(bits)})
-        self.lane_width, self.delays, self.enabled = width, delays, enabled
+        self.lanes, self.enabled = lanes, enabled
 
     def build(self, m: Module) -> None:
-        lanes = []
+        outputs = []
         shifts = []
-        for lane, delay in enumerate(self.delays):
-            value = self.i.word_select(lane, self.lane_width)
+        start = 0
+        for lane, (width, delay) in enumerate(self.lanes):
+            value = self.i[start : start + width]
+            start += width
             if delay:
                 # One vector a lane, the newest word at the bottom: text stays linear in lanes.
-                line = Signal(self.lane_width * delay, name=f"lane_{lane}", reset_less=True)
+                line = Signal(width * delay, name=f"lane_{lane}", reset_less=True)
                 shifts.append(line.eq(Cat(value, line)))
-                value = line[-self.lane_width :]
-            lanes.append(value)
+                value = line[-width:]
+            outputs.append(value)
         if self.enabled:
             with m.If(self.run):
                 m.d.sync += shifts
         else:
             m.d.sync += shifts
-        m.d.comb += self.o.eq(Cat(*lanes))
+        m.d.comb += self.o.eq(Cat(*outputs))

@@ -134,6 +134,11 @@ class Schedule:
                     yield Pass(x, k, y, beats, beats if k == ks - 1 else 0)
 
     @property
+    def outputs_per_column(self) -> int:
+        """Results that leave a column of the array for each column of Z, padding left out."""
+        return self._xy[0]
+
+    @property
     def output_beats(self) -> int:
         """Result beats of the whole product."""
         xs, _, ys = self.blocks

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from rtl_templates.hierarchy import Block, place
@@ -103,8 +103,8 @@ class Tile(Block):
 
     Members
     -------
-    Those of the row: a row signal for all rows, the inputs of a chain (from above) and its
-    outputs (to below), and the ports that all rows share.
+    Those of the row: a row signal for all rows, the input of a chain (from above, unless the
+    chain starts at zero in each tile) and its output (to below), and what all rows share.
     """
 
     def __init__(
@@ -120,6 +120,8 @@ class Tile(Block):
         kinds = {pe.module_name for pe in pes}
         members: dict[str, Any] = {}
         for name, member in self.rows[0].members.items():
+            if name in pes[0].tile_chains:
+                continue
             if name in pes[0].chains.values():  # leaves from the last row
                 width = self.rows[-1].width(name)
             else:
@@ -130,7 +132,12 @@ class Tile(Block):
         self.pe = pes[0]
 
     def build(self, m: Module) -> None:
-        chained = {name: Value.cast(getattr(self, name)) for name in self.pe.chains}
+        chained = {
+            name: Const(0, self.rows[0].width(name))
+            if name in self.pe.tile_chains
+            else Value.cast(getattr(self, name))
+            for name in self.pe.chains
+        }
         for index, row in enumerate(self.rows):
             ports: dict[str, Value] = {}
             for name in row.members:
@@ -215,9 +222,9 @@ class OutputStationaryArray(Block):
         # Frozen, a row sees a zero operand and no flag: its accumulators keep their values
         # without an enable.
         signals: dict[str, Value] = {
-            "x": x & self.run.replicate(len(x)),
-            "clear": clear & self.run.replicate(array.rows),
-            "drain": drain & self.run.replicate(array.rows),
+            "x": Mux(self.run, x, 0),
+            "clear": Mux(self.run, clear, 0),
+            "drain": Mux(self.run, drain, 0),
         }
         pe = OutputStationaryPE(config)
         collected: list[list[Value]] = [[] for _ in _tile_rows(config)]
@@ -238,7 +245,6 @@ class OutputStationaryArray(Block):
                     **_rows_of(signals, top, rows, array.rows),
                     y=column,
                     y_out=below,
-                    bus=Const(0, len(bus)),
                     bus_out=bus,
                 )
                 column = below
@@ -394,10 +400,12 @@ def _row_skew(
     bands = []
     for band, (top, rows) in enumerate(_tile_rows(config)):
         lanes: Value = value[top * width : (top + rows) * width]
-        block = DelayLines(f"delay_x{rows}", width, [TILE_ROWS] * rows, enabled=True)
+        block = DelayLines(f"delay_x{rows}", [(rows * width, TILE_ROWS)], enabled=True)
         for stage in range(band):
             lanes = _delayed(m, f"delay_x_{band}_{stage}", block, lanes, run)
-        triangle = DelayLines(f"skew_x{rows}", width, range(first, first + rows), enabled=True)
+        triangle = DelayLines(
+            f"skew_x{rows}", [(width, first + row) for row in range(rows)], enabled=True
+        )
         bands.append(_delayed(m, f"skew_x_{band}", triangle, lanes, run))
     return Cat(*bands)
 
@@ -412,8 +420,12 @@ def _column_skew(
 ) -> Value:
     """Delay the columns of `value` by ``delay(group)`` cycles."""
     array = config.array
-    delays = [delay(column // array.broadcast) for column in range(array.cols)]
-    if not any(delays):
+    if config.column_groups == 1:
         return value
-    lines = DelayLines(name, len(value) // array.cols, delays, enabled=run is not None)
+    width = len(value) // array.cols
+    lanes = [
+        (width * min(array.broadcast, array.cols - group * array.broadcast), delay(group))
+        for group in range(config.column_groups)
+    ]
+    lines = DelayLines(name, lanes, enabled=run is not None)
     return _delayed(m, name, lines, value, run)

@@ -56,6 +56,8 @@ class OutputStationaryPE(Block):
         Members that a whole row shares.
     chains : dict
         Members that lead from a row to the next: input to output.
+    tile_chains : tuple of str
+        Chains that start with zero in every tile.
     free_running : bool
         Whether registers advance without `run`.
     flag_delays : dict
@@ -79,6 +81,7 @@ class OutputStationaryPE(Block):
 
     row_signals = ("x", "clear", "drain")
     chains: ClassVar = {"y": "y_out", "bus": "bus_out"}
+    tile_chains = ("bus",)
     free_running = True
 
     def __init__(self, config: SystolicConfig) -> None:
@@ -143,6 +146,7 @@ class StationaryPE(Block):
 
     row_signals = ("x", "swap", "load")
     chains: ClassVar = {"psum": "psum_out"}
+    tile_chains = ()
     free_running = False
     flag_delays: ClassVar[dict[str, int]] = {}
 
