@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Running external tools: Verilator, Yosys, nextpnr, OpenSTA; where they are found."""

@@ -35,7 +35,7 @@ Version = tuple[int, ...]
 PROBE_TIMEOUT = 30.0
 """Seconds after which a tool that has not told its version counts as broken."""
 
-_NUMBER = re.compile(r"(?<![\w.])v?(\d+(?:\.\d+)+)")
+_NUMBER = re.compile(r"(?<![\w.])(?:v|nextpnr-)?(\d+(?:\.\d+)+)")
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,11 @@ def _candidates(tool: Tool) -> Iterator[Found | str]:
             yield f"{tool.variable}={chosen} is not a program"
             return
         version, _ = _ask(tool, path)
-        yield Found(tool.name, version, path, "override", (path,), _first_on_path(path))
+        variables = _first_on_path(path)
+        root = Path(path).parent.parent
+        if tool.name == "verilator" and (root / "include" / "verilated.mk").is_file():
+            variables["VERILATOR_ROOT"] = str(root)
+        yield Found(tool.name, version, path, "override", (path,), variables)
         return
     for program in tool.programs:
         if path := shutil.which(program):

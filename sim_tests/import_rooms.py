@@ -7,6 +7,8 @@ module added later is forbidden until somebody decides otherwise.
 
 from __future__ import annotations
 
+from typing import Any
+
 from grimp import ImportGraph
 from importlinter import Contract, ContractCheck, fields, output
 
@@ -21,9 +23,9 @@ class RoomContract(Contract):
     Modules below `except_for` may import everything.
     """
 
-    room = fields.StringField()
-    may_import = fields.SetField(subfield=fields.StringField(), required=False, default=set())
-    except_for = fields.SetField(subfield=fields.StringField(), required=False, default=set())
+    room: Any = fields.StringField()
+    may_import: Any = fields.SetField(subfield=fields.StringField(), required=False, default=set())
+    except_for: Any = fields.SetField(subfield=fields.StringField(), required=False, default=set())
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
         allowed = {self.room, *(self.may_import or ())}

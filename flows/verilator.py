@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verilator: compiling a design for cocotb, and linting it.
+
+`build` compiles a design into a program that `cocotb_tools.runner.Verilator.test` runs.  It
+stands in for the runner's own ``build`` for three reasons: the runner makes every signal of the
+design public, which keeps Verilator from optimising; it compiles Verilator's run-time library
+anew for each design; and it fails where a directory has a space in its name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from flows.toolchain import require, version_text
+from hwgen.errors import CheckFailed, ToolMissing
+
+Waves = Literal["fst", "vcd"]
+
+OPTIMISATION: Mapping[str, str] = {"OPT_FAST": "-O1", "OPT_SLOW": "-O0", "OPT_GLOBAL": "-O2"}
+"""Compiler options by kind of source, as Verilator's makefile names them."""
+
+VERILATE = ("--x-assign", "fast", "--x-initial", "unique", "-Wno-fatal")
+"""Options of Verilator itself."""
+
+_ROOT = "verilator_root"  # in the build directory, a link to Verilator, free of spaces
+_PLAIN = re.compile(r"[\w@%+=:,./~-]+")
+_MESSAGE = re.compile(r"%(Warning|Error)")
+
+
+def simulation_environment() -> dict[str, str]:
+    """Return the environment in which cocotb's runner finds Verilator and can compile with it.
+
+    It is a whole environment, made from the present one.  A caller of `build` needs it only for
+    running the program.
+
+    Raises
+    ------
+    ToolMissing
+        If Verilator, make, the compiler, perl or cocotb is not there.
+    """
+    found = require("verilator")
+    for name in ("make", "g++", "perl", "cocotb"):
+        require(name)
+    environment = {**os.environ, **found.environment}
+    for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):  # of a make that may have called us
+        environment.pop(name, None)
+    if variables := list(_missing_make_variables()):
+        if _PLAIN.fullmatch(sys.executable):  # the wheel's makefile asks for plain `python`
+            variables.append(f"PYTHON3={sys.executable}")
+        # The only way past the runner, which calls make without variables.
+        environment["MAKEFLAGS"] = "-- " + " ".join(variables)
+    return environment
+
+
+@cache
+def toolchain_id() -> str:
+    """Return the versions of everything that shapes a compiled simulation, for cache keys."""
+    tools = [require(name) for name in ("verilator", "g++", "cocotb")]
+    versions = [f"{tool.name} {version_text(tool)}" for tool in tools]
+    return ", ".join([*versions, f"{platform.system()} {platform.machine()}"])
+
+
+def lint(files: Sequence[Path], top: str, waivers: Sequence[str] = ()) -> list[str]:
+    """Return Verilator's warnings about a design.
+
+    Parameters
+    ----------
+    files : sequence of Path
+        Verilog files, and ``.vlt`` files of waivers.
+    top : str
+        The top module.
+    waivers : sequence of str
+        Warnings that do not count, e.g. ``DECLFILENAME``.
+
+    Returns
+    -------
+    list of str
+        One line each, as Verilator prints them; empty for a clean design.
+
+    Raises
+    ------
+    CheckFailed
+        If the design is not legal Verilog.
+    """
+    verilator = require("verilator")
+    require("perl")
+    options = ["--lint-only", "-Wall", "-Wno-fatal", "--top-module", top]
+    command = [*verilator.argv, *options, *(f"-Wno-{name}" for name in waivers)]
+    done = subprocess.run(
+        [*command, *(str(path.resolve()) for path in files)],
+        env={**os.environ, **verilator.environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    messages = [line for line in done.stderr.splitlines() if _MESSAGE.match(line)]
+    if done.returncode:
+        raise CheckFailed("\n".join(messages) or f"{verilator.where}: {done.stderr.strip()}")
+    return messages
+
+
+def build(
+    sources: Sequence[Path],
+    top: str,
+    build_dir: Path,
+    *,
+    waves: Waves | None = None,
+    internals: bool = False,
+    jobs: int | None = None,
+    arguments: Sequence[str] = (),
+) -> Path:
+    """Compile a design for cocotb.
+
+    Parameters
+    ----------
+    sources : sequence of Path
+        Verilog files, and ``.vlt`` files.
+    top : str
+        The top module.
+    build_dir : Path
+        Where to work; created if missing.  The runner's ``test`` takes it as `build_dir`, with
+        ``hdl_toplevel_lang="verilog"`` because it has not seen the sources.
+    waves : {"fst", "vcd"}, optional
+        Whether the program can write waveforms, and in which format.
+    internals : bool
+        Whether a testbench sees more than the signals of the top module; slows the simulation
+        down.
+    jobs : int, optional
+        Compilers that run at once; default one per processor.
+    arguments : sequence of str
+        More options for Verilator.
+
+    Returns
+    -------
+    Path
+        The program.
+
+    Raises
+    ------
+    ToolMissing
+        If a tool, or for FST a C library, is not there.
+    CheckFailed
+        If the design does not compile; the text ends with what the tool said.
+    """
+    from cocotb_tools import config as cocotb
+
+    verilator, make, compiler = require("verilator"), require("make"), require("g++")
+    require("perl")
+    if waves == "fst":
+        _require_fst_headers(compiler.argv[0])
+    build_dir.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, **verilator.environment}
+    for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
+        environment.pop(name, None)
+    if root := verilator.environment.get("VERILATOR_ROOT"):
+        # Verilator's makefiles do not quote their paths, so they are only told this one.
+        environment["VERILATOR_ROOT"] = _link(build_dir / _ROOT, Path(root))
+    shutil.copyfile(
+        cocotb.share_dir / "lib" / "verilator" / "verilator.cpp", build_dir / "verilator.cpp"
+    )
+    control = build_dir / "public.vlt"
+    control.write_text(f'`verilator_config\npublic_flat_rw -module "{top}" -var "*"\n')
+
+    # No dependency files (--no-MMD below): make stumbles over the spaces in them.
+    public = ["--public-flat-rw"] if internals else [control.name]
+    trace = [f"--trace-{waves}"] if waves else []
+    files = [str(path.resolve()) for path in sources]
+    verilate = [
+        *verilator.argv, "--cc", "--exe", "--vpi", "-Mdir", ".", "--prefix", "Vtop", "-o", top,
+        "--top-module", top, "--no-MMD", *VERILATE, *trace, *arguments,
+        "-LDFLAGS", _link_options(Path(cocotb.libs_dir), build_dir), "verilator.cpp",
+        *public, *files,
+    ]  # fmt: skip
+    count = jobs or os.cpu_count() or 1
+    variables = [f"{name}={value}" for name, value in OPTIMISATION.items()]
+    programs = {"CXX": compiler.argv[0], "LINK": compiler.argv[0], "PYTHON3": sys.executable}
+    variables += [f"{name}={shlex.quote(path)}" for name, path in programs.items()]
+    variables += _missing_make_variables()
+    # Verilator's makefile refuses a directory with a space in its name, though all its paths are
+    # relative to it: it is not told the name.
+    variables.append("CURDIR=.")
+    runtime = _runtime_cache([*variables, str(waves)])
+
+    _run(verilate, build_dir, environment, "verilate.log")
+    _take(runtime, build_dir)
+    _run([*make.argv, "-j", str(count), "-f", "Vtop.mk", *variables], build_dir, environment,
+         "compile.log")  # fmt: skip
+    _keep(runtime, build_dir)
+    return build_dir / top
+
+
+@cache
+def _require_fst_headers(compiler: str) -> None:
+    """Raise unless the C libraries that FST files are compressed with can be compiled against."""
+    headers = [option for name in ("zlib.h", "lz4.h") for option in ("-include", name)]
+    done = subprocess.run(
+        [compiler, "-E", *headers, "-x", "c++", os.devnull],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        raise ToolMissing(
+            "zlib.h and lz4.h are needed to write FST waveforms: the compiler does not find them."
+            " To get them: your system's zlib and lz4 development packages (zlib1g-dev,"
+            " liblz4-dev); VCD waveforms need nothing"
+        )
+
+
+def _run(command: list[str], cwd: Path, environment: Mapping[str, str], log: str) -> None:
+    """Run a command with its output in a file, or raise with the end of it."""
+    with (cwd / log).open("w", encoding="utf-8") as output:
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    if done.returncode:
+        lines = (cwd / log).read_text(encoding="utf-8", errors="replace").splitlines()
+        told = [line for line in lines if "error" in line.lower()] or lines
+        raise CheckFailed("\n".join([f"{cwd / log}:", *told[-10:]]))
+
+
+def _link(link: Path, target: Path) -> str:
+    """Make `link` point to `target` and return its name."""
+    with suppress(FileNotFoundError):
+        link.unlink()
+    link.symlink_to(target, target_is_directory=True)
+    return link.name
+
+
+def _link_options(libraries: Path, build_dir: Path) -> str:
+    """Return what links cocotb; by a link in the build directory if the path needs quoting."""
+    path = str(libraries)
+    if not _PLAIN.fullmatch(path):
+        # $ORIGIN, the folder of the program: quoted for make, for the shell and for neither.
+        path = _link(build_dir / "cocotb_libs", libraries)
+        return f"-Wl,-rpath,'$$ORIGIN/{path}' -L{path} -lcocotbvpi_verilator"
+    return f"-Wl,-rpath,{path} -L{path} -lcocotbvpi_verilator"
+
+
+@cache
+def _missing_make_variables() -> tuple[str, ...]:
+    """Return the settings that Verilator's makefile should have, but lacks.
+
+    The wheel was configured for no compiler in particular.  Without them precompiled headers are
+    built and then not found by the compiler, which stops larger designs from compiling.
+    """
+    root = require("verilator").environment.get("VERILATOR_ROOT")
+    if root is None:
+        return ()
+    settings = {
+        "CFG_CXXFLAGS_PCH_I": "-include",
+        "CFG_CXXFLAGS_STD": "-std=gnu++17",
+        "CFG_LDLIBS_THREADS": "-pthread",
+    }
+    makefile = (Path(root) / "include" / "verilated.mk").read_text(encoding="utf-8")
+    return tuple(
+        f"{name}={value}"
+        for name, value in settings.items()
+        if re.search(rf"^{name}\s*=[ \t]*$", makefile, re.MULTILINE)
+    )
+
+
+# Verilator's run-time library depends on the toolchain alone, and compiling it is most of the work
+# for a small design.  Objects that are newer than their sources are not compiled again, so it is
+# enough to put them into the build directory.
+
+
+def _runtime_cache(flags: Sequence[str]) -> Path | None:
+    """Return where the compiled run-time library for `flags` is kept, None if nowhere."""
+    if chosen := os.environ.get("HWGEN_CACHE_DIR"):
+        base = Path(chosen)
+    elif chosen := os.environ.get("XDG_CACHE_HOME"):
+        base = Path(chosen) / "hwgen"
+    else:
+        try:
+            base = Path.home() / ".cache" / "hwgen"
+        except RuntimeError:  # a user without a home
+            return None
+    key = "\n".join([toolchain_id(), require("verilator").where, *flags])
+    return base.resolve() / "verilator" / hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
+def _take(runtime: Path | None, build_dir: Path) -> None:
+    if runtime is None or not runtime.is_dir():
+        return
+    for compiled in runtime.glob("*.o"):
+        shutil.copyfile(compiled, build_dir / compiled.name)
+
+
+def _keep(runtime: Path | None, build_dir: Path) -> None:
+    if runtime is None or runtime.is_dir():
+        return
+    # Without a cache everything works, only slower; and of two writers the first is as good.
+    with suppress(OSError):
+        runtime.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=".new-", dir=runtime.parent))
+        try:
+            for compiled in build_dir.glob("verilated*.o"):
+                shutil.copyfile(compiled, staging / compiled.name)
+            staging.rename(runtime)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
