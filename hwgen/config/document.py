@@ -132,7 +132,7 @@ class Document:
         return position if complete else node.position
 
     def _find(self, location: Sequence[str | int]) -> tuple[Node, Position, bool]:
-        """Return the last node on the way, its key's or its own place, and whether it is the end."""
+        """Return the last node on the way, where it is given, and whether the way ends there."""
         node, position = self.root, self.root.position
         for step in location:
             if isinstance(node.children, dict) and isinstance(step, str) and step in node.children:
