@@ -43,7 +43,7 @@ FIELDS = {
     ),
     "integer beyond reading": (
         f"max_k: {'9' * 5000}",
-        r"3:8: an integer of 5000 characters is too long",
+        r"3:8: a number of 5000 characters is too long",
     ),
     "quoted integer": (
         'array: {rows: "8"}',
@@ -281,7 +281,9 @@ def test_missing_file_directory_and_odd_names(tmp_path: Path) -> None:
 def test_shipped_configuration(path: Path) -> None:
     config = load_config(path)
     assert config.name == path.stem
-    assert load_config(path).digest == config.digest
+    again = parse_config(yaml.safe_dump(config.resolved()))
+    assert again.resolved() == config.resolved()
+    assert again.digest == config.digest
 
 
 # -- what is made from the models ----------------------------------------------------------------

@@ -46,17 +46,16 @@ def core_scalar(text: str) -> Any:
     Raises
     ------
     ValueError
-        If it is an integer of more than `MAX_DIGITS` digits.
+        If it is a number of more than `MAX_DIGITS` characters.
     """
     if text in _CONSTANTS:
         return _CONSTANTS[text]
-    if _INTEGER.fullmatch(text):
-        if len(text) > MAX_DIGITS:
-            raise ValueError(f"an integer of {len(text)} characters is too long")
-        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
-    if _FLOAT.fullmatch(text):
-        return float(text)
-    return text
+    integer = _INTEGER.fullmatch(text)
+    if not integer and not _FLOAT.fullmatch(text):
+        return text
+    if len(text) > MAX_DIGITS:
+        raise ValueError(f"a number of {len(text)} characters is too long")
+    return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10)) if integer else float(text)
 
 
 @dataclass(frozen=True, slots=True)

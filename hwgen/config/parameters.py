@@ -134,7 +134,8 @@ def parameters(model: type[FamilyConfig]) -> Mapping[Path, Parameter]:
 
     schema = model.model_json_schema()
     shared = set(FamilyConfig.model_fields) - {"name", "family"}
-    defaults = model.model_validate({"name": "core"}).resolved()
+    # Not `resolved()`, which may leave out what the default of another parameter rules out.
+    defaults = model.model_validate({"name": "core"}).model_dump(mode="json")
     found = {p.path: p for p in _walk(schema, schema.get("$defs", {}), (), defaults, False)}
     order = sorted(found, key=lambda path: bool(path) and path[0] in shared)
     return {path: found[path] for path in order}
