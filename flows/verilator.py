@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Literal
 
 from flows.toolchain import require, version_text
-from hwgen.errors import CheckFailed, ToolMissing
+from hwgen.errors import CheckFailed, InputError, ToolMissing
 
 Waves = Literal["fst", "vcd"]
 
@@ -43,16 +43,16 @@ _MESSAGE = re.compile(r"%(Warning|Error)")
 def simulation_environment() -> dict[str, str]:
     """Return the environment in which cocotb's runner finds Verilator and can compile with it.
 
-    It is a whole environment, made from the present one.  A caller of `build` needs it only for
-    running the program.
+    It is a whole environment, made from the present one.  `build` does not need it.  The runner
+    cannot compile where a path has a space; `build` can.
 
     Raises
     ------
     ToolMissing
-        If Verilator, make, the compiler, perl or cocotb is not there.
+        If Verilator, make, the compiler or cocotb is not there.
     """
     found = require("verilator")
-    for name in ("make", "g++", "perl", "cocotb"):
+    for name in ("make", "g++", "cocotb"):
         require(name)
     environment = {**os.environ, **found.environment}
     for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):  # of a make that may have called us
@@ -67,10 +67,51 @@ def simulation_environment() -> dict[str, str]:
 
 @cache
 def toolchain_id() -> str:
-    """Return the versions of everything that shapes a compiled simulation, for cache keys."""
+    """Return what, beside the design, shapes a compiled simulation: for cache keys.
+
+    Versions, and the place of cocotb's libraries, to which the program is linked.
+    """
+    from cocotb_tools import config as cocotb
+
     tools = [require(name) for name in ("verilator", "g++", "cocotb")]
     versions = [f"{tool.name} {version_text(tool)}" for tool in tools]
-    return ", ".join([*versions, f"{platform.system()} {platform.machine()}"])
+    system = f"{platform.system()} {platform.machine()}"
+    return ", ".join([*versions, system, f"libraries in {cocotb.libs_dir}"])
+
+
+def cache_directory() -> Path:
+    """Return a directory, made if missing, for what can be computed again.
+
+    ``HWGEN_CACHE_DIR`` if it is set; else ``hwgen`` in ``XDG_CACHE_HOME`` or ``~/.cache``; where
+    that cannot be written, a directory of the user's own among the temporary files.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    if chosen := os.environ.get("HWGEN_CACHE_DIR"):
+        path = Path(chosen).expanduser().resolve()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"HWGEN_CACHE_DIR={chosen}: {error.strerror}") from None
+        return path
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    path = Path(cache, "hwgen")
+    # A cache among the project's own files or in ~ unexpanded would be a surprise.
+    if path.is_absolute():
+        with suppress(OSError):
+            path.mkdir(parents=True, exist_ok=True)
+            if os.access(path, os.W_OK | os.X_OK):
+                return path
+    path = Path(tempfile.gettempdir(), f"hwgen-{os.getuid()}")
+    with suppress(OSError):
+        path.mkdir(mode=0o700, exist_ok=True)
+        # Compiled programs are run from here: nobody else may have made it.
+        if path.lstat().st_uid == os.getuid() and not path.is_symlink():
+            return path
+    raise InputError("no directory for temporary results can be written; set HWGEN_CACHE_DIR")
 
 
 def lint(files: Sequence[Path], top: str, waivers: Sequence[str] = ()) -> list[str]:
@@ -96,7 +137,6 @@ def lint(files: Sequence[Path], top: str, waivers: Sequence[str] = ()) -> list[s
         If the design is not legal Verilog.
     """
     verilator = require("verilator")
-    require("perl")
     options = ["--lint-only", "-Wall", "-Wno-fatal", "--top-module", top]
     command = [*verilator.argv, *options, *(f"-Wno-{name}" for name in waivers)]
     done = subprocess.run(
@@ -160,7 +200,6 @@ def build(
     from cocotb_tools import config as cocotb
 
     verilator, make, compiler = require("verilator"), require("make"), require("g++")
-    require("perl")
     if waves == "fst":
         _require_fst_headers(compiler.argv[0])
     build_dir.mkdir(parents=True, exist_ok=True)
@@ -286,30 +325,38 @@ def _missing_make_variables() -> tuple[str, ...]:
 # enough to put them into the build directory.
 
 
-def _runtime_cache(flags: Sequence[str]) -> Path | None:
-    """Return where the compiled run-time library for `flags` is kept, None if nowhere."""
+def cache_directory() -> Path:
+    """Return where compiled simulations are kept.
+
+    ``HWGEN_CACHE_DIR`` if set, else ``hwgen`` in the user's cache directory, else, for a user
+    without a home, in the directory for temporary files.
+    """
     if chosen := os.environ.get("HWGEN_CACHE_DIR"):
-        base = Path(chosen)
-    elif chosen := os.environ.get("XDG_CACHE_HOME"):
-        base = Path(chosen) / "hwgen"
-    else:
-        try:
-            base = Path.home() / ".cache" / "hwgen"
-        except RuntimeError:  # a user without a home
-            return None
+        return Path(chosen).resolve()
+    if chosen := os.environ.get("XDG_CACHE_HOME"):
+        return (Path(chosen) / "hwgen").resolve()
+    try:
+        return (Path.home() / ".cache" / "hwgen").resolve()
+    except RuntimeError:
+        return Path(tempfile.gettempdir()).resolve() / f"hwgen-{os.getuid()}"
+
+
+def _runtime_cache(flags: Sequence[str]) -> Path:
+    """Return where the compiled run-time library for `flags` is, or is to be, kept."""
     key = "\n".join([toolchain_id(), require("verilator").where, *flags])
-    return base.resolve() / "verilator" / hashlib.sha256(key.encode()).hexdigest()[:16]
+    name = hashlib.sha256(key.encode()).hexdigest()[:16]
+    return cache_directory() / "verilator" / name
 
 
-def _take(runtime: Path | None, build_dir: Path) -> None:
-    if runtime is None or not runtime.is_dir():
+def _take(runtime: Path, build_dir: Path) -> None:
+    if not runtime.is_dir():
         return
     for compiled in runtime.glob("*.o"):
         shutil.copyfile(compiled, build_dir / compiled.name)
 
 
-def _keep(runtime: Path | None, build_dir: Path) -> None:
-    if runtime is None or runtime.is_dir():
+def _keep(runtime: Path, build_dir: Path) -> None:
+    if runtime.is_dir():
         return
     # Without a cache everything works, only slower; and of two writers the first is as good.
     with suppress(OSError):
