@@ -16,7 +16,7 @@ from typing import Any
 import cocotb
 import numpy as np
 from cocotb.clock import Clock
-from cocotb.triggers import ReadOnly, RisingEdge, Timer, with_timeout
+from cocotb.triggers import RisingEdge
 from cocotb.utils import get_sim_time
 from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
 
@@ -229,7 +229,6 @@ def _frames(chunks: Iterator[tuple[np.ndarray, bool]]) -> Iterator[list[int]]:
 
 
 def start_clock(dut: Any) -> None:
-    """Start the clock and put every input at rest."""
-    for name in ("aresetn",):
-        getattr(dut, name).value = 0
+    """Start the clock in reset."""
+    dut.aresetn.value = 0
     Clock(dut.aclk, PERIOD_NS, unit="ns").start()

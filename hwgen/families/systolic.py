@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -122,6 +122,13 @@ class SystolicConfig(FamilyConfig):
             )
         return check_rules(self, broken)
 
+    def resolved(self) -> dict[str, Any]:
+        """Return every parameter that the dataflow has, as plain JSON values."""
+        values = super().resolved()
+        if self.output_stationary:
+            del values["array"]["accumulator_depth"]
+        return values
+
     # -- formats ---------------------------------------------------------------------------
 
     @cached_property
@@ -163,6 +170,12 @@ class SystolicConfig(FamilyConfig):
     def macs_per_cycle(self) -> int:
         """Multiply-accumulates of a full cycle."""
         return self.array.rows * self.array.cols
+
+    @property
+    def natural_sizes(self) -> tuple[int, int, int]:
+        """M, K and N that fill the array once."""
+        rows, cols = self.array.rows, self.array.cols
+        return (cols, rows, rows) if self.input_stationary else (rows, rows, cols)
 
     @property
     def column_groups(self) -> int:

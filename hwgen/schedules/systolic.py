@@ -215,6 +215,17 @@ class Schedule:
             for i in range(p.outputs):
                 yield i == p.outputs - 1
 
+    def locate(self, m: int, n: int) -> tuple[int, tuple[int, int]]:
+        """Return the result beat that holds C[m,n], and its tile along M and N."""
+        x, y = (n, m) if self.config.input_stationary else (m, n)
+        tile = (x // self.x_block, y // self.config.array.cols)
+        if self.config.output_stationary:
+            rows = self.config.array.rows
+            beat = (tile[0] * self.blocks[2] + tile[1]) * rows + x % rows
+        else:
+            beat = tile[1] * self._xy[0] + x
+        return beat, (tile[::-1] if self.config.input_stationary else tile)
+
     def unpack_outputs(self, beats: Beats) -> NDArray[np.integer]:
         """Return C, shape (m, n), from the result beats, shape (output_beats, bytes)."""
         values = self.config.output_port.unpack(beats)

@@ -16,7 +16,7 @@ from amaranth.lib.wiring import In, Out
 from rtl_templates.hierarchy import Block, place
 from rtl_templates.stream import DelayLines
 
-from .pe import OutputStationaryPE, StationaryPE
+from .pe import Drain, OutputStationaryPE, StationaryPE
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
@@ -103,8 +103,9 @@ class Tile(Block):
 
     Members
     -------
-    Those of the row: a row signal for all rows, the input of a chain (from above, unless the
-    chain starts at zero in each tile) and its output (to below), and what all rows share.
+    Those of the row: a row signal for all rows, the input of a chain (from above) and its output
+    (to below), what all rows share.  Accumulators stay inside: `drain` (one bit a row) puts those
+    of a row on `out`.
     """
 
     def __init__(
@@ -120,23 +121,23 @@ class Tile(Block):
         kinds = {pe.module_name for pe in pes}
         members: dict[str, Any] = {}
         for name, member in self.rows[0].members.items():
-            if name in pes[0].tile_chains:
-                continue
             if name in pes[0].chains.values():  # leaves from the last row
                 width = self.rows[-1].width(name)
             else:
                 width = self.rows[0].width(name) * (rows if name in pes[0].row_signals else 1)
             members[name] = member.flow(width)
+        if "total" in members:
+            del members["total"]
+            members["drain"] = In(rows)
+            members["out"] = Out(columns * config.result.width)
         kind = "" if len(kinds) == 1 and pes[0].free_running else f"_{first}"
         super().__init__(f"tile{kind}_{rows}x{columns}", members)
-        self.pe = pes[0]
+        self.config, self.pe, self.columns = config, pes[0], columns
 
     def build(self, m: Module) -> None:
+        totals: list[Signal] = []
         chained = {
-            name: Const(0, self.rows[0].width(name))
-            if name in self.pe.tile_chains
-            else Value.cast(getattr(self, name))
-            for name in self.pe.chains
+            name: Value.cast(getattr(self, name)) for name in self.pe.chains
         }
         for index, row in enumerate(self.rows):
             ports: dict[str, Value] = {}
@@ -147,12 +148,36 @@ class Tile(Block):
                     ports[name] = chained[name]
                 elif name in self.pe.chains.values():
                     ports[name] = Signal(row.width(name), name=f"{name}_{index}")
+                elif name == "total":
+                    ports[name] = Signal(row.width(name), name=f"total_{index}")
+                    totals.append(ports[name])
                 else:
                     ports[name] = getattr(self, name)
             place(m, f"row_{index}", row, **ports)
             chained = {name: ports[out] for name, out in self.pe.chains.items()}
         for name, out in self.pe.chains.items():
             m.d.comb += getattr(self, out).eq(chained[name])
+        if totals:
+            self._drain(m, totals)
+
+    def _drain(self, m: Module, totals: list[Signal]) -> None:
+        width, rows = self.config.result.width, len(totals)
+        drain: Value = self.drain
+        foot = Drain(width, rows)
+        outs = []
+        delays = self.config.pipeline.pe
+        for column in range(self.columns):
+            if column and column % self.config.array.broadcast == 0:
+                delays += 1
+            while delays:
+                register = Signal(rows, name=f"drain_{column}_{delays}", reset_less=True)
+                m.d.sync += register.eq(drain)
+                drain, delays = register, delays - 1
+            out = Signal(width, name=f"out_{column}")
+            lanes = Cat(total.word_select(column, width) for total in totals)
+            place(m, f"drain_{column}", foot, totals=lanes, drain=drain, out=out)
+            outs.append(out)
+        m.d.comb += self.out.eq(Cat(*outs))
 
 
 def _tile_columns(config: SystolicConfig) -> list[tuple[int, int]]:
@@ -230,13 +255,13 @@ class OutputStationaryArray(Block):
         collected: list[list[Value]] = [[] for _ in _tile_rows(config)]
         for t, (left, columns) in enumerate(_tile_columns(config)):
             if t:
-                signals = _registered(m, signals, t, None)
+                signals = _next_tile(m, signals, t, groups_passed, None)
             column = _columns_of(y, left, columns, cols)
             group = left // array.broadcast
             for band, (top, rows) in enumerate(_tile_rows(config)):
                 tile = Tile(config, lambda _: pe, top, rows, columns)
                 below = Signal(len(column), name=f"y_{band}_{t}")
-                bus = Signal(columns * config.result.width, name=f"bus_{band}_{t}")
+                out = Signal(columns * config.result.width, name=f"out_{band}_{t}")
                 place(
                     m,
                     f"tile_{band}_{t}",
@@ -245,11 +270,12 @@ class OutputStationaryArray(Block):
                     **_rows_of(signals, top, rows, array.rows),
                     y=column,
                     y_out=below,
-                    bus_out=bus,
+                    out=out,
                 )
                 column = below
-                collected[band].append(bus)
-        out = _registered_or(m, [Cat(*buses) for buses in collected])
+                collected[band].append(out)
+            groups_passed = tile.rows[0].groups
+        out = _registered_or(m, [Cat(*parts) for parts in collected])
         m.d.comb += self.out.eq(
             _column_skew(m, "skew_out", config, out, lambda group: groups - 1 - group)
         )
@@ -314,7 +340,7 @@ class StationaryArray(Block):
         psums = []
         for t, (left, columns) in enumerate(_tile_columns(config)):
             if t:
-                signals = _registered(m, signals, t, self.run)
+                signals = _next_tile(m, signals, t, groups_passed, self.run)
             column = _columns_of(y, left, columns, cols)
             psum: Value = Const(0, columns * config.product.width)
             for band, (top, rows) in enumerate(_tile_rows(config)):
@@ -339,6 +365,7 @@ class StationaryArray(Block):
                 )
                 psum = below
             psums.append(psum)
+            groups_passed = tile.rows[0].groups
         m.d.comb += self.out.eq(
             _column_skew(
                 m, "skew_out", config, Cat(*psums), lambda group: groups - 1 - group, self.run
@@ -354,19 +381,14 @@ def _rows_of(signals: dict[str, Value], top: int, rows: int, total: int) -> dict
     }
 
 
-def _registered(
-    m: Module, signals: dict[str, Value], index: int, run: Value | None
+def _next_tile(
+    m: Module, signals: dict[str, Value], index: int, groups: int, run: Value | None
 ) -> dict[str, Value]:
-    """Return the row signals after the register between two columns of tiles."""
+    """Return the row signals behind a tile of `groups` column groups."""
     result: dict[str, Value] = {}
     for name, value in signals.items():
-        register = Signal(len(value), name=f"{name}_{index}", reset_less=True)
-        if run is None:
-            m.d.sync += register.eq(value)
-        else:
-            with m.If(run):
-                m.d.sync += register.eq(value)
-        result[name] = register
+        block = DelayLines(f"pass_{name}", [(len(value), groups)], enabled=run is not None)
+        result[name] = _delayed(m, f"pass_{name}_{index}", block, value, run)
     return result
 
 

@@ -318,7 +318,7 @@ class Accumulators(Block):
             stored = totals
 
         # Stage 2: the new total, which is also the output.
-        sums = Signal(cols * width)
+        sums = []
         for c in range(cols):
             old = Signal(shape_of(config.result), name=f"old_{c}")
             new = Signal(shape_of(config.result), name=f"new_{c}")
@@ -327,12 +327,12 @@ class Accumulators(Block):
                 old.eq(Mux(starts, 0, stored.word_select(c, width))),
                 psum.eq(psums.word_select(c, self.psum.width)),
                 new.eq(accumulate(m, old, psum, config)),
-                sums.word_select(c, width).eq(new),
             ]
+            sums.append(new)
         if depth > 1:
-            m.d.comb += write.data.eq(sums)
+            m.d.comb += write.data.eq(Cat(*sums))
         with m.If(self.run):
             with m.If(valid):
-                m.d.sync += totals.eq(sums)
+                m.d.sync += totals.eq(Cat(*sums))
             m.d.sync += self.done.eq(Cat(valid & closes, ends))
         m.d.comb += self.results.eq(totals)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from amaranth.hdl import Module, Mux, Shape, Signal, Value, signed, unsigned
+from amaranth.hdl import Const, Module, Mux, Shape, Signal, Value, signed, unsigned
 from amaranth.lib.wiring import In, Out
 
 from rtl_templates.hierarchy import Block
@@ -56,8 +56,6 @@ class OutputStationaryPE(Block):
         Members that a whole row shares.
     chains : dict
         Members that lead from a row to the next: input to output.
-    tile_chains : tuple of str
-        Chains that start with zero in every tile.
     free_running : bool
         Whether registers advance without `run`.
     flag_delays : dict
@@ -69,19 +67,16 @@ class OutputStationaryPE(Block):
         Row operand, already gated by the row.
     clear : In(1)
         Start a new sum with this cycle's product.
-    drain : In(1)
-        Put the accumulator on the column bus.
     run : In(1)
         Let the column operand move down.
     y, y_out : In, Out
         Column operand and its register.
-    bus, bus_out : In, Out
-        Column bus, an OR of the rows of which at most one drains.
+    total : Out
+        The accumulator.
     """
 
-    row_signals = ("x", "clear", "drain")
-    chains: ClassVar = {"y": "y_out", "bus": "bus_out"}
-    tile_chains = ("bus",)
+    row_signals = ("x", "clear")
+    chains: ClassVar = {"y": "y_out"}
     free_running = True
 
     def __init__(self, config: SystolicConfig) -> None:
@@ -92,17 +87,15 @@ class OutputStationaryPE(Block):
             {
                 "x": In(shape_of(config.row_operand)),
                 "clear": In(1),
-                "drain": In(1),
                 "run": In(1),
                 "y": In(y),
                 "y_out": Out(y),
-                "bus": In(result),
-                "bus_out": Out(result),
+                "total": Out(result),
             },
         )
         self.config = config
-        # The flags act behind the pipeline registers of the product.
-        self.flag_delays = {"clear": config.pipeline.pe, "drain": config.pipeline.pe}
+        # The flag acts behind the pipeline registers of the product.
+        self.flag_delays = {"clear": config.pipeline.pe}
 
     def build(self, m: Module) -> None:
         config = self.config
@@ -113,10 +106,40 @@ class OutputStationaryPE(Block):
         total = Signal(shape_of(config.result), reset_less=True)
         kept = Mux(self.clear, 0, total)
         m.d.sync += total.eq(accumulate(m, kept, product, config))
-        m.d.comb += [
-            self.y_out.eq(y),
-            self.bus_out.eq(self.bus | Mux(self.drain, total, 0)),
+        m.d.comb += [self.y_out.eq(y), self.total.eq(total)]
+
+
+class Drain(Block):
+    """Foot of a column: the accumulator of the row that drains, zero if none does.
+
+    An AND-OR over the rows is smaller and faster than a bus that passes from PE to PE.
+
+    Members
+    -------
+    totals : In
+        Accumulators of the rows.
+    drain : In(rows)
+        The row that drains, one hot.
+    out : Out
+        Its accumulator.
+    """
+
+    def __init__(self, width: int, rows: int) -> None:
+        super().__init__(
+            f"drain_x{rows}",
+            {"totals": In(width * rows), "drain": In(rows), "out": Out(width)},
+        )
+        self.data_width, self.rows = width, rows
+
+    def build(self, m: Module) -> None:
+        selected = [
+            Mux(self.drain[row], self.totals.word_select(row, self.data_width), 0)
+            for row in range(self.rows)
         ]
+        while len(selected) > 1:
+            pairs = zip(selected[::2], [*selected[1::2], Const(0, 1)], strict=False)
+            selected = [first | second for first, second in pairs]
+        m.d.comb += self.out.eq(selected[0])
 
 
 class StationaryPE(Block):
@@ -146,7 +169,6 @@ class StationaryPE(Block):
 
     row_signals = ("x", "swap", "load")
     chains: ClassVar = {"psum": "psum_out"}
-    tile_chains = ()
     free_running = False
     flag_delays: ClassVar[dict[str, int]] = {}
 

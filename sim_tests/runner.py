@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiling a configuration's RTL and running cocotb modules on it.
+
+The simulator runs in a process of its own, with a time limit.  Compiled designs are cached by
+their Verilog and the toolchain.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from flows.verilator import build, cache_directory, simulation_environment, toolchain_id
+from hwgen.build import verilog_of
+from hwgen.config.model import FamilyConfig
+from hwgen.errors import CheckFailed
+from sim_tests.regression import cases
+
+TIMEOUT_S = 3600
+"""Limit of one simulator process; a hung simulation is ended, not waited for."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Result of one test.
+
+    Parameters
+    ----------
+    name : str
+    passed : bool
+    message : str
+        What went wrong.
+    seconds : float
+        Wall time.
+    """
+
+    name: str
+    passed: bool
+    message: str = ""
+    seconds: float = 0.0
+
+
+def compile_design(
+    config: FamilyConfig, *, waves: str | None = None, verilog: str | None = None
+) -> Path:
+    """Return a directory with the compiled simulation of a configuration.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    waves : {"fst", "vcd"}, optional
+        Whether it can write waveforms.
+    verilog : str, optional
+        Text to compile instead of what the generator emits (for mutations).
+    """
+    text = verilog_of(config) if verilog is None else verilog
+    key = hashlib.sha256("\n".join([text, toolchain_id(), str(waves)]).encode()).hexdigest()[:24]
+    base = cache_directory() / "sim"
+    final = base / f"{config.name}-{key}"
+    if (final / config.name).is_file():
+        os.utime(final)
+        return final
+    base.mkdir(parents=True, exist_ok=True)
+    _prune(base)
+    work = Path(tempfile.mkdtemp(prefix=".new-", dir=base))
+    try:
+        source = work / f"{config.name}.v"
+        source.write_text(text, encoding="utf-8")
+        build([source], config.name, work, waves=waves)
+        try:
+            work.rename(final)
+        except OSError:  # somebody else was first, with the same result
+            shutil.rmtree(work, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+    return final
+
+
+def _prune(base: Path, keep: int = 150) -> None:
+    """Drop the compiled designs that were not used for longest."""
+    entries = sorted(base.iterdir(), key=lambda entry: entry.stat().st_mtime)
+    for entry in entries[:-keep]:
+        shutil.rmtree(entry, ignore_errors=True)
+
+
+def simulate(
+    config: FamilyConfig,
+    build_dir: Path,
+    module: str,
+    plan: dict[str, Any],
+    work: Path,
+    *,
+    seed: int = 0,
+    waves: str | None = None,
+    on_line: Callable[[str], None] | None = None,
+    timeout: float = TIMEOUT_S,
+) -> list[Outcome]:
+    """Run a cocotb module on a compiled design.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    build_dir : Path
+        From `compile_design`.
+    module : str
+        The cocotb module.
+    plan : dict
+        What the module reads from the file named by ``HWGEN_PLAN``; ``config`` is added.
+    work : Path
+        Directory for the plan, the log, waveforms and results.
+    seed : int
+        cocotb's seed.
+    waves : {"fst", "vcd"}, optional
+        Write ``dump.fst`` or ``dump.vcd`` into `work`.
+    on_line : callable, optional
+        Gets every line that the simulator prints.
+    timeout : float
+        Seconds.
+
+    Raises
+    ------
+    CheckFailed
+        If the simulator ended without results or ran into the time limit.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    plan_file, results, log = work / "plan.json", work / "results.xml", work / "simulation.log"
+    plan_file.write_text(json.dumps({**plan, "config": config.resolved()}), encoding="utf-8")
+    results.unlink(missing_ok=True)
+    request = {
+        "module": module,
+        "top": config.name,
+        "build_dir": str(build_dir),
+        "work": str(work),
+        "seed": seed,
+        "waves": bool(waves),
+    }
+    environment = {
+        **simulation_environment(),
+        "HWGEN_PLAN": str(plan_file.resolve()),
+        "PYTHONUNBUFFERED": "1",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sim_tests.simulator", json.dumps(request)],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    timer = _Deadline(process, timeout)
+    try:
+        with log.open("w", encoding="utf-8") as file:
+            assert process.stdout is not None
+            for line in process.stdout:
+                file.write(line)
+                if on_line:
+                    on_line(line)
+        process.wait()
+    finally:
+        expired = timer.stop()
+    if expired:
+        raise CheckFailed(f"the simulation did not end within {timeout:.0f} s; log: {log}")
+    if not results.is_file():
+        tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-10:]
+        raise CheckFailed("\n".join(["the simulator ended without results:", *tail]))
+    return _outcomes(results)
+
+
+class _Deadline:
+    """Ends a process and all it started, on time or on `stop`."""
+
+    def __init__(self, process: subprocess.Popen[str], seconds: float) -> None:
+        import threading
+
+        self._process, self._expired = process, False
+        self._timer = threading.Timer(seconds, self._expire)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _expire(self) -> None:
+        self._expired = True
+        self._kill()
+
+    def _kill(self) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def stop(self) -> bool:
+        self._timer.cancel()
+        self._kill()
+        return self._expired
+
+
+def _outcomes(results: Path) -> list[Outcome]:
+    outcomes = []
+    for case in ET.parse(results).getroot().iter("testcase"):
+        fault = next((child for child in case if child.tag in ("failure", "error")), None)
+        message = ""
+        if fault is not None:
+            message = fault.get("error_msg") or fault.get("message") or (fault.text or "").strip()
+        name = case.get("name", "").split("=", 1)[-1]
+        outcomes.append(Outcome(name, fault is None, message, float(case.get("time") or 0)))
+    return outcomes
+
+
+def regress(
+    config: FamilyConfig,
+    work: Path,
+    *,
+    seed: int = 0,
+    names: Sequence[str] | None = None,
+    waves: str | None = None,
+    jobs: int = 1,
+    verilog: str | None = None,
+    on_line: Callable[[str], None] | None = None,
+) -> list[Outcome]:
+    """Run the regression of a configuration, or the named cases of it.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    work : Path
+        Directory for logs, results and waveforms.
+    seed : int
+        Of shapes, values and stalls.
+    names : sequence of str, optional
+        Cases to run; default all.
+    waves : {"fst", "vcd"}, optional
+        Write waveforms.
+    jobs : int
+        Simulators that run at once.
+    verilog : str, optional
+        Text to test instead of what the generator emits.
+    on_line : callable, optional
+        Gets every line the simulators print.
+    """
+    build_dir = compile_design(config, waves=waves, verilog=verilog)
+    chosen = [case.name for case in cases(config, seed)] if names is None else list(names)
+    shares = [share for i in range(jobs) if (share := chosen[i::jobs])]
+
+    def run(index: int) -> list[Outcome]:
+        outcomes = simulate(
+            config,
+            build_dir,
+            "sim_tests.cocotb_regression",
+            {"seed": seed, "cases": shares[index]},
+            work if len(shares) == 1 else work / f"part_{index}",
+            seed=seed,
+            waves=waves,
+            on_line=on_line,
+        )
+        # cocotb names a test by the position of its case in the plan.
+        return [replace(outcome, name=shares[index][int(outcome.name)]) for outcome in outcomes]
+
+    with ThreadPoolExecutor(len(shares)) as pool:
+        parts = list(pool.map(run, range(len(shares))))
+    by_name = {outcome.name: outcome for part in parts for outcome in part}
+    missing = [name for name in chosen if name not in by_name]
+    if missing:
+        raise CheckFailed(f"the simulator gave no result for {', '.join(missing)}")
+    return [by_name[name] for name in chosen]
