@@ -19,6 +19,7 @@ from hwgen.families import families
 
 MAX_PROBLEMS = 50
 _SHOWN = 40
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _FIELD_FIRST = re.compile(r"([a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)*): (.*)", re.DOTALL)
 # Errors that the description of the parameter explains better than pydantic does.
 _DESCRIBED = re.compile(
@@ -92,7 +93,8 @@ def _sorted(problems: Sequence[Problem]) -> list[Problem]:
 
 def _problem(document: Document, path: Sequence[str | int], text: str) -> Problem:
     place = document.position(path)
-    field = ".".join(printable(str(step)) for step in path)
+    steps = map(str, path)
+    field = ".".join(step if _PLAIN_KEY.fullmatch(step) else shown(step) for step in steps)
     return Problem(text, field, document.file, place.line, place.column)
 
 
