@@ -309,8 +309,8 @@ def _from_package(tool: Tool) -> Found:
         # Not by its Perl script, which fails where its path has a space.  Like the script, with all
         # the stack there is: Verilator recurses deeply.
         start = 'ulimit -s unlimited 2>/dev/null; exec "$0" "$@"'
-        argv = ("/bin/sh", "-c", start, f"{program}_bin")
-        return Found(tool.name, version, str(program), "wheel", argv, variables)
+        command = ("/bin/sh", "-c", start, f"{program}_bin")
+        return Found(tool.name, version, str(program), "wheel", command, variables)
     scripts = distribution.entry_points.select(group="console_scripts")
     wanted = f"yowasp-{tool.name}"
     for script in scripts:
