@@ -69,8 +69,8 @@ check: test lint types docs-check ## everything a change must pass
 
 .PHONY: docs
 docs: env ## write the generated documentation again
-	$(RUN) -m hwgen.config.reference > build-configuration.md
-	mv build-configuration.md docs/configuration.md
+	$(RUN) -m hwgen.config.reference > docs/configuration.md.new
+	mv docs/configuration.md.new docs/configuration.md
 
 .PHONY: docs-check
 docs-check: env ## check that the generated documentation is current

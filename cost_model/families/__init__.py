@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The cost models of the families, one module each."""
