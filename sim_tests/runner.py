@@ -18,7 +18,7 @@ import tempfile
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -274,3 +274,37 @@ def regress(
     if missing:
         raise CheckFailed(f"the simulator gave no result for {', '.join(missing)}")
     return [by_name[name] for name in chosen]
+
+
+def write_results(
+    config: FamilyConfig, work: Path, outcomes: Sequence[Outcome], *, seed: int
+) -> dict[str, Any]:
+    """Write ``results.json`` and ``junit.xml`` into `work` and return what the former holds."""
+    summary = {
+        "name": config.name,
+        "digest": config.digest,
+        "toolchain": toolchain_id(),
+        "seed": seed,
+        "passed": sum(outcome.passed for outcome in outcomes),
+        "failed": sum(not outcome.passed for outcome in outcomes),
+        "cases": [asdict(outcome) for outcome in outcomes],
+    }
+    (work / "results.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    suite = ET.Element(
+        "testsuite",
+        name=config.name,
+        tests=str(len(outcomes)),
+        failures=str(summary["failed"]),
+    )
+    for outcome in outcomes:
+        case = ET.SubElement(
+            suite,
+            "testcase",
+            classname=config.name,
+            name=outcome.name,
+            time=f"{outcome.seconds:.3f}",
+        )
+        if not outcome.passed:
+            ET.SubElement(case, "failure", message=outcome.message)
+    ET.ElementTree(suite).write(work / "junit.xml", encoding="utf-8", xml_declaration=True)
+    return summary

@@ -120,9 +120,7 @@ class Bench:
             logging.getLogger(f"cocotb.{dut._name}.{port.prefix}").setLevel(logging.ERROR)
             bus = AxiStreamBus.from_prefix(dut, port.prefix)
             kind = AxiStreamSource if port.direction == "in" else AxiStreamSink
-            end = kind(
-                bus, dut.aclk, dut.aresetn, reset_active_level=False, byte_lanes=1
-            )
+            end = kind(bus, dut.aclk, dut.aresetn, reset_active_level=False, byte_lanes=1)
             if probability := idle.get(port.name, 0):
                 pauses = rng.random(4096) < probability
                 end.set_pause_generator(itertools.cycle(pauses.tolist()))
@@ -218,9 +216,7 @@ def _frames(chunks: Iterator[tuple[np.ndarray, bool]]) -> Iterator[list[int]]:
     frame: list[int] = []
     for beats, last in chunks:
         raw, width = beats.tobytes(), beats.shape[-1]
-        frame += [
-            int.from_bytes(raw[i : i + width], "little") for i in range(0, len(raw), width)
-        ]
+        frame += [int.from_bytes(raw[i : i + width], "little") for i in range(0, len(raw), width)]
         if last:
             yield frame
             frame = []

@@ -16,3 +16,22 @@ def verilog_of(config: FamilyConfig) -> str:
     from hwgen.build.verilog import to_verilog
 
     return to_verilog(family(config.family).part("rtl").generate(config), config.name)
+
+
+def files_of(config: FamilyConfig) -> dict[str, str]:
+    """Return every file that ``hwgen build`` writes: name to text.
+
+    The text depends on the configuration and hwgen's version alone.
+    """
+    from hwgen.build import files
+
+    name = config.name
+    return {
+        f"{name}.v": files.header(config, "//") + "\n" + verilog_of(config),
+        f"{name}.json": files.manifest(config),
+        f"{name}.sdc": files.constraints(config),
+        f"{name}.f": files.header(config, "//") + f"{name}.v\n",
+        f"{name}.core": files.fusesoc(config),
+        f"{name}.vlt": files.waivers(config),
+        f"{name}_regs.h": files.c_header(config),
+    }

@@ -68,6 +68,35 @@ def console() -> Console:
     return out
 
 
+@contextmanager
+def cycle_progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Show the progress of a simulation with its speed and the time that is left.
+
+    Yields
+    ------
+    callable
+        Takes the cycles done and the cycles in all.
+    """
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("simulating"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total:.0f} cycles"),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console(), transient=True, disable=quiet) as progress:
+        task = progress.add_task("", total=1, rate="")
+
+        def update(cycles: int, total: int) -> None:
+            speed = progress.tasks[0].speed
+            rate = f"{speed:,.0f} cycles/s" if speed else ""
+            progress.update(task, completed=cycles, total=total, rate=rate)
+
+        yield update
+
+
 # -- output ------------------------------------------------------------------------------------
 
 

@@ -206,6 +206,15 @@ class SystolicConfig(FamilyConfig):
         return self.array.rows + 2 + self.pipeline.pe + self.column_groups - 1
 
     @property
+    def latency(self) -> int:
+        """Cycles from the last input beat of a reduction to its first result beat.
+
+        One in the input buffer, one in the output buffer, and in between the path through the
+        array; see `drain_latency` and `psum_latency`.
+        """
+        return 4 + (self.drain_latency if self.output_stationary else self.psum_latency)
+
+    @property
     def row_operand(self) -> IntegerFormat:
         """Format of the operand that moves along the rows (W if input-stationary, else A)."""
         return self.weight if self.input_stationary else self.activation

@@ -79,7 +79,9 @@ class Row(Block):
                 if name == "run":
                     ports[name] = self.run[column // broadcast if pe.free_running else 0]
                 elif name not in pe.row_signals:
-                    ports[name] = Value.cast(getattr(self, name)).word_select(column, pe.width(name))
+                    ports[name] = Value.cast(getattr(self, name)).word_select(
+                        column, pe.width(name)
+                    )
             place(m, f"col_{column}", pe, **ports)
         if pe.free_running:
             m.d.sync += registers
@@ -136,14 +138,14 @@ class Tile(Block):
 
     def build(self, m: Module) -> None:
         totals: list[Signal] = []
-        chained = {
-            name: Value.cast(getattr(self, name)) for name in self.pe.chains
-        }
+        chained = {name: Value.cast(getattr(self, name)) for name in self.pe.chains}
         for index, row in enumerate(self.rows):
             ports: dict[str, Value] = {}
             for name in row.members:
                 if name in self.pe.row_signals:
-                    ports[name] = Value.cast(getattr(self, name)).word_select(index, row.width(name))
+                    ports[name] = Value.cast(getattr(self, name)).word_select(
+                        index, row.width(name)
+                    )
                 elif name in self.pe.chains:
                     ports[name] = chained[name]
                 elif name in self.pe.chains.values():
@@ -410,9 +412,7 @@ def _delayed(m: Module, name: str, lines: DelayLines, value: Value, run: Value |
     return out
 
 
-def _row_skew(
-    m: Module, config: SystolicConfig, value: Value, first: int, run: Value
-) -> Value:
+def _row_skew(m: Module, config: SystolicConfig, value: Value, first: int, run: Value) -> Value:
     """Delay lane r of `value` by ``first + r`` cycles of `run`.
 
     A band of rows is one triangle of registers behind a number of equal delay blocks, so that the

@@ -48,7 +48,10 @@ class Core(wiring.Component):
         beats = getattr(self, port.name)
         width = port.lanes * port.lane_width
         payload = Cat(beats.payload.data[:width], *([beats.payload.last] if port.last else []))
-        head, valid = Signal(len(payload), name=f"{port.name}_head"), Signal(name=f"{port.name}_valid")
+        head, valid = (
+            Signal(len(payload), name=f"{port.name}_head"),
+            Signal(name=f"{port.name}_valid"),
+        )
         place(
             m,
             f"{port.name}_buffer",

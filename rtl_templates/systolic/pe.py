@@ -35,9 +35,7 @@ def saturated(m: Module, value: Value, fmt: IntegerFormat) -> Signal:
     return result
 
 
-def accumulate(
-    m: Module, total: Value, addend: Value, config: SystolicConfig
-) -> Value:
+def accumulate(m: Module, total: Value, addend: Value, config: SystolicConfig) -> Value:
     """Return ``total + addend`` in the accumulator's format, wrapped or saturated."""
     if config.saturates:
         return saturated(m, total + addend, config.result)
@@ -203,9 +201,7 @@ class StationaryPE(Block):
         m.d.comb += self.psum_out.eq(total)
 
 
-def pipelined_product(
-    m: Module, x: Value, y: Value, depth: int, run: Value | None = None
-) -> Value:
+def pipelined_product(m: Module, x: Value, y: Value, depth: int, run: Value | None = None) -> Value:
     """Return ``x * y`` after `depth` registers, which advance while `run` is high.
 
     Depth 1 registers the product; depth 2 also the operands.

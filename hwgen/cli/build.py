@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write the Verilog of a configuration and the files beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hwgen.cli.common import (
+    atomic_directory,
+    config_option,
+    console,
+    emit_json,
+    force_option,
+    json_option,
+)
+
+
+@click.command()
+@config_option
+@click.option(
+    "--output",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Directory to write into; default build/NAME.",
+)
+@force_option
+@json_option
+def command(config: Path, output: Path | None, force: bool, as_json: bool) -> None:
+    """Write the Verilog of a configuration and the files beside it."""
+    from hwgen.build import files_of
+    from hwgen.config.load import load_config
+
+    core = load_config(config)
+    directory = output or Path("build") / core.name
+    with atomic_directory(directory, force=force) as staging:
+        files = files_of(core)
+        for name, text in files.items():
+            (staging / name).write_text(text, encoding="utf-8")
+    if as_json:
+        emit_json(
+            {
+                "name": core.name,
+                "digest": core.digest,
+                "directory": str(directory),
+                "files": {name: len(text) for name, text in files.items()},
+            }
+        )
+        return
+    out = console()
+    out.print(f"[bold]{core.name}[/bold] ({core.family}) -> {directory}")
+    for name, text in files.items():
+        out.print(f"  {name:<24} {len(text) / 1024:8.1f} KiB")

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run matrices of any size through the RTL in simulation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hwgen.cli.common import (
+    config_option,
+    console,
+    cycle_progress,
+    emit_json,
+    force_option,
+    json_option,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@click.command()
+@config_option
+@click.option(
+    "--activations", metavar="A.npy", required=True, type=click.Path(path_type=Path),
+    help="Activations, integers of shape (M, K).",
+)  # fmt: skip
+@click.option(
+    "--weights", metavar="W.npy", required=True, type=click.Path(path_type=Path),
+    help="Weights, integers of shape (K, N).",
+)  # fmt: skip
+@click.option(
+    "--output", metavar="C.npy", required=True, type=click.Path(path_type=Path),
+    help="Where to write the result, shape (M, N).",
+)  # fmt: skip
+@click.option("--check", is_flag=True, help="Compare with the golden model; exit 1 if it differs.")
+@force_option
+@json_option
+def command(
+    config: Path,
+    activations: Path,
+    weights: Path,
+    output: Path,
+    check: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Run matrices of any size through the RTL in simulation."""
+    import io
+    import time
+
+    import numpy as np
+
+    from hwgen.cli.common import write_file
+    from hwgen.config.load import load_config
+    from hwgen.errors import CheckFailed, InputError
+    from hwgen.families import family
+    from sim_tests.run import run_matrices
+
+    core = load_config(config)
+    if output.exists() and not force:
+        raise InputError(f"{output} exists; choose another name, or overwrite it with --force")
+    a, w = _load(activations), _load(weights)
+    if a.shape[1] != w.shape[0]:
+        raise InputError(
+            f"{activations} has K = {a.shape[1]} columns but {weights} has K = {w.shape[0]} rows;"
+            " C = A W needs the same K"
+        )
+    start = time.monotonic()
+    with cycle_progress(quiet=as_json) as update:
+        result = run_matrices(core, a, w, on_progress=update)
+    seconds = time.monotonic() - start
+    buffer = io.BytesIO()
+    np.save(buffer, result.c)
+    if check:
+        golden = family(core.family).part("golden").golden(core, a, w)
+        if not np.array_equal(result.c, golden):
+            wrong = np.argwhere(result.c != golden)
+            m, n = (int(i) for i in wrong[0])
+            raise CheckFailed(
+                f"{len(wrong)} of {golden.size} results differ from the golden model, first"
+                f" C[{m},{n}]: expected {golden[m, n]}, got {result.c[m, n]}; nothing written"
+            )
+    write_file(output, buffer.getvalue(), force=force)
+    m, k, n = (*a.shape, w.shape[1])
+    utilisation = m * k * n / (core.macs_per_cycle * result.cycles)  # type: ignore[attr-defined]
+    if as_json:
+        emit_json(
+            {
+                "output": str(output),
+                "m": m,
+                "k": k,
+                "n": n,
+                "cycles": result.cycles,
+                "utilisation": utilisation,
+                "checked": check,
+                "wall_seconds": round(seconds, 3),
+            }
+        )
+        return
+    out = console()
+    checked = ", equal to the golden model" if check else ""
+    out.print(f"{output}: {m} x {n} from {m} x {k} x {n} on {core.name}{checked}")
+    out.print(f"  {result.cycles} cycles, {100 * utilisation:.1f} % of the PEs' cycles used")
+
+
+def _load(path: Path) -> np.ndarray:
+    """Read an integer matrix, or say what is wrong with the file."""
+    import numpy as np
+
+    from hwgen.errors import InputError
+
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist") from None
+    except (ValueError, EOFError, OSError) as error:
+        raise InputError(f"{path} is not a readable .npy file: {error}") from None
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"{path} is an archive of arrays; save one array with numpy.save")
+    if array.ndim != 2 or 0 in array.shape:
+        raise InputError(f"{path}: must be a matrix of at least 1 x 1, not of shape {array.shape}")
+    if array.dtype.kind not in "iu":
+        raise InputError(
+            f"{path}: must hold integers, not {array.dtype}; quantise it, then save it as an"
+            " integer type"
+        )
+    return array

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Test the RTL of a configuration in simulation."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hwgen.cli.common import config_option, console, emit_json, json_option
+
+if TYPE_CHECKING:
+    from sim_tests.runner import Outcome
+
+
+@click.command()
+@config_option
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True,
+              help="Of shapes, values and stalls.")  # fmt: skip
+@click.option("--case", "names", metavar="NAME", multiple=True,
+              help="Run this case only; may be given several times.")  # fmt: skip
+@click.option("--waves", type=click.Choice(["fst", "vcd"]), help="Write waveforms.")
+@click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True,
+              help="Simulators that run at once.")  # fmt: skip
+@click.option("--output", metavar="DIR", type=click.Path(path_type=Path),
+              help="Directory for results, logs and waveforms; default build/NAME-sim.")  # fmt: skip
+@json_option
+def command(
+    config: Path,
+    seed: int,
+    names: tuple[str, ...],
+    waves: str | None,
+    jobs: int,
+    output: Path | None,
+    as_json: bool,
+) -> int:
+    """Test the RTL of a configuration in simulation.
+
+    Runs the family's whole regression against the golden model: corners of values and shapes,
+    stalls on every port, resets in mid-job, jobs back to back.
+    """
+    import time
+
+    from hwgen.config.load import load_config
+    from hwgen.errors import InputError, did_you_mean
+    from sim_tests.regression import cases
+    from sim_tests.runner import regress, write_results
+
+    core = load_config(config)
+    known = [case.name for case in cases(core, seed)]
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"--case: no case is called {name!r}{did_you_mean(name, known)};"
+                f" there is: {', '.join(known)}"
+            )
+    work = output or Path("build") / f"{core.name}-sim"
+    if work.exists() and not work.is_dir():
+        raise InputError(f"{work} is not a directory; choose another name for the results")
+    start = time.monotonic()
+    with _progress(len(names or known), quiet=as_json) as follow:
+        outcomes = regress(
+            core, work, seed=seed, names=names or None, waves=waves, jobs=jobs, on_line=follow
+        )
+    seconds = time.monotonic() - start
+    summary = write_results(core, work, outcomes, seed=seed)
+    failed = [outcome for outcome in outcomes if not outcome.passed]
+    if as_json:
+        emit_json({**summary, "wall_seconds": round(seconds, 3), "results": str(work)})
+        return 1 if failed else 0
+    out = console()
+    out.print(
+        f"{core.name}: {len(outcomes) - len(failed)} passed, {len(failed)} failed,"
+        f" seed {seed}, {seconds:.1f} s; results in {work}"
+    )
+    for outcome in failed[:5]:
+        _explain(outcome, config, seed)
+    if len(failed) > 5:
+        out.print(f"... and {len(failed) - 5} more")
+    return 1 if failed else 0
+
+
+def _explain(outcome: Outcome, config: Path, seed: int) -> None:
+    repeat = f"hwgen sim --config {shlex.quote(str(config))} --seed {seed} --case {outcome.name}"
+    click.echo(f"{outcome.name}: {outcome.message}\n  repeat with: {repeat}", err=True)
+
+
+def _progress(total: int, *, quiet: bool):  # type: ignore[no-untyped-def]
+    """Return a context that gives a function of a simulator's line, for a progress bar."""
+    from contextlib import contextmanager
+
+    from rich.progress import Progress
+
+    @contextmanager
+    def bar():  # type: ignore[no-untyped-def]
+        with Progress(console=console(), transient=True, disable=quiet) as progress:
+            task = progress.add_task("testing", total=total)
+
+            def follow(line: str) -> None:
+                if " running " in line and "regression" in line:
+                    progress.advance(task)
+
+            yield follow
+
+    return bar()

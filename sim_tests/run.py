@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrices through a core's RTL: what ``hwgen run`` and the demo stand on."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hwgen.errors import CheckFailed
+from hwgen.families import family
+from sim_tests.runner import compile_design, simulate
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run gave.
+
+    Parameters
+    ----------
+    c : ndarray, shape (m, n)
+        The product, in the storage dtype of the core's results.
+    cycles : int
+        From the first input beat to the last result beat, both included.
+    """
+
+    c: np.ndarray
+    cycles: int
+
+
+def run_matrices(
+    config: Any,
+    a: np.ndarray,
+    w: np.ndarray,
+    *,
+    on_progress: Callable[[int, int], None] | None = None,
+    timeout: float = 24 * 3600,
+) -> RunResult:
+    """Compute ``a . w`` with the RTL of a configuration in Verilator.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    a : ndarray of int, shape (m, k)
+    w : ndarray of int, shape (k, n)
+    on_progress : callable, optional
+        Gets the cycles simulated and the cycles in all.
+    timeout : float
+        Seconds.
+
+    Raises
+    ------
+    InputError
+        If the operands do not fit the core.
+    CheckFailed
+        If the simulation fails.
+    """
+    plan = family(config.family).part("schedule").schedule(config, *a.shape, w.shape[1])
+    plan.check_operands(a, w)
+    cycles = 0
+
+    def follow(line: str) -> None:
+        nonlocal cycles
+        kind, _, rest = line.partition(" ")
+        if kind == "PROGRESS" and on_progress:
+            done, total = map(int, rest.split())
+            on_progress(done, total)
+        elif kind == "CYCLES":
+            cycles = int(rest.split()[0])
+
+    build_dir = compile_design(config)
+    with tempfile.TemporaryDirectory(prefix="hwgen-run-") as name:
+        work = Path(name)
+        files = {key: str(work / f"{key}.npy") for key in ("activations", "weights")}
+        np.save(files["activations"], a)
+        np.save(files["weights"], w)
+        beats = work / "beats.bin"
+        request = {**files, "beats": str(beats)}
+        outcomes = simulate(
+            config,
+            build_dir,
+            "sim_tests.cocotb_run",
+            request,
+            work,
+            on_line=follow,
+            timeout=timeout,
+        )
+        if len(outcomes) != 1 or not outcomes[0].passed:
+            raise CheckFailed("; ".join(o.message for o in outcomes) or "the simulation failed")
+        image = np.fromfile(beats, np.uint8).reshape(plan.output_beats, -1)
+    return RunResult(plan.unpack_outputs(image), cycles)
