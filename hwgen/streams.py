@@ -57,6 +57,7 @@ class StreamPort:
 
     @property
     def beat_bytes(self) -> int:
+        """Bytes of a beat."""
         return -(-self.lanes * self.lane_width // 8)
 
     @property

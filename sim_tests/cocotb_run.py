@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +70,12 @@ def _beats(chunks: Iterator[tuple[np.ndarray, bool]]) -> Iterator[tuple[int, int
             yield value, int(last and start == end)
 
 
+def _tell(kind: str, cycles: int, expected: int) -> None:
+    """Write a line for the process that started the simulation."""
+    sys.stdout.write(f"{kind} {cycles} {expected}\n")
+    sys.stdout.flush()
+
+
 @cocotb.test()
 async def run(dut: Any) -> None:
     """Stream A and W through the core and write the result beats to a file."""
@@ -103,6 +110,6 @@ async def run(dut: Any) -> None:
                 remaining -= 1
             if cycles % 256 == 0 and (now := time.monotonic()) > report:
                 report = now + REPORT_S
-                print(f"PROGRESS {cycles} {expected}", flush=True)
+                _tell("PROGRESS", cycles, expected)
             assert cycles < 2 * expected + 1000, f"{remaining} result beats are missing"
-    print(f"CYCLES {cycles - (first or 0) + 1} {expected}", flush=True)
+    _tell("CYCLES", cycles - (first or 0) + 1, expected)

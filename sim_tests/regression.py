@@ -70,7 +70,7 @@ def cases(config: Any, seed: int) -> list[Case]:
     sizes = _pairwise(axes)
     ports = [port.name for port in config.ports]
     found = [Case(f"shapes_{i}", (size,), (OPERANDS[i % 2 * 6],)) for i, size in enumerate(sizes)]
-    largest = tuple(axis[-1] for axis in axes)
+    largest = (axes[0][-1], axes[1][-1], axes[2][-1])
     found += [Case(f"values_{kind}", (largest, largest), (kind, "random")) for kind in OPERANDS]
     for i, probabilities in enumerate(_pairwise([list(PROBABILITIES)] * len(ports))):
         picked = tuple(sizes[j] for j in rng.integers(len(sizes), size=3))

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from flows.verilator import build, cache_directory, simulation_environment, toolchain_id
+from flows.verilator import Waves, build, cache_directory, simulation_environment, toolchain_id
 from hwgen.build import verilog_of
 from hwgen.config.model import FamilyConfig
 from hwgen.errors import CheckFailed
@@ -53,7 +53,7 @@ class Outcome:
 
 
 def compile_design(
-    config: FamilyConfig, *, waves: str | None = None, verilog: str | None = None
+    config: FamilyConfig, *, waves: Waves | None = None, verilog: str | None = None
 ) -> Path:
     """Return a directory with the compiled simulation of a configuration.
 
@@ -104,7 +104,7 @@ def simulate(
     work: Path,
     *,
     seed: int = 0,
-    waves: str | None = None,
+    waves: Waves | None = None,
     on_line: Callable[[str], None] | None = None,
     timeout: float = TIMEOUT_S,
 ) -> list[Outcome]:
@@ -224,7 +224,7 @@ def regress(
     *,
     seed: int = 0,
     names: Sequence[str] | None = None,
-    waves: str | None = None,
+    waves: Waves | None = None,
     jobs: int = 1,
     verilog: str | None = None,
     on_line: Callable[[str], None] | None = None,

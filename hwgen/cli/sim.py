@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 @click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True,
               help="Simulators that run at once.")  # fmt: skip
 @click.option("--output", metavar="DIR", type=click.Path(path_type=Path),
-              help="Directory for results, logs and waveforms; default build/NAME-sim.")  # fmt: skip
+              help="Directory for results; default build/NAME-sim.")  # fmt: skip
 @json_option
 def command(
     config: Path,
     seed: int,
     names: tuple[str, ...],
-    waves: str | None,
+    waves: Literal["fst", "vcd"] | None,
     jobs: int,
     output: Path | None,
     as_json: bool,

@@ -51,7 +51,7 @@ class Family:
     cost: str
 
     def part(self, room: str) -> ModuleType:
-        """Import and return the family's module of a room: ``schedule``, ``golden``, ``rtl``, ``cost``."""
+        """Import and return the family's ``schedule``, ``golden``, ``rtl`` or ``cost`` module."""
         return import_module(getattr(self, room))
 
 

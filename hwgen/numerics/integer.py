@@ -43,18 +43,22 @@ class IntegerFormat:
 
     @property
     def name(self) -> str:
+        """Name of the format."""
         return f"{'' if self.signed else 'u'}int{self.width}"
 
     @property
     def min(self) -> int:
+        """Smallest value."""
         return -(1 << (self.width - 1)) if self.signed else 0
 
     @property
     def max(self) -> int:
+        """Largest value."""
         return (1 << (self.width - self.signed)) - 1
 
     @property
     def lane_width(self) -> int:
+        """Bits of a lane of results."""
         return max(8, 1 << (self.width - 1).bit_length())
 
     def __str__(self) -> str:

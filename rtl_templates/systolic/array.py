@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
+from hwgen.families.systolic import BUS_ROWS
 from rtl_templates.hierarchy import Block, place
 from rtl_templates.stream import DelayLines
 
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 
 PE = OutputStationaryPE | StationaryPE
 
-TILE_ROWS = 16
+TILE_ROWS = BUS_ROWS
+"""Rows of a tile; its foot drains them through one OR."""
+
 TILE_COLUMNS = 16
+"""Columns of a tile, where column groups allow."""
 
 
 class Row(Block):
@@ -182,10 +186,14 @@ class Tile(Block):
         m.d.comb += self.out.eq(Cat(*outs))
 
 
+def _groups_per_tile(config: SystolicConfig) -> int:
+    return max(1, TILE_COLUMNS // config.array.broadcast)
+
+
 def _tile_columns(config: SystolicConfig) -> list[tuple[int, int]]:
     """Return the (first, count) of each column of tiles; each starts with a column group."""
-    broadcast, cols = config.array.broadcast, config.array.cols
-    size = broadcast * max(1, TILE_COLUMNS // broadcast)
+    cols = config.array.cols
+    size = config.array.broadcast * _groups_per_tile(config)
     return [(first, min(size, cols - first)) for first in range(0, cols, size)]
 
 
@@ -257,7 +265,7 @@ class OutputStationaryArray(Block):
         collected: list[list[Value]] = [[] for _ in _tile_rows(config)]
         for t, (left, columns) in enumerate(_tile_columns(config)):
             if t:
-                signals = _next_tile(m, signals, t, groups_passed, None)
+                signals = _next_tile(m, config, signals, t, None)
             column = _columns_of(y, left, columns, cols)
             group = left // array.broadcast
             for band, (top, rows) in enumerate(_tile_rows(config)):
@@ -276,7 +284,6 @@ class OutputStationaryArray(Block):
                 )
                 column = below
                 collected[band].append(out)
-            groups_passed = tile.rows[0].groups
         out = _registered_or(m, [Cat(*parts) for parts in collected])
         m.d.comb += self.out.eq(
             _column_skew(m, "skew_out", config, out, lambda group: groups - 1 - group)
@@ -342,7 +349,7 @@ class StationaryArray(Block):
         psums = []
         for t, (left, columns) in enumerate(_tile_columns(config)):
             if t:
-                signals = _next_tile(m, signals, t, groups_passed, self.run)
+                signals = _next_tile(m, config, signals, t, self.run)
             column = _columns_of(y, left, columns, cols)
             psum: Value = Const(0, columns * config.product.width)
             for band, (top, rows) in enumerate(_tile_rows(config)):
@@ -367,7 +374,6 @@ class StationaryArray(Block):
                 )
                 psum = below
             psums.append(psum)
-            groups_passed = tile.rows[0].groups
         m.d.comb += self.out.eq(
             _column_skew(
                 m, "skew_out", config, Cat(*psums), lambda group: groups - 1 - group, self.run
@@ -384,9 +390,10 @@ def _rows_of(signals: dict[str, Value], top: int, rows: int, total: int) -> dict
 
 
 def _next_tile(
-    m: Module, signals: dict[str, Value], index: int, groups: int, run: Value | None
+    m: Module, config: SystolicConfig, signals: dict[str, Value], index: int, run: Value | None
 ) -> dict[str, Value]:
-    """Return the row signals behind a tile of `groups` column groups."""
+    """Return the row signals behind a whole tile: one register a column group."""
+    groups = _groups_per_tile(config)
     result: dict[str, Value] = {}
     for name, value in signals.items():
         block = DelayLines(f"pass_{name}", [(len(value), groups)], enabled=run is not None)
