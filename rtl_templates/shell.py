@@ -6,17 +6,27 @@ The skin is derived from the signature of the core, so no family writes it again
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from amaranth.hdl import ClockDomain, Module, Signal
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In
+from amaranth.lib.wiring import In, Out
 
 
 def beat_layout(width: int, *, last: bool) -> data.StructLayout:
     """Return the payload of a stream port: ``data`` of `width` bits and perhaps ``last``."""
     return data.StructLayout({"data": width, **({"last": 1} if last else {})})
+
+
+def stream_members(ports: Iterable[Any]) -> dict[str, Any]:
+    """Return the members of a core: a stream for each of the configuration's ports."""
+    members = {}
+    for port in ports:
+        signature = stream.Signature(beat_layout(port.data_width, last=bool(port.last)))
+        members[port.name] = In(signature) if port.direction == "in" else Out(signature)
+    return members
 
 
 class AxiShell(wiring.Component):

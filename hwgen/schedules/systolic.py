@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hwgen.errors import InputError
-from hwgen.numerics import IntegerFormat
+from hwgen.schedules.checks import check_operand, check_sizes
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
@@ -75,14 +74,7 @@ class Schedule:
     n: int
 
     def __post_init__(self) -> None:
-        for name, size in (("M", self.m), ("K", self.k), ("N", self.n)):
-            if size < 1:
-                raise InputError(f"{name} must be at least 1, not {size}")
-        if self.k > self.config.max_k:
-            raise InputError(
-                f"K = {self.k} exceeds max_k = {self.config.max_k} of the configuration"
-                f" {self.config.name!r}; raise max_k and build again"
-            )
+        check_sizes(self.config, self.m, self.k, self.n)
 
     # -- tiling ----------------------------------------------------------------------------
 
@@ -159,12 +151,12 @@ class Schedule:
         ndarray of uint8, shape (blocks, blocks, beats, bytes)
             Every block once; `stream` repeats them in the order of the passes.
         """
-        _check("activations", a, (self.m, self.k), self.config.activation)
+        check_operand("activations", a, (self.m, self.k), self.config.activation)
         return self._pack_y(a.T) if self.config.input_stationary else self._pack_x(a)
 
     def pack_weights(self, w: NDArray[np.integer]) -> Beats:
         """Pack W, shape (k, n), into the blocks of port ``wgt``; see `pack_activations`."""
-        _check("weights", w, (self.k, self.n), self.config.weight)
+        check_operand("weights", w, (self.k, self.n), self.config.weight)
         return self._pack_x(w.T) if self.config.input_stationary else self._pack_y(w)
 
     def check_operands(self, a: NDArray[np.integer], w: NDArray[np.integer]) -> None:
@@ -175,8 +167,8 @@ class Schedule:
         InputError
             Naming the operand, what is allowed and what was found.
         """
-        _check("activations", a, (self.m, self.k), self.config.activation)
-        _check("weights", w, (self.k, self.n), self.config.weight)
+        check_operand("activations", a, (self.m, self.k), self.config.activation)
+        check_operand("weights", w, (self.k, self.n), self.config.weight)
 
     def _pack_x(self, x: NDArray[np.integer]) -> Beats:
         port = self.config.row_port
@@ -237,18 +229,6 @@ class Schedule:
             z = values.reshape(ys, x, cols).swapaxes(0, 1).reshape(x, ys * cols)
         z = z[:x, :y]
         return np.ascontiguousarray(z.T if self.config.input_stationary else z)
-
-
-def _check(
-    what: str, array: NDArray[np.integer], shape: tuple[int, int], fmt: IntegerFormat
-) -> None:
-    if array.shape != shape:
-        raise InputError(f"{what}: shape must be {shape}, not {array.shape}")
-    if array.dtype.kind not in "iu":
-        raise InputError(f"{what}: must be integers, not {array.dtype}")
-    low, high = int(array.min()), int(array.max())
-    if low < fmt.min or high > fmt.max:
-        raise InputError(f"{what}: must be {fmt.min}..{fmt.max} ({fmt}), found {low}..{high}")
 
 
 def _padded(matrix: NDArray[np.integer], rows: int, cols: int) -> NDArray[np.integer]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
-from amaranth.lib import memory, stream, wiring
+from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl_templates.hierarchy import Block, place
-from rtl_templates.shell import beat_layout
+from rtl_templates.shell import stream_members
 from rtl_templates.stream import StreamBuffer, StreamFifo
 
 from .array import OutputStationaryArray, StationaryArray
@@ -37,11 +37,7 @@ class Core(wiring.Component):
 
     def __init__(self, config: SystolicConfig) -> None:
         self.config = config
-        members: dict[str, Any] = {}
-        for port in config.ports:
-            signature = stream.Signature(beat_layout(port.data_width, last=bool(port.last)))
-            members[port.name] = In(signature) if port.direction == "in" else Out(signature)
-        super().__init__(members)
+        super().__init__(stream_members(config.ports))
 
     def _take(self, m: Module, port: Any, ready: Value) -> tuple[Value, Value, Value]:
         """Buffer an input port; return its data, last and valid, which `ready` takes."""

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the schedules of all families refuse, in the same words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hwgen.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hwgen.numerics import IntegerFormat
+
+
+def check_sizes(config: Any, m: int, k: int, n: int) -> None:
+    """Check the sizes of a product against a configuration, which has a ``max_k``.
+
+    Raises
+    ------
+    InputError
+        If a size is below 1 or `k` exceeds ``config.max_k``.
+    """
+    for name, size in (("M", m), ("K", k), ("N", n)):
+        if size < 1:
+            raise InputError(f"{name} must be at least 1, not {size}")
+    if k > config.max_k:
+        raise InputError(
+            f"K = {k} exceeds max_k = {config.max_k} of the configuration"
+            f" {config.name!r}; raise max_k and build again"
+        )
+
+
+def check_operand(
+    what: str, array: NDArray[np.integer], shape: tuple[int, int], fmt: IntegerFormat
+) -> None:
+    """Check shape, dtype and values of an operand, called `what` in the message.
+
+    Raises
+    ------
+    InputError
+        Saying what is allowed and what was found.
+    """
+    if array.shape != shape:
+        raise InputError(f"{what}: shape must be {shape}, not {array.shape}")
+    if array.dtype.kind not in "iu":
+        raise InputError(f"{what}: must be integers, not {array.dtype}")
+    low, high = int(array.min()), int(array.max())
+    if low < fmt.min or high > fmt.max:
+        raise InputError(f"{what}: must be {fmt.min}..{fmt.max} ({fmt}), found {low}..{high}")

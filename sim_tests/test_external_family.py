@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The family of ``docs/adding-a-family.md`` works from a package of its own, the tool untouched.
+
+The page's listings are installed in a temporary directory, as pip would install them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+PAGE = Path(__file__).parents[1] / "docs" / "adding-a-family.md"
+
+Hwgen = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def listings() -> dict[str, str]:
+    """Return the files that the page lists: path to text."""
+    blocks = re.findall(r"^```\w+\n# (\S+\.\w+)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+    return dict(blocks)
+
+
+@pytest.fixture(scope="module")
+def hwgen(tmp_path_factory: pytest.TempPathFactory) -> Hwgen:
+    """Install the page's package; return a function that runs ``hwgen`` beside it."""
+    site = tmp_path_factory.mktemp("site")
+    files = listings()
+    project = tomllib.loads(files.pop("pyproject.toml"))["project"]
+    for name, text in files.items():
+        path = site / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    name = project["name"].replace("-", "_")
+    info = site / f"{name}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    groups = project["entry-points"].items()
+    (info / "entry_points.txt").write_text(
+        "".join(
+            f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in points.items())
+            for group, points in groups
+        )
+    )
+    # Paths of this process come first: the package may lie anywhere.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *sys.path])}
+    work = tmp_path_factory.mktemp("work")
+
+    def run(*arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "hwgen", *map(str, arguments)]
+        done = subprocess.run(
+            command, cwd=work, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done
+
+    return run
+
+
+def configuration(tmp_path: Path, **values: object) -> Path:
+    path = tmp_path / "core.yaml"
+    path.write_text(json.dumps({"name": "core", "family": "dot", **values}))  # JSON is YAML
+    return path
+
+
+def test_the_page_lists_every_part_of_a_family() -> None:
+    assert set(listings()) == {
+        "pyproject.toml",
+        *(f"dot_family/{part}.py" for part in ("config", "schedule", "golden", "rtl", "cost")),
+    }
+
+
+def test_families_and_schema_know_it(hwgen: Hwgen) -> None:
+    (entry,) = json.loads(hwgen("families", "dot", "--json").stdout)
+    assert "array.lanes" in {parameter["name"] for parameter in entry["parameters"]}
+    every = {entry["name"] for entry in json.loads(hwgen("families", "--json").stdout)}
+    assert {"dot", "systolic"} <= every
+    assert "dot" in json.loads(hwgen("schema").stdout)["properties"]["family"]["enum"]
+
+
+def test_messages_know_it(hwgen: Hwgen, tmp_path: Path) -> None:
+    core = configuration(tmp_path, array={"lanes": 65})
+    said = hwgen("build", "--config", core, status=2).stderr
+    assert "array.lanes: must be 1..64, not 65" in said
+
+
+def test_the_template_builds(hwgen: Hwgen, tmp_path: Path) -> None:
+    core = tmp_path / "dot.yaml"
+    hwgen("init", "dot", "--output", core)
+    hwgen("build", "--config", core, "--output", tmp_path / "out")
+    verilog = (tmp_path / "out" / "dot_core.v").read_text()
+    assert verilog.count("module dot_core_adder_tree(") == 1
+    manifest = json.loads((tmp_path / "out" / "dot_core.json").read_text())
+    assert manifest["family"] == "dot"
+    assert [stream["tdata_bits"] for stream in manifest["streams"]] == [64, 64, 32]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"activation": "uint3", "weight": "int5", "max_k": 37, "array": {"lanes": 3}},
+        {"activation": "uint16", "weight": "uint2", "array": {"lanes": 1}},
+    ],
+    ids=["default", "odd", "one_lane"],
+)
+def test_its_whole_regression_passes(
+    hwgen: Hwgen, tmp_path: Path, values: dict[str, object]
+) -> None:
+    core = configuration(tmp_path, **values)
+    done = hwgen("sim", "--config", core, "--output", tmp_path / "sim", "--json")
+    summary = json.loads(done.stdout)
+    assert summary["failed"] == 0
+    assert summary["passed"] == len(summary["cases"]) > 20
+
+
+@pytest.mark.slow
+def test_it_runs_a_users_matrices(hwgen: Hwgen, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    a, w = rng.integers(-128, 128, (5, 21)), rng.integers(-128, 128, (21, 6))
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "w.npy", w)
+    files = ["--activations", tmp_path / "a.npy", "--weights", tmp_path / "w.npy"]
+    c = tmp_path / "c.npy"
+    core = configuration(tmp_path)
+    done = hwgen("run", "--config", core, *files, "--output", c, "--check", "--json")
+    assert np.array_equal(np.load(c), a @ w)
+    assert json.loads(done.stdout)["cycles"] == 5 * 6 * 3 + 2
