@@ -163,16 +163,16 @@ def simulate(
         start_new_session=True,
     )
     timer = _Deadline(process, timeout)
-    try:
-        with log.open("w", encoding="utf-8") as file:
+    with process, log.open("w", encoding="utf-8") as file:
+        try:
             assert process.stdout is not None
             for line in process.stdout:
                 file.write(line)
                 if on_line:
                     on_line(line)
-        process.wait()
-    finally:
-        expired = timer.stop()
+            process.wait()
+        finally:
+            expired = timer.stop()
     if expired:
         raise CheckFailed(f"the simulation did not end within {timeout:.0f} s; log: {log}")
     if not results.is_file():

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cocotb side of the documentation's waveforms: given jobs with given pauses, checked."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import cocotb
+import numpy as np
+
+from hwgen.families import family
+from sim_tests.testbench import Bench, make_job, start_clock
+
+PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
+FAMILY = family(PLAN["config"]["family"])
+CONFIG: Any = FAMILY.config.model_validate(PLAN["config"])
+
+
+@cocotb.test()
+async def waveform(dut: Any) -> None:
+    """Run the jobs back to back; the output is not ready in the cycles of the plan."""
+    jobs = [
+        make_job(FAMILY, CONFIG, np.array(job["a"]), np.array(job["w"])) for job in PLAN["jobs"]
+    ]
+    start_clock(dut)
+    bench = Bench(dut, FAMILY, CONFIG, {}, seed=0)
+    await bench.reset()
+    pauses = set(PLAN["pauses"])
+    bench.sink.set_pause_generator(
+        iter([cycle in pauses for cycle in range(max(pauses, default=0) + 2)])
+    )
+    await bench.run(jobs, limit=1000)
