@@ -19,7 +19,7 @@ PYTEST := $(RUN) -m pytest -n $(JOBS) --dist worksteal
 help: ## list the targets
 	@echo 'make TARGET [PYTHON=python3] [JOBS=2] [ARGS="arguments for pytest"]'
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1|\2/p' Makefile | while IFS='|' read -r name what; do \
-	  printf '  %-12s %s\n' "$$name" "$$what"; done
+	  printf '  %-14s %s\n' "$$name" "$$what"; done
 
 .PHONY: env
 env: $(STAMP) ## create or update the virtual environment .venv
@@ -71,6 +71,10 @@ check: test lint types docs-check ## everything a change must pass
 docs: env ## write the generated documentation again
 	$(RUN) -m hwgen.config.reference > docs/configuration.md.new
 	mv docs/configuration.md.new docs/configuration.md
+
+.PHONY: docs-waveforms
+docs-waveforms: env ## simulate and draw the waveforms of the documentation again
+	$(RUN) -m sim_tests.waveforms docs/images
 
 .PHONY: docs-check
 docs-check: env ## check that the generated documentation is current
