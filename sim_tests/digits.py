@@ -13,7 +13,7 @@ host does the rest in integers too:
   range, and the host subtracts ``offset * sum(A[m, :])``;
 - the bias is ``round(b / (s * activation scale))``, added by the host;
 - the next layer's activations are ``clip((max(C + bias, 0) * multiplier + half) >> shift)`` to
-  ``0 .. limit``, with a 16-bit integer multiplier per column, one shift per layer and ``half =
+  ``0 .. limit``, with an integer multiplier per column, one shift per layer and ``half =
   1 << (shift - 1)``; the scale of the hidden activations maps the largest that the training
   split produces to `limit`;
 - the scores of the last layer are ``(C + bias) * multiplier``; the largest is the answer.
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -122,9 +123,7 @@ def train(
     """
     rng = np.random.default_rng(seed)
     sizes = (digits.train_pixels.shape[1], hidden, CLASSES)
-    weights = tuple(
-        rng.normal(0, np.sqrt(2 / a), (a, b)) for a, b in zip(sizes, sizes[1:], strict=False)
-    )
+    weights = tuple(rng.normal(0, np.sqrt(2 / a), (a, b)) for a, b in pairwise(sizes))
     network = Network(weights, tuple(np.zeros(size) for size in sizes[1:]))
     parameters = [*network.weights, *network.biases]
     adam = _Adam(parameters)

@@ -85,13 +85,15 @@ def cli() -> None:
     """Turn a YAML file into a verified matrix-multiplication accelerator."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, command: click.Command = cli) -> int:
     """Run the command line.
 
     Parameters
     ----------
     arguments : sequence of str, optional
         Arguments after the program's name; default ``sys.argv[1:]``.
+    command : click.Command
+        What to run; a program beside hwgen gives its own to end the way hwgen does.
 
     Returns
     -------
@@ -102,7 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     restore = _unwind_on_terminate()
     try:
-        status = cli.main(arguments, prog_name="hwgen", standalone_mode=False)
+        name = "hwgen" if command is cli else None
+        status = command.main(arguments, prog_name=name, standalone_mode=False)
         return status if isinstance(status, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
