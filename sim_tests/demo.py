@@ -71,7 +71,7 @@ def run_layer(
     w: Integers,
     *,
     on_progress: Callable[[int, int], None] | None = None,
-    run: Callable[..., RunResult] = run_matrices,
+    run: Callable[..., RunResult] | None = None,
 ) -> tuple[Integers, LayerRun]:
     """Compute ``a . w`` with the RTL and hold it against the golden and the cycle model.
 
@@ -82,7 +82,7 @@ def run_layer(
     """
     kind = family(config.family)
     (m, k), n = a.shape, w.shape[1]
-    result = run(config, a, w, on_progress=on_progress)
+    result = (run or run_matrices)(config, a, w, on_progress=on_progress)
     golden = kind.part("golden").golden(config, a, w)
     wrong = np.argwhere(result.c != golden)
     if len(wrong):

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demonstration: training, quantisation, agreement of RTL and golden model, the picture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hwgen.cli import main
+from hwgen.config.load import parse_config
+from hwgen.errors import CheckFailed, InputError
+from hwgen.families import family
+from hwgen.numerics import IntegerFormat, integer
+from sim_tests import demo, digits
+from sim_tests.digits import Digits, Integers, Network
+from sim_tests.run import RunResult
+
+SMALL = """\
+name: demo_small
+family: systolic
+activation: uint8
+weight: int6
+array: {rows: 4, cols: 4, dataflow: %s}
+"""
+WIDE = integer("int64")
+
+
+@pytest.fixture(scope="module")
+def data() -> Digits:
+    return digits.load()
+
+
+@pytest.fixture(scope="module")
+def network(data: Digits) -> Network:
+    return digits.train(data)
+
+
+def small(dataflow: str = "output_stationary") -> Any:
+    return parse_config(SMALL % dataflow, "small.yaml")
+
+
+def multiply(a: Integers, w: Integers) -> Integers:
+    return a.astype(np.int64) @ w.astype(np.int64)
+
+
+def golden_run(config: Any, a: Integers, w: Integers, **_: object) -> RunResult:
+    """Stand in for the simulation."""
+    kind = family(config.family)
+    cycles = kind.part("cost").cycles(config, *a.shape, w.shape[1])
+    return RunResult(kind.part("golden").golden(config, a, w), cycles)
+
+
+# -- data and training ---------------------------------------------------------------------------
+
+
+def test_the_split_is_whole_and_has_every_digit(data: Digits) -> None:
+    assert len(data.test_labels) == 360
+    assert len(data.test_labels) + len(data.train_labels) == 1797
+    assert set(data.test_labels) == set(data.train_labels) == set(range(10))
+    assert data.train_pixels.min() == 0
+    assert data.train_pixels.max() == digits.PIXEL_MAX
+
+
+def test_training_is_deterministic_and_accurate(data: Digits, network: Network) -> None:
+    again = digits.train(data)
+    for one, other in zip(network.weights, again.weights, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert digits.accuracy(network.classify(data.test_pixels), data.test_labels) >= 0.97
+
+
+# -- quantisation --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("activation", ["int4", "uint4", "int8", "uint8", "uint16"])
+@pytest.mark.parametrize("weight", ["int4", "uint4", "int8", "uint8", "int16"])
+def test_quantised_accuracy(data: Digits, network: Network, activation: str, weight: str) -> None:
+    formats = integer(activation), integer(weight)
+    quantised = digits.quantise(network, data.train_pixels, *formats, WIDE)
+
+    def product(a: Integers, w: Integers) -> Integers:
+        for operand, fmt in zip((a, w), formats, strict=True):
+            assert fmt.min <= operand.min() <= operand.max() <= fmt.max
+        return multiply(a, w)
+
+    answers = quantised.classify(data.test_pixels, product)
+    floor = 0.97 if min(fmt.width for fmt in formats) >= 8 else 0.95
+    assert digits.accuracy(answers, data.test_labels) >= floor
+
+
+def test_eight_bits_follow_floating_point(data: Digits, network: Network) -> None:
+    fmt = integer("int8")
+    quantised = digits.quantise(network, data.train_pixels, fmt, fmt, WIDE)
+    answers = quantised.classify(data.test_pixels, multiply)
+    assert np.mean(answers == network.classify(data.test_pixels)) >= 0.99
+
+
+def test_requantisation_rounds_and_clamps() -> None:
+    zero = np.zeros(1, np.int64)
+    layer = digits.Layer(np.ones((1, 1), int), 0, zero, zero + 3, 2)  # times 3/4
+    totals = np.array([[-100], [0], [1], [2], [3], [9], [10], [1000]])
+    assert layer.requantise(totals, 7)[:, 0].tolist() == [0, 0, 1, 2, 2, 7, 7, 7]
+
+
+@pytest.mark.parametrize(
+    ("activation", "weight", "field"),
+    [("int3", "int8", "activation: int3"), ("int8", "uint2", "weight: uint2")],
+)
+def test_narrow_formats_are_refused(
+    data: Digits, network: Network, activation: str, weight: str, field: str
+) -> None:
+    with pytest.raises(InputError, match=f"{field} is too narrow .* at least 4 bits"):
+        digits.quantise(network, data.train_pixels, integer(activation), integer(weight), WIDE)
+
+
+def test_a_narrow_accumulator_is_refused(data: Digits, network: Network) -> None:
+    eight = integer("int8")
+    with pytest.raises(InputError, match=r"sums of layer 1 reach -\d+\.\.\d+, but int12 holds"):
+        digits.quantise(network, data.train_pixels, eight, eight, IntegerFormat(12, True))
+
+
+# -- the RTL -------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dataflow", ["output_stationary", "weight_stationary", "input_stationary"])
+def test_rtl_equals_the_golden_model(data: Digits, network: Network, dataflow: str) -> None:
+    config = small(dataflow)
+    quantised = digits.quantise(
+        network, data.train_pixels, config.activation, config.weight, config.result
+    )
+    pixels = data.test_pixels[:30]
+    answers, layers = demo.classify(config, quantised, pixels, quiet=True)
+    np.testing.assert_array_equal(answers, quantised.classify(pixels, multiply))
+    assert [(layer.m, layer.k, layer.n) for layer in layers] == [(30, 64, 32), (30, 32, 10)]
+    assert all(layer.cycles == layer.model_cycles for layer in layers)
+    assert all(0 < layer.utilisation <= 1 for layer in layers)
+
+
+def test_a_wrong_result_is_found() -> None:
+    def wrong(*arguments: Any, **options: Any) -> RunResult:
+        result = golden_run(*arguments, **options)
+        result.c[1, 2] += 5
+        return result
+
+    with pytest.raises(CheckFailed, match=r"1 of 9 .* first C\[1,2\]: expected 4, got 9"):
+        demo.run_layer(small(), np.ones((3, 4), int), np.ones((4, 3), int), run=wrong)
+
+
+def test_a_wrong_number_of_cycles_is_found() -> None:
+    def slow(*arguments: Any, **options: Any) -> RunResult:
+        result = golden_run(*arguments, **options)
+        return replace(result, cycles=result.cycles + 1)
+
+    with pytest.raises(CheckFailed, match="the cycle model says"):
+        demo.run_layer(small(), np.ones((3, 4), int), np.ones((4, 3), int), run=slow)
+
+
+# -- the command ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "run_matrices", golden_run)
+    monkeypatch.setattr(demo, "compile_design", lambda config: None)
+
+
+@pytest.mark.usefixtures("no_simulation")
+def test_the_command_builds_reports_and_draws(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, output = tmp_path / "small.yaml", tmp_path / "out"
+    config.write_text(SMALL % "output_stationary")
+    arguments = ["--config", str(config), "--output", str(output)]
+    for _ in range(2):  # also over its own earlier output
+        assert main(arguments, demo.command) == 0
+    text = capsys.readouterr().out
+    assert "360 handwritten digits" in text
+    assert "360 x 64 x 32" in text
+    assert "bit for bit" in text
+    assert (output / "demo_small.v").is_file()
+    picture = (output / demo.PICTURE).read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert 20_000 < len(picture) < 200_000
+
+
+@pytest.mark.usefixtures("no_simulation")
+def test_a_mismatch_ends_with_status_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def wrong(*arguments: Any, **options: Any) -> RunResult:
+        result = golden_run(*arguments, **options)
+        result.c[0, 0] += 1
+        return result
+
+    monkeypatch.setattr(demo, "run_matrices", wrong)
+    config = tmp_path / "small.yaml"
+    config.write_text(SMALL % "weight_stationary")
+    arguments = ["--config", str(config), "--output", str(tmp_path / "out")]
+    assert main(arguments, demo.command) == 1
+    assert "360 x 64 x 32: 1 of 11520 results of the RTL differ" in capsys.readouterr().err
+    assert not (tmp_path / "out" / demo.PICTURE).exists()
+
+
+def test_a_configuration_that_does_not_fit_ends_with_status_two(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "small.yaml"
+    config.write_text((SMALL % "output_stationary").replace("int6", "int2"))
+    arguments = ["--config", str(config), "--output", str(tmp_path / "out")]
+    assert main(arguments, demo.command) == 2
+    assert "weight: int2 is too narrow" in capsys.readouterr().err
