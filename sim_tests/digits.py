@@ -98,7 +98,7 @@ class Network:
         """Return the input of every layer, and last the scores."""
         values = [pixels / PIXEL_MAX]
         for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            total = values[-1] @ weight + bias
+            total = _product(values[-1], weight) + bias
             values.append(total if index == len(self.weights) - 1 else np.maximum(total, 0))
         return values
 
@@ -119,7 +119,8 @@ def train(
         Width of the hidden layer.
     epochs, batch : int
     seed : int
-        Of the first weights and of the order of the images; the same seed gives the same network.
+        Of the first weights and of the order of the images; the same seed gives the same network
+        (see `_product`).
     """
     rng = np.random.default_rng(seed)
     sizes = (digits.train_pixels.shape[1], hidden, CLASSES)
@@ -145,10 +146,25 @@ def _gradients(network: Network, pixels: Integers, targets: Floats) -> list[Floa
     weights: list[Floats] = []
     biases: list[Floats] = []
     for value, weight in zip(values[-2::-1], network.weights[::-1], strict=True):
-        weights.insert(0, value.T @ error + 1e-4 * weight)
-        biases.insert(0, error.sum(axis=0))
-        error = (error @ weight.T) * (value > 0)
+        weights.insert(0, _product(value.T, error) + 1e-4 * weight)
+        biases.insert(0, _product(np.ones((1, len(error))), error)[0])
+        error = _product(error, weight.T) * (value > 0)
     return [*weights, *biases]
+
+
+def _product(a: Floats, b: Floats) -> Floats:
+    """Multiply with both operands rounded to 18 significant bits of their largest element.
+
+    Every partial sum is then exact in float64, so that its order, which is the linear algebra
+    library's choice, does not matter: training, which would magnify the last bit a millionfold,
+    ends in the same network on every machine.
+    """
+
+    def rounded(x: Floats) -> Floats:
+        step = 2.0 ** (int(np.frexp(np.abs(x).max())[1]) - 18)
+        return np.rint(x / step) * step
+
+    return rounded(a) @ rounded(b)
 
 
 class _Adam:
