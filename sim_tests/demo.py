@@ -146,7 +146,7 @@ def command(config: Path, output: Path) -> None:
     )
     with _busy("compiling the RTL with Verilator"):
         compile_design(core)
-    predictions, layers = classify(core, integers, data.test_pixels, quiet=not out.is_terminal)
+    predictions, layers = classify(core, integers, data.test_pixels)
     answers = {
         "floating point": network.classify(data.test_pixels),
         "golden model": integers.classify(data.test_pixels, lambda a, w: golden(core, a, w)),

@@ -86,7 +86,9 @@ def cycle_progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console(), transient=True, disable=quiet) as progress:
+    out = console()
+    quiet = quiet or not out.is_terminal  # or it leaves an empty line behind
+    with Progress(*columns, console=out, transient=True, disable=quiet) as progress:
         task = progress.add_task("", total=1, rate="")
 
         def update(cycles: int, total: int) -> None:

@@ -95,7 +95,9 @@ def _progress(total: int, *, quiet: bool):  # type: ignore[no-untyped-def]
 
     @contextmanager
     def bar():  # type: ignore[no-untyped-def]
-        with Progress(console=console(), transient=True, disable=quiet) as progress:
+        out = console()
+        hidden = quiet or not out.is_terminal  # or it leaves an empty line behind
+        with Progress(console=out, transient=True, disable=hidden) as progress:
             task = progress.add_task("testing", total=total)
 
             def follow(line: str) -> None:
