@@ -144,13 +144,13 @@ def _run(command: str, expected: str, status: int, directory: Path, where: str) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_of_a_page(page: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     run_page(page.read_text(encoding="utf-8"), tmp_path)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_blocks_name_their_language(page: Path) -> None:
     disguised = [
         block.line
@@ -160,7 +160,7 @@ def test_blocks_name_their_language(page: Path) -> None:
     assert not disguised, f"lines {disguised}: use sh, console or text"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_within_the_repository(page: Path) -> None:
     targets = _LINK.findall(page.read_text(encoding="utf-8"))
     assert [target for target in targets if not (page.parent / target).exists()] == []
