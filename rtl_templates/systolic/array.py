@@ -136,8 +136,9 @@ class Tile(Block):
             del members["total"]
             members["drain"] = In(rows)
             members["out"] = Out(columns * config.result.width)
-        kind = "" if len(kinds) == 1 and pes[0].free_running else f"_{first}"
-        super().__init__(f"tile{kind}_{rows}x{columns}", members)
+        # Rows whose sums are equally wide make equal tiles, wherever they stand.
+        kind = pes[0].module_name if len(kinds) == 1 else f"pe_from_{first}"
+        super().__init__(f"{kind.replace('pe', 'tile', 1)}_{rows}x{columns}", members)
         self.config, self.pe, self.columns = config, pes[0], columns
 
     def build(self, m: Module) -> None:
@@ -151,7 +152,9 @@ class Tile(Block):
                         index, row.width(name)
                     )
                 elif name in self.pe.chains:
-                    ports[name] = chained[name]
+                    ports[name] = _widened(
+                        chained[name], row.width(name), self.columns, self.config
+                    )
                 elif name in self.pe.chains.values():
                     ports[name] = Signal(row.width(name), name=f"{name}_{index}")
                 elif name == "total":
@@ -346,6 +349,14 @@ class StationaryArray(Block):
                 m.d.sync += load[top : top + rows].eq(rows_load)
         y = _column_skew(m, "skew_y", config, edge, lambda group: group, self.run)
         signals: dict[str, Value] = {"x": x, "swap": swap, "load": load}
+
+        def pe_of_row(row: int) -> StationaryPE:
+            # Exact widths in the first band, where they grow quickly; then those of the last row
+            # of the band, so that its rows and often whole tiles are equal.
+            terms = row + 1 if row < TILE_ROWS else min(-(-(row + 1) // TILE_ROWS) * TILE_ROWS,
+                                                        array.rows)  # fmt: skip
+            return StationaryPE(config, config.partial_sum(terms))
+
         psums = []
         for t, (left, columns) in enumerate(_tile_columns(config)):
             if t:
@@ -358,10 +369,8 @@ class StationaryArray(Block):
                     with m.If(self.run):
                         m.d.sync += register.eq(column)
                     column = register
-                tile = Tile(config, lambda r: StationaryPE(config, r + 1), top, rows, columns)
-                below = Signal(
-                    columns * config.partial_sum(top + rows).width, name=f"psum_{band}_{t}"
-                )
+                tile = Tile(config, pe_of_row, top, rows, columns)
+                below = Signal(tile.width("psum_out"), name=f"psum_{band}_{t}")
                 place(
                     m,
                     f"tile_{band}_{t}",
@@ -369,7 +378,7 @@ class StationaryArray(Block):
                     run=self.run,
                     **_rows_of(signals, top, rows, array.rows),
                     y=column,
-                    psum=psum,
+                    psum=_widened(psum, tile.width("psum"), columns, config),
                     psum_out=below,
                 )
                 psum = below
@@ -379,6 +388,19 @@ class StationaryArray(Block):
                 m, "skew_out", config, Cat(*psums), lambda group: groups - 1 - group, self.run
             )
         )
+
+
+def _widened(value: Value, width: int, columns: int, config: SystolicConfig) -> Value:
+    """Extend the lanes of `value`, partial sums, to `width` bits in all."""
+    if len(value) == width:
+        return value
+    lanes = []
+    for column in range(columns):
+        lane = value.word_select(column, len(value) // columns)
+        sign = lane[-1] if config.product.signed else Const(0, 1)
+        signs = sign.replicate(width // columns - len(lane))
+        lanes.append(Cat(lane, signs))
+    return Cat(*lanes)
 
 
 def _rows_of(signals: dict[str, Value], top: int, rows: int, total: int) -> dict[str, Value]:

@@ -18,7 +18,7 @@ from rtl_templates.shell import stream_members
 from rtl_templates.stream import StreamBuffer, StreamFifo
 
 from .array import OutputStationaryArray, StationaryArray
-from .pe import accumulate, shape_of
+from .pe import accumulate
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
@@ -286,8 +286,8 @@ class Accumulators(Block):
 
         # Stage 1: the row of psums, while its old total is read.
         psums = Signal(len(self.psums), name="psums_reg", reset_less=True)
-        valid, starts, closes, ends, repeat = (
-            Signal(name=f"{name}_reg") for name in ("valid", "starts", "closes", "ends", "repeat")
+        valid, starts, closes, ends = (
+            Signal(name=f"{name}_reg") for name in ("valid", "starts", "closes", "ends")
         )
         where = Signal(range(depth), name="address_reg", reset_less=True)
         totals = Signal(cols * width, reset_less=True)
@@ -299,35 +299,42 @@ class Accumulators(Block):
                 closes.eq(self.closes),
                 ends.eq(self.ends),
                 where.eq(address),
-                # The row before, still on its way to the memory, was this very row.
-                repeat.eq(valid & (where == address)),
             ]
 
-        if depth > 1:
+        stored = Signal(cols * width)
+        if depth == 1:
+            m.d.comb += stored.eq(totals)
+        else:
             m.submodules.rows = rows = memory.Memory(shape=cols * width, depth=depth, init=[])
-            read, write = rows.read_port(), rows.write_port()
-            stored = Mux(repeat, totals, read.data)
+            read = rows.read_port()
+            write = rows.write_port()
             m.d.comb += [
                 read.addr.eq(address),
                 read.en.eq(self.run),
                 write.addr.eq(where),
                 write.en.eq(self.run & valid & ~closes),
+                stored.eq(read.data),
             ]
-        else:
-            stored = totals
+            if config.array.rows == 1:
+                # Only here can a pass be as short as one cycle, so that the row before, still on
+                # its way to the memory, is this very row.
+                again = Signal()
+                with m.If(self.run):
+                    m.d.sync += again.eq(valid & (where == address))
+                with m.If(again):
+                    m.d.comb += stored.eq(totals)
 
         # Stage 2: the new total, which is also the output.
+        kept = Signal(cols * width)
+        m.d.comb += kept.eq(Mux(starts, 0, stored))
         sums = []
         for c in range(cols):
-            old = Signal(shape_of(config.result), name=f"old_{c}")
-            new = Signal(shape_of(config.result), name=f"new_{c}")
-            psum = Signal(shape_of(self.psum), name=f"psum_{c}")
-            m.d.comb += [
-                old.eq(Mux(starts, 0, stored.word_select(c, width))),
-                psum.eq(psums.word_select(c, self.psum.width)),
-                new.eq(accumulate(m, old, psum, config)),
-            ]
-            sums.append(new)
+            old, psum = kept.word_select(c, width), psums.word_select(c, self.psum.width)
+            if config.result.signed:
+                old = old.as_signed()
+            if self.psum.signed:
+                psum = psum.as_signed()
+            sums.append(accumulate(m, old, psum, config)[:width])
         if depth > 1:
             m.d.comb += write.data.eq(Cat(*sums))
         with m.If(self.run):

@@ -22,16 +22,16 @@ def shape_of(fmt: IntegerFormat) -> Shape:
 
 def saturated(m: Module, value: Value, fmt: IntegerFormat) -> Signal:
     """Clamp `value`, which has at least one bit more than `fmt`, to the range of `fmt`."""
+    wide = Signal(value.shape(), name="wide")
     result = Signal(shape_of(fmt), name="clamped")
-    # In range exactly when the bits above the result repeat its sign (or are zero).
-    above = value[fmt.width - fmt.signed :]
-    if not value.shape().signed:
-        overflow, negative = above.any(), False
-    else:
-        negative = value[-1]
-        overflow = (above != 0) & ~above.all() if fmt.signed else above.any()
-    limit = Mux(negative, fmt.min, fmt.max)
-    m.d.comb += result.eq(Mux(overflow, limit, value))
+    # In range exactly when the bits above the result repeat its sign, or are zero.
+    above = wide[fmt.width - fmt.signed :]
+    negative = wide[-1] if value.shape().signed else Const(0, 1)
+    overflow = Mux(negative, ~above.all(), above.any())
+    m.d.comb += [
+        wide.eq(value),
+        result.eq(Mux(overflow, Mux(negative, fmt.min, fmt.max), wide)),
+    ]
     return result
 
 
@@ -146,8 +146,8 @@ class StationaryPE(Block):
     Parameters
     ----------
     config : SystolicConfig
-    terms : int
-        Products in the partial sum that leaves the PE; fixes its exact width.
+    psum : IntegerFormat
+        Format of the partial sums, which holds the one that leaves the PE exactly.
 
     Members
     -------
@@ -170,22 +170,20 @@ class StationaryPE(Block):
     free_running = False
     flag_delays: ClassVar[dict[str, int]] = {}
 
-    def __init__(self, config: SystolicConfig, terms: int) -> None:
-        above = config.partial_sum(max(1, terms - 1))
-        below = config.partial_sum(terms)
+    def __init__(self, config: SystolicConfig, psum: IntegerFormat) -> None:
         super().__init__(
-            f"pe_{above.width}_{below.width}",
+            f"pe_{psum.width}",
             {
                 "x": In(shape_of(config.row_operand)),
                 "swap": In(1),
                 "load": In(1),
                 "run": In(1),
                 "y": In(shape_of(config.column_operand)),
-                "psum": In(shape_of(above)),
-                "psum_out": Out(shape_of(below)),
+                "psum": In(shape_of(psum)),
+                "psum_out": Out(shape_of(psum)),
             },
         )
-        self.config = config
+        self.config, self.psum_format = config, psum
 
     def build(self, m: Module) -> None:
         shadow = Signal.like(self.y, name="shadow", reset_less=True)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the tests: the regression must notice RTL that is broken on purpose."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwgen.build import verilog_of
+from hwgen.families.systolic import SystolicConfig
+from sim_tests.runner import regress
+
+CASES = (
+    "shapes_7",
+    "values_highest",
+    "values_opposite",
+    "stalls_4",
+    "reset_0",
+    "back_to_back_full_rate",
+)
+"""Cases that run first; those that a mutation needs come on top."""
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One way to break a core.
+
+    Parameters
+    ----------
+    name : str
+        What is broken.
+    module : str
+        Module of the emitted Verilog, without the prefix of the core's name.
+    pattern, replacement : str
+        Regular expression in that module, and what takes its place.
+    config : dict
+        Configuration beyond the defaults.
+    cases : tuple of str
+        Further cases to run.
+    """
+
+    name: str
+    module: str
+    pattern: str
+    replacement: str
+    config: dict[str, Any]
+    cases: tuple[str, ...] = ()
+
+
+OUTPUT = {"array": {"rows": 4, "cols": 5}}
+WEIGHT = {
+    "array": {
+        "rows": 4, "cols": 5, "dataflow": "weight_stationary", "accumulator_depth": 8,
+    },
+}  # fmt: skip
+SINGLE = {
+    "array": {
+        "rows": 1, "cols": 5, "dataflow": "weight_stationary", "accumulator_depth": 8,
+    },
+}  # fmt: skip
+CLAMPED = {**OUTPUT, "accumulator": "int18", "overflow": "saturate"}
+
+MUTATIONS = [
+    Mutation("unsigned operand", "pe", r"\$signed\(x\)", "x", OUTPUT),
+    Mutation("sum not cleared", "pe", r"clear \? 32'd0 : total", "total", OUTPUT),
+    Mutation("clamped to the wrong end", "pe", r"18'h1ffff", "18'h1fffe", CLAMPED),
+    Mutation("frozen row still adds", "array", r"run \? (\w+) : 32'd0", r"\1", OUTPUT,
+             ("stalls_5", "stalls_8")),
+    Mutation("column operand moves while frozen", "pe", r"if \(run\) y_out", "y_out", OUTPUT,
+             ("stalls_5", "stalls_8")),
+    Mutation("skew one cycle short", "skew_x4", r"o = \{ lane_3\[31:24\]",
+             "o = { lane_3[23:16]", OUTPUT),
+    Mutation("beat dropped", "core", r"assign fire = ", "assign fire = ~starting & ", OUTPUT),
+    Mutation("end of tile lost", "core", r"\.i_data\(\{ \w+, results \}\)",
+             ".i_data({ 1'b0, results })", OUTPUT),
+    Mutation("one credit too many", "core", r"credits <= 2'h2", "credits <= 2'h3", OUTPUT,
+             ("stalls_5", "stalls_8")),
+    Mutation("state kept over a reset", "core", r"if \(rst\) draining <= 3'h0;\s*else ", "", OUTPUT,
+             ("reset_1", "reset_2", "reset_3")),
+    Mutation("beat changes while it waits", "buffer_161", r"if \((\w+)\) o_data <=",
+             "o_data <=", OUTPUT, ("stalls_5", "stalls_8")),
+    Mutation("slower than the model", "core", r"assign bus_free = draining <= 1'h1",
+             "assign bus_free = draining == 1'h0", OUTPUT),
+    Mutation("old total not forwarded", "accumulators", r"again \? ", "1'b0 ? ", SINGLE,
+             tuple(f"shapes_{i}" for i in range(12))),
+    Mutation("total not restarted", "accumulators", r"starts_reg \? \d+'[hd]0+ : ", "", WEIGHT),
+    Mutation("shadow loads a wrong row", "core",
+             r"position <= \{ position\[2:0\], position\[3\] \}",
+             "position <= { position[0], position[3:1] }", WEIGHT),
+]  # fmt: skip
+
+
+def config_of(mutation: Mutation) -> SystolicConfig:
+    return SystolicConfig.model_validate({"name": "mutant", **mutation.config})
+
+
+def mutate(text: str, mutation: Mutation) -> str:
+    module = re.compile(rf"^module mutant_{mutation.module}\(.*?^endmodule", re.S | re.M)
+    found = module.search(text)
+    assert found, f"no module {mutation.module}"
+    changed, count = re.subn(mutation.pattern, mutation.replacement, found[0])
+    assert count, f"{mutation.pattern} does not occur in {mutation.module}"
+    return text[: found.start()] + changed + text[found.end() :]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
+    config = config_of(mutation)
+    text = mutate(verilog_of(config), mutation)
+    outcomes = regress(config, tmp_path, names=[*CASES, *mutation.cases], verilog=text)
+    assert any(not outcome.passed for outcome in outcomes), "the regression noticed nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("values", [OUTPUT, WEIGHT, CLAMPED], ids=["output", "weight", "clamped"])
+def test_unbroken(values: dict[str, Any], tmp_path: Path) -> None:
+    """The cores that the mutations start from are right."""
+    config = SystolicConfig.model_validate({"name": "mutant", **values})
+    assert all(outcome.passed for outcome in regress(config, tmp_path))
