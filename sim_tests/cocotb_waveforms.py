@@ -10,6 +10,7 @@ from typing import Any
 
 import cocotb
 import numpy as np
+from cocotb.triggers import ClockCycles
 
 from hwgen.families import family
 from sim_tests.testbench import Bench, make_job, start_clock
@@ -28,6 +29,7 @@ async def waveform(dut: Any) -> None:
     start_clock(dut)
     bench = Bench(dut, FAMILY, CONFIG, {}, seed=0)
     await bench.reset()
+    await ClockCycles(dut.aclk, 2)  # the testbench's own signals settle
     pauses = set(PLAN["pauses"])
     bench.sink.set_pause_generator(
         iter([cycle in pauses for cycle in range(max(pauses, default=0) + 2)])

@@ -26,6 +26,8 @@ def main(text: str) -> None:
         test_dir=work,
         results_xml=str(work / "results.xml"),
         seed=request["seed"],
+        # Registers without a reset start at random: nothing may depend on how they start.
+        plusargs=["+verilator+rand+reset+2", f"+verilator+seed+{request['seed'] + 1}"],
         waves=request["waves"],
     )
 
