@@ -322,7 +322,7 @@ def prepare(
         if index == 0:
             rest = text[position:].rstrip()
             merged.append(_WIRE_LOAD.sub("", rest[: rest.rindex("}")]))
-    return Library("".join(merged) + "\n}\n", cells)
+    return Library("".join(merged).rstrip() + "\n}\n", cells)
 
 
 _LIBRARY = re.compile(r"\blibrary\s*\([^(){}]*\)\s*\{")
@@ -378,8 +378,8 @@ def _cell(body: str, unit: float, name: str) -> Cell:
         area = _AREA.search(body)
         inputs = {}
         pins = list(_PIN.finditer(body))
-        for pin, after in zip(pins, [*pins[1:], None], strict=True):
-            end = after.start() if after else len(body)
+        ends = [*(pin.start() for pin in pins[1:]), len(body)]
+        for pin, end in zip(pins, ends, strict=False):  # no pins, one end
             if _INPUT.search(body, pin.end(), end):
                 load = _LOAD.search(body, pin.end(), end)
                 inputs[pin[1]] = float(load[1]) * unit if load else 0.0

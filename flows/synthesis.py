@@ -19,7 +19,10 @@ What the script rests on, measured on 16x16 int8 arrays:
 * ``maccmap`` is not used: merging multiplier and accumulator costs more area than it saves.
 * Enables and resets of registers become logic (``-nodffe -nosdff``): none of the technologies
   has small cells for them, and ABC merges the gates with others.
-* Area is that of the netlist after everything is flattened, cells for constants included.
+* Area is that of the netlist after everything is flattened; a cell for each constant drives all
+  of its uses, else flip-flops with an unused reset would cost a constant each.
+* Between kept modules and the rest, `flows.boundary` inserts buffers by load; without them a
+  signal to 256 elements takes nanoseconds.
 """
 
 from __future__ import annotations
@@ -299,7 +302,7 @@ def yosys_scripts(
         "flatten",
         "splitnets -ports",
         "opt_clean -purge",
-        f"hilomap -hicell {' '.join(tech.high)} -locell {' '.join(tech.low)}",
+        f"hilomap -singleton -hicell {' '.join(tech.high)} -locell {' '.join(tech.low)}",
         "opt_clean -purge",
         "tee -q -o flat.json stat -json",
         "write_verilog -noattr -noexpr -nohex -nodec netlist.v",

@@ -81,15 +81,14 @@ set_output_delay {delay:.6g} -clock clock [all_outputs]
 set_driving_cell -lib_cell {tech.driver} [all_inputs]
 set_load {tech.load_ff} [all_outputs]
 report_checks -path_delay max -fields {{slew cap fanout}} -digits 4
-report_worst_slack
 exit
 """
     (work / "time.tcl").write_text(script, encoding="utf-8")
     text = process.run(status.found, ["-exit", "time.tcl"], work, "time.log", timeout)
-    slack = re.search(r"^worst slack (?:max )?(\S+)", text, re.MULTILINE)
+    slack = re.search(r"(-?[\d.]+)\s+slack \(", text)
     start = re.search(r"^Startpoint: (\S+)", text, re.MULTILINE)
     end = re.search(r"^Endpoint: (\S+)", text, re.MULTILINE)
-    if not (slack and start and end) or slack[1] == "INF":
+    if not (slack and start and end):
         told = [line for line in text.splitlines() if line.strip()][:10]
         raise CheckFailed("\n".join(["opensta found no path:", *told]))
     netlist = (work / "netlist.v").read_text(encoding="utf-8")
@@ -99,10 +98,14 @@ exit
 
 def _signal(netlist: str, instance: str) -> str:
     """Return the signal that a register holds; a port's name is its own."""
-    cell = re.search(
-        rf"^ *\w+ \\?{re.escape(instance)} \((.*?)\);", netlist, re.MULTILINE | re.DOTALL
-    )
+    cell = re.search(rf"^ *\w+ \\?{re.escape(instance)} \((.*?)\);", netlist, re.M | re.S)
     if cell is None:
         return instance
-    nets = re.findall(r"\.Q\w*\(\\?(\S+?) ?\)", cell[1])
-    return next((net for net in nets if not re.fullmatch(r"_\d+_", net)), instance)
+    nets = re.findall(r"\.Q\w*\((\S+?) ?\)", cell[1])
+    for net in nets:
+        # Where the register's output is inverted, an inverter has the signal.
+        users = re.findall(rf"\(\s*\.\w+\({re.escape(net)}\),\s*\.\w+\((\S+?) ?\)\s*\);", netlist)
+        for name in (net, *users):
+            if not re.fullmatch(r"_\d+_", name):
+                return str(name.removeprefix("\\"))
+    return instance
