@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What surrounds the tiles: skewing registers, delays between tiles, the collector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib.wiring import In, Out
+
+from rtl_templates.hierarchy import Block, place
+from rtl_templates.stream import DelayLines
+
+from .tile import TILE_ROWS, groups_per_tile, tile_rows
+
+if TYPE_CHECKING:
+    from hwgen.families.systolic import SystolicConfig
+
+
+def next_tile(
+    m: Module, config: SystolicConfig, signals: dict[str, Value], index: int, run: Value | None
+) -> dict[str, Value]:
+    """Return the row signals behind a whole tile: one register a column group."""
+    groups = groups_per_tile(config)
+    result: dict[str, Value] = {}
+    for name, value in signals.items():
+        block = DelayLines(f"pass_{name}", [(len(value), groups)], enabled=run is not None)
+        result[name] = _delayed(m, f"pass_{name}_{index}", block, value, run)
+    return result
+
+
+class Collector(Block):
+    """OR of what the bands of a column of tiles drain, registered before it.
+
+    Members
+    -------
+    i : In
+        One word a band.
+    o : Out
+        Their OR, one cycle later.
+    """
+
+    def __init__(self, width: int, bands: int) -> None:
+        super().__init__(f"collect_{width}", {"i": In(width * bands), "o": Out(width)})
+        self.data_width, self.bands = width, bands
+
+    def build(self, m: Module) -> None:
+        held = Signal(self.data_width * self.bands, reset_less=True)
+        m.d.sync += held.eq(self.i)
+        total: Value = held[: self.data_width]
+        for band in range(1, self.bands):
+            total = total | held.word_select(band, self.data_width)
+        m.d.comb += self.o.eq(total)
+
+
+def collect(m: Module, feet: Sequence[Value], index: int) -> Value:
+    """Return what a column of tiles drains, collected if it has several bands."""
+    if len(feet) == 1:
+        return feet[0]
+    out = Signal(len(feet[0]), name=f"collected_{index}")
+    place(m, f"collect_{index}", Collector(len(out), len(feet)), i=Cat(*feet), o=out)
+    return out
+
+
+def _delayed(m: Module, name: str, lines: DelayLines, value: Value, run: Value | None) -> Value:
+    out = Signal(len(value), name=f"{name}_o")
+    place(m, name, lines, i=value, o=out, **({} if run is None else {"run": run}))
+    return out
+
+
+def row_skew(m: Module, config: SystolicConfig, value: Value, first: int, run: Value) -> Value:
+    """Delay lane r of `value` by ``first + r`` cycles of `run`.
+
+    A band of rows is one triangle of registers behind a number of equal delay blocks, so that the
+    modules stay few and small however many rows there are.
+    """
+    width = config.row_operand.width
+    bands = []
+    for band, (top, rows) in enumerate(tile_rows(config)):
+        lanes: Value = value[top * width : (top + rows) * width]
+        block = DelayLines(f"delay_x{rows}", [(rows * width, TILE_ROWS)], enabled=True)
+        for stage in range(band):
+            lanes = _delayed(m, f"delay_x_{band}_{stage}", block, lanes, run)
+        triangle = DelayLines(
+            f"skew_x{rows}", [(width, first + row) for row in range(rows)], enabled=True
+        )
+        bands.append(_delayed(m, f"skew_x_{band}", triangle, lanes, run))
+    return Cat(*bands)
+
+
+def column_skew(
+    m: Module,
+    name: str,
+    config: SystolicConfig,
+    value: Value,
+    delay: Callable[[int], int],
+    run: Value | None = None,
+) -> Value:
+    """Delay the columns of `value` by ``delay(group)`` cycles."""
+    array = config.array
+    if config.column_groups == 1:
+        return value
+    width = len(value) // array.cols
+    lanes = [
+        (width * min(array.broadcast, array.cols - group * array.broadcast), delay(group))
+        for group in range(config.column_groups)
+    ]
+    lines = DelayLines(name, lanes, enabled=run is not None)
+    return _delayed(m, name, lines, value, run)
