@@ -13,10 +13,15 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from flows.verilator import lint
+from hwgen import families
+from hwgen.errors import InputError
 
 PAGE = Path(__file__).parents[1] / "docs" / "adding-a-family.md"
 
@@ -100,9 +105,34 @@ def test_the_template_builds(hwgen: Hwgen, tmp_path: Path) -> None:
     hwgen("build", "--config", core, "--output", tmp_path / "out")
     verilog = (tmp_path / "out" / "dot_core.v").read_text()
     assert verilog.count("module dot_core_adder_tree(") == 1
+    assert lint([tmp_path / "out" / f"dot_core.{end}" for end in ("vlt", "v")], "dot_core") == []
     manifest = json.loads((tmp_path / "out" / "dot_core.json").read_text())
     assert manifest["family"] == "dot"
     assert [stream["tdata_bits"] for stream in manifest["streams"]] == [64, 64, 32]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("no_such_package:FAMILY", r"'bad' \(no_such_package:FAMILY\) cannot be loaded: Module"),
+        ("hwgen.families:GROUP", r"must be a hwgen\.families\.Family of that name, not 'hwgen"),
+        ("hwgen.families.systolic:FAMILY", r"must be a hwgen\.families\.Family of that name"),
+    ],
+)
+def test_a_broken_package_is_named(
+    monkeypatch: pytest.MonkeyPatch, value: str, message: str
+) -> None:
+    points = [EntryPoint("bad", value, families.GROUP)]
+    monkeypatch.setattr(families, "entry_points", lambda group: points)
+    with pytest.raises(InputError, match=message):
+        families.families.__wrapped__()
+
+
+def test_two_packages_cannot_share_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [EntryPoint("dot", f"{package}:FAMILY", families.GROUP) for package in ("a", "b")]
+    monkeypatch.setattr(families, "entry_points", lambda group: points)
+    with pytest.raises(InputError, match="'dot': a:FAMILY and b:FAMILY; uninstall one"):
+        families.families.__wrapped__()
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -57,9 +57,41 @@ class Family:
 
 @cache
 def families() -> Mapping[str, Family]:
-    """Return every installed family by name, in alphabetical order."""
-    found = {point.name: point for point in entry_points(group=GROUP)}
-    return {name: found[name].load() for name in sorted(found)}
+    """Return every installed family by name, in alphabetical order.
+
+    Raises
+    ------
+    InputError
+        If a package offers one that cannot be used, or two packages offer one name.
+    """
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=GROUP):
+        other = found.setdefault(point.name, point)
+        if other.value != point.value:
+            raise InputError(
+                f"two packages offer a family called {point.name!r}: {other.value} and"
+                f" {point.value}; uninstall one of them"
+            )
+    return {name: _load(found[name]) for name in sorted(found)}
+
+
+def _load(point: EntryPoint) -> Family:
+    """Return the family that an entry point announces; any package may have written it."""
+    where = f"the family {point.name!r} ({point.value}{_package(point)})"
+    try:
+        loaded = point.load()
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise InputError(
+            f"{where} cannot be loaded: {reason}; repair or uninstall its package"
+        ) from error
+    if not isinstance(loaded, Family) or loaded.name != point.name:
+        raise InputError(f"{where} must be a hwgen.families.Family of that name, not {loaded!r}")
+    return loaded
+
+
+def _package(point: EntryPoint) -> str:
+    return f", package {point.dist.name}" if point.dist else ""
 
 
 def family(name: str) -> Family:
