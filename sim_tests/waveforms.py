@@ -54,7 +54,7 @@ class Figure:
     pauses: tuple[int, ...] = ()
 
 
-_OUTPUT_STATIONARY = {"fire": "core.fire", "drain_rows": "core.array.drain_rows"}
+_OUTPUT_STATIONARY = {"fire": "core.fire", "drain_edge": "core.array.drain_edge"}
 FIGURES = (
     Figure(
         "os_tile",
@@ -218,9 +218,9 @@ def _port_lines(port: StreamPort, trace: Trace, window: slice) -> Iterator[_Line
 
 
 def _inside_line(label: str, values: Sequence[int], figure: Figure) -> _Line:
-    if max(values) <= 1 and label != "drain_rows":
+    if max(values) <= 1 and label != "drain_edge":
         return _Line(label, values, inside=True)
-    if label == "drain_rows":  # one hot: the row that drains
+    if label == "drain_edge":  # one hot: the row that drains
         texts = [f"row {value.bit_length() - 1}" if value else "" for value in values]
     else:
         texts = [str(value) for value in values]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements that ``make bench-...`` runs."""
+"""Benchmarks: each measures against a baseline in the same run (``make bench-...``)."""

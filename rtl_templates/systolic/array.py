@@ -28,14 +28,14 @@ class OutputStationaryArray(Block):
     Members
     -------
     run : In(1)
-        Advance the wave of operands.
+        Advance the wave of operands by one step.
     x, y : In
-        One K slice, `x` zero in a cycle without a beat.
+        One K slice, `x` zero in a step without a beat.
     clear, drain : In(1)
         Row 0 starts a new sum with this slice, and drains the old one; the other rows follow one
-        cycle later each.
+        step later each.
     out : Out
-        One row of results, ``config.drain_latency`` cycles after its row drained.
+        One row of results, ``1 + config.drain_latency`` cycles after the step of its row.
     """
 
     resettable = True
@@ -58,24 +58,25 @@ class OutputStationaryArray(Block):
     def build(self, m: Module) -> None:
         config, array = self.config, self.config.array
         groups, cols = config.column_groups, array.cols
-        x = row_skew(m, config, self.x, 1, self.run)
         runs: Value = self.run
         if groups > 1:
             line = Signal(groups - 1, name="run_line")
             m.d.sync += line.eq(Cat(self.run, line))
             runs = Cat(self.run, line)
         y = column_skew(m, "skew_y", config, self.y, lambda group: group)
-        # Row r's flags, like its operands, are r + 1 cycles behind the slot that carries them.
-        clear, drain = Signal(array.rows, name="clear_rows"), Signal(array.rows, name="drain_rows")
-        with m.If(self.run):
-            m.d.sync += [clear.eq(Cat(self.clear, clear)), drain.eq(Cat(self.drain, drain))]
-        # Frozen, a row sees a zero operand and no flag: its accumulators keep their values
-        # without an enable.
-        signals: dict[str, Value] = {
-            "x": Mux(self.run, x, 0),
-            "clear": Mux(self.run, clear, 0),
-            "drain": Mux(self.run, drain, 0),
-        }
+        # Row r's operands and flags are r steps of the wave behind row 0's.  They start from
+        # registers that are zero in the cycle after a frozen one: the accumulators then keep
+        # their values without an enable, and nothing stands between register and multiplier.
+        signals: dict[str, Value] = {}
+        waves = {"x": row_skew(m, config, self.x, 0, self.run)}
+        for name in ("clear", "drain"):
+            chain = Signal(array.rows - 1, name=f"{name}_chain")
+            waves[name] = Cat(getattr(self, name), chain)
+            with m.If(self.run):
+                m.d.sync += chain.eq(waves[name])
+        for name, wave in waves.items():
+            signals[name] = Signal(len(wave), name=f"{name}_edge", reset_less=name == "x")
+            m.d.sync += signals[name].eq(Mux(self.run, wave, 0))
         pe = OutputStationaryPE(config)
         collected: list[Value] = []
         for t, (left, columns) in enumerate(tile_columns(config)):

@@ -144,18 +144,21 @@ class OutputStationaryCore(Core):
         # array's edge ever stops.
         depth = 2 + config.drain_latency
         credits = Signal(range(depth + 1), init=depth)
-        drained = Signal()
-        push: Value = Cat(drained, drained & (draining == 1))
-        for stage in range(config.drain_latency):
+        drains, room, commit = (Signal(name=name) for name in ("drains", "room", "commit"))
+        last_row = commit & (draining == 2) if rows > 1 else commit
+        push: Value = Cat(commit, last_row)
+        for stage in range(1 + config.drain_latency):
             register = Signal(2, name=f"push_{stage}")
             m.d.sync += register.eq(push)
             push = register
         _, popped = self._give(m, results, push[1], push[0], depth=depth)
         m.d.comb += [
-            run.eq((draining == 0) | (credits != 0)),
-            drained.eq(run & (draining != 0)),
+            drains.eq(drain | (draining > 1)),  # the step puts a row on its way
+            room.eq((credits != 0) | popped),
+            run.eq(~drains | room),
+            commit.eq(drains & room),
         ]
-        m.d.sync += credits.eq(credits + popped - drained)
+        m.d.sync += credits.eq(credits + popped - commit)
         return m
 
 
