@@ -113,13 +113,11 @@ def _load(path: Path) -> np.ndarray:
     from hwgen.errors import InputError
 
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.lib.format.open_memmap(path, mode="r")
     except FileNotFoundError:
         raise InputError(f"{path} does not exist") from None
     except (ValueError, EOFError, OSError) as error:
         raise InputError(f"{path} is not a readable .npy file: {error}") from None
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"{path} is an archive of arrays; save one array with numpy.save")
     if array.ndim != 2 or 0 in array.shape:
         raise InputError(f"{path}: must be a matrix of at least 1 x 1, not of shape {array.shape}")
     if array.dtype.kind not in "iu":
