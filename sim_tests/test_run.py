@@ -44,7 +44,7 @@ def test_result_is_the_product(
     config: Path, dtype: type, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = np.random.default_rng(1)
-    a = rng.integers(0, 100, (7, 11)).astype(dtype)
+    a: np.ndarray = rng.integers(0, 100, (7, 11)).astype(dtype)
     w = rng.integers(-128, 128, (11, 5)).astype(np.int16)
     save("a.npy", a)
     save("w.npy", np.asfortranarray(w))
