@@ -82,9 +82,11 @@ def toolchain_id() -> str:
 
     Versions, and the place of cocotb's libraries, to which the program is linked.
     """
+    tools = [require(name) for name in ("verilator", "g++", "cocotb")]
+    for name in ("make", "cocotbext-axi"):  # needed as well, but shape nothing
+        require(name)
     from cocotb_tools import config as cocotb
 
-    tools = [require(name) for name in ("verilator", "g++", "cocotb")]
     versions = [f"{tool.name} {version_text(tool)}" for tool in tools]
     system = f"{platform.system()} {platform.machine()}"
     return ", ".join([*versions, system, f"libraries in {cocotb.libs_dir}"])
@@ -187,7 +189,8 @@ def build(
         Where to work; created if missing.  The runner's ``test`` takes it as `build_dir`, with
         ``hdl_toplevel_lang="verilog"`` because it has not seen the sources.
     waves : {"fst", "vcd"}, optional
-        Whether the program can write waveforms, and in which format.
+        Whether the program can write waveforms, and in which format; see
+        `flows.waves.trace_format`.
     internals : bool
         Whether a testbench sees more than the signals of the top module; slows the simulation
         down.
@@ -211,8 +214,13 @@ def build(
     from cocotb_tools import config as cocotb
 
     verilator, make, compiler = require("verilator"), require("make"), require("g++")
-    if waves == "fst":
-        _require_fst_headers(compiler.argv[0])
+    if waves == "fst" and not writes_fst():
+        raise ToolMissing(
+            "zlib.h and lz4.h are needed to write FST waveforms: the compiler does not find them."
+            " To get them: your system's zlib and lz4 development packages (zlib1g-dev,"
+            " liblz4-dev); or pip install 'hwgen[sim]' (Linux x86-64, up to Python 3.13), which"
+            " works without them; VCD waveforms need nothing"
+        )
     build_dir.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, **verilator.environment}
     for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
@@ -254,22 +262,21 @@ def build(
     return build_dir / top
 
 
+def writes_fst() -> bool:
+    """Return whether the compiler finds the C libraries that FST files are compressed with."""
+    return _finds(require("g++").argv[0], ("zlib.h", "lz4.h"))
+
+
 @cache
-def _require_fst_headers(compiler: str) -> None:
-    """Raise unless the C libraries that FST files are compressed with can be compiled against."""
-    headers = [option for name in ("zlib.h", "lz4.h") for option in ("-include", name)]
+def _finds(compiler: str, headers: tuple[str, ...]) -> bool:
+    options = [option for name in headers for option in ("-include", name)]
     done = subprocess.run(
-        [compiler, "-E", *headers, "-x", "c++", os.devnull],
+        [compiler, "-E", *options, "-x", "c++", os.devnull],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
     )
-    if done.returncode:
-        raise ToolMissing(
-            "zlib.h and lz4.h are needed to write FST waveforms: the compiler does not find them."
-            " To get them: your system's zlib and lz4 development packages (zlib1g-dev,"
-            " liblz4-dev); VCD waveforms need nothing"
-        )
+    return done.returncode == 0
 
 
 def _run(command: list[str], cwd: Path, environment: Mapping[str, str], log: str) -> None:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.verilator import Waves, build, cache_directory, simulation_environment, toolchain_id
+from flows.waves import fst_from_vcd, trace_format
 from hwgen.build import verilog_of
 from hwgen.config.model import FamilyConfig
 from hwgen.errors import CheckFailed
@@ -61,24 +62,30 @@ def compile_design(
     ----------
     config : FamilyConfig
     waves : {"fst", "vcd"}, optional
-        Whether it can write waveforms.
+        Whether it can write waveforms, for `simulate` with the same `waves`.
     verilog : str, optional
         Text to compile instead of what the generator emits (for mutations).
     """
+    waves = trace_format(waves)
     text = verilog_of(config) if verilog is None else verilog
+    return compile_verilog(text, config.name, waves=waves)
+
+
+def compile_verilog(text: str, top: str, *, waves: Waves | None = None) -> Path:
+    """Return a directory with the compiled simulation of the module `top` of a Verilog text."""
     key = hashlib.sha256("\n".join([text, toolchain_id(), str(waves)]).encode()).hexdigest()[:24]
     base = cache_directory() / "sim"
-    final = base / f"{config.name}-{key}"
-    if (final / config.name).is_file():
+    final = base / f"{top}-{key}"
+    if (final / top).is_file():
         os.utime(final)
         return final
     base.mkdir(parents=True, exist_ok=True)
     _prune(base)
     work = Path(tempfile.mkdtemp(prefix=".new-", dir=base))
     try:
-        source = work / f"{config.name}.v"
+        source = work / f"{top}.v"
         source.write_text(text, encoding="utf-8")
-        build([source], config.name, work, waves=waves)
+        build([source], top, work, waves=waves)
         try:
             work.rename(final)
         except OSError:  # somebody else was first, with the same result
@@ -135,13 +142,42 @@ def simulate(
     CheckFailed
         If the simulator ended without results or ran into the time limit.
     """
+    return run_module(
+        config.name,
+        build_dir,
+        module,
+        {**plan, "config": config.resolved()},
+        work,
+        seed=seed,
+        waves=waves,
+        on_line=on_line,
+        timeout=timeout,
+    )
+
+
+def run_module(
+    top: str,
+    build_dir: Path,
+    module: str,
+    plan: dict[str, Any],
+    work: Path,
+    *,
+    seed: int = 0,
+    waves: Waves | None = None,
+    on_line: Callable[[str], None] | None = None,
+    timeout: float = TIMEOUT_S,
+) -> list[Outcome]:
+    """Run a cocotb module on the compiled module `top`; see `simulate`."""
     work.mkdir(parents=True, exist_ok=True)
     plan_file, results, log = work / "plan.json", work / "results.xml", work / "simulation.log"
-    plan_file.write_text(json.dumps({**plan, "config": config.resolved()}), encoding="utf-8")
+    plan_file.write_text(json.dumps(plan), encoding="utf-8")
     results.unlink(missing_ok=True)
+    traced = trace_format(waves)
+    for suffix in {waves, traced} - {None}:
+        (work / f"dump.{suffix}").unlink(missing_ok=True)
     request = {
         "module": module,
-        "top": config.name,
+        "top": top,
         "build_dir": str(build_dir),
         "work": str(work),
         "seed": seed,
@@ -173,6 +209,8 @@ def simulate(
             process.wait()
         finally:
             expired = timer.stop()
+    if traced != waves and (work / "dump.vcd").is_file():
+        fst_from_vcd(work / "dump.vcd", work / "dump.fst")
     if expired:
         raise CheckFailed(f"the simulation did not end within {timeout:.0f} s; log: {log}")
     if not results.is_file():
