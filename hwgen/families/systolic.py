@@ -4,19 +4,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from hwgen.config.model import (
-    FamilyConfig,
-    IntegerAccumulator,
-    IntegerOperand,
-    Model,
-    check_rules,
-)
+from hwgen.config.model import Model
+from hwgen.config.product import IntegerProductConfig
 from hwgen.families import Family
-from hwgen.numerics import IntegerFormat, dot_format, integer
+from hwgen.numerics import IntegerFormat
 from hwgen.streams import StreamPort
 
 BUS_ROWS = 16
@@ -80,47 +75,22 @@ class Pipeline(Model):
     )
 
 
-class SystolicConfig(FamilyConfig):
+class SystolicConfig(IntegerProductConfig):
     """A systolic array of multiply-accumulate PEs behind AXI4-Stream ports."""
 
     family: Literal["systolic"] = Field("systolic", description="Family of the accelerator.")
-    activation: IntegerOperand = Field(integer("int8"), description="Format of A.")
-    weight: IntegerOperand = Field(integer("int8"), description="Format of W.")
-    accumulator: IntegerAccumulator = Field(
-        "exact", description="Format of the accumulator; `exact` fits any reduction up to `max_k`."
-    )
-    overflow: Literal["wrap", "saturate"] = Field(
-        "wrap",
-        description="What a given accumulator does on overflow: `wrap` keeps the low bits,"
-        " `saturate` clamps after each addition.",
-    )
-    max_k: int = Field(
-        65536,
-        ge=1,
-        le=1 << 24,
-        description="Longest reduction K of a job.",
-        json_schema_extra={"unit": "terms"},
-    )
     array: Array = Field(default_factory=Array, description="The array of processing elements.")
     pipeline: Pipeline = Field(default_factory=Pipeline, description="Pipelining.")
 
-    @model_validator(mode="after")
-    def _cross_field_rules(self) -> Self:
-        broken = []
-        given = self.accumulator
-        if isinstance(given, IntegerFormat) and not given.signed and self.product.signed:
-            a, w = self.activation, self.weight
-            low = min(a.min * w.max, a.max * w.min)
-            broken.append(
-                f"accumulator: must be signed because {a} x {w} products reach {low};"
-                f" use int{given.width} or exact"
-            )
+    def broken_rules(self) -> list[str]:
+        """Return the rules between fields that are broken."""
+        broken = super().broken_rules()
         if self.output_stationary and "accumulator_depth" in self.array.model_fields_set:
             broken.append(
                 "array.accumulator_depth: only weight_stationary and input_stationary have an"
                 " accumulator memory; remove it, or change array.dataflow"
             )
-        return check_rules(self, broken)
+        return broken
 
     def resolved(self) -> dict[str, Any]:
         """Return every parameter that the dataflow has, as plain JSON values."""
@@ -128,31 +98,6 @@ class SystolicConfig(FamilyConfig):
         if self.output_stationary:
             del values["array"]["accumulator_depth"]
         return values
-
-    # -- formats ---------------------------------------------------------------------------
-
-    @cached_property
-    def product(self) -> IntegerFormat:
-        """Format of one product, exact."""
-        return dot_format(self.activation, self.weight, 1)
-
-    def partial_sum(self, terms: int) -> IntegerFormat:
-        """Format of a sum of up to `terms` products, exact."""
-        return dot_format(self.activation, self.weight, terms)
-
-    @cached_property
-    def result(self) -> IntegerFormat:
-        """Format of the accumulators and of the elements of C."""
-        if isinstance(self.accumulator, IntegerFormat):
-            return self.accumulator
-        return self.partial_sum(self.max_k)
-
-    @property
-    def saturates(self) -> bool:
-        """Whether the accumulator can overflow and then clamps."""
-        return (
-            self.overflow == "saturate" and self.result.width < self.partial_sum(self.max_k).width
-        )
 
     # -- geometry --------------------------------------------------------------------------
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from hwgen.numerics import IntegerFormat, dot_format, storage_dtype
+from hwgen.golden.integer import accumulated_product
 from hwgen.schedules.systolic import Schedule
 
 if TYPE_CHECKING:
-    from hwgen.families.systolic import SystolicConfig
+    import numpy as np
+    from numpy.typing import NDArray
 
-_FLOAT64_INTEGER_BITS = 54  # every integer of this many signed bits is a float64
+    from hwgen.families.systolic import SystolicConfig
 
 
 def golden(
@@ -40,29 +38,9 @@ def golden(
 
     Notes
     -----
-    Wrapping commutes with addition, so a wrapping accumulator needs no order.  A saturating one
-    does: it clamps after each addition to the accumulator, which is one product in an
-    output-stationary array and one tile of `rows` products in the others.
+    What is added to the accumulator at a time is one product in an output-stationary array and
+    one tile of `rows` products in the others.
     """
     plan = Schedule(config, a.shape[0], a.shape[1], w.shape[1])
     plan.check_operands(a, w)
-    if not config.saturates:
-        total = _dot(a, w, config.activation, config.weight)
-        return config.result.wrap(total).astype(storage_dtype(config.result))
-    total = np.zeros((plan.m, plan.n), np.int64)
-    for k in range(0, plan.k, plan.exact_terms):
-        part = slice(k, k + plan.exact_terms)
-        total = config.result.saturate(
-            total + _dot(a[:, part], w[part], config.activation, config.weight)
-        )
-    return total.astype(storage_dtype(config.result))
-
-
-def _dot(
-    a: NDArray[np.integer], w: NDArray[np.integer], fa: IntegerFormat, fw: IntegerFormat
-) -> NDArray[np.int64]:
-    # BLAS is two orders of magnitude faster than NumPy's integer product and exact while every
-    # partial sum, in whatever order, is an integer that float64 holds.
-    if dot_format(fa, fw, a.shape[1]).width <= _FLOAT64_INTEGER_BITS:
-        return (a.astype(np.float64) @ w.astype(np.float64)).astype(np.int64)
-    return a.astype(np.int64) @ w.astype(np.int64)
+    return accumulated_product(config, a, w, plan.exact_terms)

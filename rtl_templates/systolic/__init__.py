@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .core import Core, OutputStationaryCore, StationaryCore
+from rtl_templates.core import StreamCore
+
+from .core import OutputStationaryCore, StationaryCore
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
 
 
-def generate(config: SystolicConfig) -> Core:
+def generate(config: SystolicConfig) -> StreamCore:
     """Return the core of a configuration, its ports inner streams."""
     kind = OutputStationaryCore if config.output_stationary else StationaryCore
     return kind(config)

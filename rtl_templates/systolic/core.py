@@ -7,93 +7,18 @@ the output starts in one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
-from amaranth.lib import memory, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
-from rtl_templates.hierarchy import Block, place
-from rtl_templates.shell import stream_members
-from rtl_templates.stream import StreamBuffer, StreamFifo
+from rtl_templates.accumulators import Accumulators
+from rtl_templates.core import StreamCore
+from rtl_templates.hierarchy import place
 
 from .array import OutputStationaryArray, StationaryArray
-from .pe import accumulate
-
-if TYPE_CHECKING:
-    from hwgen.families.systolic import SystolicConfig
 
 
-class Core(wiring.Component):
-    """What the cores share: the ports that the configuration describes, and their buffers.
-
-    Members
-    -------
-    act, wgt : In(stream)
-        Beats as the configuration's ports describe them.
-    out : Out(stream)
-        Result beats.
-    """
-
-    def __init__(self, config: SystolicConfig) -> None:
-        self.config = config
-        super().__init__(stream_members(config.ports))
-
-    def _take(self, m: Module, port: Any, ready: Value) -> tuple[Value, Value, Value]:
-        """Buffer an input port; return its data, last and valid, which `ready` takes."""
-        beats = getattr(self, port.name)
-        width = port.lanes * port.lane_width
-        payload = Cat(beats.payload.data[:width], *([beats.payload.last] if port.last else []))
-        head, valid = (
-            Signal(len(payload), name=f"{port.name}_head"),
-            Signal(name=f"{port.name}_valid"),
-        )
-        place(
-            m,
-            f"{port.name}_buffer",
-            StreamBuffer(len(payload)),
-            i_data=payload,
-            i_valid=beats.valid,
-            i_ready=beats.ready,
-            o_data=head,
-            o_valid=valid,
-            o_ready=ready,
-        )
-        return head[:width], head[width:].any() if port.last else valid, valid
-
-    def _give(
-        self, m: Module, values: Value, last: Value, push: Value, *, depth: int
-    ) -> tuple[Value, Value]:
-        """Buffer the output port; return its ready and whether a beat leaves it."""
-        port = self.config.output_port
-        width = self.config.result.width
-        payload = Cat(values, last)
-        block = StreamBuffer(len(payload)) if depth == 2 else StreamFifo(len(payload), depth)
-        head, ready = Signal(len(payload), name="out_head"), Signal(name="out_ready")
-        place(
-            m,
-            "out_buffer",
-            block,
-            i_data=payload,
-            i_valid=push,
-            i_ready=ready,
-            o_data=head,
-            o_valid=self.out.valid,
-            o_ready=self.out.ready,
-        )
-        lanes = []
-        for lane in range(port.lanes):
-            value = head.word_select(lane, width)
-            if self.config.result.signed:
-                value = value.as_signed()
-            wide = Signal(signed(port.lane_width), name=f"lane_{lane}")
-            m.d.comb += wide.eq(value)
-            lanes.append(wide)
-        m.d.comb += [self.out.payload.data.eq(Cat(*lanes)), self.out.payload.last.eq(head[-1])]
-        return ready, self.out.valid & self.out.ready
-
-
-class OutputStationaryCore(Core):
+class OutputStationaryCore(StreamCore):
     """Tile jobs of any K; results of a tile drain while the next one streams in.
 
     A *slot* enters row 0 of the array in every cycle of `run`: a beat, or a bubble with zero
@@ -106,8 +31,8 @@ class OutputStationaryCore(Core):
         m = Module()
         config, rows = self.config, self.config.array.rows
         run, fire = Signal(name="run"), Signal(name="fire")
-        x, last, x_valid = self._take(m, config.row_port, fire)
-        y, _, y_valid = self._take(m, config.column_port, fire)
+        x, last, x_valid = self.take(m, config.row_port, fire)
+        y, _, y_valid = self.take(m, config.column_port, fire)
 
         starting = Signal(init=1)  # the next beat is the first of a tile
         finished = Signal()  # a tile waits for its drain
@@ -151,7 +76,7 @@ class OutputStationaryCore(Core):
             register = Signal(2, name=f"push_{stage}")
             m.d.sync += register.eq(push)
             push = register
-        _, popped = self._give(m, results, push[1], push[0], depth=depth)
+        _, popped = self.give(m, results, push[1], push[0], depth=depth)
         m.d.comb += [
             drains.eq(drain | (draining > 1)),  # the step puts a row on its way
             room.eq((credits != 0) | popped),
@@ -162,7 +87,7 @@ class OutputStationaryCore(Core):
         return m
 
 
-class StationaryCore(Core):
+class StationaryCore(StreamCore):
     """Passes of any length; the next tile loads in the shadow of the current one.
 
     Everything advances together while `run` is high, which is while the output buffer has room.
@@ -172,8 +97,8 @@ class StationaryCore(Core):
         m = Module()
         config, rows = self.config, self.config.array.rows
         run, fire, load = (Signal(name=name) for name in ("run", "fire", "load"))
-        x, x_last, x_valid = self._take(m, config.row_port, fire)
-        y, y_last, y_valid = self._take(m, config.column_port, load)
+        x, x_last, x_valid = self.take(m, config.row_port, fire)
+        y, y_last, y_valid = self.take(m, config.column_port, load)
 
         loaded = Signal()  # the shadow holds a whole tile ...
         ends = Signal()  # ... which ends the reduction
@@ -225,7 +150,14 @@ class StationaryCore(Core):
         place(
             m,
             "accumulators",
-            Accumulators(config),
+            Accumulators(
+                config,
+                config.partial_sum(rows),
+                config.array.cols,
+                config.array.accumulator_depth,
+                # A pass takes at least `rows` cycles: the next tile loads in its shadow.
+                single_cycle_passes=rows == 1,
+            ),
             run=run,
             valid=valid,
             starts=starts,
@@ -235,113 +167,6 @@ class StationaryCore(Core):
             results=results,
             done=done,
         )
-        ready, _ = self._give(m, results, done[1], done[0] & run, depth=2)
+        ready, _ = self.give(m, results, done[1], done[0] & run, depth=2)
         m.d.comb += run.eq(ready | ~done[0])
         return m
-
-
-class Accumulators(Block):
-    """Accumulates the partial sums of a pass, row by row, over the passes of a reduction.
-
-    Members
-    -------
-    run : In(1)
-        Advance.
-    valid, starts, closes, ends : In(1)
-        There is a row of partial sums; it begins a reduction; it ends it; it ends the pass.
-    psums : In
-        One row of partial sums.
-    results : Out
-        One row of totals, two cycles later.
-    done : Out(2)
-        `results` is a finished row; it is the last of its pass.
-    """
-
-    resettable = True
-
-    def __init__(self, config: SystolicConfig) -> None:
-        cols = config.array.cols
-        self.psum = config.partial_sum(config.array.rows)
-        super().__init__(
-            "accumulators",
-            {
-                "run": In(1),
-                "valid": In(1),
-                "starts": In(1),
-                "closes": In(1),
-                "ends": In(1),
-                "psums": In(cols * self.psum.width),
-                "results": Out(cols * config.result.width),
-                "done": Out(2),
-            },
-        )
-        self.config = config
-
-    def build(self, m: Module) -> None:
-        config, width = self.config, self.config.result.width
-        cols, depth = config.array.cols, config.array.accumulator_depth
-        address = Signal(range(depth))
-        with m.If(self.run & self.valid):
-            with m.If(self.ends | (address == depth - 1)):
-                m.d.sync += address.eq(0)
-            with m.Else():
-                m.d.sync += address.eq(address + 1)
-
-        # Stage 1: the row of psums, while its old total is read.
-        psums = Signal(len(self.psums), name="psums_reg", reset_less=True)
-        valid, starts, closes, ends = (
-            Signal(name=f"{name}_reg") for name in ("valid", "starts", "closes", "ends")
-        )
-        where = Signal(range(depth), name="address_reg", reset_less=True)
-        totals = Signal(cols * width, reset_less=True)
-        with m.If(self.run):
-            m.d.sync += [
-                psums.eq(self.psums),
-                valid.eq(self.valid),
-                starts.eq(self.starts),
-                closes.eq(self.closes),
-                ends.eq(self.ends),
-                where.eq(address),
-            ]
-
-        stored = Signal(cols * width)
-        if depth == 1:
-            m.d.comb += stored.eq(totals)
-        else:
-            m.submodules.rows = rows = memory.Memory(shape=cols * width, depth=depth, init=[])
-            read = rows.read_port()
-            write = rows.write_port()
-            m.d.comb += [
-                read.addr.eq(address),
-                read.en.eq(self.run),
-                write.addr.eq(where),
-                write.en.eq(self.run & valid & ~closes),
-                stored.eq(read.data),
-            ]
-            if config.array.rows == 1:
-                # Only here can a pass be as short as one cycle, so that the row before, still on
-                # its way to the memory, is this very row.
-                again = Signal()
-                with m.If(self.run):
-                    m.d.sync += again.eq(valid & (where == address))
-                with m.If(again):
-                    m.d.comb += stored.eq(totals)
-
-        # Stage 2: the new total, which is also the output.
-        kept = Signal(cols * width)
-        m.d.comb += kept.eq(Mux(starts, 0, stored))
-        sums = []
-        for c in range(cols):
-            old, psum = kept.word_select(c, width), psums.word_select(c, self.psum.width)
-            if config.result.signed:
-                old = old.as_signed()
-            if self.psum.signed:
-                psum = psum.as_signed()
-            sums.append(accumulate(m, old, psum, config)[:width])
-        if depth > 1:
-            m.d.comb += write.data.eq(Cat(*sums))
-        with m.If(self.run):
-            with m.If(valid):
-                m.d.sync += totals.eq(Cat(*sums))
-            m.d.sync += self.done.eq(Cat(valid & closes, ends))
-        m.d.comb += self.results.eq(totals)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the cores of all families share: stream ports and their buffers.
+
+No combinational path leads from an input port to an output port: inputs end in register slices,
+the output starts in a buffer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Signal, Value, signed
+from amaranth.lib import wiring
+
+from .hierarchy import place
+from .shell import stream_members
+from .stream import StreamBuffer, StreamFifo
+
+
+class StreamCore(wiring.Component):
+    """A core with the stream ports that its configuration describes.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+        With ``ports`` and ``result``.
+
+    Members
+    -------
+    act, wgt : In(stream)
+        Beats as the configuration's ports describe them.
+    out : Out(stream)
+        Result beats.
+    """
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+        super().__init__(stream_members(config.ports))
+
+    def take(self, m: Module, port: Any, ready: Value) -> tuple[Value, Value, Value]:
+        """Buffer an input port; return its data, last and valid, which `ready` takes."""
+        beats = getattr(self, port.name)
+        width = port.lanes * port.lane_width
+        payload = Cat(beats.payload.data[:width], *([beats.payload.last] if port.last else []))
+        head, valid = (
+            Signal(len(payload), name=f"{port.name}_head"),
+            Signal(name=f"{port.name}_valid"),
+        )
+        place(
+            m,
+            f"{port.name}_buffer",
+            StreamBuffer(len(payload)),
+            i_data=payload,
+            i_valid=beats.valid,
+            i_ready=beats.ready,
+            o_data=head,
+            o_valid=valid,
+            o_ready=ready,
+        )
+        return head[:width], head[width:].any() if port.last else valid, valid
+
+    def give(
+        self, m: Module, values: Value, last: Value, push: Value, *, depth: int
+    ) -> tuple[Value, Value]:
+        """Buffer the output port; return its ready and whether a beat leaves it."""
+        port = next(port for port in self.config.ports if port.direction == "out")
+        width = self.config.result.width
+        payload = Cat(values, last)
+        block = StreamBuffer(len(payload)) if depth == 2 else StreamFifo(len(payload), depth)
+        head, ready = Signal(len(payload), name="out_head"), Signal(name="out_ready")
+        place(
+            m,
+            "out_buffer",
+            block,
+            i_data=payload,
+            i_valid=push,
+            i_ready=ready,
+            o_data=head,
+            o_valid=self.out.valid,
+            o_ready=self.out.ready,
+        )
+        lanes = []
+        for lane in range(port.lanes):
+            value = head.word_select(lane, width)
+            if self.config.result.signed:
+                value = value.as_signed()
+            wide = Signal(signed(port.lane_width), name=f"lane_{lane}")
+            m.d.comb += wide.eq(value)
+            lanes.append(wide)
+        m.d.comb += [self.out.payload.data.eq(Cat(*lanes)), self.out.payload.last.eq(head[-1])]
+        return ready, self.out.valid & self.out.ready
