@@ -66,13 +66,13 @@ def compile_design(
     verilog : str, optional
         Text to compile instead of what the generator emits (for mutations).
     """
-    waves = trace_format(waves)
     text = verilog_of(config) if verilog is None else verilog
     return compile_verilog(text, config.name, waves=waves)
 
 
 def compile_verilog(text: str, top: str, *, waves: Waves | None = None) -> Path:
     """Return a directory with the compiled simulation of the module `top` of a Verilog text."""
+    waves = trace_format(waves)
     key = hashlib.sha256("\n".join([text, toolchain_id(), str(waves)]).encode()).hexdigest()[:24]
     base = cache_directory() / "sim"
     final = base / f"{top}-{key}"
