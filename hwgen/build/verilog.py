@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from amaranth._toolchain.yosys import find_yosys
@@ -45,10 +46,14 @@ def to_verilog(core: Component, name: str) -> str:
         Name of the top module and prefix of all others.
     """
     shell = AxiShell(core)
+    return rtlil_to_verilog(emit(shell, name, shell.ports))
+
+
+def rtlil_to_verilog(modules: Iterable[str]) -> str:
+    """Return the Verilog of modules in RTLIL, as `rtl_templates.hierarchy.emit` yields them."""
     # Amaranth joins the names of nested modules with dots, which Verilog would have to escape.
     rtlil = "\n".join(
-        _DOTTED_MODULE.sub(lambda match: match[0].replace(".", "_"), text)
-        for text in emit(shell, name, shell.ports)
+        _DOTTED_MODULE.sub(lambda match: match[0].replace(".", "_"), text) for text in modules
     )
     yosys: Any = find_yosys(lambda version: version >= (0, 40))
     text = yosys.run(
