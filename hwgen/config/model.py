@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from pydantic_core import PydanticCustomError
 
 from hwgen.errors import did_you_mean
-from hwgen.numerics import IntegerFormat, integer
+from hwgen.numerics import TERNARY, IntegerFormat, TernaryFormat, integer
 
 TECHNOLOGIES = ("asap7", "nangate45", "sky130hd", "ihp-sg13g2", "ecp5", "ice40", "xc7")
 
@@ -118,6 +118,21 @@ IntegerOperand = Annotated[
     WithJsonSchema({"type": "string", "enum": list(_OPERANDS)}),
 ]
 """An operand format: signed or unsigned integer of 2 to 16 bits."""
+
+
+def _ternary(value: Any) -> TernaryFormat:
+    if isinstance(value, TernaryFormat) or value == TERNARY.name:
+        return TERNARY
+    raise PydanticCustomError("format", "must be ternary, not {shown}", {"shown": repr(value)[:80]})
+
+
+TernaryOperand = Annotated[
+    IntegerFormat,
+    BeforeValidator(_ternary),
+    _as_name,
+    WithJsonSchema({"type": "string", "enum": [TERNARY.name]}),
+]
+"""Ternary weights: -1, 0 and 1."""
 
 IntegerAccumulator = Annotated[
     IntegerFormat | Literal["exact"],

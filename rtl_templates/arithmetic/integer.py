@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amaranth.hdl import Const, Module, Mux, Shape, Signal, Value, signed, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed, unsigned
 
 if TYPE_CHECKING:
     from hwgen.config.product import IntegerProductConfig
@@ -32,8 +32,30 @@ def saturated(m: Module, value: Value, fmt: IntegerFormat) -> Signal:
     return result
 
 
-def accumulate(m: Module, total: Value, addend: Value, config: IntegerProductConfig) -> Value:
-    """Return ``total + addend`` in the accumulator's format, wrapped or saturated."""
-    if config.saturates:
-        return saturated(m, total + addend, config.result)
-    return total + addend
+def add(a: Value, b: Value, carry: Value | None = None) -> Value:
+    """Return ``a + b + carry`` by one adder, exact.
+
+    The carry enters below the least significant bit, so that no tool makes a second adder of it.
+    """
+    if carry is None:
+        return a + b
+
+    def below(value: Value, bit: Value) -> Value:
+        joined = Cat(bit, value)
+        return joined.as_signed() if value.shape().signed else joined
+
+    total = below(a, Const(1, 1)) + below(b, carry)
+    upper = total[1:]
+    return upper.as_signed() if total.shape().signed else upper
+
+
+def accumulate(
+    m: Module,
+    total: Value,
+    addend: Value,
+    config: IntegerProductConfig,
+    carry: Value | None = None,
+) -> Value:
+    """Return ``total + addend + carry`` in the accumulator's format, wrapped or saturated."""
+    result = add(total, addend, carry)
+    return saturated(m, result, config.result) if config.saturates else result

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ternary-LUT cores: configuration and the figures derived from it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Literal
+
+from pydantic import Field
+
+from hwgen.config.model import IntegerOperand, Model, TernaryOperand
+from hwgen.config.product import IntegerProductConfig
+from hwgen.families import Family
+from hwgen.numerics import (
+    TERNARY,
+    IntegerFormat,
+    enclosing_format,
+    index_width,
+    integer,
+)
+from hwgen.streams import StreamPort
+
+
+class Array(Model):
+    """Tables and fetch ports."""
+
+    method: Literal["lut", "select", "multiply"] = Field(
+        "lut",
+        description="How a weight meets its activation: `lut` fetches sums of groups from tables;"
+        " `select` adds, subtracts or skips each activation; `multiply` widens the weights and"
+        " multiplies. The last two are baselines.",
+    )
+    group_size: int = Field(
+        2,
+        ge=1,
+        le=7,
+        description="Weights that one key stands for; a table has (3^group_size - 1) / 2 entries.",
+        json_schema_extra={"unit": "weights"},
+    )
+    tables: int = Field(
+        16,
+        ge=1,
+        le=128,
+        description="Tables that are built and read in a cycle, each over group_size terms.",
+        json_schema_extra={"unit": "tables"},
+    )
+    fetch_ports: int = Field(
+        32,
+        ge=1,
+        le=256,
+        description="Columns of C that are served in a cycle, each by one read of every table.",
+        json_schema_extra={"unit": "columns"},
+    )
+    accumulator_depth: int = Field(
+        64,
+        ge=1,
+        le=65536,
+        description="Groups of fetch_ports columns that share the tables of a row of A.",
+        json_schema_extra={"unit": "groups"},
+    )
+
+
+class Pipeline(Model):
+    """Registers along the datapath."""
+
+    table: int = Field(
+        1,
+        ge=1,
+        le=4,
+        description="Registers of the table build, the one that holds the tables included.",
+        json_schema_extra={"unit": "registers"},
+    )
+    reduce: int = Field(
+        0,
+        ge=0,
+        le=4,
+        description="Registers between the tables and the sum of a column: the first after the"
+        " fetch, the others in the adder tree.",
+        json_schema_extra={"unit": "registers"},
+    )
+
+
+class TernaryLutConfig(IntegerProductConfig):
+    """Ternary weights by tables of the sums of groups of activations."""
+
+    family: Literal["ternary_lut"] = Field("ternary_lut", description="Family of the accelerator.")
+    activation: IntegerOperand = Field(integer("int8"), description="Format of A.")
+    weight: TernaryOperand = Field(TERNARY, description="Format of W.")
+    array: Array = Field(default_factory=Array, description="Tables and fetch ports.")
+    pipeline: Pipeline = Field(default_factory=Pipeline, description="Pipelining.")
+
+    def broken_rules(self) -> list[str]:
+        """Return the rules between fields that are broken."""
+        broken = super().broken_rules()
+        if self.array.method != "lut" and self.array.group_size != 1:
+            broken.append(
+                f"array.group_size: must be 1 with method {self.array.method}, which serves every"
+                f" weight alone, not {self.array.group_size}"
+            )
+        return broken
+
+    # -- geometry --------------------------------------------------------------------------
+
+    @property
+    def terms(self) -> int:
+        """Terms of the reduction in one cycle."""
+        return self.array.tables * self.array.group_size
+
+    @property
+    def macs_per_cycle(self) -> int:
+        """Multiply-accumulates of a full cycle."""
+        return self.terms * self.array.fetch_ports
+
+    @property
+    def natural_sizes(self) -> tuple[int, int, int]:
+        """M, K and N that fill a cycle."""
+        return (1, self.terms, self.array.fetch_ports)
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the last input beat of a reduction to its first result beat.
+
+        One in the input buffer, the registers of the reduction, one for the column sums, one for
+        the totals, one in the output buffer.
+        """
+        return 4 + self.pipeline.reduce
+
+    # -- formats ---------------------------------------------------------------------------
+
+    @property
+    def key_width(self) -> int:
+        """Bits of a key: sign and index, or a weight if it is multiplied."""
+        return 2 if self.array.method == "multiply" else 1 + index_width(self.array.group_size)
+
+    @cached_property
+    def entry(self) -> IntegerFormat:
+        """Format of a table entry, exact: its first non-zero weight is +1."""
+        a, others = self.activation, self.array.group_size - 1
+        return enclosing_format(
+            a.min + others * min(a.min, -a.max), a.max + others * max(a.max, -a.min)
+        )
+
+    # -- ports -----------------------------------------------------------------------------
+
+    @cached_property
+    def ports(self) -> tuple[StreamPort, ...]:
+        """The stream ports: the inputs by name, then the output."""
+        array, key = self.array, IntegerFormat(self.key_width, False)
+        return (
+            StreamPort(
+                "act",
+                "in",
+                self.activation,
+                self.terms,
+                self.activation.width,
+                "A[m, k0..k0+terms-1], terms = tables * group_size",
+                "the end of the reduction",
+            ),
+            StreamPort(
+                "wgt",
+                "in",
+                key,
+                array.fetch_ports * array.tables,
+                key.width,
+                "keys of W[k0..k0+terms-1, n0..n0+fetch_ports-1], all tables of a column together",
+                "the last columns that use this beat of act",
+            ),
+            StreamPort(
+                "out",
+                "out",
+                self.result,
+                array.fetch_ports,
+                self.result.lane_width,
+                "C[m, n0..n0+fetch_ports-1]",
+                "the last columns of a row of C, or of the columns held together",
+            ),
+        )
+
+
+FAMILY = Family(
+    name="ternary_lut",
+    summary="ternary weights by look-up tables of activation sums, any group size",
+    config=TernaryLutConfig,
+    schedule="hwgen.schedules.ternary_lut",
+    golden="hwgen.golden.ternary_lut",
+    rtl="rtl_templates.ternary_lut",
+    cost="cost_model.families.ternary_lut",
+)

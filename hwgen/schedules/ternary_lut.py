@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tile jobs of a ternary-LUT core.
+
+A *pass* is what a core does with one beat of activations, ``A[m, k0 .. k0 + terms]``: its tables
+are built once, then groups of `fetch_ports` columns read them, one group a cycle.  The passes over
+K of a row of A accumulate, up to `accumulator_depth` groups at once; a product with more columns
+is done block by block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwgen.numerics import ternary
+from hwgen.schedules.checks import check_operand, check_sizes
+
+if TYPE_CHECKING:
+    from hwgen.families.ternary_lut import TernaryLutConfig
+    from hwgen.streams import Beats, StreamPort
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The tile jobs of one product ``C[m,n] = A[m,k] . W[k,n]``, W ternary.
+
+    Parameters
+    ----------
+    config : TernaryLutConfig
+    m, k, n : int
+        Sizes, each at least 1, `k` at most ``config.max_k``.
+
+    Raises
+    ------
+    InputError
+        If a size is out of range.
+    """
+
+    config: TernaryLutConfig
+    m: int
+    k: int
+    n: int
+
+    def __post_init__(self) -> None:
+        check_sizes(self.config, self.m, self.k, self.n)
+
+    # -- tiling ----------------------------------------------------------------------------
+
+    @property
+    def k_tiles(self) -> int:
+        """Beats of activations of a row of A."""
+        return -(-self.k // self.config.terms)
+
+    @property
+    def groups(self) -> int:
+        """Groups of columns of C."""
+        return -(-self.n // self.config.array.fetch_ports)
+
+    def blocks(self) -> Iterator[tuple[int, int]]:
+        """Yield the first group and the number of groups of each block of columns."""
+        depth = self.config.array.accumulator_depth
+        for first in range(0, self.groups, depth):
+            yield first, min(depth, self.groups - first)
+
+    @property
+    def exact_terms(self) -> int:
+        """Terms added exactly before each (wrapping or saturating) accumulation."""
+        return self.config.terms
+
+    @property
+    def output_beats(self) -> int:
+        """Result beats of the whole product."""
+        return self.m * self.groups
+
+    @property
+    def macs(self) -> int:
+        """Useful multiply-accumulates."""
+        return self.m * self.k * self.n
+
+    # -- packing ---------------------------------------------------------------------------
+
+    def check_operands(self, a: NDArray[np.integer], w: NDArray[np.integer]) -> None:
+        """Check shapes, dtypes and values of both operands.
+
+        Raises
+        ------
+        InputError
+            Naming the operand, what is allowed and what was found.
+        """
+        check_operand("activations", a, (self.m, self.k), self.config.activation)
+        check_operand("weights", w, (self.k, self.n), self.config.weight)
+
+    def pack_activations(self, a: NDArray[np.integer]) -> Beats:
+        """Pack A, shape (m, k), into beats, shape (m, k_tiles, bytes)."""
+        check_operand("activations", a, (self.m, self.k), self.config.activation)
+        terms = self.config.terms
+        padded = np.zeros((self.m, self.k_tiles * terms), a.dtype)
+        padded[:, : self.k] = a
+        return self.config.ports[0].pack(padded.reshape(self.m, self.k_tiles, terms))
+
+    def keys(self, w: NDArray[np.integer]) -> NDArray[np.integer]:
+        """Return the keys of W, shape (k_tiles, groups, fetch_ports, tables)."""
+        array, terms = self.config.array, self.config.terms
+        padded = np.zeros((self.k_tiles * terms, self.groups * array.fetch_ports), np.int8)
+        padded[: self.k, : self.n] = w
+        tiles = padded.reshape(
+            self.k_tiles, array.tables, array.group_size, self.groups, array.fetch_ports
+        ).transpose(0, 3, 4, 1, 2)
+        if array.method == "multiply":
+            return (tiles[..., 0] & 3).astype(np.uint16)
+        return ternary.encode(tiles)
+
+    def pack_weights(self, w: NDArray[np.integer]) -> Beats:
+        """Pack W, shape (k, n), into beats of keys, shape (k_tiles, groups, bytes)."""
+        check_operand("weights", w, (self.k, self.n), self.config.weight)
+        keys = self.keys(w)
+        return self.config.ports[1].pack(keys.reshape(*keys.shape[:2], -1))
+
+    def stream(self, port: StreamPort, blocks: Beats) -> Iterator[tuple[Beats, bool]]:
+        """Yield the beats of an input port, from what its packer made."""
+        for first, count in self.blocks():
+            for row in range(self.m):
+                if port.name == "act":
+                    yield blocks[row], True
+                else:
+                    for tile in range(self.k_tiles):
+                        yield blocks[tile, first : first + count], True
+
+    def input_beats(self, port: StreamPort) -> int:
+        """Beats that the product takes from an input port."""
+        rows = self.m * self.k_tiles
+        return rows * (len(list(self.blocks())) if port.name == "act" else self.groups)
+
+    def output_last(self) -> Iterator[bool]:
+        """Yield the ``tlast`` of every result beat."""
+        for _, count in self.blocks():
+            for _ in range(self.m):
+                for group in range(count):
+                    yield group == count - 1
+
+    def locate(self, m: int, n: int) -> tuple[int, tuple[int, int]]:
+        """Return the result beat that holds C[m,n], and its tile along M and N."""
+        group = n // self.config.array.fetch_ports
+        beat = 0
+        for first, count in self.blocks():
+            if group < first + count:
+                return beat + m * count + group - first, (m, group)
+            beat += self.m * count
+        raise IndexError(n)
+
+    def unpack_outputs(self, beats: Beats) -> NDArray[np.integer]:
+        """Return C, shape (m, n), from the result beats, shape (output_beats, bytes)."""
+        values = self.config.ports[2].unpack(beats)
+        parts, start = [], 0
+        for _, count in self.blocks():
+            part = values[start : start + self.m * count]
+            parts.append(part.reshape(self.m, -1))
+            start += self.m * count
+        return np.ascontiguousarray(np.concatenate(parts, axis=1)[:, : self.n])
+
+
+def schedule(config: TernaryLutConfig, m: int, k: int, n: int) -> Schedule:
+    """Return the schedule of ``C[m,n] = A[m,k] . W[k,n]`` on the core."""
+    return Schedule(config, m, k, n)
