@@ -107,5 +107,5 @@ def decode(keys: NDArray[np.integer], mu: int) -> NDArray[np.int8]:
         raise ValueError(f"a key of {mu} weights has an index of at most {entries(mu)}")
     places = 3 ** np.arange(mu - 1, -1, -1)
     weights = 1 - index[..., None] // places % 3
-    signed: NDArray[np.int8] = np.where(negative[..., None] == 1, -weights, weights).astype(np.int8)
-    return signed
+    weights = np.where(negative[..., None] == 1, -weights, weights)
+    return np.asarray(weights, np.int8)
