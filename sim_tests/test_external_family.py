@@ -135,6 +135,16 @@ def test_two_packages_cannot_share_a_name(monkeypatch: pytest.MonkeyPatch) -> No
         families.families.__wrapped__()
 
 
+def test_it_packs_a_users_weights(hwgen: Hwgen, tmp_path: Path) -> None:
+    w = np.random.default_rng(2).integers(-128, 128, (21, 6))
+    np.save(tmp_path / "w.npy", w)
+    core, packed, back = configuration(tmp_path), tmp_path / "packed", tmp_path / "back.npy"
+    hwgen("pack", "--config", core, "--weights", tmp_path / "w.npy", "--output", packed)
+    assert (packed / "w.bin").stat().st_size == 6 * 24  # three beats of 8 bytes a column
+    hwgen("unpack", "--config", core, "--input", packed / "w.json", "--output", back)
+    assert np.array_equal(np.load(back), w)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "values",

@@ -17,6 +17,7 @@ import click
 from hwgen.errors import InputError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from rich.console import Console
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -97,6 +98,44 @@ def cycle_progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
             progress.update(task, completed=cycles, total=total, rate=rate)
 
         yield update
+
+
+# -- input -------------------------------------------------------------------------------------
+
+
+def load_matrix(path: Path, *, floats: bool = False) -> NDArray[Any]:
+    """Read a matrix of integers, or also of floats, or say what is wrong with the file.
+
+    Parameters
+    ----------
+    path : Path
+        A ``.npy`` file.
+    floats : bool
+        Whether floats are accepted.
+
+    Raises
+    ------
+    InputError
+        If the file is not there, is no array, or one of another kind.
+    """
+    import numpy as np
+
+    try:
+        array = np.lib.format.open_memmap(path, mode="r")
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist") from None
+    except (ValueError, EOFError, OSError) as error:
+        raise InputError(f"{path} is not a readable .npy file: {error}") from None
+    if array.ndim != 2 or 0 in array.shape:
+        raise InputError(f"{path}: must be a matrix of at least 1 x 1, not of shape {array.shape}")
+    if array.dtype.kind in ("iuf" if floats else "iu"):
+        return array
+    if floats:
+        raise InputError(f"{path}: must hold integers or floats, not {array.dtype}")
+    raise InputError(
+        f"{path}: must hold integers, not {array.dtype}; quantise it, then save it as an"
+        " integer type"
+    )
 
 
 # -- output ------------------------------------------------------------------------------------

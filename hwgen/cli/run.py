@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,10 +14,8 @@ from hwgen.cli.common import (
     emit_json,
     force_option,
     json_option,
+    load_matrix,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 @click.command()
@@ -62,7 +59,7 @@ def command(
     core = load_config(config)
     if output.exists() and not force:
         raise InputError(f"{output} exists; choose another name, or overwrite it with --force")
-    a, w = _load(activations), _load(weights)
+    a, w = load_matrix(activations), load_matrix(weights)
     if a.shape[1] != w.shape[0]:
         raise InputError(
             f"{activations} has K = {a.shape[1]} columns but {weights} has K = {w.shape[0]} rows;"
@@ -104,25 +101,3 @@ def command(
     checked = ", equal to the golden model" if check else ""
     out.print(f"{output}: {m} x {n} from {m} x {k} x {n} on {core.name}{checked}")
     out.print(f"  {result.cycles} cycles, {100 * utilisation:.1f} % of the PEs' cycles used")
-
-
-def _load(path: Path) -> np.ndarray:
-    """Read an integer matrix, or say what is wrong with the file."""
-    import numpy as np
-
-    from hwgen.errors import InputError
-
-    try:
-        array = np.lib.format.open_memmap(path, mode="r")
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist") from None
-    except (ValueError, EOFError, OSError) as error:
-        raise InputError(f"{path} is not a readable .npy file: {error}") from None
-    if array.ndim != 2 or 0 in array.shape:
-        raise InputError(f"{path}: must be a matrix of at least 1 x 1, not of shape {array.shape}")
-    if array.dtype.kind not in "iu":
-        raise InputError(
-            f"{path}: must hold integers, not {array.dtype}; quantise it, then save it as an"
-            " integer type"
-        )
-    return array

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from hwgen.errors import InputError
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hwgen.numerics import IntegerFormat
+    from hwgen.streams import Beats, StreamPort
 
 
 def check_sizes(config: Any, m: int, k: int, n: int) -> None:
@@ -49,3 +51,29 @@ def check_operand(
     low, high = int(array.min()), int(array.max())
     if low < fmt.min or high > fmt.max:
         raise InputError(f"{what}: must be {fmt.min}..{fmt.max} ({fmt}), found {low}..{high}")
+
+
+def weight_beats(image: Beats, port: StreamPort, *blocks: int) -> Beats:
+    """Return packed weights in the shape in which they were packed.
+
+    Parameters
+    ----------
+    image : ndarray of uint8
+        What ``pack_weights`` returned, or the same bytes in any shape.
+    port : StreamPort
+        The port of the weights.
+    *blocks : int
+        Lengths of the axes before the bytes of a beat.
+
+    Raises
+    ------
+    InputError
+        If there are more or fewer bytes than that.
+    """
+    shape = (*blocks, port.beat_bytes)
+    if image.size != prod(shape):
+        raise InputError(
+            f"packed weights: must be {' x '.join(map(str, shape))} = {prod(shape)} bytes"
+            f" (beats x bytes), found {image.size}"
+        )
+    return image.reshape(shape)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hwgen.schedules.checks import check_operand, check_sizes
+from hwgen.schedules.checks import check_operand, check_sizes, weight_beats
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
@@ -158,6 +158,25 @@ class Schedule:
         """Pack W, shape (k, n), into the blocks of port ``wgt``; see `pack_activations`."""
         check_operand("weights", w, (self.k, self.n), self.config.weight)
         return self._pack_x(w.T) if self.config.input_stationary else self._pack_y(w)
+
+    def unpack_weights(self, image: Beats) -> NDArray[np.integer]:
+        """Return W, shape (k, n), from what `pack_weights` made, in any shape.
+
+        Raises
+        ------
+        InputError
+            If the number of bytes is not what `pack_weights` makes.
+        """
+        (xs, ks, ys), rows, cols = self.blocks, self.config.array.rows, self.config.array.cols
+        if self.config.input_stationary:
+            port = self.config.row_port
+            tiles = port.unpack(weight_beats(image, port, xs, ks, self.x_block))
+            w = tiles.swapaxes(1, 2).reshape(xs * self.x_block, ks * rows).T
+        else:
+            port = self.config.column_port
+            tiles = port.unpack(weight_beats(image, port, ks, ys, self.k_block))
+            w = tiles.transpose(0, 2, 1, 3).reshape(ks * self.k_block, ys * cols)
+        return np.ascontiguousarray(w[: self.k, : self.n])
 
     def check_operands(self, a: NDArray[np.integer], w: NDArray[np.integer]) -> None:
         """Check shapes, dtypes and values of both operands.

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from hwgen.errors import InputError
 from hwgen.numerics import ternary
-from hwgen.schedules.checks import check_operand, check_sizes
+from hwgen.schedules.checks import check_operand, check_sizes, weight_beats
 
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut import TernaryLutConfig
@@ -119,6 +120,34 @@ class Schedule:
         check_operand("weights", w, (self.k, self.n), self.config.weight)
         keys = self.keys(w)
         return self.config.ports[1].pack(keys.reshape(*keys.shape[:2], -1))
+
+    @property
+    def weights_per_lane(self) -> int:
+        """Weights that a lane of port ``wgt`` stands for."""
+        return self.config.array.group_size
+
+    def unpack_weights(self, image: Beats) -> NDArray[np.integer]:
+        """Return W, shape (k, n), from what `pack_weights` made, in any shape.
+
+        Raises
+        ------
+        InputError
+            If the number of bytes is not what `pack_weights` makes, or a key stands for nothing.
+        """
+        array, port = self.config.array, self.config.ports[1]
+        keys = port.unpack(weight_beats(image, port, self.k_tiles, self.groups))
+        keys = keys.reshape(self.k_tiles, self.groups, array.fetch_ports, array.tables)
+        if array.method == "multiply":
+            tiles = ((keys.astype(np.int8) ^ 2) - 2)[..., None]
+        else:
+            try:
+                tiles = ternary.decode(keys, array.group_size)
+            except ValueError as error:
+                raise InputError(f"packed weights: {error}") from None
+        padded = tiles.transpose(0, 3, 4, 1, 2).reshape(self.k_tiles * self.config.terms, -1)
+        w = np.ascontiguousarray(padded[: self.k, : self.n])
+        check_operand("packed weights", w, (self.k, self.n), self.config.weight)
+        return w
 
     def stream(self, port: StreamPort, blocks: Beats) -> Iterator[tuple[Beats, bool]]:
         """Yield the beats of an input port, from what its packer made."""

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read back the weights that were packed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hwgen.cli.common import (
+    config_option,
+    console,
+    emit_json,
+    force_option,
+    json_option,
+    write_file,
+)
+
+
+@click.command()
+@config_option
+@click.option(
+    "--input", "source", metavar="NAME.json", required=True, type=click.Path(path_type=Path),
+    help="Description that `hwgen pack` wrote; the image lies beside it.",
+)  # fmt: skip
+@click.option(
+    "--output", metavar="W.npy", required=True, type=click.Path(path_type=Path),
+    help="Where to write the weights, integers of shape (K, N).",
+)  # fmt: skip
+@force_option
+@json_option
+def command(config: Path, source: Path, output: Path, force: bool, as_json: bool) -> None:
+    """Read back the weights that were packed, exactly.
+
+    The configuration must be the one they were packed for; the image's size and SHA-256 are
+    checked.
+    """
+    import io
+    import json
+
+    import numpy as np
+
+    from hwgen.config.load import load_config
+    from hwgen.errors import InputError
+    from hwgen.packing import unpack
+
+    core = load_config(config)
+    if output.exists() and not force:
+        raise InputError(f"{output} exists; choose another name, or overwrite it with --force")
+    try:
+        description = json.loads(source.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{source} does not exist") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{source} is not readable JSON: {error}") from None
+    if not isinstance(description, dict):
+        raise InputError(f"{source}: must be an object, as `hwgen pack` writes it")
+    name = description.get("image")
+    if not isinstance(name, str) or name in ("", "..") or Path(name).name != name:
+        raise InputError(f"{source}: image must be the name of a file beside it, not {name!r:.60}")
+    image = source.parent / name
+    try:
+        data = image.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{image} does not exist; {source} describes it") from None
+    except ValueError as error:  # a NUL in the name
+        raise InputError(f"{source}: image: {error}") from None
+    try:
+        weights = unpack(core, description, data)
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from None
+    buffer = io.BytesIO()
+    np.save(buffer, weights)
+    write_file(output, buffer.getvalue(), force=force)
+    k, n = weights.shape
+    if as_json:
+        emit_json({"output": str(output), "k": k, "n": n, "dtype": str(weights.dtype)})
+        return
+    console().print(f"{output}: {k} x {n} weights, {weights.dtype}, from {image}")
