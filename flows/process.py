@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,7 +17,14 @@ LAST_LINES = 10
 """Lines of a tool's output that an error message repeats."""
 
 
-def run(found: Found, arguments: Sequence[str], cwd: Path, log: str, timeout: float) -> str:
+def run(
+    found: Found,
+    arguments: Sequence[str],
+    cwd: Path,
+    log: str,
+    timeout: float,
+    environment: Mapping[str, str] | None = None,
+) -> str:
     """Run a tool in a directory and return what it printed.
 
     Parameters
@@ -32,6 +39,8 @@ def run(found: Found, arguments: Sequence[str], cwd: Path, log: str, timeout: fl
         Name of the file, in `cwd`, that receives standard output and standard error.
     timeout : float
         Seconds after which it is killed, with everything it started.
+    environment : mapping, optional
+        Its whole environment; default the present one with what the tool needs.
 
     Raises
     ------
@@ -43,7 +52,7 @@ def run(found: Found, arguments: Sequence[str], cwd: Path, log: str, timeout: fl
         process = subprocess.Popen(
             [*found.argv, *arguments],
             cwd=cwd,
-            env={**os.environ, **found.environment},
+            env={**os.environ, **found.environment} if environment is None else environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -24,6 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from flows.process import run
 from flows.toolchain import require, version_text
 from hwgen.errors import CheckFailed, InputError, ToolMissing
 
@@ -45,6 +46,9 @@ OPTIMISATION: Mapping[str, str] = {"OPT_FAST": "-O1", "OPT_SLOW": "-O0", "OPT_GL
 # be started at random by the program's argument +verilator+rand+reset+2.
 VERILATE = ("--x-assign", "fast", "--x-initial", "unique", "-Wno-fatal")
 """Options of Verilator itself."""
+
+TIMEOUT_S = 3600.0
+"""Limit of one step of compiling a design."""
 
 _ROOT = "verilator_root"  # in the build directory, a link to Verilator, free of spaces
 _PLAIN = re.compile(r"[\w@%+=:,./~-]+")
@@ -159,6 +163,7 @@ def lint(files: Sequence[Path], top: str, waivers: Sequence[str] = ()) -> list[s
         capture_output=True,
         text=True,
         errors="replace",
+        timeout=TIMEOUT_S,
         check=False,
     )
     messages = [line for line in done.stderr.splitlines() if _MESSAGE.match(line)]
@@ -239,7 +244,7 @@ def build(
     trace = [f"--trace-{waves}"] if waves else []
     files = [str(path.resolve()) for path in sources]
     verilate = [
-        *verilator.argv, "--cc", "--exe", "--vpi", "-Mdir", ".", "--prefix", "Vtop", "-o", top,
+        "--cc", "--exe", "--vpi", "-Mdir", ".", "--prefix", "Vtop", "-o", top,
         "--top-module", top, "--no-MMD", *VERILATE, *trace, *arguments,
         "-LDFLAGS", _link_options(Path(cocotb.libs_dir), build_dir), "verilator.cpp",
         *public, *files,
@@ -254,10 +259,10 @@ def build(
     variables.append("CURDIR=.")
     runtime = _runtime_cache([*variables, str(waves)])
 
-    _run(verilate, build_dir, environment, "verilate.log")
+    run(verilator, verilate, build_dir, "verilate.log", TIMEOUT_S, environment)
     _take(runtime, build_dir)
-    _run([*make.argv, "-j", str(count), "-f", "Vtop.mk", *variables], build_dir, environment,
-         "compile.log")  # fmt: skip
+    compilation = ["-j", str(count), "-f", "Vtop.mk", *variables]
+    run(make, compilation, build_dir, "compile.log", TIMEOUT_S, environment)
     _keep(runtime, build_dir)
     return build_dir / top
 
@@ -277,24 +282,6 @@ def _finds(compiler: str, headers: tuple[str, ...]) -> bool:
         check=False,
     )
     return done.returncode == 0
-
-
-def _run(command: list[str], cwd: Path, environment: Mapping[str, str], log: str) -> None:
-    """Run a command with its output in a file, or raise with the end of it."""
-    with (cwd / log).open("w", encoding="utf-8") as output:
-        done = subprocess.run(
-            command,
-            cwd=cwd,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-    if done.returncode:
-        lines = (cwd / log).read_text(encoding="utf-8", errors="replace").splitlines()
-        told = [line for line in lines if "error" in line.lower()] or lines
-        raise CheckFailed("\n".join([f"{cwd / log}:", *told[-10:]]))
 
 
 def _link(link: Path, target: Path) -> str:
