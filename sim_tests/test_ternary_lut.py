@@ -140,6 +140,7 @@ def test_streams_carry_the_product(
     assert len(rows) == plan.input_beats(act) == len(passes)
     assert sum(map(len, passes)) == plan.input_beats(wgt)
     results: list[np.ndarray] = []
+    total = np.zeros(1, np.int64)
     for number, (row, keys) in enumerate(zip(rows, passes, strict=True)):
         if array.method == "multiply":
             trits = ((keys.astype(int) + 2) % 4 - 2)[..., None]
@@ -147,7 +148,7 @@ def test_streams_carry_the_product(
             trits = ternary.decode(keys, array.group_size)
         trits = trits.reshape(len(keys), array.fetch_ports, config.terms)
         sums = trits.astype(np.int64) @ row.astype(np.int64)
-        total = sums if number % plan.k_tiles == 0 else total + sums  # noqa: F821
+        total = sums if number % plan.k_tiles == 0 else total + sums
         if number % plan.k_tiles == plan.k_tiles - 1:
             results += list(total)
     assert len(results) == plan.output_beats == len(list(plan.output_last()))
@@ -247,3 +248,21 @@ def test_bad_configurations(lines: str, message: str) -> None:
 def test_weights_must_be_ternary() -> None:
     with pytest.raises(InputError, match=r"^weights: must be -1\.\.1 \(ternary\), found 0\.\.2"):
         golden(sized(2, 2, 2), np.ones((1, 3), int), np.array([[0], [1], [2]]))
+
+
+# -- long ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("k", "n"), [(2560, 2560), (2560, 6912)])
+def test_layers_of_a_language_model(k: int, n: int) -> None:
+    """The layer shapes of BitNet b1.58 2B4T, batch 1, on the shipped core."""
+    config = load_config(CONFIGS[0].parent / "lut_core.yaml")
+    assert isinstance(config, TernaryLutConfig)
+    rng = np.random.default_rng(0)
+    a = rng.integers(-128, 128, (1, k), dtype=np.int8)
+    w = rng.integers(-1, 2, (k, n), dtype=np.int8)
+    result = run_matrices(config, a, w)
+    assert np.array_equal(result.c, golden(config, a, w))
+    assert np.array_equal(result.c, a.astype(np.int64) @ w)
+    assert result.cycles == cycles(config, 1, k, n)
