@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Binary floating-point formats: IEEE 754 and its narrow relatives.
+
+NaN: an operation whose result is a NaN gives the canonical quiet NaN of the result's format, with
+sign 0 and no payload of an operand, in golden models and hardware alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+_TABLE_WIDTH = 16  # formats up to this width are decoded by a table of all their values
+
+
+@dataclass(frozen=True)
+class FloatFormat:
+    """A floating-point format with subnormals: sign, exponent, mantissa from the top bit down.
+
+    Parameters
+    ----------
+    name : str
+        ``fp16``, ``bf16``, ...
+    exponent_bits, mantissa_bits : int
+        Fields; the mantissa has no leading one.
+    infinities : bool
+        Whether the largest exponent is set aside for infinities and NaNs, as in IEEE 754.
+        Otherwise it is an ordinary one, only the largest magnitude is a NaN, and what overflows
+        becomes that NaN.
+    dtype_name : str
+        NumPy's name of the type, or ml_dtypes' name.
+
+    Attributes
+    ----------
+    width : int
+        Bits.
+    precision : int
+        Bits of a significand, the leading one included.
+    bias : int
+        A biased exponent `e` stands for ``2**(e - bias)``.
+    magnitude_mask, sign_mask : int
+        All bits but the sign; the sign.
+    nan : int
+        Bits of the canonical quiet NaN.
+    max_finite : int
+        Bits of the largest finite number.
+    overflow : int
+        Bits, without the sign, of what overflows: infinity, or the NaN where there is none.
+    """
+
+    name: str
+    exponent_bits: int
+    mantissa_bits: int
+    infinities: bool = True
+    dtype_name: str = ""
+
+    @property
+    def width(self) -> int:
+        """Bits."""
+        return 1 + self.exponent_bits + self.mantissa_bits
+
+    @property
+    def precision(self) -> int:
+        """Bits of a significand."""
+        return self.mantissa_bits + 1
+
+    @property
+    def bias(self) -> int:
+        """Offset of the exponent."""
+        return (1 << (self.exponent_bits - 1)) - 1
+
+    @property
+    def magnitude_mask(self) -> int:
+        """All bits but the sign."""
+        return self.sign_mask - 1
+
+    @property
+    def sign_mask(self) -> int:
+        """The sign bit."""
+        return 1 << (self.width - 1)
+
+    @property
+    def nan(self) -> int:
+        """Bits of the canonical quiet NaN."""
+        if self.infinities:
+            return self.overflow | 1 << (self.mantissa_bits - 1)
+        return self.magnitude_mask
+
+    @property
+    def max_finite(self) -> int:
+        """Bits of the largest finite number."""
+        return self.overflow - 1
+
+    @property
+    def overflow(self) -> int:
+        """Bits, without the sign, of what is too large."""
+        if self.infinities:
+            return ((1 << self.exponent_bits) - 1) << self.mantissa_bits
+        return self.magnitude_mask
+
+    @property
+    def lane_width(self) -> int:
+        """Bits of a lane of results: those of the dtype."""
+        return self.width
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's type of the values."""
+        import numpy as np
+
+        if self.dtype_name.startswith("float") and hasattr(np, self.dtype_name):
+            return np.dtype(self.dtype_name)
+        import ml_dtypes
+
+        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, self.dtype_name))
+        return found
+
+    @property
+    def bits_dtype(self) -> np.dtype[Any]:
+        """NumPy's type of the bit patterns."""
+        import numpy as np
+
+        return np.dtype(f"u{self.width // 8}")
+
+    def __str__(self) -> str:
+        return self.name
+
+    def encode(self, values: ArrayLike) -> NDArray[Any]:
+        """Return the bit patterns of `values`, rounded to nearest, ties to even.
+
+        Parameters
+        ----------
+        values : array_like of real
+            What float64 holds exactly: arrays of any of these formats, or integers up to 2**53.
+
+        Returns
+        -------
+        ndarray of `bits_dtype`
+        """
+        import numpy as np
+
+        values = np.asarray(values)
+        if values.dtype == self.dtype:
+            bits = np.ascontiguousarray(values).view(self.bits_dtype)
+            return self.canonical(bits.reshape(values.shape))
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            return self.round(values.astype(np.float64))
+
+    def decode(self, bits: ArrayLike) -> NDArray[Any]:
+        """Return the values of bit patterns as an array of `dtype`."""
+        import numpy as np
+
+        patterns = np.ascontiguousarray(bits, dtype=self.bits_dtype)
+        return patterns.view(self.dtype).reshape(np.shape(bits))
+
+    def to_float64(self, bits: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the values of bit patterns as float64, which holds each of them."""
+        if self.width <= _TABLE_WIDTH:
+            values: NDArray[np.float64] = _values(self)[bits]
+            return values
+        return _widened(self, bits)
+
+    def is_nan(self, bits: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which bit patterns are NaNs."""
+        import numpy as np
+
+        magnitude = bits & self.bits_dtype.type(self.magnitude_mask)
+        return np.asarray(magnitude > self.overflow if self.infinities else magnitude == self.nan)
+
+    def canonical(self, bits: NDArray[Any]) -> NDArray[Any]:
+        """Return bit patterns with every NaN replaced by the canonical one."""
+        import numpy as np
+
+        return np.where(self.is_nan(bits), self.bits_dtype.type(self.nan), bits)
+
+    def round(self, values: NDArray[np.float64]) -> NDArray[Any]:
+        """Return the bit patterns nearest to `values`, ties to even.
+
+        The significand is shifted to the place of the result's last bit, which for subnormals is
+        a fixed one, and rounded as an integer.  A carry out of it moves into the exponent, where
+        it belongs: the patterns of increasing magnitudes are consecutive integers.
+        """
+        import numpy as np
+
+        wide = np.ascontiguousarray(values, dtype=np.float64).view(np.int64)
+        wide = wide.reshape(np.shape(values))
+        exponent = ((wide >> 52) & 0x7FF) - 1023
+        significand = (wide & ((1 << 52) - 1)) | (1 << 52)
+        # Steps above the smallest normal number; what is below it is shifted further, at the most
+        # until less than half a unit is left.
+        above = exponent + self.bias - 1
+        shift = 52 - self.mantissa_bits + np.clip(-above, 0, self.mantissa_bits + 2)
+        kept = significand >> shift
+        rest = significand - (kept << shift)
+        half = np.int64(1) << (shift - 1)
+        kept += (rest > half) | ((rest == half) & (kept & 1 == 1))
+        magnitude = kept + (np.maximum(above, 0) << self.mantissa_bits)
+        magnitude = np.minimum(magnitude, self.overflow)
+        bits = np.where(wide < 0, self.sign_mask, 0) | magnitude
+        nan = np.isnan(values) | ((magnitude == self.nan) & (not self.infinities))
+        return np.where(nan, self.nan, bits).astype(self.bits_dtype)
+
+
+@cache
+def _values(fmt: FloatFormat) -> NDArray[np.float64]:
+    """Return the values of all bit patterns, in order."""
+    import numpy as np
+
+    table = _widened(fmt, np.arange(1 << fmt.width, dtype=fmt.bits_dtype))
+    table.flags.writeable = False
+    return table
+
+
+def _widened(fmt: FloatFormat, bits: NDArray[Any]) -> NDArray[np.float64]:
+    import numpy as np
+
+    patterns = bits.astype(np.int64)
+    mantissa = patterns & ((1 << fmt.mantissa_bits) - 1)
+    exponent = (patterns & fmt.magnitude_mask) >> fmt.mantissa_bits
+    leading = np.where(exponent > 0, 1 << fmt.mantissa_bits, 0)
+    scale = np.maximum(exponent, 1) - fmt.bias - fmt.mantissa_bits
+    values = np.ldexp((mantissa | leading).astype(np.float64), scale.astype(np.int32))
+    if fmt.infinities:
+        values = np.where(patterns & fmt.magnitude_mask == fmt.overflow, np.inf, values)
+    values = np.where(fmt.is_nan(bits), np.nan, values)
+    return np.where(patterns & fmt.sign_mask, -values, values)
+
+
+FLOATS = {
+    fmt.name: fmt
+    for fmt in (
+        FloatFormat("fp32", 8, 23, dtype_name="float32"),
+        FloatFormat("fp16", 5, 10, dtype_name="float16"),
+        FloatFormat("bf16", 8, 7, dtype_name="bfloat16"),
+        FloatFormat("fp8_e5m2", 5, 2, dtype_name="float8_e5m2"),
+        FloatFormat("fp8_e4m3", 4, 3, infinities=False, dtype_name="float8_e4m3fn"),
+    )
+}
+"""The formats by name."""
+
+
+def floating(name: str) -> FloatFormat:
+    """Return the floating-point format called `name`.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    if name not in FLOATS:
+        raise ValueError(f"must be one of {', '.join(FLOATS)}, not {name!r}")
+    return FLOATS[name]

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Registers at chosen places of a feed-forward datapath, and the logic that datapaths share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+
+
+class Pipeline:
+    """Places registers in a datapath that is written down as if it were combinational.
+
+    Parameters
+    ----------
+    m : Module
+    cuts : collection of str
+        Names of the places that get a register.
+    run : Value, optional
+        Registers load only while it is high.
+    """
+
+    def __init__(self, m: Module, cuts: Collection[str], run: Value | None = None) -> None:
+        self.m, self.cuts, self.run = m, cuts, run
+
+    def cut(self, place: str, **values: Value) -> list[Value]:
+        """Return `values` as they are seen behind `place`: registered if it is a cut."""
+        signals = [
+            Signal(len(value), name=f"{name}_{place}", reset_less=True)
+            for name, value in values.items()
+        ]
+        assignments = [
+            signal.eq(value) for signal, value in zip(signals, values.values(), strict=True)
+        ]
+        if place not in self.cuts:
+            self.m.d.comb += assignments
+        elif self.run is None:
+            self.m.d.sync += assignments
+        else:
+            with self.m.If(self.run):
+                self.m.d.sync += assignments
+        return list(signals)
+
+
+def named(m: Module, name: str, value: Value) -> Signal:
+    """Return a signal with the value, which the emitted text then names once."""
+    signal = Signal(len(value), name=name)
+    m.d.comb += signal.eq(value)
+    return signal
+
+
+def leading_zeros(m: Module, name: str, value: Value) -> Value:
+    """Return the number of zeros above the topmost one of `value`, by a tree.
+
+    Where there is none the count is at least the width of `value`, or all ones if its bits cannot
+    hold that.
+    """
+    width = len(value)
+    padded = 1 << (width - 1).bit_length()
+    # Ones below the value: all of its zeros are counted, and the tree above them is simplified.
+    ones = Const((1 << (padded - width)) - 1, padded - width)
+    nodes: list[tuple[Value, Value | None]] = [
+        (bit, None) for bit in reversed(list(Cat(ones, value)))
+    ]
+    level = 0
+    while len(nodes) > 1:
+        merged = []
+        for i in range(0, len(nodes), 2):
+            (high, high_count), (low, low_count) = nodes[i], nodes[i + 1]
+            count: Value = ~high
+            if high_count is not None and low_count is not None:
+                count = Cat(Mux(high, high_count, low_count), ~high)
+            merged.append(
+                (
+                    named(m, f"{name}_any_{level}_{i // 2}", high | low),
+                    named(m, f"{name}_count_{level}_{i // 2}", count),
+                )
+            )
+        nodes, level = merged, level + 1
+    count_of_all = nodes[0][1]
+    return Const(0, 1) if count_of_all is None else count_of_all
+
+
+def shift_left(m: Module, name: str, value: Value, amount: Value) -> Value:
+    """Return `value` shifted to the left within its width, a level of multiplexers a bit."""
+    for k, bit in enumerate(amount):
+        by = min(1 << k, len(value))
+        value = named(
+            m, f"{name}_{k}", Mux(bit, Cat(Const(0, by), value[: len(value) - by]), value)
+        )
+    return value
+
+
+def shift_right_sticky(m: Module, name: str, value: Value, amount: Value) -> tuple[Value, Value]:
+    """Return `value` shifted to the right within its width, and whether ones were lost."""
+    width, lost = len(value), Const(0, 1)
+    for k, bit in enumerate(amount):
+        by = min(1 << k, width)
+        lost = named(m, f"{name}_lost_{k}", lost | (bit & value[:by].any()))
+        value = named(m, f"{name}_{k}", Mux(bit, Cat(value[by:], Const(0, by)), value))
+    return value, lost
