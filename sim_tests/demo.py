@@ -7,7 +7,11 @@ every image of the test split with the RTL in simulation, layer by layer.  Each 
 must equal the golden model's bit for bit, and its cycles the cycle model's; else the exit status
 is 1.  A picture of digits and predictions goes to ``DIR/digits.png``.
 
-Nothing here knows a family: any whose operands are integers of at least four bits will do.
+The format of the weights decides how the network is trained: as a ternary one, wider to make up
+for it, if they have fewer than four bits; else in floating point, and rounded afterwards.  The
+accuracy to compare with is that of a floating-point network of the same shape.
+
+Nothing here knows a family: any with integer operands, activations of at least four bits, will do.
 """
 
 from __future__ import annotations
@@ -29,14 +33,17 @@ from hwgen.cli.common import console, cycle_progress, write_file
 from hwgen.config.load import load_config
 from hwgen.errors import CheckFailed
 from hwgen.families import family
+from hwgen.numerics import storage_dtype
 from sim_tests import digits
 from sim_tests.digits import Digits, Integers, QuantisedNetwork
 from sim_tests.run import RunResult, run_matrices
 from sim_tests.runner import compile_design
 
-DEFAULT_CONFIG = Path("configs") / "systolic.yaml"
+DEFAULT_CONFIG = Path("configs") / "lut_core.yaml"
 DEFAULT_OUTPUT = Path("build") / "demo"
 PICTURE = "digits.png"
+HIDDEN, HIDDEN_TERNARY = 32, 64
+"""Widths of the hidden layer."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +123,14 @@ def classify(
     return network.classify(pixels, product), layers
 
 
+def weight_bits(config: Any) -> float:
+    """Return the bits of a weight in the stream of a core that is filled."""
+    m, k, n = config.natural_sizes
+    plan = family(config.family).part("schedule").schedule(config, m, k, n)
+    image = plan.pack_weights(np.zeros((k, n), storage_dtype(config.weight)))
+    return float(8 * image.size / (k * n))
+
+
 # -- the command ---------------------------------------------------------------------------------
 
 
@@ -139,8 +154,10 @@ def command(config: Path, output: Path) -> None:
     golden = family(core.family).part("golden").golden
 
     data = digits.load()
+    ternary = digits.wants_ternary(core.weight)
     with _busy("training"):
-        network = digits.train(data)
+        real = digits.train(data, HIDDEN_TERNARY if ternary else HIDDEN)
+        network = digits.train(data, HIDDEN_TERNARY, ternary=True) if ternary else real
     integers = digits.quantise(
         network, data.train_pixels, core.activation, core.weight, core.result
     )
@@ -148,11 +165,18 @@ def command(config: Path, output: Path) -> None:
         compile_design(core)
     predictions, layers = classify(core, integers, data.test_pixels)
     answers = {
-        "floating point": network.classify(data.test_pixels),
+        "floating point": real.classify(data.test_pixels),
         "golden model": integers.classify(data.test_pixels, lambda a, w: golden(core, a, w)),
         "RTL": predictions,
     }
     _report(core, data, answers, layers)
+    if ternary:
+        count, bits = sum(layer.weight.size for layer in integers.layers), weight_bits(core)
+        out.print(
+            f"{count} ternary weights: {bits:.2f} bits each in the core's stream,"
+            f" {100 * bits / 8:.1f} % of int8.",
+            soft_wrap=True,
+        )
     picture = draw(core, data, predictions, layers)
     write_file(output / PICTURE, picture, force=True)
     out.print(f"\npicture: {output / PICTURE}", soft_wrap=True)

@@ -2,15 +2,17 @@
 """Handwritten digits: data, a small network, and its quantisation to integer products.
 
 The data are the 1797 scans of 8x8 pixels that scikit-learn ships; 360 of them, never seen in
-training, are the test split.  The network has one hidden layer with ReLU.  `quantise` turns it
-into integers of the given formats so that an accelerator computes the products ``A . W`` and the
-host does the rest in integers too:
+training, are the test split.  The network has one hidden layer with ReLU.  Weight formats of fewer
+than four bits get weights that are ternary already in training, ``s * {-1, 0, 1}`` with one scale
+`s` per column (`train`, `wants_ternary`).  `quantise` turns a network into integers of the given
+formats so that an accelerator computes the products ``A . W`` and the host does the rest in
+integers too:
 
 - pixels 0..16 become activations ``(pixel * limit + 8) // 16``, `limit` the largest value of the
   activation format (activations are never negative, so half of a signed format is unused);
 - a weight is ``round(w / s)`` with one scale `s` per column that maps the largest magnitude of
-  the column to the largest of the format; an unsigned format stores it with an offset of half its
-  range, and the host subtracts ``offset * sum(A[m, :])``;
+  the column to the largest of the format (ternary weights stay what they are); an unsigned format
+  stores it with an offset of half its range, and the host subtracts ``offset * sum(A[m, :])``;
 - the bias is ``round(b / (s * activation scale))``, added by the host;
 - the next layer's activations are ``clip((max(C + bias, 0) * multiplier + half) >> shift)`` to
   ``0 .. limit``, with an integer multiplier per column, one shift per layer and ``half =
@@ -41,7 +43,7 @@ CLASSES = 10
 PIXEL_MAX = 16
 TEST_IMAGES = 360
 NARROWEST = 4
-"""Bits of the narrowest format that this quantisation, without retraining, serves well."""
+"""Bits of the narrowest format to which a network, trained without regard to it, is rounded."""
 MULTIPLIER_BITS = 16
 
 
@@ -107,16 +109,34 @@ class Network:
         return self.activations(pixels)[-1].argmax(axis=1)
 
 
+def wants_ternary(weight: Any) -> bool:
+    """Return whether a weight format is too narrow for rounding, and holds -1, 0 and 1."""
+    return isinstance(weight, IntegerFormat) and 2 <= weight.width < NARROWEST
+
+
 def train(
-    digits: Digits, hidden: int = 32, *, epochs: int = 200, batch: int = 64, seed: int = 1
+    digits: Digits,
+    hidden: int = 32,
+    *,
+    ternary: bool = False,
+    epochs: int = 200,
+    batch: int = 64,
+    seed: int = 1,
 ) -> Network:
     """Train a network with one hidden layer: cross-entropy, Adam, cosine learning rate.
+
+    Ternary training is quantisation-aware: every step ternarises the real weights (`ternarise`),
+    computes with the ternary ones, and applies the gradients with respect to those to the real
+    ones (the straight-through estimator).  Activations stay real: rounding them afterwards, to four
+    bits or more, costs next to nothing.
 
     Parameters
     ----------
     digits : Digits
     hidden : int
         Width of the hidden layer.
+    ternary : bool
+        Whether every weight is to be -1, 0 or 1 times the scale of its column.
     epochs, batch : int
     seed : int
         Of the first weights and of the order of the images; the same seed gives the same network
@@ -125,17 +145,28 @@ def train(
     rng = np.random.default_rng(seed)
     sizes = (digits.train_pixels.shape[1], hidden, CLASSES)
     weights = tuple(rng.normal(0, np.sqrt(2 / a), (a, b)) for a, b in pairwise(sizes))
-    network = Network(weights, tuple(np.zeros(size) for size in sizes[1:]))
-    parameters = [*network.weights, *network.biases]
-    adam = _Adam(parameters)
+    biases = tuple(np.zeros(size) for size in sizes[1:])
+    adam = _Adam([*weights, *biases])
+
+    def network() -> Network:
+        return Network(tuple(map(ternarise, weights)) if ternary else weights, biases)
+
     targets = np.eye(CLASSES)[digits.train_labels]
     for epoch in range(epochs):
         rate = 1.5e-3 * (1 + np.cos(np.pi * epoch / epochs))
         order = rng.permutation(len(targets))
         for start in range(0, len(order), batch):
             chosen = order[start : start + batch]
-            adam.step(_gradients(network, digits.train_pixels[chosen], targets[chosen]), rate)
-    return network
+            adam.step(_gradients(network(), digits.train_pixels[chosen], targets[chosen]), rate)
+    return network()
+
+
+def ternarise(weight: Floats) -> Floats:
+    """Round to -1, 0 and 1 times the mean magnitude of each column, as BitNet b1.58 does."""
+    # The means by `_product`, whose sums are the same on every machine.
+    mean = _product(np.ones((1, len(weight))), np.abs(weight))[0] / len(weight)
+    scale = np.where(mean > 0, mean, 1.0)
+    return np.clip(np.rint(weight / scale), -1, 1) * scale
 
 
 def _gradients(network: Network, pixels: Integers, targets: Floats) -> list[Floats]:
@@ -255,6 +286,7 @@ def quantise(
     Parameters
     ----------
     network : Network
+        Trained ternary if the weight format wants that (`wants_ternary`).
     pixels : ndarray, shape (images, 64)
         Images that show how large activations become; of the training split.
     activation, weight, accumulator : IntegerFormat
@@ -263,14 +295,14 @@ def quantise(
     Raises
     ------
     InputError
-        If a format is not an integer of at least `NARROWEST` bits, or a sum may exceed the
+        If a format is not an integer that the network can use, or a sum may exceed the
         accumulator.
     """
-    for name, fmt in (("activation", activation), ("weight", weight)):
-        if not isinstance(fmt, IntegerFormat) or fmt.width < NARROWEST:
+    for name, fmt, narrowest in (("activation", activation, NARROWEST), ("weight", weight, 2)):
+        if not isinstance(fmt, IntegerFormat) or fmt.width < narrowest:
             raise InputError(
-                f"{name}: {fmt} is too narrow for a network quantised without retraining; choose a"
-                f" configuration whose formats are integers of at least {NARROWEST} bits"
+                f"{name}: the network cannot use {fmt}; choose a configuration whose activations"
+                f" are integers of at least {NARROWEST} bits and whose weights are integers"
             )
     values = network.activations(pixels)
     # The real value of one step of every layer's input; scores have no scale of their own.

@@ -14,7 +14,7 @@ from hwgen.cli import main
 from hwgen.config.load import parse_config
 from hwgen.errors import CheckFailed, InputError
 from hwgen.families import family
-from hwgen.numerics import IntegerFormat, integer
+from hwgen.numerics import TERNARY, IntegerFormat, integer
 from sim_tests import demo, digits
 from sim_tests.digits import Digits, Integers, Network
 from sim_tests.run import RunResult
@@ -25,6 +25,12 @@ family: systolic
 activation: uint8
 weight: int6
 array: {rows: 4, cols: 4, dataflow: %s}
+"""
+TERNARY_SMALL = """\
+name: demo_ternary
+family: ternary_lut
+activation: int8
+array: {method: %s, group_size: %d, tables: 4, fetch_ports: 6}
 """
 WIDE = integer("int64")
 
@@ -37,6 +43,15 @@ def data() -> Digits:
 @pytest.fixture(scope="module")
 def network(data: Digits) -> Network:
     return digits.train(data)
+
+
+@pytest.fixture(scope="module")
+def ternary(data: Digits) -> Network:
+    return digits.train(data, demo.HIDDEN_TERNARY, ternary=True)
+
+
+def ternary_small(method: str = "lut", group_size: int = 3) -> Any:
+    return parse_config(TERNARY_SMALL % (method, group_size), "small.yaml")
 
 
 def small(dataflow: str = "output_stationary") -> Any:
@@ -72,6 +87,42 @@ def test_training_is_deterministic_and_accurate(data: Digits, network: Network) 
     assert digits.accuracy(network.classify(data.test_pixels), data.test_labels) >= 0.97
 
 
+def test_ternary_training_is_deterministic_and_accurate(data: Digits, ternary: Network) -> None:
+    again = digits.train(data, demo.HIDDEN_TERNARY, ternary=True)
+    for one, other in zip(ternary.weights, again.weights, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert digits.accuracy(ternary.classify(data.test_pixels), data.test_labels) >= 0.97
+
+
+def test_trained_ternary_weights_are_ternary(ternary: Network) -> None:
+    assert [weight.shape for weight in ternary.weights] == [(64, 64), (64, 10)]
+    for weight in ternary.weights:
+        for column in weight.T:
+            scale = np.abs(column).max()
+            assert scale > 0
+            assert set(column / scale) <= {-1, 0, 1}
+
+
+def test_ternarise_uses_the_mean_magnitude_of_each_column() -> None:
+    weight = np.array([[3.0, 0, 0.5], [-1, 0, 0], [-0.25, 0, 0], [0.75, 0, 0]])
+    expected = [[1.25, 0, 0.125], [-1.25, 0, 0], [0, 0, 0], [1.25, 0, 0]]
+    np.testing.assert_array_equal(digits.ternarise(weight), expected)
+
+
+@pytest.mark.parametrize(
+    ("weight", "wanted"),
+    [("int2", True), ("uint2", True), ("int3", True), ("int4", False), ("uint8", False)],
+)
+def test_the_weight_format_decides_the_training(weight: str, wanted: bool) -> None:
+    assert digits.wants_ternary(integer(weight)) == wanted
+
+
+def test_ternary_formats_want_ternary_training() -> None:
+    assert digits.wants_ternary(TERNARY)
+    assert not digits.wants_ternary("fp16")
+    assert not digits.wants_ternary(IntegerFormat(1, signed=False))
+
+
 # -- quantisation --------------------------------------------------------------------------------
 
 
@@ -98,6 +149,22 @@ def test_eight_bits_follow_floating_point(data: Digits, network: Network) -> Non
     assert np.mean(answers == network.classify(data.test_pixels)) >= 0.99
 
 
+@pytest.mark.parametrize("activation", ["int4", "uint4", "int8", "uint8", "int16"])
+@pytest.mark.parametrize(
+    "weight", [TERNARY, *map(integer, ("int2", "uint2", "int3", "int8"))], ids=str
+)
+def test_ternary_accuracy(
+    data: Digits, ternary: Network, activation: str, weight: IntegerFormat
+) -> None:
+    quantised = digits.quantise(ternary, data.train_pixels, integer(activation), weight, WIDE)
+    for layer in quantised.layers:
+        signed = layer.weight.astype(np.int64) - layer.offset
+        assert len(np.unique(np.abs(signed))) == 2  # zero, and one magnitude
+        assert weight.min <= layer.weight.min() <= layer.weight.max() <= weight.max
+    answers = quantised.classify(data.test_pixels, multiply)
+    assert digits.accuracy(answers, data.test_labels) >= 0.97
+
+
 def test_requantisation_rounds_and_clamps() -> None:
     zero = np.zeros(1, np.int64)
     layer = digits.Layer(np.ones((1, 1), int), 0, zero, zero + 3, 2)  # times 3/4
@@ -106,14 +173,18 @@ def test_requantisation_rounds_and_clamps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("activation", "weight", "field"),
-    [("int3", "int8", "activation: int3"), ("int8", "uint2", "weight: uint2")],
+    ("activation", "weight", "text"),
+    [
+        (integer("int3"), integer("int8"), "activation: the network cannot use int3"),
+        (integer("int8"), IntegerFormat(1, signed=False), "weight: the network cannot use uint1"),
+        ("fp16", integer("int8"), "activation: the network cannot use fp16"),
+    ],
 )
-def test_narrow_formats_are_refused(
-    data: Digits, network: Network, activation: str, weight: str, field: str
+def test_useless_formats_are_refused(
+    data: Digits, network: Network, activation: Any, weight: Any, text: str
 ) -> None:
-    with pytest.raises(InputError, match=f"{field} is too narrow .* at least 4 bits"):
-        digits.quantise(network, data.train_pixels, integer(activation), integer(weight), WIDE)
+    with pytest.raises(InputError, match=f"{text}; .* at least 4 bits"):
+        digits.quantise(network, data.train_pixels, activation, weight, WIDE)
 
 
 def test_a_narrow_accumulator_is_refused(data: Digits, network: Network) -> None:
@@ -140,6 +211,22 @@ def test_rtl_equals_the_golden_model(data: Digits, network: Network, dataflow: s
     assert all(0 < layer.utilisation <= 1 for layer in layers)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "group_size"), [("lut", 3), ("select", 1), ("multiply", 1)])
+def test_ternary_rtl_equals_the_golden_model(
+    data: Digits, ternary: Network, method: str, group_size: int
+) -> None:
+    config = ternary_small(method, group_size)
+    quantised = digits.quantise(
+        ternary, data.train_pixels, config.activation, config.weight, config.result
+    )
+    pixels = data.test_pixels[:20]
+    answers, layers = demo.classify(config, quantised, pixels, quiet=True)
+    np.testing.assert_array_equal(answers, quantised.classify(pixels, multiply))
+    assert [(layer.m, layer.k, layer.n) for layer in layers] == [(20, 64, 64), (20, 64, 10)]
+    assert all(layer.cycles == layer.model_cycles for layer in layers)
+
+
 def test_a_wrong_result_is_found() -> None:
     def wrong(*arguments: Any, **options: Any) -> RunResult:
         result = golden_run(*arguments, **options)
@@ -157,6 +244,18 @@ def test_a_wrong_number_of_cycles_is_found() -> None:
 
     with pytest.raises(CheckFailed, match="the cycle model says"):
         demo.run_layer(small(), np.ones((3, 4), int), np.ones((4, 3), int), run=slow)
+
+
+@pytest.mark.parametrize(
+    ("method", "group_size", "bits"),
+    [("lut", 1, 2), ("lut", 2, 2), ("lut", 5, 1.6), ("select", 1, 2), ("multiply", 1, 2)],
+)
+def test_bits_of_a_ternary_weight(method: str, group_size: int, bits: float) -> None:
+    assert demo.weight_bits(ternary_small(method, group_size)) == pytest.approx(bits)
+
+
+def test_bits_of_an_integer_weight() -> None:
+    assert demo.weight_bits(small()) == 6
 
 
 # -- the command ---------------------------------------------------------------------------------
@@ -181,10 +280,21 @@ def test_the_command_builds_reports_and_draws(
     assert "360 handwritten digits" in text
     assert "360 x 64 x 32" in text
     assert "bit for bit" in text
+    assert "ternary" not in text
     assert (output / "demo_small.v").is_file()
     picture = (output / demo.PICTURE).read_bytes()
     assert picture.startswith(b"\x89PNG")
     assert 20_000 < len(picture) < 200_000
+
+
+@pytest.mark.usefixtures("no_simulation")
+def test_the_default_is_a_ternary_core(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = Path(__file__).parents[1] / demo.DEFAULT_CONFIG
+    assert main(["--config", str(config), "--output", str(tmp_path)], demo.command) == 0
+    text = capsys.readouterr().out
+    assert "int8 x ternary" in text
+    assert "360 x 64 x 64" in text
+    assert "4736 ternary weights: 2.00 bits each in the core's stream, 25.0 % of int8." in text
 
 
 @pytest.mark.usefixtures("no_simulation")
@@ -209,7 +319,7 @@ def test_a_configuration_that_does_not_fit_ends_with_status_two(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "small.yaml"
-    config.write_text((SMALL % "output_stationary").replace("int6", "int2"))
+    config.write_text((SMALL % "output_stationary").replace("uint8", "uint3"))
     arguments = ["--config", str(config), "--output", str(tmp_path / "out")]
     assert main(arguments, demo.command) == 2
-    assert "weight: int2 is too narrow" in capsys.readouterr().err
+    assert "activation: the network cannot use uint3" in capsys.readouterr().err
