@@ -14,6 +14,7 @@ import pytest
 
 from flows.verilator import lint
 from hwgen.build.files import LINT_WAIVERS
+from hwgen.numerics import number_format
 from hwgen.numerics.float_arithmetic import add, convert
 from hwgen.numerics.floating import FLOATS, FloatFormat, floating
 from rtl_templates.arithmetic.float_adder import FloatAdder
@@ -103,6 +104,14 @@ def test_formats_of_numpy() -> None:
     assert floating("bf16").decode(np.uint16(0x3F80)) == 1
     with pytest.raises(ValueError, match="must be one of fp32, fp16"):
         floating("fp17")
+
+
+def test_formats_by_name() -> None:
+    for name in (*FLOATS, "int8", "uint64", "ternary"):
+        assert number_format(name).name == name
+    for name in ("fp17", "int0", "int65", ""):
+        with pytest.raises(ValueError, match=rf"must be int1.* not '{name}', or one of ternary"):
+            number_format(name)
 
 
 @pytest.mark.parametrize("dst", FLOATS.values(), ids=named)
