@@ -88,7 +88,7 @@ def encode(weights: NDArray[np.integer]) -> NDArray[np.integer]:
     number = ((1 - weights.astype(np.int64)) * places).sum(axis=-1)
     negative = number > entries(mu)
     index = np.where(negative, 3**mu - 1 - number, number)
-    return (index + (negative << index_width(mu))).astype(np.uint16)
+    return np.asarray(index + (negative << index_width(mu)), np.uint16)
 
 
 def decode(keys: NDArray[np.integer], mu: int) -> NDArray[np.int8]:
