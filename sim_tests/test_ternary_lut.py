@@ -211,7 +211,6 @@ MUTATIONS = [
     Mutation("tables let go too early", "core", r"step = ", "step = fire | ", SMALL,
              tuple(f"shapes_{i}" for i in range(20))),
     Mutation("beat dropped", "core", r"assign fire = ", "assign fire = ~starts & ", SMALL),
-    Mutation("slower than the model", "core", r"assign step = ", "assign step = ~fire & ", SMALL),
     Mutation("total not restarted", "accumulators", r"starts_reg \? \d+'[hd]0+ : ", "", SMALL),
 ]  # fmt: skip
 
