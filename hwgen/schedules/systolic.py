@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hwgen.schedules.checks import check_operand, check_sizes, weight_beats
+from hwgen.schedules.checks import check_operand, weight_beats
+from hwgen.schedules.product import Product
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
@@ -53,28 +54,10 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """The tile jobs of one product ``C[m,n] = A[m,k] . W[k,n]``.
-
-    Parameters
-    ----------
-    config : SystolicConfig
-    m, k, n : int
-        Sizes, each at least 1, `k` at most ``config.max_k``.
-
-    Raises
-    ------
-    InputError
-        If a size is out of range.
-    """
+class Schedule(Product):
+    """The tile jobs of one product; see `Product` for its parameters."""
 
     config: SystolicConfig
-    m: int
-    k: int
-    n: int
-
-    def __post_init__(self) -> None:
-        check_sizes(self.config, self.m, self.k, self.n)
 
     # -- tiling ----------------------------------------------------------------------------
 
@@ -136,11 +119,6 @@ class Schedule:
         xs, _, ys = self.blocks
         return ys * (xs * self.config.array.rows if self.config.output_stationary else self._xy[0])
 
-    @property
-    def macs(self) -> int:
-        """Useful multiply-accumulates."""
-        return self.m * self.k * self.n
-
     # -- packing ---------------------------------------------------------------------------
 
     def pack_activations(self, a: NDArray[np.integer]) -> Beats:
@@ -177,17 +155,6 @@ class Schedule:
             tiles = port.unpack(weight_beats(image, port, ks, ys, self.k_block))
             w = tiles.transpose(0, 2, 1, 3).reshape(ks * self.k_block, ys * cols)
         return np.ascontiguousarray(w[: self.k, : self.n])
-
-    def check_operands(self, a: NDArray[np.integer], w: NDArray[np.integer]) -> None:
-        """Check shapes, dtypes and values of both operands.
-
-        Raises
-        ------
-        InputError
-            Naming the operand, what is allowed and what was found.
-        """
-        check_operand("activations", a, (self.m, self.k), self.config.activation)
-        check_operand("weights", w, (self.k, self.n), self.config.weight)
 
     def _pack_x(self, x: NDArray[np.integer]) -> Beats:
         port = self.config.row_port

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from hwgen.errors import InputError
 from hwgen.numerics import ternary
-from hwgen.schedules.checks import check_operand, check_sizes, weight_beats
+from hwgen.schedules.checks import check_operand, weight_beats
+from hwgen.schedules.product import Product
 
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut import TernaryLutConfig
@@ -26,28 +27,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """The tile jobs of one product ``C[m,n] = A[m,k] . W[k,n]``, W ternary.
-
-    Parameters
-    ----------
-    config : TernaryLutConfig
-    m, k, n : int
-        Sizes, each at least 1, `k` at most ``config.max_k``.
-
-    Raises
-    ------
-    InputError
-        If a size is out of range.
-    """
+class Schedule(Product):
+    """The tile jobs of one product; see `Product` for its parameters."""
 
     config: TernaryLutConfig
-    m: int
-    k: int
-    n: int
-
-    def __post_init__(self) -> None:
-        check_sizes(self.config, self.m, self.k, self.n)
 
     # -- tiling ----------------------------------------------------------------------------
 
@@ -77,23 +60,7 @@ class Schedule:
         """Result beats of the whole product."""
         return self.m * self.groups
 
-    @property
-    def macs(self) -> int:
-        """Useful multiply-accumulates."""
-        return self.m * self.k * self.n
-
     # -- packing ---------------------------------------------------------------------------
-
-    def check_operands(self, a: NDArray[np.integer], w: NDArray[np.integer]) -> None:
-        """Check shapes, dtypes and values of both operands.
-
-        Raises
-        ------
-        InputError
-            Naming the operand, what is allowed and what was found.
-        """
-        check_operand("activations", a, (self.m, self.k), self.config.activation)
-        check_operand("weights", w, (self.k, self.n), self.config.weight)
 
     def pack_activations(self, a: NDArray[np.integer]) -> Beats:
         """Pack A, shape (m, k), into beats, shape (m, k_tiles, bytes)."""
