@@ -221,6 +221,7 @@ def map_core(
             top, tech, keep, clock_ps, full_adders=full_adders
         )
         if full_adders and tech.full_adder:
+            files["explicit.v"] = explicit_adders(top)
             files["adders.v"] = adder_map(tech.full_adder)
         for name, text in files.items():
             (work / name).write_text(text, encoding="utf-8")
@@ -268,6 +269,7 @@ def yosys_scripts(
         "read_liberty -lib cells.lib",
         "read_verilog design.v",
         f"hierarchy -check -top {top}",
+        "techmap -map explicit.v" if full_adders else "",
         "proc",
         "opt_expr",
         "opt_clean",
@@ -312,6 +314,18 @@ def yosys_scripts(
 
 def _lines(steps: Sequence[str]) -> str:
     return "\n".join(step for step in steps if step) + "\n"
+
+
+def explicit_adders(top: str) -> str:
+    """Return the Verilog that makes Yosys's full adders of a design's own, which are modules."""
+    return f"""\
+(* techmap_celltype = "{top}_full_adder" *)
+module explicit(clk, a, b, c, sum, carry);
+  input clk, a, b, c;
+  output sum, carry;
+  \\$fa #(.WIDTH(1)) _TECHMAP_REPLACE_ (.A(a), .B(b), .C(c), .Y(sum), .X(carry));
+endmodule
+"""
 
 
 def adder_map(adder: FullAdder) -> str:

@@ -42,6 +42,7 @@ AXES: dict[str, list[Any]] = {
     "depth": [1, 2, 64],
     "table": [1, 2, 4],
     "reduce": [0, 1, 2, 4],
+    "reduction": ["adders", "compressors"],
 }  # fmt: skip
 """Axes of the covering set: every pair of values of two axes occurs in some configuration."""
 
@@ -60,6 +61,7 @@ def configuration(name: str, values: dict[str, Any]) -> TernaryLutConfig:
             "tables": tables,
             "fetch_ports": fetch_ports,
             "accumulator_depth": values["depth"],
+            "reduction": values["reduction"],
         },
         "pipeline": {"table": values["table"], "reduce": values["reduce"]},
     }

@@ -51,6 +51,12 @@ class Array(Model):
         description="Columns of C that are served in a cycle, each by one read of every table.",
         json_schema_extra={"unit": "columns"},
     )
+    reduction: Literal["adders", "compressors"] = Field(
+        "adders",
+        description="How a column is summed: by a tree of carry-propagate `adders`, the best for"
+        " FPGAs, which have fast carry chains, or by `compressors` of full adders bit by bit, the"
+        " smallest in standard cells.",
+    )
     accumulator_depth: int = Field(
         64,
         ge=1,

@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from hwgen.numerics import dot_format
 from rtl_templates.accumulators import Accumulators
+from rtl_templates.arithmetic.compressor import sum_of
 from rtl_templates.arithmetic.integer import add, shape_of
 from rtl_templates.core import StreamCore
 from rtl_templates.hierarchy import Block, place
@@ -38,7 +39,7 @@ class Column(Block):
     psum : Out
         The sum, but for the carry.
     carry : Out(1)
-        What is missing.
+        What is missing; compressors take the signs as further operands and leave nothing.
     """
 
     def __init__(self, config: TernaryLutConfig) -> None:
@@ -63,6 +64,19 @@ class Column(Block):
         nodes: list[tuple[Value, Value, int]] = [
             (self.values.word_select(i, width).as_signed(), self.signs[i], 1) for i in range(tables)
         ]
+        if config.array.reduction == "compressors":
+            # One register, if any, behind the fetch, the others behind the sum.
+            nodes = self._registered(m, nodes, 0, min(1, config.pipeline.reduce))
+            operands = [value for value, _, _ in nodes]
+            if signed:
+                operands += [carry for _, carry, _ in nodes]
+            total = Signal(self.psum.shape(), name="compressed")
+            m.d.comb += total.eq(sum_of(m, "fa", operands, len(total)))
+            nodes = self._registered(
+                m, [(total, Const(0, 1), tables)], 1, max(0, config.pipeline.reduce - 1)
+            )
+            m.d.comb += self.psum.eq(nodes[0][0])
+            return
         levels = (tables - 1).bit_length()
         # The first register stands behind the fetch, the others at equal distances in the tree.
         registers = Counter(
@@ -170,7 +184,7 @@ class TernaryLutCore(StreamCore):
 
         results = Signal(ports * config.result.width)
         done = Signal(2)
-        signed = array.method != "multiply"
+        signed = array.method != "multiply" and array.reduction == "adders"
         place(
             m,
             "accumulators",
