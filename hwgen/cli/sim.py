@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -87,23 +89,18 @@ def _explain(outcome: Outcome, config: Path, seed: int) -> None:
     click.echo(f"{outcome.name}: {outcome.message}\n  repeat with: {repeat}", err=True)
 
 
-def _progress(total: int, *, quiet: bool):  # type: ignore[no-untyped-def]
-    """Return a context that gives a function of a simulator's line, for a progress bar."""
-    from contextlib import contextmanager
-
+@contextmanager
+def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Give a function of a simulator's line, for a progress bar over `total` cases."""
     from rich.progress import Progress
 
-    @contextmanager
-    def bar():  # type: ignore[no-untyped-def]
-        out = console()
-        hidden = quiet or not out.is_terminal  # or it leaves an empty line behind
-        with Progress(console=out, transient=True, disable=hidden) as progress:
-            task = progress.add_task("testing", total=total)
+    out = console()
+    hidden = quiet or not out.is_terminal  # or it leaves an empty line behind
+    with Progress(console=out, transient=True, disable=hidden) as progress:
+        task = progress.add_task("testing", total=total)
 
-            def follow(line: str) -> None:
-                if " running " in line and "regression" in line:
-                    progress.advance(task)
+        def follow(line: str) -> None:
+            if " running " in line and "regression" in line:
+                progress.advance(task)
 
-            yield follow
-
-    return bar()
+        yield follow

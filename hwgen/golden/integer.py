@@ -12,43 +12,46 @@ from hwgen.numerics import IntegerFormat, dot_format, storage_dtype
 
 if TYPE_CHECKING:
     from hwgen.config.product import IntegerProductConfig
+    from hwgen.schedules.product import Product
 
 _FLOAT64_INTEGER_BITS = 54  # every integer of this many signed bits is a float64
 
 
 def accumulated_product(
-    config: IntegerProductConfig,
-    a: NDArray[np.integer],
-    w: NDArray[np.integer],
-    exact_terms: int,
+    plan: Product, a: NDArray[np.integer], w: NDArray[np.integer]
 ) -> NDArray[np.integer]:
     """Return ``A . W`` as accumulators of the configuration's format compute it.
 
     Parameters
     ----------
-    config : IntegerProductConfig
+    plan : Product
+        The schedule of the product; how much is added at once is its ``exact_terms``.
     a : ndarray of int, shape (m, k)
     w : ndarray of int, shape (k, n)
-        Both within their formats.
-    exact_terms : int
-        Terms that are added exactly before each addition to the accumulator.
 
     Returns
     -------
     ndarray, shape (m, n)
-        In the storage dtype of ``config.result``.
+        In the storage dtype of the configuration's results.
+
+    Raises
+    ------
+    InputError
+        If an operand is not of the plan's shape, or a value is outside its format.
 
     Notes
     -----
     Wrapping commutes with addition, so a wrapping accumulator needs no order.  A saturating one
     does: it clamps after each addition to the accumulator.
     """
+    plan.check_operands(a, w)
+    config: IntegerProductConfig = plan.config
     if not config.saturates:
         total = _dot(a, w, config.activation, config.weight)
         return config.result.wrap(total).astype(storage_dtype(config.result))
-    total = np.zeros((a.shape[0], w.shape[1]), np.int64)
-    for k in range(0, a.shape[1], exact_terms):
-        part = slice(k, k + exact_terms)
+    total = np.zeros((plan.m, plan.n), np.int64)
+    for k in range(0, plan.k, plan.exact_terms):
+        part = slice(k, k + plan.exact_terms)
         total = config.result.saturate(
             total + _dot(a[:, part], w[part], config.activation, config.weight)
         )

@@ -42,5 +42,4 @@ def golden(
     one tile of `rows` products in the others.
     """
     plan = Schedule(config, a.shape[0], a.shape[1], w.shape[1])
-    plan.check_operands(a, w)
-    return accumulated_product(config, a, w, plan.exact_terms)
+    return accumulated_product(plan, a, w)

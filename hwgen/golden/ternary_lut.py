@@ -41,5 +41,4 @@ def golden(
         If shapes do not match, `k` exceeds ``config.max_k``, or a value is outside its format.
     """
     plan = Schedule(config, a.shape[0], a.shape[1], w.shape[1])
-    plan.check_operands(a, w)
-    return accumulated_product(config, a, w, plan.exact_terms)
+    return accumulated_product(plan, a, w)

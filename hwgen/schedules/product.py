@@ -42,6 +42,11 @@ class Product:
         """Useful multiply-accumulates."""
         return self.m * self.k * self.n
 
+    @property
+    def exact_terms(self) -> int:
+        """Terms added exactly before each (wrapping or saturating) accumulation."""
+        return 1
+
     def check_operands(self, a: NDArray[np.integer], w: NDArray[np.integer]) -> None:
         """Check shapes, dtypes and values of both operands.
 
