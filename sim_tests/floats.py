@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands that make floating-point addition difficult, and counts of what they met."""
+"""Operands that make floating-point arithmetic difficult, and counts of what they met."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwgen.numerics.float_arithmetic import add
+from hwgen.numerics.float_arithmetic import add, multiply
 from hwgen.numerics.floating import FloatFormat
 
 Bits = NDArray[Any]
@@ -124,4 +124,91 @@ def coverage(fmt: FloatFormat, x: Bits, y: Bits) -> dict[str, int]:
     if fmt.infinities:
         met["infinity and number"] = np.isinf(a) & np.isfinite(b)
         met["infinities of opposite signs"] = np.isinf(a) & np.isinf(b) & subtract
+    return {name: int(np.count_nonzero(where)) for name, where in met.items()}
+
+
+def random_factors(fmt: FloatFormat, count: int, seed: int) -> tuple[Bits, Bits]:
+    """Return `count` pairs: a mixture of the ways in which multiplication can go wrong."""
+    rng = np.random.default_rng(seed)
+    m, p = fmt.mantissa_bits, fmt.precision
+    top = (1 << fmt.exponent_bits) - 1
+    kind = rng.choice([0, 1, 2, 3, 4, 5, 5, 5, 6, 7], count)
+    x = rng.integers(0, 1 << fmt.width, count)
+    y = rng.integers(0, 1 << fmt.width, count)
+
+    def with_exponent(bits: Bits, exponent: Bits) -> Bits:
+        return (bits & ~(top << m)) | (np.clip(exponent, 0, top) << m)
+
+    # 0: anything.  1: products around the smallest normal and the subnormals.  2: around the
+    # largest.  3: a subnormal, so small as any, times a large one.
+    exponent = (x & fmt.magnitude_mask) >> m
+    for number, low, high in ((1, fmt.bias - p - 3, fmt.bias + 3), (2, top - 3, top + 2)):
+        other = rng.integers(low, high, count) - exponent + (fmt.bias if number == 2 else 0)
+        y = np.where(kind == number, with_exponent(y, other), y)
+    fraction = rng.integers(0, 1 << rng.integers(1, m + 1, count))
+    x = np.where(kind == 3, (x & fmt.sign_mask) | fraction, x)
+    y = np.where(kind == 3, with_exponent(y, rng.integers(fmt.bias - 2, top, count)), y)
+    # 4: few bits set, for ties and carries.  5: such ties below the smallest normal.
+    few = (rng.choice([1, 3], (2, count)) << rng.integers(0, m, (2, count))) & ((1 << m) - 1)
+    few[rng.random((2, count)) < 0.2] ^= (1 << m) - 1
+    lowest = np.where(kind == 5, rng.integers(fmt.bias - p - 1, fmt.bias + 1, count), fmt.bias + 2)
+    sparse = (kind == 4) | (kind == 5)
+    x = np.where(sparse, (x & ~((1 << m) - 1)) | few[0], x)
+    y = np.where(sparse, (with_exponent(y, lowest - exponent) & ~((1 << m) - 1)) | few[1], y)
+    # 6: close to powers of two, the smallest normal and what overflows among them.
+    step = rng.integers(1, 1 << max(1, m // 2), count)
+    power = rng.choice([1, fmt.bias, top], count)
+    near = with_exponent(y, power - 1 + fmt.bias - exponent)
+    x = np.where(kind == 6, (x & ~((1 << m) - 1)) | ((1 << m) - 2 * step), x)
+    y = np.where(kind == 6, (near & ~((1 << m) - 1)) | step, y)
+    # 7: corners, those that are not subject to rounding more often.
+    few_edges = [0, fmt.sign_mask, fmt.overflow, fmt.overflow | fmt.sign_mask, fmt.nan]
+    edges = corners(fmt).astype(np.int64)
+    edges = np.concatenate([edges, np.repeat(few_edges, len(edges) // 5)])
+    x = np.where(kind == 7, rng.choice(edges, count), x)
+    y = np.where((kind == 7) & (rng.random(count) < 0.5), rng.choice(edges, count), y)
+    swap = rng.random(count) < 0.5
+    x, y = np.where(swap, y, x), np.where(swap, x, y)
+    return x.astype(fmt.bits_dtype), y.astype(fmt.bits_dtype)
+
+
+def product_coverage(fmt: FloatFormat, x: Bits, y: Bits) -> dict[str, int]:
+    """Return how many multiplications met each thing that a multiplier must get right."""
+    a, b = fmt.to_float64(x), fmt.to_float64(y)
+    with np.errstate(all="ignore"):
+        exact = a * b
+        total = fmt.to_float64(multiply(fmt, x, y))
+        tie = fmt.round(np.nextafter(exact, np.inf)) != fmt.round(np.nextafter(exact, -np.inf))
+    lowest = 2.0 ** (1 - fmt.bias)
+    finite = np.isfinite(a) & np.isfinite(b)
+    normal = finite & np.isfinite(total) & (exact != 0)
+    small = (np.abs(a) < lowest) | (np.abs(b) < lowest)
+    subnormal = normal & (np.abs(total) < lowest)
+    tie &= normal & (exact != total)
+    up = np.abs(total) > np.abs(exact)
+    down = np.abs(total) < np.abs(exact)
+    carry = np.frexp(total)[1] > np.frexp(exact)[1]
+    met = {
+        "overflow": finite & ~np.isfinite(total),
+        "overflow by rounding": finite & ~np.isfinite(total) & (
+            np.frexp(exact)[1] == np.frexp(fmt.to_float64(np.array([fmt.max_finite])))[1]
+        ),
+        "underflow to zero": normal & (total == 0),
+        "subnormal": subnormal & (total != 0),
+        "subnormal from a subnormal": subnormal & (total != 0) & small,
+        "normal from a subnormal": normal & small & (np.abs(total) >= lowest),
+        "normal by rounding": normal & (np.abs(exact) < lowest) & (np.abs(total) == lowest),
+        "zero": finite & (exact == 0),
+        "carry": normal & carry & ~subnormal,
+        "NaN": np.isnan(a) | np.isnan(b),
+    }  # fmt: skip
+    for name, where in (("", ~subnormal), ("subnormal ", subnormal)):
+        met[f"{name}tie to the even above"] = tie & up & where
+        met[f"{name}tie to the even below"] = tie & down & where
+        met[f"{name}rounded up"] = normal & up & ~tie & where
+        met[f"{name}rounded down"] = normal & down & ~tie & where
+    if fmt.infinities:
+        met["infinity and number"] = np.isinf(a) & np.isfinite(b) & (b != 0)
+        met["infinity and zero"] = np.isinf(a) & (b == 0)
+        met["infinities"] = np.isinf(a) & np.isinf(b)
     return {name: int(np.count_nonzero(where)) for name, where in met.items()}

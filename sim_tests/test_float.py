@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Floating point: formats and golden addition against NumPy and ml_dtypes, RTL against golden."""
+"""Floating point: formats and golden models against NumPy and ml_dtypes, RTL against golden."""
 
 from __future__ import annotations
 
@@ -15,15 +15,25 @@ import pytest
 from flows.verilator import lint
 from hwgen.build.files import LINT_WAIVERS
 from hwgen.numerics import number_format
-from hwgen.numerics.float_arithmetic import add, convert
+from hwgen.numerics.float_arithmetic import add, convert, multiply
 from hwgen.numerics.floating import FLOATS, FloatFormat, floating
 from rtl_templates.arithmetic.float_adder import FloatAdder
+from rtl_templates.arithmetic.float_multiplier import FloatMultiplier
 from rtl_templates.arithmetic.float_widen import FloatWiden
 from sim_tests.blocks import TOP, block_verilog, run_block
-from sim_tests.floats import all_pairs, corner_pairs, corners, coverage, random_pairs
+from sim_tests.floats import (
+    all_pairs,
+    corner_pairs,
+    corners,
+    coverage,
+    product_coverage,
+    random_factors,
+    random_pairs,
+)
 
 Bits = np.ndarray[Any, Any]
 Record = Callable[[str, object], None]
+Draw = Callable[[FloatFormat, int, int], tuple[Bits, Bits]]
 
 NARROW = [fmt for fmt in FLOATS.values() if fmt.width == 8]
 WIDE = [fmt for fmt in FLOATS.values() if fmt.width > 8]
@@ -37,11 +47,13 @@ def named(fmt: FloatFormat) -> str:
     return fmt.name
 
 
-def pairs(fmt: FloatFormat, count: int, seed: int = 0) -> tuple[Bits, Bits]:
+def pairs(
+    fmt: FloatFormat, count: int, seed: int = 0, drawn: Draw = random_pairs
+) -> tuple[Bits, Bits]:
     """Return all pairs of a narrow format, else all pairs of corners and `count` random ones."""
     if fmt.width == 8:
         return all_pairs(fmt)
-    parts = zip(corner_pairs(fmt), random_pairs(fmt, count, seed), strict=True)
+    parts = zip(corner_pairs(fmt), drawn(fmt, count, seed), strict=True)
     x, y = (np.concatenate(part) for part in parts)
     return x, y
 
@@ -150,10 +162,30 @@ def test_golden_addition(fmt: FloatFormat, record_property: Record) -> None:
 
 
 @pytest.mark.parametrize("fmt", FLOATS.values(), ids=named)
-def test_operands_cover_everything(fmt: FloatFormat) -> None:
+def test_golden_multiplication(fmt: FloatFormat, record_property: Record) -> None:
+    x, y = pairs(fmt, 1_000_000, 1, random_factors)
+    with np.errstate(all="ignore"):
+        reference = np.asarray(fmt.decode(x) * fmt.decode(y))
+    assert reference.dtype == fmt.dtype
+    found = multiply(fmt, x, y)
+    assert found.dtype == fmt.bits_dtype
+    assert_same(found, fmt.canonical(reference.view(fmt.bits_dtype)), x, y)
+    assert_same(found, multiply(fmt, y, x), x, y)
+    report(record_property, f"{fmt} golden multiplications", len(x))
+
+
+COVERAGE: list[tuple[Draw, Callable[[FloatFormat, Bits, Bits], dict[str, int]]]] = [
+    (random_pairs, coverage),
+    (random_factors, product_coverage),
+]
+
+
+@pytest.mark.parametrize(("drawn", "met"), COVERAGE, ids=["sums", "products"])
+@pytest.mark.parametrize("fmt", FLOATS.values(), ids=named)
+def test_operands_cover_everything(fmt: FloatFormat, drawn: Draw, met: Any) -> None:
     """The random operands alone, in the number used at each depth, meet every difficulty."""
-    x, y = all_pairs(fmt) if fmt.width == 8 else random_pairs(fmt, 100_000, 0)
-    counts = coverage(fmt, x, y)
+    x, y = all_pairs(fmt) if fmt.width == 8 else drawn(fmt, 100_000, 0)
+    counts = met(fmt, x, y)
     rare = {name: count for name, count in counts.items() if count < (1 if fmt in NARROW else 100)}
     assert not rare
 
@@ -193,6 +225,32 @@ def test_enabled_adder(stages: int, tmp_path: Path) -> None:
     check_adder(fmt, stages, random_pairs(fmt, 50_000, 7), tmp_path, stalls=stages + 1)
 
 
+def check_multiplier(
+    fmt: FloatFormat, stages: int, operands: tuple[Bits, Bits], work: Path, **options: Any
+) -> None:
+    x, y = operands
+    multiplier = FloatMultiplier(fmt, stages, enabled="stalls" in options)
+    found = run_block(multiplier, {"a": x, "b": y}, work, latency=stages, **options)
+    assert_same(found["o"], multiply(fmt, x, y), x, y)
+
+
+@pytest.mark.parametrize("fmt", FLOATS.values(), ids=named)
+def test_multiplier(fmt: FloatFormat, tmp_path: Path, record_property: Record) -> None:
+    operands = pairs(fmt, 1_000_000, 0, random_factors)
+    check_multiplier(fmt, 0, operands, tmp_path)
+    report(record_property, f"{fmt} multiplications", len(operands[0]))
+
+
+@pytest.mark.parametrize(
+    ("name", "stages"), [("fp8_e4m3", 1), ("fp16", 2), ("fp8_e5m2", 3), ("fp16", 4), ("fp16", 5)]
+)
+def test_pipelined_multiplier(name: str, stages: int, tmp_path: Path) -> None:
+    """At every depth, and while the registers keep their contents."""
+    fmt = floating(name)
+    operands = random_factors(fmt, 50_000, stages)
+    check_multiplier(fmt, stages, operands, tmp_path, stalls=stages + 1)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("stages", [0, 4])
 @pytest.mark.parametrize("fmt", WIDE, ids=named)
@@ -204,9 +262,10 @@ def test_adder_campaign(
     report(record_property, f"{fmt} additions in {stages} stages", len(operands[0]))
 
 
-def test_stages_are_not_negative() -> None:
+@pytest.mark.parametrize("block", [FloatAdder, FloatMultiplier])
+def test_stages_are_not_negative(block: type[FloatAdder | FloatMultiplier]) -> None:
     with pytest.raises(ValueError, match="0 or more, not -1"):
-        FloatAdder(floating("fp16"), -1)
+        block(floating("fp16"), -1)
 
 
 WIDENINGS = [
@@ -239,6 +298,7 @@ def test_narrowing_is_refused(src: str, dst: str) -> None:
 @pytest.mark.parametrize(
     "block",
     [FloatAdder(floating("fp16"), 0), FloatAdder(floating("fp8_e4m3"), 4, enabled=True),
+     FloatMultiplier(floating("bf16"), 0), FloatMultiplier(floating("fp8_e4m3"), 2, enabled=True),
      FloatWiden(floating("fp16"), floating("fp32"))],
     ids=lambda block: block.module_name,
 )  # fmt: skip

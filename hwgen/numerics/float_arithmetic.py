@@ -8,6 +8,9 @@ unless the last bit of `y` lies 53 places or more below the first bit of the exa
 precision `p`.  Hence `x` is the nearest of these to the exact sum, and, as the first rounding
 moves the sum by less than `y` itself, also to the rounded one; neither is close to a tie.  Below
 the smallest normal number sums are exact: all numbers are multiples of the smallest subnormal.
+
+A product of two significands of up to 24 bits has at most 48 of them, and its exponent is within
+the range of float64, so that products pass through float64 without being rounded there.
 """
 
 from __future__ import annotations
@@ -42,6 +45,15 @@ def add(fmt: FloatFormat, x: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
             return fmt.round(fmt.to_float64(x) + fmt.to_float64(y))
         total = fmt.decode(x) + fmt.decode(y)
     return fmt.canonical(np.asarray(total).view(fmt.bits_dtype))
+
+
+def multiply(fmt: FloatFormat, x: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
+    """Return ``x * y`` by IEEE 754, rounded to nearest, ties to even; see `add`.
+
+    Zeros have the sign of the product; zero times infinity is ``fmt.nan``.
+    """
+    with np.errstate(invalid="ignore"):
+        return fmt.round(fmt.to_float64(x) * fmt.to_float64(y))
 
 
 def convert(src: FloatFormat, dst: FloatFormat, bits: NDArray[Any]) -> NDArray[Any]:
