@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwgen.errors import InputError
 from hwgen.families import family
-from hwgen.numerics import TernaryFormat, storage_dtype
+from hwgen.numerics import TernaryFormat
 
 if TYPE_CHECKING:
     import numpy as np
@@ -158,7 +158,7 @@ def unpack(
     else:
         weights = plan.unpack_weights(data)
     check_operand("packed weights", weights, (k, n), _format(config))
-    return weights.astype(storage_dtype(_format(config)))
+    return weights.astype(_format(config).dtype)
 
 
 def pack_trits(weights: NDArray[np.integer]) -> Beats:

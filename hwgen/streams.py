@@ -8,9 +8,9 @@ RTL skin, packers, testbench, manifest and documentation all read that descripti
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from hwgen.numerics import IntegerFormat, storage_dtype
+from hwgen.numerics import NumberFormat
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +30,7 @@ class StreamPort:
         ``act``, ``wgt`` or ``out``.
     direction : {"in", "out"}
         Seen from the core.
-    format : IntegerFormat
+    format : NumberFormat
         Format of an element.
     lanes : int
         Elements in a beat.
@@ -44,7 +44,7 @@ class StreamPort:
 
     name: str
     direction: Literal["in", "out"]
-    format: IntegerFormat
+    format: NumberFormat
     lanes: int
     lane_width: int
     beat: str
@@ -65,13 +65,13 @@ class StreamPort:
         """Width of ``tdata``: the lanes, filled up to whole bytes."""
         return 8 * self.beat_bytes
 
-    def pack(self, values: NDArray[np.integer]) -> Beats:
+    def pack(self, values: NDArray[Any]) -> Beats:
         """Pack elements into beats.
 
         Parameters
         ----------
-        values : ndarray of int, shape (..., lanes)
-            Elements within the range of the format; lanes may be missing at the end (zero).
+        values : ndarray, shape (..., lanes)
+            Elements that the format holds; lanes may be missing at the end (zero).
 
         Returns
         -------
@@ -83,6 +83,7 @@ class StreamPort:
         if given < self.lanes:
             pad = np.zeros((*lead, self.lanes - given), values.dtype)
             values = np.concatenate([values, pad], axis=-1)
+        values = self.format.encode(values)
         if self.lane_width in (8, 16, 32, 64):
             lanes = np.ascontiguousarray(values.astype(f"<u{self.lane_width // 8}"))
             return lanes.view(np.uint8)
@@ -92,15 +93,15 @@ class StreamPort:
         bits = bits.reshape(*lead, self.lanes * self.lane_width)
         return np.packbits(bits, axis=-1, bitorder="little")
 
-    def unpack(self, beats: Beats) -> NDArray[np.integer]:
-        """Return the elements of beats, shape (..., lanes), in the format's storage dtype."""
+    def unpack(self, beats: Beats) -> NDArray[Any]:
+        """Return the elements of beats, shape (..., lanes), in the format's dtype."""
         import numpy as np
 
         *lead, _ = beats.shape
-        dtype = storage_dtype(self.format)
+        dtype = self.format.dtype
         if self.lane_width == dtype.itemsize * 8:
             return np.ascontiguousarray(beats).view(dtype.newbyteorder("<")).astype(dtype)
         bits = np.unpackbits(beats, axis=-1, bitorder="little")[..., : self.lanes * self.lane_width]
         bits = bits.reshape(*lead, self.lanes, self.lane_width)
         weights = 1 << np.arange(self.lane_width, dtype=np.int64)
-        return self.format.wrap((bits * weights).sum(axis=-1)).astype(dtype)
+        return self.format.decode((bits * weights).sum(axis=-1))

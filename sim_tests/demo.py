@@ -33,7 +33,6 @@ from hwgen.cli.common import console, cycle_progress, write_file
 from hwgen.config.load import load_config
 from hwgen.errors import CheckFailed
 from hwgen.families import family
-from hwgen.numerics import storage_dtype
 from sim_tests import digits
 from sim_tests.digits import Digits, Integers, QuantisedNetwork
 from sim_tests.run import RunResult, run_matrices
@@ -127,7 +126,7 @@ def weight_bits(config: Any) -> float:
     """Return the bits of a weight in the stream of a core that is filled."""
     m, k, n = config.natural_sizes
     plan = family(config.family).part("schedule").schedule(config, m, k, n)
-    image = plan.pack_weights(np.zeros((k, n), storage_dtype(config.weight)))
+    image = plan.pack_weights(np.zeros((k, n), config.weight.dtype))
     return float(8 * image.size / (k * n))
 
 

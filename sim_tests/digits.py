@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwgen.errors import InputError
-from hwgen.numerics import IntegerFormat, storage_dtype
+from hwgen.numerics import IntegerFormat
 
 Integers = NDArray[np.integer]
 Floats = NDArray[np.float64]
@@ -266,7 +266,7 @@ class QuantisedNetwork:
 
     def classify(self, pixels: Integers, product: Product) -> Integers:
         """Return the digit of every image, with `product` called once a layer."""
-        limit, dtype = self.activation.max, storage_dtype(self.activation)
+        limit, dtype = self.activation.max, self.activation.dtype
         a = _input(pixels, limit).astype(dtype)
         for layer in self.layers[:-1]:
             a = layer.requantise(layer.totals(a, product(a, layer.weight)), limit).astype(dtype)
@@ -312,7 +312,7 @@ def quantise(
     for index, (real, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
         signed, scale = _quantise_weights(real, weight)
         offset = 0 if weight.signed else 1 << (weight.width - 1)
-        stored = (signed + offset).astype(storage_dtype(weight))
+        stored = (signed + offset).astype(weight.dtype)
         _check_range(index, stored, activation.max, accumulator)
         factor = steps[index] * scale / (steps[index + 1] if index + 1 < len(steps) else 1)
         shift = max(1, MULTIPLIER_BITS - int(np.frexp(factor.max())[1]))

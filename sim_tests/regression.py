@@ -19,7 +19,7 @@ from hwgen.config.model import FamilyConfig
 Size = tuple[int, int, int]
 
 PROBABILITIES = (0.0, 0.3, 0.9)
-OPERANDS = ("random", "lowest", "highest", "opposite", "alternating", "zero", "sparse")
+OPERANDS = ("random", "lowest", "highest", "opposite", "alternating", "zero", "sparse", "special")
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,8 @@ def cases(config: Any, seed: int) -> list[Case]:
     ports = [port.name for port in config.ports]
     found = [Case(f"shapes_{i}", (size,), (OPERANDS[i % 2 * 6],)) for i, size in enumerate(sizes)]
     largest = (axes[0][-1], axes[1][-1], axes[2][-1])
-    found += [Case(f"values_{kind}", (largest, largest), (kind, "random")) for kind in OPERANDS]
+    kinds = OPERANDS if config.activation.specials else OPERANDS[:-1]
+    found += [Case(f"values_{kind}", (largest, largest), (kind, "random")) for kind in kinds]
     for i, probabilities in enumerate(_pairwise([list(PROBABILITIES)] * len(ports))):
         picked = tuple(sizes[j] for j in rng.integers(len(sizes), size=3))
         idle = tuple(zip(ports, probabilities, strict=True))
@@ -113,8 +114,9 @@ def operands(
     size : (m, k, n)
     kind : str
         ``random`` over the full range; ``lowest``, ``highest``: all at that end of the range;
-        ``opposite``: A lowest, W highest; ``alternating`` between the ends; ``zero``; ``sparse``:
-        mostly zero.
+        ``opposite``: A lowest, W highest; ``alternating`` between the ends; ``zero``, of either
+        sign if there are two; ``sparse``: mostly zero; ``special``: some of the format's
+        special values, if it has any, among random ones.
     rng : numpy Generator
     """
     m, k, n = size
@@ -123,14 +125,19 @@ def operands(
         ((config.activation, (m, k)), (config.weight, (k, n)))  # type: ignore[attr-defined]
     ):
         low, high = fmt.min, fmt.max
-        if kind in ("random", "sparse"):
-            values = rng.integers(low, high, size=shape, endpoint=True)
+        if kind in ("random", "sparse", "special"):
+            values = fmt.random(rng, shape)
             if kind == "sparse":
                 values[rng.random(shape) < 0.8] = 0
+            elif kind == "special" and fmt.specials:
+                drawn = rng.choice(np.array(fmt.specials), shape).astype(fmt.dtype)
+                values = np.where(rng.random(shape) < 0.1, drawn, values)
         elif kind == "alternating":
             values = np.where(np.indices(shape).sum(axis=0) % 2, low, high)
+        elif kind == "zero":
+            values = rng.choice([0.0, -0.0], shape)
         else:
-            ends = {"lowest": low, "highest": high, "zero": 0, "opposite": (low, high)[which]}
+            ends = {"lowest": low, "highest": high, "opposite": (low, high)[which]}
             values = np.full(shape, ends[kind])
-        results.append(values.astype(np.int64))
+        results.append(values.astype(fmt.dtype))
     return results[0], results[1]

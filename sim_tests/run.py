@@ -23,7 +23,7 @@ class RunResult:
     Parameters
     ----------
     c : ndarray, shape (m, n)
-        The product, in the storage dtype of the core's results.
+        The product, in the dtype of the core's results.
     cycles : int
         From the first input beat to the last result beat, both included.
     """
@@ -45,7 +45,7 @@ def run_matrices(
     Parameters
     ----------
     config : FamilyConfig
-    a : ndarray of int, shape (m, k)
+    a : ndarray, shape (m, k)
     w : ndarray of int, shape (k, n)
     on_progress : callable, optional
         Gets the cycles simulated and the cycles in all.
@@ -76,7 +76,7 @@ def run_matrices(
     with tempfile.TemporaryDirectory(prefix="hwgen-run-") as name:
         work = Path(name)
         files = {key: str(work / f"{key}.npy") for key in ("activations", "weights")}
-        np.save(files["activations"], a)
+        np.save(files["activations"], a.astype(config.activation.file_dtype))
         np.save(files["weights"], w)
         beats = work / "beats.bin"
         request = {**files, "beats": str(beats)}

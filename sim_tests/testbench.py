@@ -22,6 +22,7 @@ from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStream
 
 from hwgen.config.model import FamilyConfig
 from hwgen.families import Family
+from hwgen.numerics import differences
 from hwgen.streams import StreamPort
 
 PERIOD_NS = 2
@@ -186,9 +187,9 @@ class Bench:
         raw = b"".join(data.to_bytes(port.beat_bytes, "little") for data, _ in beats)
         image = np.frombuffer(raw, np.uint8).reshape(len(beats), port.beat_bytes)
         got = job.schedule.unpack_outputs(image)
-        if not np.array_equal(got, job.expected):
-            m, n = (int(i) for i in np.argwhere(got != job.expected)[0])
-            where = np.argwhere(got != job.expected)
+        where = differences(got, job.expected)
+        if len(where):
+            m, n = (int(i) for i in where[0])
             beat, tile = job.schedule.locate(m, n)
             raise AssertionError(
                 f"mismatch in job {index} ({job.schedule.m}x{job.schedule.k}x{job.schedule.n}):"

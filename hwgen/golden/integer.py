@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hwgen.numerics import IntegerFormat, dot_format, storage_dtype
+from hwgen.numerics import IntegerFormat, dot_format
 
 if TYPE_CHECKING:
     from hwgen.config.product import IntegerProductConfig
@@ -48,14 +48,14 @@ def accumulated_product(
     config: IntegerProductConfig = plan.config
     if not config.saturates:
         total = _dot(a, w, config.activation, config.weight)
-        return config.result.wrap(total).astype(storage_dtype(config.result))
+        return np.asarray(config.result.decode(total))
     total = np.zeros((plan.m, plan.n), np.int64)
     for k in range(0, plan.k, plan.exact_terms):
         part = slice(k, k + plan.exact_terms)
         total = config.result.saturate(
             total + _dot(a[:, part], w[part], config.activation, config.weight)
         )
-    return total.astype(storage_dtype(config.result))
+    return total.astype(config.result.dtype)
 
 
 def _dot(

@@ -1,17 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Number formats: the one table that generators, golden models, packers and cost read."""
 
-from .floating import FloatFormat, floating
-from .integer import IntegerFormat, dot_format, enclosing_format, integer, storage_dtype
-from .table import NumberFormat, number_format
-from .ternary import TERNARY, TernaryFormat, entries, index_width, stored_patterns
+from .floating import FLOATS, FloatFormat, floating
+from .integer import IntegerFormat, dot_format, enclosing_format, integer
+from .table import NumberFormat, differences, number_format
+from .ternary import (
+    TERNARY,
+    TernaryFormat,
+    entries,
+    index_width,
+    parent_pattern,
+    stored_patterns,
+)
 
 __all__ = [
+    "FLOATS",
     "TERNARY",
     "FloatFormat",
     "IntegerFormat",
     "NumberFormat",
     "TernaryFormat",
+    "differences",
     "dot_format",
     "enclosing_format",
     "entries",
@@ -19,6 +28,6 @@ __all__ = [
     "index_width",
     "integer",
     "number_format",
-    "storage_dtype",
+    "parent_pattern",
     "stored_patterns",
 ]

@@ -7,6 +7,7 @@ sign 0 and no payload of an operand, in golden models and hardware alike.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+_ANYTHING = 0.3  # rows of random values that are random bit patterns
 _TABLE_WIDTH = 16  # formats up to this width are decoded by a table of all their values
 
 
@@ -37,8 +39,17 @@ class FloatFormat:
 
     Attributes
     ----------
-    width : int
-        Bits.
+    width, lane_width : int
+        Bits, and those of a lane of results, which are as many.
+    signed : bool
+        True.
+    min, max : float
+        Smallest and largest finite value.
+    dtype, file_dtype : numpy.dtype
+        NumPy's type of the values, and that in ``.npy`` files, float32 where files have no type
+        for the format.
+    specials : tuple of float
+        Values that arithmetic treats differently from all others.
     precision : int
         Bits of a significand, the leading one included.
     bias : int
@@ -109,6 +120,27 @@ class FloatFormat:
         return self.width
 
     @property
+    def signed(self) -> bool:
+        """Whether there are negative numbers."""
+        return True
+
+    @property
+    def max(self) -> float:
+        """Largest finite value."""
+        return float(self.decode(self.max_finite))
+
+    @property
+    def min(self) -> float:
+        """Smallest finite value."""
+        return -self.max
+
+    @property
+    def specials(self) -> tuple[float, ...]:
+        """Zeros, smallest subnormals, extremes, infinities if there are any, and NaN."""
+        ends = (0.0, float(self.decode(1)), self.max, *((math.inf,) if self.infinities else ()))
+        return (*ends, *(-end for end in ends), math.nan)
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """NumPy's type of the values."""
         import numpy as np
@@ -121,6 +153,13 @@ class FloatFormat:
         return found
 
     @property
+    def file_dtype(self) -> np.dtype[Any]:
+        """NumPy's type of the values in files."""
+        import numpy as np
+
+        return self.dtype if self.dtype.isbuiltin == 1 else np.dtype(np.float32)
+
+    @property
     def bits_dtype(self) -> np.dtype[Any]:
         """NumPy's type of the bit patterns."""
         import numpy as np
@@ -129,6 +168,34 @@ class FloatFormat:
 
     def __str__(self) -> str:
         return self.name
+
+    def check(self, values: NDArray[Any]) -> None:
+        """Check that all values are floating-point numbers that the format holds exactly.
+
+        Raises
+        ------
+        ValueError
+            Saying how many are not, and what to do.
+        """
+        import numpy as np
+
+        if values.dtype == self.dtype:
+            return
+        if values.dtype not in (np.float64, *(fmt.dtype for fmt in FLOATS.values())):
+            raise ValueError(
+                f"must be floating-point numbers, not {values.dtype}; convert them, for example"
+                " with astype('float32')"
+            )
+        wide = values.astype(np.float64)
+        same = (self.to_float64(self.encode(values)) == wide) | np.isnan(wide)
+        if not same.all():
+            first = tuple(int(i) for i in np.argwhere(~same)[0])
+            raise ValueError(
+                f"must be {self} numbers, but {int(np.count_nonzero(~same))} of {same.size} are"
+                f" none, first {float(wide[first])!r}; round them, for example with"
+                f" astype({self.dtype_name!r})"
+                f"{'' if self.file_dtype == self.dtype else ' of the package ml_dtypes'}"
+            )
 
     def encode(self, values: ArrayLike) -> NDArray[Any]:
         """Return the bit patterns of `values`, rounded to nearest, ties to even.
@@ -164,6 +231,24 @@ class FloatFormat:
             values: NDArray[np.float64] = _values(self)[bits]
             return values
         return _widened(self, bits)
+
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Return finite values: rows of moderate numbers, and rows of any bit patterns.
+
+        Where magnitudes differ widely, the largest alone decides about a sum; where they do not,
+        every rounding shows.
+        """
+        import numpy as np
+
+        moderate = self.round(rng.standard_normal(shape) * 2.0 ** rng.integers(-2, 3))
+        finite = rng.integers(0, self.max_finite, shape, endpoint=True)
+        signs = rng.integers(0, 2, shape) * self.sign_mask
+        anything = rng.random((*shape[:-1], 1)) < _ANYTHING
+        return self.decode(np.where(anything, finite | signs, moderate))
+
+    def dot(self, weight: object, terms: int) -> FloatFormat:
+        """Return the format of sums of products with weights: rounded to this one."""
+        return self
 
     def is_nan(self, bits: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which bit patterns are NaNs."""

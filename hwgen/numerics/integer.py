@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,6 +36,10 @@ class IntegerFormat:
     lane_width : int
         Bits of the next power-of-two container of at least one byte (8, 16, 32 or 64), the
         lane a result occupies in a stream so that its memory image is a NumPy array.
+    dtype, file_dtype : numpy.dtype
+        NumPy's type of that lane, in memory and in ``.npy`` files.
+    specials : tuple
+        Values that arithmetic treats differently from all others: none.
     """
 
     width: int
@@ -61,8 +65,57 @@ class IntegerFormat:
         """Bits of a lane of results."""
         return max(8, 1 << (self.width - 1).bit_length())
 
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """NumPy's type of a lane of results: the lane width with the format's signedness."""
+        import numpy as np
+
+        return np.dtype(f"{'i' if self.signed else 'u'}{self.lane_width // 8}")
+
+    @property
+    def file_dtype(self) -> np.dtype[np.generic]:
+        """NumPy's type in files."""
+        return self.dtype
+
+    @property
+    def specials(self) -> tuple[int, ...]:
+        """Values that arithmetic treats differently from all others: none."""
+        return ()
+
     def __str__(self) -> str:
         return self.name
+
+    def check(self, values: NDArray[Any]) -> None:
+        """Check that all values are of the format.
+
+        Raises
+        ------
+        ValueError
+            Saying what is allowed and what was found.
+        """
+        if values.dtype.kind not in "iu":
+            raise ValueError(f"must be integers, not {values.dtype}")
+        low, high = int(values.min()), int(values.max())
+        if low < self.min or high > self.max:
+            raise ValueError(f"must be {self.min}..{self.max} ({self}), found {low}..{high}")
+
+    def encode(self, values: NDArray[np.integer]) -> NDArray[np.integer]:
+        """Return integers whose low bits are those of `values`: the values themselves."""
+        return values
+
+    def decode(self, bits: NDArray[np.integer]) -> NDArray[np.integer]:
+        """Return the values of bit patterns, whose higher bits are ignored, as `dtype`."""
+        import numpy as np
+
+        return np.asarray(self.wrap(bits.astype(np.int64)).astype(self.dtype))
+
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.int64]:
+        """Return values that are uniform over the range."""
+        return rng.integers(self.min, self.max, size=shape, endpoint=True)
+
+    def dot(self, weight: IntegerFormat, terms: int) -> IntegerFormat:
+        """Return the format of sums of products with `weight`: exact."""
+        return dot_format(self, weight, terms)
 
     def wrap(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Reduce int64 values modulo ``2**width`` into the range of the format.
@@ -112,10 +165,3 @@ def dot_format(a: IntegerFormat, w: IntegerFormat, terms: int) -> IntegerFormat:
     """
     corners = [x * y for x in (a.min, a.max) for y in (w.min, w.max)]
     return enclosing_format(terms * min(corners), terms * max(corners))
-
-
-def storage_dtype(fmt: IntegerFormat) -> np.dtype[np.generic]:
-    """Return the NumPy dtype of one lane: the lane width with the format's signedness."""
-    import numpy as np
-
-    return np.dtype(f"{'i' if fmt.signed else 'u'}{fmt.lane_width // 8}")

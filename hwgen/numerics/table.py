@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All number formats by name."""
+"""All number formats by name, and arrays of any of them compared."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from .floating import FLOATS, FloatFormat
 from .integer import IntegerFormat, integer
 from .ternary import TERNARY
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 NumberFormat = IntegerFormat | FloatFormat
 
@@ -25,3 +31,12 @@ def number_format(name: str) -> NumberFormat:
         return integer(name)
     except ValueError as error:
         raise ValueError(f"{error}, or one of {', '.join(named)}") from None
+
+
+def differences(found: NDArray[Any], expected: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the indices, a row each, at which two arrays of one dtype differ in any bit."""
+    import numpy as np
+
+    bits = np.dtype(f"u{expected.dtype.itemsize}")
+    patterns = [np.ascontiguousarray(array).view(bits) for array in (found, expected)]
+    return np.argwhere(patterns[0] != patterns[1])

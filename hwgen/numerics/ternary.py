@@ -64,6 +64,15 @@ def stored_patterns(mu: int) -> tuple[tuple[int, ...], ...]:
     return tuple(_digits(number, mu) for number in range(entries(mu)))
 
 
+def parent_pattern(pattern: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+    """Return a pattern without its last non-zero weight, and the place of that weight.
+
+    A table computes each entry from that of the parent by one addition.
+    """
+    last = max(i for i, weight in enumerate(pattern) if weight)
+    return tuple(weight if i < last else 0 for i, weight in enumerate(pattern)), last
+
+
 def _digits(number: int, mu: int) -> tuple[int, ...]:
     return tuple(1 - number // 3 ** (mu - 1 - i) % 3 for i in range(mu))
 

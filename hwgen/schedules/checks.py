@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from hwgen.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-    from hwgen.numerics import IntegerFormat
+    from hwgen.numerics import NumberFormat
     from hwgen.streams import Beats, StreamPort
 
 
@@ -35,7 +34,7 @@ def check_sizes(config: Any, m: int, k: int, n: int) -> None:
 
 
 def check_operand(
-    what: str, array: NDArray[np.integer], shape: tuple[int, int], fmt: IntegerFormat
+    what: str, array: NDArray[Any], shape: tuple[int, int], fmt: NumberFormat
 ) -> None:
     """Check shape, dtype and values of an operand, called `what` in the message.
 
@@ -46,11 +45,10 @@ def check_operand(
     """
     if array.shape != shape:
         raise InputError(f"{what}: shape must be {shape}, not {array.shape}")
-    if array.dtype.kind not in "iu":
-        raise InputError(f"{what}: must be integers, not {array.dtype}")
-    low, high = int(array.min()), int(array.max())
-    if low < fmt.min or high > fmt.max:
-        raise InputError(f"{what}: must be {fmt.min}..{fmt.max} ({fmt}), found {low}..{high}")
+    try:
+        fmt.check(array)
+    except ValueError as error:
+        raise InputError(f"{what}: {error}") from None
 
 
 def weight_beats(image: Beats, port: StreamPort, *blocks: int) -> Beats:

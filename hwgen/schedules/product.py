@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the schedules of all integer products share."""
+"""What the schedules of all products share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from hwgen.schedules.checks import check_operand, check_sizes
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -19,7 +18,7 @@ class Product:
 
     Parameters
     ----------
-    config : IntegerProductConfig
+    config : ProductConfig
     m, k, n : int
         Sizes, each at least 1, `k` at most ``config.max_k``.
 
@@ -44,10 +43,10 @@ class Product:
 
     @property
     def exact_terms(self) -> int:
-        """Terms added exactly before each (wrapping or saturating) accumulation."""
+        """Terms added at once, in integers exactly, before each accumulation."""
         return 1
 
-    def check_operands(self, a: NDArray[np.integer], w: NDArray[np.integer]) -> None:
+    def check_operands(self, a: NDArray[Any], w: NDArray[Any]) -> None:
         """Check shapes, dtypes and values of both operands.
 
         Raises
