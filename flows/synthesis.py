@@ -28,6 +28,7 @@ What the script rests on, measured on 16x16 int8 arrays:
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -221,7 +222,7 @@ def map_core(
             top, tech, keep, clock_ps, full_adders=full_adders
         )
         if full_adders and tech.full_adder:
-            files["explicit.v"] = explicit_adders(top)
+            files["explicit.v"] = explicit_adders(verilog)
             files["adders.v"] = adder_map(tech.full_adder)
         for name, text in files.items():
             (work / name).write_text(text, encoding="utf-8")
@@ -316,10 +317,14 @@ def _lines(steps: Sequence[str]) -> str:
     return "\n".join(step for step in steps if step) + "\n"
 
 
-def explicit_adders(top: str) -> str:
-    """Return the Verilog that makes Yosys's full adders of a design's own, which are modules."""
+def explicit_adders(verilog: str) -> str:
+    """Return the Verilog that makes Yosys's full adders of a design's own, which are modules.
+
+    They are called ``full_adder`` behind the prefix of the design.
+    """
+    own = re.findall(r"^module (\w+_full_adder)\b", verilog, re.MULTILINE)
     return f"""\
-(* techmap_celltype = "{top}_full_adder" *)
+(* techmap_celltype = "{' '.join(own)}" *)
 module explicit(clk, a, b, c, sum, carry);
   input clk, a, b, c;
   output sum, carry;

@@ -32,8 +32,6 @@ class Accumulators(Block):
         Longest pass that can be accumulated, in rows.
     single_cycle_passes : bool
         Whether a pass of one row can be followed by the next in the next cycle.
-    carries : bool
-        Whether each partial sum comes with a carry, worth one.
 
     Members
     -------
@@ -43,8 +41,6 @@ class Accumulators(Block):
         There is a row of partial sums; it begins a reduction; it ends it; it ends the pass.
     psums : In
         One row of partial sums.
-    carries_in : In
-        Their carries, if `carries`.
     results : Out
         One row of totals, two cycles later.
     done : Out(2)
@@ -61,10 +57,9 @@ class Accumulators(Block):
         depth: int,
         *,
         single_cycle_passes: bool,
-        carries: bool = False,
     ) -> None:
         self.psum, self.columns, self.depth = psum, columns, depth
-        self.single_cycle_passes, self.carries = single_cycle_passes, carries
+        self.single_cycle_passes = single_cycle_passes
         super().__init__(
             "accumulators",
             {
@@ -74,7 +69,6 @@ class Accumulators(Block):
                 "closes": In(1),
                 "ends": In(1),
                 "psums": In(columns * psum.width),
-                **({"carries_in": In(columns)} if carries else {}),
                 "results": Out(columns * config.result.width),
                 "done": Out(2),
             },
@@ -98,10 +92,6 @@ class Accumulators(Block):
         )
         where = Signal(range(depth), name="address_reg", reset_less=True)
         totals = Signal(cols * width, reset_less=True)
-        held_carries = Signal(cols if self.carries else 0, name="carries_reg", reset_less=True)
-        if self.carries:
-            with m.If(self.run):
-                m.d.sync += held_carries.eq(self.carries_in)
         with m.If(self.run):
             m.d.sync += [
                 psums.eq(self.psums),
@@ -145,8 +135,7 @@ class Accumulators(Block):
                 old = old.as_signed()
             if self.psum.signed:
                 psum = psum.as_signed()
-            carry = held_carries[c] if self.carries else None
-            sums.append(accumulate(m, old, psum, config, carry)[:width])
+            sums.append(accumulate(m, old, psum, config)[:width])
         if depth > 1:
             m.d.comb += write.data.eq(Cat(*sums))
         with m.If(self.run):

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the cores of all families share: stream ports and their buffers.
 
-No combinational path leads from an input port to an output port: inputs end in register slices,
-the output starts in a buffer.
+No combinational path leads from an input port to an output port: inputs end in registers, the
+output starts at registers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Signal, Value, signed
 from amaranth.lib import wiring
 
-from .hierarchy import place
+from .hierarchy import Block, place
 from .shell import stream_members
-from .stream import StreamBuffer, StreamFifo
+from .stream import StreamBuffer
 
 
 class StreamCore(wiring.Component):
@@ -37,7 +38,9 @@ class StreamCore(wiring.Component):
         self.config = config
         super().__init__(stream_members(config.ports))
 
-    def take(self, m: Module, port: Any, ready: Value) -> tuple[Value, Value, Value]:
+    def take(
+        self, m: Module, port: Any, ready: Value, buffer: Callable[[int], Block] = StreamBuffer
+    ) -> tuple[Value, Value, Value]:
         """Buffer an input port; return its data, last and valid, which `ready` takes."""
         beats = getattr(self, port.name)
         width = port.lanes * port.lane_width
@@ -49,7 +52,7 @@ class StreamCore(wiring.Component):
         place(
             m,
             f"{port.name}_buffer",
-            StreamBuffer(len(payload)),
+            buffer(len(payload)),
             i_data=payload,
             i_valid=beats.valid,
             i_ready=beats.ready,
@@ -60,18 +63,22 @@ class StreamCore(wiring.Component):
         return head[:width], head[width:].any() if port.last else valid, valid
 
     def give(
-        self, m: Module, values: Value, last: Value, push: Value, *, depth: int
+        self,
+        m: Module,
+        values: Value,
+        last: Value,
+        push: Value,
+        buffer: Callable[[int], Block] = StreamBuffer,
     ) -> tuple[Value, Value]:
         """Buffer the output port; return its ready and whether a beat leaves it."""
         port = next(port for port in self.config.ports if port.direction == "out")
         width = self.config.result.width
         payload = Cat(values, last)
-        block = StreamBuffer(len(payload)) if depth == 2 else StreamFifo(len(payload), depth)
         head, ready = Signal(len(payload), name="out_head"), Signal(name="out_ready")
         place(
             m,
             "out_buffer",
-            block,
+            buffer(len(payload)),
             i_data=payload,
             i_valid=push,
             i_ready=ready,

@@ -7,9 +7,20 @@ from collections.abc import Sequence
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.fifo import SyncFIFO
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
 from .hierarchy import Block
+
+
+def _stream_members(width: int) -> dict[str, Member]:
+    return {
+        "i_data": In(width),
+        "i_valid": In(1),
+        "i_ready": Out(1),
+        "o_data": Out(width),
+        "o_valid": Out(1),
+        "o_ready": In(1),
+    }
 
 
 class StreamBuffer(Block):
@@ -33,14 +44,7 @@ class StreamBuffer(Block):
     def __init__(self, width: int) -> None:
         super().__init__(
             f"buffer_{width}",
-            {
-                "i_data": In(width),
-                "i_valid": In(1),
-                "i_ready": Out(1, init=1),
-                "o_data": Out(width),
-                "o_valid": Out(1),
-                "o_ready": In(1),
-            },
+            {**_stream_members(width), "i_ready": Out(1, init=1)},
         )
         self.data_width = width
 
@@ -62,6 +66,51 @@ class StreamBuffer(Block):
             m.d.sync += self.i_ready.eq(0)
 
 
+class StreamSlice(Block):
+    """One register: full throughput; see `StreamBuffer` for the members.
+
+    `i_ready` follows `o_ready` in the same cycle, so `o_ready` must come from registers wherever
+    no path may lead through.
+    """
+
+    resettable = True
+
+    def __init__(self, width: int) -> None:
+        super().__init__(f"slice_{width}", _stream_members(width))
+        self.data_width = width
+
+    def build(self, m: Module) -> None:
+        head = Signal(self.data_width, reset_less=True)
+        m.d.comb += [self.o_data.eq(head), self.i_ready.eq(~self.o_valid | self.o_ready)]
+        with m.If(self.i_ready):
+            m.d.sync += [head.eq(self.i_data), self.o_valid.eq(self.i_valid)]
+
+
+class StreamSkid(Block):
+    """A spare register behind one that holds a beat; see `StreamBuffer` for the members.
+
+    The input passes through until the receiver stalls; what arrives then is kept.  `i_ready` is a
+    register; `o_data` and `o_valid` come from registers if `i_data` and `i_valid` do.
+    """
+
+    resettable = True
+
+    def __init__(self, width: int) -> None:
+        super().__init__(f"skid_{width}", _stream_members(width))
+        self.data_width = width
+
+    def build(self, m: Module) -> None:
+        spare, full = Signal(self.data_width, reset_less=True), Signal()
+        m.d.comb += [
+            self.i_ready.eq(~full),
+            self.o_valid.eq(full | self.i_valid),
+            self.o_data.eq(Mux(full, spare, self.i_data)),
+        ]
+        with m.If(~full):
+            m.d.sync += spare.eq(self.i_data)
+        m.d.sync += full.eq(self.o_valid & ~self.o_ready)
+
+
 class StreamFifo(Block):
     """A FIFO of any depth with one cycle of latency; see `StreamBuffer` for the members.
 
@@ -76,14 +125,7 @@ class StreamFifo(Block):
     def __init__(self, width: int, depth: int) -> None:
         super().__init__(
             f"fifo_{width}x{depth}",
-            {
-                "i_data": In(width),
-                "i_valid": In(1),
-                "i_ready": Out(1),
-                "o_data": Out(width),
-                "o_valid": Out(1),
-                "o_ready": In(1),
-            },
+            _stream_members(width),
         )
         self.data_width, self.depth = width, depth
 

@@ -42,7 +42,7 @@ AXES: dict[str, list[Any]] = {
     "depth": [1, 2, 64],
     "table": [1, 2, 4],
     "reduce": [0, 1, 2, 4],
-    "reduction": ["adders", "compressors"],
+    "cells": [("binary", "adders"), ("one_hot", "compressors"), ("binary", "compressors")],
 }  # fmt: skip
 """Axes of the covering set: every pair of values of two axes occurs in some configuration."""
 
@@ -61,7 +61,8 @@ def configuration(name: str, values: dict[str, Any]) -> TernaryLutConfig:
             "tables": tables,
             "fetch_ports": fetch_ports,
             "accumulator_depth": values["depth"],
-            "reduction": values["reduction"],
+            "fetch": values["cells"][0],
+            "reduction": values["cells"][1],
         },
         "pipeline": {"table": values["table"], "reduce": values["reduce"]},
     }
@@ -208,12 +209,15 @@ CASES = ("shapes_0", "shapes_7", "values_random", "stalls_4", "reset_0", "back_t
 
 MUTATIONS = [
     Mutation("sign ignored", "fetch", r"\^ \{[^}]*\}", "", SMALL),
-    Mutation("sign without its carry", "column", r"carry = ", "carry = 1'b0 & ", SMALL),
+    Mutation("sign without its carry", "fetch", r"carry = ", "carry = 1'b0 & ", SMALL),
     Mutation("wrong row of a table", "table", r"assign (t_pn_sum = .*) - ", r"assign \1 + ", SMALL),
     Mutation("tables let go too early", "core", r"step = ", "step = fire | ", SMALL,
              tuple(f"shapes_{i}" for i in range(20))),
     Mutation("beat dropped", "core", r"assign fire = ", "assign fire = ~starts & ", SMALL),
-    Mutation("total not restarted", "accumulators", r"starts_reg \? \d+'[hd]0+ : ", "", SMALL),
+    Mutation("total not restarted", "column", r"starts \? \d+'[hd]0+ : ", "", SMALL),
+    Mutation("row just written read too early", "rows", r"again <= ", "again <= 1'b0 & ", SMALL),
+    Mutation("result overwritten by the next", "core", r"assign run = ", "assign run = 1'b1 | ",
+             SMALL),
 ]  # fmt: skip
 
 

@@ -51,11 +51,16 @@ class Array(Model):
         description="Columns of C that are served in a cycle, each by one read of every table.",
         json_schema_extra={"unit": "columns"},
     )
+    fetch: Literal["binary", "one_hot"] = Field(
+        "binary",
+        description="How a table is read: by a `binary` tree of multiplexers, the best for FPGAs,"
+        " or by `one_hot` select lines and and-or gates, the smallest in standard cells.",
+    )
     reduction: Literal["adders", "compressors"] = Field(
         "adders",
         description="How a column is summed: by a tree of carry-propagate `adders`, the best for"
         " FPGAs, which have fast carry chains, or by `compressors` of full adders bit by bit, the"
-        " smallest in standard cells.",
+        " total included, the smallest in standard cells.",
     )
     accumulator_depth: int = Field(
         64,
@@ -126,10 +131,9 @@ class TernaryLutConfig(IntegerProductConfig):
     def latency(self) -> int:
         """Cycles from the last input beat of a reduction to its first result beat.
 
-        One in the input buffer, the registers of the reduction, one for the column sums, one for
-        the totals, one in the output buffer.
+        One in the key register, the registers of the reduction, one for the totals.
         """
-        return 4 + self.pipeline.reduce
+        return 2 + self.pipeline.reduce
 
     # -- formats ---------------------------------------------------------------------------
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import count
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from rtl_templates.hierarchy import Block, place
+
+SUM, SUM_OF_LAST, CARRY, CARRY_OF_LAST = 20, 17, 16, 13
+"""Delays of a full adder from its first two inputs and from the last, tenths of a gate's."""
+
+HALF_SUM, HALF_CARRY = 10, 7
+"""Delays of half an adder, alike."""
 
 
 class FullAdder(Block):
@@ -38,7 +45,28 @@ class FullAdder(Block):
         ]
 
 
-def sum_of(m: Module, name: str, operands: Sequence[Value], width: int, constant: int = 0) -> Value:
+@dataclass(frozen=True)
+class Operand:
+    """A number to add.
+
+    Parameters
+    ----------
+    value : Value
+        Signed or unsigned, of any width.
+    weight : int
+        Position of its least significant bit in the sum.
+    arrival : int
+        When it is there, in tenths of a gate delay.
+    """
+
+    value: Value
+    weight: int = 0
+    arrival: int = 0
+
+
+def sum_of(
+    m: Module, name: str, operands: Sequence[Operand], width: int, constant: int = 0
+) -> Value:
     """Return ``sum(operands) + constant`` modulo ``2**width``.
 
     Columns of bits of equal weight are reduced from the least significant one to a single bit
@@ -53,8 +81,7 @@ def sum_of(m: Module, name: str, operands: Sequence[Value], width: int, constant
         Where the adders go.
     name : str
         Prefix of their names.
-    operands : sequence of Value
-        Signed or unsigned, of any widths.
+    operands : sequence of Operand
     width : int
         Bits of the result.
     constant : int
@@ -67,13 +94,13 @@ def sum_of(m: Module, name: str, operands: Sequence[Value], width: int, constant
         heapq.heappush(columns[column], (arrival, next(order), bit))
 
     for operand in operands:
-        bits = list(operand)[:width]
-        if operand.shape().signed and len(operand) <= width:
+        bits = list(operand.value)[: max(0, width - operand.weight)]
+        if operand.value.shape().signed and len(operand.value) == len(bits):
             # -b = ~b - 1: the top bit, worth -2**top, is its inverse, worth 2**top, less 2**top.
             bits[-1] = ~bits[-1]
-            constant -= 1 << (len(bits) - 1)
-        for column, bit in enumerate(bits):
-            enter(column, 0, bit)
+            constant -= 1 << (operand.weight + len(bits) - 1)
+        for column, bit in enumerate(bits, operand.weight):
+            enter(column, operand.arrival, bit)
 
     adder = FullAdder()
     ones = constant % (1 << width)
@@ -85,13 +112,12 @@ def sum_of(m: Module, name: str, operands: Sequence[Value], width: int, constant
             number = next(order)
             total, carry = Signal(name=f"{name}_s{number}"), Signal(name=f"{name}_c{number}")
             place(m, f"{name}_{column}_{number}", adder, a=a, b=b, c=c, sum=total, carry=carry)
-            arrival = max(early + 2, late + 1)
-            enter(column, arrival, total)
-            enter(column + 1, arrival, carry)
+            enter(column, max(early + SUM, late + SUM_OF_LAST), total)
+            enter(column + 1, max(early + CARRY, late + CARRY_OF_LAST), carry)
         if len(bits) == 2:  # with a constant one, or without: no whole adder
             (_, _, a), (late, _, b) = (heapq.heappop(bits) for _ in range(2))
-            enter(column, late + 1, ~(a ^ b) if one else a ^ b)
-            enter(column + 1, late + 1, a | b if one else a & b)
+            enter(column, late + HALF_SUM, ~(a ^ b) if one else a ^ b)
+            enter(column + 1, late + HALF_CARRY, a | b if one else a & b)
         elif one:
             (late, _, a) = heapq.heappop(bits) if bits else (0, 0, Const(0, 1))
             enter(column, late, ~a)

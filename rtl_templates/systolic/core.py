@@ -7,6 +7,7 @@ the output starts in one.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
@@ -14,6 +15,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from rtl_templates.accumulators import Accumulators
 from rtl_templates.core import StreamCore
 from rtl_templates.hierarchy import place
+from rtl_templates.stream import StreamBuffer, StreamFifo
 
 from .array import OutputStationaryArray, StationaryArray
 
@@ -76,7 +78,8 @@ class OutputStationaryCore(StreamCore):
             register = Signal(2, name=f"push_{stage}")
             m.d.sync += register.eq(push)
             push = register
-        _, popped = self.give(m, results, push[1], push[0], depth=depth)
+        buffer = StreamBuffer if depth == 2 else partial(StreamFifo, depth=depth)
+        _, popped = self.give(m, results, push[1], push[0], buffer)
         m.d.comb += [
             drains.eq(drain | (draining > 1)),  # the step puts a row on its way
             room.eq((credits != 0) | popped),
@@ -167,6 +170,6 @@ class StationaryCore(StreamCore):
             results=results,
             done=done,
         )
-        ready, _ = self.give(m, results, done[1], done[0] & run, depth=2)
+        ready, _ = self.give(m, results, done[1], done[0] & run)
         m.d.comb += run.eq(ready | ~done[0])
         return m

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A column: its reads of all tables, their sum, and the total that they are added to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING
+
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
+from amaranth.lib.wiring import In, Member, Out
+
+from hwgen.numerics import dot_format
+from rtl_templates.arithmetic.compressor import Operand, sum_of
+from rtl_templates.arithmetic.integer import accumulate, add, saturated, shape_of
+from rtl_templates.hierarchy import Block, place
+
+from .fetch import carry_weight, reader, table_width, value_width
+
+if TYPE_CHECKING:
+    from hwgen.families.ternary_lut import TernaryLutConfig
+
+READ = 30
+"""Delay of a read, in tenths of a gate's."""
+
+
+@dataclass(frozen=True)
+class Addend:
+    """An operand of the sum: a signed value, the carry that it is short of, its tables."""
+
+    value: Value
+    carry: Value
+    tables: int
+
+
+def column_members(config: TernaryLutConfig) -> dict[str, Member]:
+    """Return the members of a `Column`."""
+    tables, width = config.array.tables, config.result.width
+    stored = {"again": In(1), "stored": In(width), "next": Out(width)}
+    return {
+        "run": In(1),
+        "load": In(1),
+        "starts": In(1),
+        "tables": In(tables * table_width(config)),
+        "keys": In(tables * config.key_width),
+        **(stored if config.array.accumulator_depth > 1 else {}),
+        "total": Out(width),
+    }
+
+
+class Column(Block):
+    """Fetches, their sum and the accumulator of one column of C.
+
+    Members
+    -------
+    run : In(1)
+        Advance the registers between the tables and the sum, ``pipeline.reduce`` of them.
+    load : In(1)
+        Take the new total.
+    starts : In(1)
+        The old total is zero.
+    tables : In
+        What every table holds.
+    keys : In
+        A key for every table.
+    again : In(1)
+        With several rows of totals: the old total is `total`, not `stored`.
+    stored, next : In, Out
+        The old total, in a memory outside, and the new one.
+    total : Out
+        The new total, in a register.
+    """
+
+    def __init__(self, config: TernaryLutConfig) -> None:
+        super().__init__("column", column_members(config))
+        self.config = config
+
+    def build(self, m: Module) -> None:
+        config = self.config
+        block, table, key = reader(config), table_width(config), config.key_width
+        addends = []
+        for i in range(config.array.tables):
+            value, carry = Signal(value_width(config), name=f"value_{i}"), Signal(name=f"carry_{i}")
+            place(
+                m,
+                f"read_{i}",
+                block,
+                table=self.tables.word_select(i, table),
+                key=self.keys.word_select(i, key),
+                value=value,
+                carry=carry,
+            )
+            short = config.array.method != "multiply"
+            addends.append(Addend(value.as_signed(), carry if short else Const(0, 1), 1))
+
+        old: Value = self.total
+        if config.array.accumulator_depth > 1:
+            old = Mux(self.again, self.total, self.stored)
+        kept = Signal(shape_of(config.result))
+        m.d.comb += kept.eq(Mux(self.starts, 0, old))
+
+        total = Signal(config.result.width, name="sum")
+        by = self._compressed if config.array.reduction == "compressors" else self._added
+        m.d.comb += total.eq(by(m, addends, kept))
+        with m.If(self.load):
+            m.d.sync += self.total.eq(total)
+        if config.array.accumulator_depth > 1:
+            m.d.comb += self.next.eq(total)
+
+    def _compressed(self, m: Module, addends: list[Addend], kept: Signal) -> Value:
+        """Return the new total, a sum of bits to which the old total belongs like any operand.
+
+        Registers divide the sum into sums of fewer addends.
+        """
+        config, registers = self.config, self.config.pipeline.reduce
+        for stage in range(registers):
+            addends = self._registered(m, addends, stage)
+            if stage < registers - 1:
+                # So that every stage still to come has about as many addends for each sum.
+                group = ceil(len(addends) ** (1 / (registers - stage)))
+                addends = [
+                    self._sum(m, f"sum_{stage}_{i}", addends[i : i + group])
+                    for i in range(0, len(addends), group)
+                ]
+        operands = [o for a in addends for o in self._operands(a)]
+        psum = config.partial_sum(config.terms)
+        if config.saturates:
+            wide = Signal(signed(1 + max(len(kept), psum.width)), name="kept_wide")
+            m.d.comb += wide.eq(kept)
+            total = self._accumulated(m, operands, wide, psum.width - 1)
+            return saturated(m, total.as_signed(), config.result)
+        return self._accumulated(m, operands, kept, psum.width - 1)
+
+    def _accumulated(self, m: Module, operands: list[Operand], kept: Signal, low: int) -> Value:
+        """Return ``sum(operands) + kept``; the sum of operands is signed and of ``low + 1`` bits.
+
+        The low bits and the operands make a number of two bits more, whose top ones, worth -1, 0
+        or 1, count the high bits up or down.  Which bits that would flip is known from the old
+        total, long before.
+        """
+        if low >= len(kept):
+            return sum_of(m, "fa", [Operand(kept), *operands], len(kept))
+        total = sum_of(m, "fa", [Operand(kept[:low]), *operands], low + 2)
+        down, up = Signal(name="count_down"), Signal(name="count_up")
+        m.d.comb += [down.eq(total[low + 1]), up.eq(total[low] & ~total[low + 1])]
+        high = kept[low:]
+        flips = [(up & high[:j].all()) | (down & ~high[:j].any()) for j in range(len(high))]
+        return Cat(total[:low], high ^ Cat(*flips))
+
+    def _sum(self, m: Module, name: str, addends: list[Addend]) -> Addend:
+        if len(addends) == 1:
+            return addends[0]
+        tables = sum(a.tables for a in addends)
+        operands = [o for a in addends for o in self._operands(a)]
+        total = Signal(self._shape(tables), name=name)
+        m.d.comb += total.eq(sum_of(m, f"{name}_fa", operands, len(total)))
+        return Addend(total, Const(0, 1), tables)
+
+    def _operands(self, addend: Addend) -> list[Operand]:
+        found = [Operand(addend.value, arrival=READ)]
+        if not isinstance(addend.carry, Const):
+            found.append(Operand(addend.carry, carry_weight(self.config), READ))
+        return found
+
+    def _added(self, m: Module, addends: list[Addend], kept: Signal) -> Value:
+        """Return the new total, by a tree of carry-propagate adders and one behind it.
+
+        An adder takes a carry below its least significant bit, so that L reads need L - 1 adders
+        and leave one carry to the accumulator's.
+        """
+        config = self.config
+        levels = (len(addends) - 1).bit_length()
+        # The first register stands behind the fetch, the others at equal distances in the tree.
+        registers = Counter(
+            stage * levels // config.pipeline.reduce for stage in range(config.pipeline.reduce)
+        )
+        for level in range(levels + 1):
+            for stage in range(registers[level]):
+                addends = self._registered(m, addends, f"{level}_{stage}")
+            merged = []
+            for i in range(0, len(addends) - 1, 2):
+                a, b = addends[i : i + 2]
+                tables = a.tables + b.tables
+                # Room for the carry that is still missing below zero.
+                total = Signal(self._shape(tables), name=f"sum_{level}_{i // 2}")
+                m.d.comb += total.eq(add(a.value, b.value, a.carry))
+                merged.append(Addend(total, b.carry, tables))
+            addends = merged + addends[len(addends) & ~1 :]
+        (psum,) = addends
+        return accumulate(m, kept, psum.value, config, psum.carry)
+
+    def _shape(self, tables: int) -> Shape:
+        """Return the shape of a sum of reads, signed."""
+        config = self.config
+        fmt = dot_format(config.activation, config.weight, tables * config.array.group_size)
+        return shape_of(fmt)
+
+    def _registered(self, m: Module, addends: list[Addend], name: int | str) -> list[Addend]:
+        held = []
+        for i, addend in enumerate(addends):
+            value = Signal(addend.value.shape(), name=f"held_{name}_{i}", reset_less=True)
+            carry = addend.carry
+            with m.If(self.run):
+                m.d.sync += value.eq(addend.value)
+                if not isinstance(carry, Const):
+                    carry = Signal(name=f"held_carry_{name}_{i}", reset_less=True)
+                    m.d.sync += carry.eq(addend.carry)
+            held.append(Addend(value, carry, addend.tables))
+        return held

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a weight meets its activation: one read of a table, a selection, or a product."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amaranth.hdl import Cat, Const, Module, Mux, Value
+from amaranth.lib.wiring import In, Out
+
+from hwgen.numerics import entries, index_width
+from rtl_templates.hierarchy import Block
+
+if TYPE_CHECKING:
+    from hwgen.families.ternary_lut import TernaryLutConfig
+
+
+class _Reader(Block):
+    """A read for one column.
+
+    Members
+    -------
+    table : In
+        What the table of the group holds, `table_width` bits.
+    key : In
+        The key.
+    value : Out
+        Signed.
+    carry : Out(1)
+        What the value is short of, worth ``1 << carry_weight(config)``.
+    """
+
+    def __init__(self, name: str, config: TernaryLutConfig) -> None:
+        super().__init__(
+            name,
+            {
+                "table": In(table_width(config)),
+                "key": In(config.key_width),
+                "value": Out(value_width(config)),
+                "carry": Out(1),
+            },
+        )
+        self.config = config
+
+
+class Fetch(_Reader):
+    """The entry that a key selects, its bits inverted for a negative one.
+
+    The inverse is one too small.  A number and its negative have the same least significant bit,
+    so compressors, which take a carry anywhere, get that bit as it is and what is then missing in
+    the bit above; a carry-propagate adder takes a carry at its end only.
+    """
+
+    def __init__(self, config: TernaryLutConfig) -> None:
+        super().__init__("fetch", config)
+
+    def build(self, m: Module) -> None:
+        config, mu = self.config, self.config.array.group_size
+        count, width = entries(mu), config.entry.width
+        rows: list[Value] = [self.table.word_select(i, width) for i in range(count)]
+        index = self.key[: index_width(mu)]
+        if config.array.fetch == "one_hot":
+            selected = _any([row & (index == i).replicate(width) for i, row in enumerate(rows)])
+        else:
+            selected = _multiplexer([*rows, Const(0, width)], index)
+        sign = self.key[-1]
+        wide = Cat(selected, Const(0, len(self.value) - width))
+        kept = carry_weight(config)
+        inverted = wide[kept:] ^ sign.replicate(len(wide) - kept)
+        m.d.comb += [
+            self.value.eq(Cat(wide[:kept], inverted)),
+            self.carry.eq(sign & ~wide[:kept].any()),
+        ]
+
+
+class Select(_Reader):
+    """The activation, its inverse or -1, all of them but the activation one too small."""
+
+    def __init__(self, config: TernaryLutConfig) -> None:
+        super().__init__("select", config)
+
+    def build(self, m: Module) -> None:
+        width = len(self.table) // 2
+        missing = len(self.value) - width  # a sign for unsigned activations
+        x = Cat(self.table[:width], Const(0, missing))
+        inverse = Cat(self.table[width:], Const((1 << missing) - 1, missing))
+        zero, negative = self.key
+        positive = ~(zero | negative)
+        # An and-or-invert gate a bit; the table holds both polarities for it.
+        m.d.comb += [
+            self.value.eq(
+                ~((inverse & positive.replicate(len(x))) | (x & negative.replicate(len(x))))
+            ),
+            self.carry.eq(~positive),
+        ]
+
+
+class Multiply(_Reader):
+    """The product of the activation and the weight, which the key is."""
+
+    def __init__(self, config: TernaryLutConfig) -> None:
+        super().__init__("multiply", config)
+
+    def build(self, m: Module) -> None:
+        x = self.table.as_signed() if self.config.entry.signed else self.table
+        m.d.comb += self.value.eq(x * self.key.as_signed())
+
+
+def reader(config: TernaryLutConfig) -> Block:
+    """Return the block by which a column reads a table."""
+    blocks = {"lut": Fetch, "select": Select, "multiply": Multiply}
+    return blocks[config.array.method](config)
+
+
+def table_width(config: TernaryLutConfig) -> int:
+    """Return the bits that a table holds."""
+    words = {"lut": entries(config.array.group_size), "select": 2, "multiply": 1}
+    return words[config.array.method] * config.entry.width
+
+
+def value_width(config: TernaryLutConfig) -> int:
+    """Return the bits of what a column reads, which is signed."""
+    if config.array.method == "multiply":
+        return config.product.width
+    return config.entry.width + (not config.entry.signed)
+
+
+def carry_weight(config: TernaryLutConfig) -> int:
+    """Return the position of the bit that a reader's carry is worth."""
+    return int(config.array.method == "lut" and config.array.reduction == "compressors")
+
+
+def _any(values: list[Value]) -> Value:
+    """Return the or of all values, as a tree."""
+    while len(values) > 1:
+        pairs = [a | b for a, b in zip(values[::2], values[1::2], strict=False)]
+        values = pairs + values[len(values) & ~1 :]
+    return values[0]
+
+
+def _multiplexer(values: list[Value], index: Value) -> Value:
+    """Return ``values[index]``; an index beyond the values does not occur."""
+    for bit in index:
+        pairs = range(0, len(values), 2)
+        values = [
+            Mux(bit, values[i + 1], values[i]) if i + 1 < len(values) else values[i] for i in pairs
+        ]
+    return values[0]

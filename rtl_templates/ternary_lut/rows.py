@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A memory of rows of totals, for accumulators that serve several groups of columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import memory
+from amaranth.lib.wiring import In, Out
+
+from rtl_templates.hierarchy import Block
+
+if TYPE_CHECKING:
+    from hwgen.families.ternary_lut import TernaryLutConfig
+
+
+class Rows(Block):
+    """Gives the old totals of the beat that is being added, and takes the new ones.
+
+    Members
+    -------
+    run : In(1)
+        Advance.
+    fire, ends : In(1)
+        A beat leaves the key register; it is the last of its pass.
+    write : In(1)
+        Take `next` as the new totals.
+    next : In
+        A row of totals.
+    stored : Out
+        The old totals.
+    again : Out(1)
+        The row was written in the cycle before, so `stored` is out of date.
+    """
+
+    resettable = True
+
+    def __init__(self, config: TernaryLutConfig) -> None:
+        width = config.array.fetch_ports * config.result.width
+        super().__init__(
+            "rows",
+            {
+                "run": In(1),
+                "fire": In(1),
+                "ends": In(1),
+                "write": In(1),
+                "next": In(width),
+                "stored": Out(width),
+                "again": Out(1),
+            },
+        )
+        self.config = config
+
+    def build(self, m: Module) -> None:
+        depth = self.config.array.accumulator_depth
+        m.submodules.store = rows = memory.Memory(shape=len(self.next), depth=depth, init=[])
+        read, write = rows.read_port(), rows.write_port()
+
+        # The row of the beat in the key register, and of those on their way to the accumulators.
+        where = Signal(range(depth))
+        following = Signal(range(depth))
+        last = self.ends | (where == depth - 1)
+        m.d.comb += following.eq(Mux(self.fire, Mux(last, 0, where + 1), where))
+        m.d.sync += where.eq(following)
+        coming: Value = following
+        for stage in range(self.config.pipeline.reduce):
+            behind = Signal(range(depth), name=f"where_{stage}", reset_less=True)
+            coming = Mux(self.run, where, behind)
+            m.d.sync += behind.eq(coming)
+            where = behind
+
+        # Read a cycle ahead, again and again while the beat waits.
+        m.d.comb += [
+            read.addr.eq(coming),
+            read.en.eq(1),
+            write.addr.eq(where),
+            write.data.eq(self.next),
+            write.en.eq(self.write),
+            self.stored.eq(read.data),
+        ]
+        m.d.sync += self.again.eq(self.write & (where == coming))
