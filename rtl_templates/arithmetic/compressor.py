@@ -3,21 +3,14 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
+from hwgen.numerics.bit_heap import ONE, ZERO, plan
 from rtl_templates.hierarchy import Block, place
-
-SUM, SUM_OF_LAST, CARRY, CARRY_OF_LAST = 20, 17, 16, 13
-"""Delays of a full adder from its first two inputs and from the last, tenths of a gate's."""
-
-HALF_SUM, HALF_CARRY = 10, 7
-"""Delays of half an adder, alike."""
 
 
 class FullAdder(Block):
@@ -69,11 +62,9 @@ def sum_of(
 ) -> Value:
     """Return ``sum(operands) + constant`` modulo ``2**width``.
 
-    Columns of bits of equal weight are reduced from the least significant one to a single bit
-    each: three bits that arrive first become a sum, back in the column, and a carry in the next.
-    So there is neither a tree of carry-propagate adders nor one at its end, and no bit is added
-    that carries no information: a signed operand brings its top bit inverted, and what that
-    changes is a constant.
+    The bits are reduced by full adders; see `hwgen.numerics.bit_heap.plan`.  No bit is added that
+    carries no information: a signed operand brings its top bit inverted, and what that changes is
+    a constant.
 
     Parameters
     ----------
@@ -87,12 +78,7 @@ def sum_of(
     constant : int
         Added as well.
     """
-    order = count()  # of equally early bits, the first comes first
-    columns: list[list[tuple[int, int, Value]]] = [[] for _ in range(width + 1)]
-
-    def enter(column: int, arrival: int, bit: Value) -> None:
-        heapq.heappush(columns[column], (arrival, next(order), bit))
-
+    heap: list[list[tuple[int, Value]]] = [[] for _ in range(width)]
     for operand in operands:
         bits = list(operand.value)[: max(0, width - operand.weight)]
         if operand.value.shape().signed and len(operand.value) == len(bits):
@@ -100,27 +86,30 @@ def sum_of(
             bits[-1] = ~bits[-1]
             constant -= 1 << (operand.weight + len(bits) - 1)
         for column, bit in enumerate(bits, operand.weight):
-            enter(column, operand.arrival, bit)
+            heap[column].append((operand.arrival, bit))
 
-    adder = FullAdder()
-    ones = constant % (1 << width)
-    result = []
-    for column in range(width):
-        bits, one = columns[column], ones >> column & 1
-        while len(bits) >= 3:
-            (_, _, a), (early, _, b), (late, _, c) = (heapq.heappop(bits) for _ in range(3))
-            number = next(order)
-            total, carry = Signal(name=f"{name}_s{number}"), Signal(name=f"{name}_c{number}")
-            place(m, f"{name}_{column}_{number}", adder, a=a, b=b, c=c, sum=total, carry=carry)
-            enter(column, max(early + SUM, late + SUM_OF_LAST), total)
-            enter(column + 1, max(early + CARRY, late + CARRY_OF_LAST), carry)
-        if len(bits) == 2:  # with a constant one, or without: no whole adder
-            (_, _, a), (late, _, b) = (heapq.heappop(bits) for _ in range(2))
-            enter(column, late + HALF_SUM, ~(a ^ b) if one else a ^ b)
-            enter(column + 1, late + HALF_CARRY, a | b if one else a & b)
-        elif one:
-            (late, _, a) = heapq.heappop(bits) if bits else (0, 0, Const(0, 1))
-            enter(column, late, ~a)
-            enter(column + 1, late, a)
-        result.append(bits[0][2] if bits else Const(0, 1))
-    return Cat(*result)
+    how = plan([[arrival for arrival, _ in column] for column in heap], constant)
+    values: dict[int, Value] = {ZERO: Const(0, 1), ONE: Const(1, 1)}
+    values.update(enumerate(bit for column in heap for _, bit in column))
+    block = FullAdder()
+    for adder in how.adders:
+        inputs = [values[i] for i in adder.inputs]
+        if adder.kind == "full":
+            total, carry = Signal(name=f"{name}_s{adder.sum}"), Signal(name=f"{name}_c{adder.sum}")
+            place(
+                m,
+                f"{name}_{adder.column}_{adder.sum}",
+                block,
+                **dict(zip("abc", inputs, strict=True)),
+                sum=total,
+                carry=carry,
+            )
+            values[adder.sum], values[adder.carry] = total, carry
+        elif adder.kind == "up":
+            values[adder.sum], values[adder.carry] = ~inputs[0], inputs[0]
+        else:
+            a, b = inputs
+            up = adder.kind == "half_up"
+            values[adder.sum] = ~(a ^ b) if up else a ^ b
+            values[adder.carry] = a | b if up else a & b
+    return Cat(*(values[number] for number in how.result))

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums of many bits by full and half adders: which adder adds which bits.
+
+The plan is plain data: hardware is made from it, and its adders and its delay are counted.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Literal
+
+SUM, SUM_OF_LAST, CARRY, CARRY_OF_LAST = 20, 17, 16, 13
+"""Delays of a full adder from its first two inputs and from the last, tenths of a gate's."""
+
+HALF_SUM, HALF_CARRY = 10, 7
+"""Delays of half an adder, alike."""
+
+ZERO, ONE = -1, -2
+"""Numbers of constant bits."""
+
+
+@dataclass(frozen=True)
+class Adder:
+    """One adder of a plan.
+
+    Parameters
+    ----------
+    kind : {"full", "half", "half_up", "up"}
+        Adds three bits; two; two and a constant one; one and a constant one.
+    column : int
+        Position of the bits that it adds.
+    inputs : tuple of int
+        Bits by number, the last the latest.
+    sum, carry : int
+        The bits that it makes, by number; the carry belongs to the next column.
+    """
+
+    kind: Literal["full", "half", "half_up", "up"]
+    column: int
+    inputs: tuple[int, ...]
+    sum: int
+    carry: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the bits of a heap become one number.
+
+    Parameters
+    ----------
+    adders : tuple of Adder
+        In an order in which inputs are there before they are used.
+    result : tuple of int
+        The bits of the sum by number, least significant first; also `ZERO` and `ONE`.
+    delay : int
+        When the last of them is there, in tenths of a gate's delay.
+    """
+
+    adders: tuple[Adder, ...]
+    result: tuple[int, ...]
+    delay: int
+
+
+def plan(arrivals: Sequence[Sequence[int]], constant: int = 0) -> Plan:
+    """Plan the sum of a heap of bits, modulo ``2**len(arrivals)``.
+
+    Columns are reduced from the least significant one to a single bit each: three bits that arrive
+    first become a sum, back in the column, and a carry in the next.  So there is neither a tree of
+    carry-propagate adders nor one at its end.
+
+    Parameters
+    ----------
+    arrivals : sequence of sequences of int
+        When the bits of each column arrive, in tenths of a gate's delay.  The bits are numbered
+        from 0 in this order.
+    constant : int
+        Added as well.
+
+    Returns
+    -------
+    Plan
+    """
+    width = len(arrivals)
+    numbers = count()
+    columns: list[list[tuple[int, int]]] = [[] for _ in range(width + 1)]
+    for column, times in enumerate(arrivals):
+        for time in times:
+            columns[column].append((time, next(numbers)))
+    for bits in columns:
+        heapq.heapify(bits)
+    adders: list[Adder] = []
+    result: list[int] = []
+    delay = 0
+    for column in range(width):
+        bits, one = columns[column], constant >> column & 1
+
+        def add(
+            kind: Literal["full", "half", "half_up", "up"],
+            taken: list[tuple[int, int]],
+            total: int,
+            carry: int,
+            *,
+            column: int = column,
+        ) -> None:
+            made = Adder(kind, column, tuple(n for _, n in taken), next(numbers), next(numbers))
+            adders.append(made)
+            heapq.heappush(columns[column], (total, made.sum))
+            heapq.heappush(columns[column + 1], (carry, made.carry))
+
+        while len(bits) >= 3:
+            taken = [heapq.heappop(bits) for _ in range(3)]
+            early, late = taken[1][0], taken[2][0]
+            add(
+                "full",
+                taken,
+                max(early + SUM, late + SUM_OF_LAST),
+                max(early + CARRY, late + CARRY_OF_LAST),
+            )
+        if len(bits) == 2:
+            taken = [heapq.heappop(bits) for _ in range(2)]
+            late = taken[1][0]
+            add("half_up" if one else "half", taken, late + HALF_SUM, late + HALF_CARRY)
+        elif bits and one:
+            taken = [heapq.heappop(bits)]
+            add("up", taken, taken[0][0], taken[0][0])
+        delay = max([delay, *(time for time, _ in bits)])
+        result.append(bits[0][1] if bits else ONE if one else ZERO)
+    return Plan(tuple(adders), tuple(result), delay)

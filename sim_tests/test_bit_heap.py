@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans of bit heaps against sums."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hwgen.numerics.bit_heap import ONE, ZERO, Plan, plan
+
+HEAPS = st.lists(st.lists(st.sampled_from([0, 10, 30]), max_size=6), min_size=1, max_size=12)
+
+
+def evaluate(how: Plan, bits: list[int]) -> int:
+    values = {ZERO: 0, ONE: 1, **dict(enumerate(bits))}
+    for adder in how.adders:
+        total = sum(values[i] for i in adder.inputs) + (adder.kind in ("half_up", "up"))
+        values[adder.sum], values[adder.carry] = total & 1, total >> 1
+    return sum(values[number] << column for column, number in enumerate(how.result))
+
+
+@settings(max_examples=500, deadline=None)
+@given(HEAPS, st.integers(-5000, 5000), st.data())
+def test_a_plan_adds(heap: list[list[int]], constant: int, data: st.DataObject) -> None:
+    how = plan(heap, constant)
+    count = sum(map(len, heap))
+    bits = data.draw(st.lists(st.integers(0, 1), min_size=count, max_size=count))
+    weights = [column for column, arrivals in enumerate(heap) for _ in arrivals]
+    total = constant + sum(bit << weight for bit, weight in zip(bits, weights, strict=True))
+    assert evaluate(how, bits) == total % (1 << len(heap))
+
+
+def test_bits_that_come_first_are_added_first() -> None:
+    how = plan([[0, 30, 0, 30, 0]])
+    assert how.adders[0].inputs == (0, 2, 4)
+    assert [adder.kind for adder in how.adders] == ["full", "full"]
+    assert how.delay == 30 + 20
