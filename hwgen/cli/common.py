@@ -131,7 +131,8 @@ def load_matrix(path: Path, *, floats: bool = False) -> NDArray[Any]:
     if array.dtype.kind in ("iuf" if floats else "iu"):
         return array
     if floats:
-        raise InputError(f"{path}: must hold integers or floats, not {array.dtype}")
+        hint = "; save bf16 and 8-bit floats as float32" if array.dtype.kind == "V" else ""
+        raise InputError(f"{path}: must hold integers or floats, not {array.dtype}{hint}")
     raise InputError(
         f"{path}: must hold integers, not {array.dtype}; quantise it, then save it as an"
         " integer type"

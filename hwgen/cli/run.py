@@ -22,7 +22,7 @@ from hwgen.cli.common import (
 @config_option
 @click.option(
     "--activations", metavar="A.npy", required=True, type=click.Path(path_type=Path),
-    help="Activations, integers of shape (M, K).",
+    help="Activations of shape (M, K): integers, or floats for a core that takes them.",
 )  # fmt: skip
 @click.option(
     "--weights", metavar="W.npy", required=True, type=click.Path(path_type=Path),
@@ -44,7 +44,12 @@ def command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Run matrices of any size through the RTL in simulation."""
+    """Run matrices of any size through the RTL in simulation.
+
+    Floating-point activations may be of any type, but each must be a number that the core's format
+    holds exactly.  Files have no type for bf16 and the 8-bit formats: float32 holds their numbers,
+    and is what such results are written as.
+    """
     import io
     import time
 
@@ -54,12 +59,15 @@ def command(
     from hwgen.config.load import load_config
     from hwgen.errors import CheckFailed, InputError
     from hwgen.families import family
+    from hwgen.numerics import differences
     from sim_tests.run import run_matrices
 
     core = load_config(config)
     if output.exists() and not force:
         raise InputError(f"{output} exists; choose another name, or overwrite it with --force")
-    a, w = load_matrix(activations), load_matrix(weights)
+    fmt = core.activation  # type: ignore[attr-defined]
+    a = load_matrix(activations, floats=fmt.file_dtype.kind == "f")
+    w = load_matrix(weights)
     if a.shape[1] != w.shape[0]:
         raise InputError(
             f"{activations} has K = {a.shape[1]} columns but {weights} has K = {w.shape[0]} rows;"
@@ -70,11 +78,11 @@ def command(
         result = run_matrices(core, a, w, on_progress=update)
     seconds = time.monotonic() - start
     buffer = io.BytesIO()
-    np.save(buffer, result.c)
+    np.save(buffer, result.c.astype(core.result.file_dtype))  # type: ignore[attr-defined]
     if check:
         golden = family(core.family).part("golden").golden(core, a, w)
-        if not np.array_equal(result.c, golden):
-            wrong = np.argwhere(result.c != golden)
+        wrong = differences(result.c, golden)
+        if len(wrong):
             m, n = (int(i) for i in wrong[0])
             raise CheckFailed(
                 f"{len(wrong)} of {golden.size} results differ from the golden model, first"

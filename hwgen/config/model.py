@@ -17,8 +17,16 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from hwgen.config.parameters import either
 from hwgen.errors import did_you_mean
-from hwgen.numerics import TERNARY, IntegerFormat, TernaryFormat, integer
+from hwgen.numerics import (
+    FLOATS,
+    TERNARY,
+    IntegerFormat,
+    NumberFormat,
+    TernaryFormat,
+    number_format,
+)
 
 TECHNOLOGIES = ("asap7", "nangate45", "sky130hd", "ihp-sg13g2", "ecp5", "ice40", "xc7")
 
@@ -71,7 +79,7 @@ Identifier = Annotated[
 
 def format_field(
     allowed: str, names: tuple[str, ...], *words: str
-) -> Callable[[Any], IntegerFormat | str]:
+) -> Callable[[Any], NumberFormat | str]:
     """Return a validator that turns a format's name into the format.
 
     Parameters
@@ -84,13 +92,13 @@ def format_field(
         Further legal values that are kept as they are (for example ``exact``).
     """
 
-    def check(value: Any) -> IntegerFormat | str:
-        if isinstance(value, IntegerFormat):
+    def check(value: Any) -> NumberFormat | str:
+        if isinstance(value, NumberFormat):
             value = value.name
         if value in words:
             return str(value)
         if isinstance(value, str) and value in names:
-            return integer(value)
+            return number_format(value)
         shown = repr(value)[:80]
         hint = did_you_mean(value, names + words) if isinstance(value, str) else ""
         raise PydanticCustomError(
@@ -108,7 +116,8 @@ def integer_names(low: int, high: int) -> tuple[str, ...]:
 
 
 _as_name = PlainSerializer(str, return_type=str)
-_OPERANDS = integer_names(2, 16)
+_WIDEST = 16
+_OPERANDS = integer_names(2, _WIDEST)
 _ACCUMULATORS = integer_names(2, 64)
 
 IntegerOperand = Annotated[
@@ -118,6 +127,18 @@ IntegerOperand = Annotated[
     WithJsonSchema({"type": "string", "enum": list(_OPERANDS)}),
 ]
 """An operand format: signed or unsigned integer of 2 to 16 bits."""
+
+_FLOATS = tuple(name for name, fmt in FLOATS.items() if fmt.width <= _WIDEST)
+
+Operand = Annotated[
+    Any,
+    BeforeValidator(
+        format_field(f"int2..int16, uint2..uint16, {either(_FLOATS)}", (*_OPERANDS, *_FLOATS))
+    ),
+    _as_name,
+    WithJsonSchema({"type": "string", "enum": [*_OPERANDS, *_FLOATS]}),
+]
+"""An operand format: an `IntegerOperand`, or a `FloatFormat` of up to 16 bits."""
 
 
 def _ternary(value: Any) -> TernaryFormat:
@@ -141,6 +162,20 @@ IntegerAccumulator = Annotated[
     WithJsonSchema({"type": "string", "enum": ["exact", *_ACCUMULATORS]}),
 ]
 """An accumulator: ``exact`` (as wide as the longest reduction needs) or a given format."""
+
+Accumulator = Annotated[
+    Any,
+    BeforeValidator(
+        format_field(
+            f"exact, int2..int64, uint2..uint64, {either(tuple(FLOATS))}",
+            (*_ACCUMULATORS, *FLOATS),
+            "exact",
+        )
+    ),
+    _as_name,
+    WithJsonSchema({"type": "string", "enum": ["exact", *_ACCUMULATORS, *FLOATS]}),
+]
+"""An accumulator: an `IntegerAccumulator` or a `FloatFormat`."""
 
 
 M = TypeVar("M", bound="Model")

@@ -1,24 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the configurations of all integer matrix products share: formats and accumulation."""
+"""What the configurations of all matrix products share: formats and accumulation."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from hwgen.config.model import FamilyConfig, IntegerAccumulator, IntegerOperand, check_rules
-from hwgen.numerics import IntegerFormat, dot_format, integer
+from hwgen.config.model import (
+    Accumulator,
+    FamilyConfig,
+    IntegerAccumulator,
+    IntegerOperand,
+    Operand,
+    check_rules,
+)
+from hwgen.numerics import FLOATS, FloatFormat, IntegerFormat, floating, integer
+
+WIDE_FLOAT = floating("fp32")
+"""The accumulator of floating-point sums unless a configuration says otherwise."""
 
 
-class IntegerProductConfig(FamilyConfig):
-    """A core that computes integer products; the formats derive from the operands and `max_k`."""
+class ProductConfig(FamilyConfig):
+    """A core that computes products; the formats derive from the operands and `max_k`.
 
-    activation: IntegerOperand = Field(integer("int8"), description="Format of A.")
-    weight: IntegerOperand = Field(integer("int8"), description="Format of W.")
-    accumulator: IntegerAccumulator = Field(
-        "exact", description="Format of the accumulator; `exact` fits any reduction up to `max_k`."
+    Formats are an `IntegerFormat` or a `FloatFormat`; a family says which it takes.
+    """
+
+    activation: Operand = Field(integer("int8"), description="Format of A.")
+    weight: Operand = Field(integer("int8"), description="Format of W.")
+    accumulator: Accumulator = Field(
+        "exact",
+        description="Format of the accumulator; `exact` fits any reduction up to `max_k`. With a"
+        " floating-point activation fp32, which is the default then, or the activation's format.",
     )
     overflow: Literal["wrap", "saturate"] = Field(
         "wrap",
@@ -33,6 +48,15 @@ class IntegerProductConfig(FamilyConfig):
         json_schema_extra={"unit": "terms"},
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _accumulate_floats_in_floats(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "accumulator" not in data:
+            activation = data.get("activation")
+            if isinstance(activation, FloatFormat) or str(activation) in FLOATS:
+                return {**data, "accumulator": WIDE_FLOAT}
+        return data
+
     @model_validator(mode="after")
     def _cross_field_rules(self) -> Self:
         return check_rules(self, self.broken_rules())
@@ -42,10 +66,44 @@ class IntegerProductConfig(FamilyConfig):
 
         A family adds its own to those of its base.
         """
-        given = self.accumulator
+        return self._broken_by_floats() if self.is_float else self._broken_by_integers()
+
+    def resolved(self) -> dict[str, Any]:
+        """Return every parameter that the formats have, as plain JSON values."""
+        values = super().resolved()
+        if self.is_float:
+            del values["overflow"]
+        return values
+
+    @property
+    def is_float(self) -> bool:
+        """Whether sums are of floating-point numbers, each rounded."""
+        return isinstance(self.activation, FloatFormat)
+
+    def _broken_by_floats(self) -> list[str]:
+        broken, a = [], self.activation
+        if self.accumulator not in (WIDE_FLOAT, a):
+            broken.append(
+                f"accumulator: must be {WIDE_FLOAT} or {a} with activation {a}, not"
+                f" {self.accumulator}; sums of floating-point numbers are rounded"
+            )
+        if self.overflow != "wrap":
+            broken.append(
+                f"overflow: must be wrap with activation {a}; a floating-point sum that is too"
+                " large becomes infinite, or NaN in a format without infinities"
+            )
+        return broken
+
+    def _broken_by_integers(self) -> list[str]:
+        given, a, w = self.accumulator, self.activation, self.weight
+        if isinstance(given, FloatFormat):
+            text = (
+                f"accumulator: must be exact or an integer with activation {a}, not {given};"
+                " sums of integers are exact"
+            )
+            return [text]
         if not isinstance(given, IntegerFormat) or given.signed or not self.product.signed:
             return []
-        a, w = self.activation, self.weight
         low = min(a.min * w.max, a.max * w.min)
         text = (
             f"accumulator: must be signed because {a} x {w} products reach {low};"
@@ -54,24 +112,32 @@ class IntegerProductConfig(FamilyConfig):
         return [text]
 
     @cached_property
-    def product(self) -> IntegerFormat:
-        """Format of one product, exact."""
-        return dot_format(self.activation, self.weight, 1)
+    def product(self) -> Any:
+        """Format of one product: of integers exact, of floating-point numbers theirs."""
+        return self.partial_sum(1)
 
-    def partial_sum(self, terms: int) -> IntegerFormat:
-        """Format of a sum of up to `terms` products, exact."""
-        return dot_format(self.activation, self.weight, terms)
+    def partial_sum(self, terms: int) -> Any:
+        """Format of a sum of up to `terms` products, as `product`."""
+        return self.activation.dot(self.weight, terms)
 
     @cached_property
-    def result(self) -> IntegerFormat:
+    def result(self) -> Any:
         """Format of the accumulators and of the elements of C."""
-        if isinstance(self.accumulator, IntegerFormat):
-            return self.accumulator
-        return self.partial_sum(self.max_k)
+        return self.partial_sum(self.max_k) if self.accumulator == "exact" else self.accumulator
 
     @property
     def saturates(self) -> bool:
         """Whether the accumulator can overflow and then clamps."""
-        return (
+        return bool(
             self.overflow == "saturate" and self.result.width < self.partial_sum(self.max_k).width
         )
+
+
+class IntegerProductConfig(ProductConfig):
+    """A core that computes integer products."""
+
+    activation: IntegerOperand = Field(integer("int8"), description="Format of A.")
+    weight: IntegerOperand = Field(integer("int8"), description="Format of W.")
+    accumulator: IntegerAccumulator = Field(
+        "exact", description="Format of the accumulator; `exact` fits any reduction up to `max_k`."
+    )

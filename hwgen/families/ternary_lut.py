@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from hwgen.config.model import IntegerOperand, Model, TernaryOperand
-from hwgen.config.product import IntegerProductConfig
+from hwgen.config.model import Model, Operand, TernaryOperand
+from hwgen.config.product import ProductConfig
 from hwgen.families import Family
 from hwgen.numerics import (
     TERNARY,
+    FloatFormat,
     IntegerFormat,
     enclosing_format,
     index_width,
@@ -86,16 +87,25 @@ class Pipeline(Model):
         ge=0,
         le=4,
         description="Registers between the tables and the sum of a column: the first after the"
-        " fetch, the others in the adder tree.",
+        " fetch, the others in the adder tree; with a floating-point activation registers in every"
+        " adder of the tree.",
+        json_schema_extra={"unit": "registers"},
+    )
+    accumulate: int = Field(
+        0,
+        ge=0,
+        le=4,
+        description="Registers in the adder that accumulates, with a floating-point activation. A"
+        " pass over fewer groups of columns waits until its totals are there again.",
         json_schema_extra={"unit": "registers"},
     )
 
 
-class TernaryLutConfig(IntegerProductConfig):
+class TernaryLutConfig(ProductConfig):
     """Ternary weights by tables of the sums of groups of activations."""
 
     family: Literal["ternary_lut"] = Field("ternary_lut", description="Family of the accelerator.")
-    activation: IntegerOperand = Field(integer("int8"), description="Format of A.")
+    activation: Operand = Field(integer("int8"), description="Format of A.")
     weight: TernaryOperand = Field(TERNARY, description="Format of W.")
     array: Array = Field(default_factory=Array, description="Tables and fetch ports.")
     pipeline: Pipeline = Field(default_factory=Pipeline, description="Pipelining.")
@@ -108,7 +118,26 @@ class TernaryLutConfig(IntegerProductConfig):
                 f"array.group_size: must be 1 with method {self.array.method}, which serves every"
                 f" weight alone, not {self.array.group_size}"
             )
+        if self.is_float and self.array.reduction != "adders":
+            broken.append(
+                f"array.reduction: must be adders with activation {self.activation}; compressors"
+                " add integers"
+            )
+        if not self.is_float and self.pipeline.accumulate:
+            broken.append(
+                f"pipeline.accumulate: must be 0 with activation {self.activation}; integers are"
+                " accumulated in one cycle"
+            )
         return broken
+
+    def resolved(self) -> dict[str, Any]:
+        """Return every parameter that the formats have, as plain JSON values."""
+        values = super().resolved()
+        if self.is_float:
+            del values["array"]["reduction"]
+        else:
+            del values["pipeline"]["accumulate"]
+        return values
 
     # -- geometry --------------------------------------------------------------------------
 
@@ -138,14 +167,23 @@ class TernaryLutConfig(IntegerProductConfig):
     # -- formats ---------------------------------------------------------------------------
 
     @property
+    def key(self) -> IntegerFormat | FloatFormat:
+        """Format of a key: sign and index, or a weight as it is multiplied."""
+        if self.array.method != "multiply":
+            return IntegerFormat(1 + index_width(self.array.group_size), False)
+        return self.activation if self.is_float else self.weight
+
+    @property
     def key_width(self) -> int:
-        """Bits of a key: sign and index, or a weight if it is multiplied."""
-        return 2 if self.array.method == "multiply" else 1 + index_width(self.array.group_size)
+        """Bits of a key."""
+        return self.key.width
 
     @cached_property
-    def entry(self) -> IntegerFormat:
-        """Format of a table entry, exact: its first non-zero weight is +1."""
+    def entry(self) -> Any:
+        """Format of a table entry, of integers exact: its first non-zero weight is +1."""
         a, others = self.activation, self.array.group_size - 1
+        if self.is_float:
+            return a
         return enclosing_format(
             a.min + others * min(a.min, -a.max), a.max + others * max(a.max, -a.min)
         )
@@ -155,7 +193,7 @@ class TernaryLutConfig(IntegerProductConfig):
     @cached_property
     def ports(self) -> tuple[StreamPort, ...]:
         """The stream ports: the inputs by name, then the output."""
-        array, key = self.array, IntegerFormat(self.key_width, False)
+        array, key = self.array, self.key
         return (
             StreamPort(
                 "act",

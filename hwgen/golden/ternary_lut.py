@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from hwgen.golden.floating import accumulated_sums
 from hwgen.golden.integer import accumulated_product
 from hwgen.schedules.ternary_lut import Schedule
 
@@ -15,25 +16,25 @@ if TYPE_CHECKING:
     from hwgen.families.ternary_lut import TernaryLutConfig
 
 
-def golden(
-    config: TernaryLutConfig, a: NDArray[np.integer], w: NDArray[np.integer]
-) -> NDArray[np.integer]:
+def golden(config: TernaryLutConfig, a: NDArray[Any], w: NDArray[np.integer]) -> NDArray[Any]:
     """Return what the RTL computes for ``A . W``, bit for bit.
 
-    Tables and trees are exact, so the result is the integer product; a saturating accumulator
-    clamps after each beat of activations (``config.terms`` terms).
+    Of integers, tables and trees are exact, so the result is the integer product; a saturating
+    accumulator clamps after each beat of activations (``config.terms`` terms).  Of floating-point
+    numbers every sum is rounded, in the order of `hwgen.golden.floating`.
 
     Parameters
     ----------
     config : TernaryLutConfig
-    a : ndarray of int, shape (m, k)
+    a : ndarray, shape (m, k)
+        Of the activations' format.
     w : ndarray of int, shape (k, n)
         Values -1, 0 and 1.
 
     Returns
     -------
     ndarray, shape (m, n)
-        In the storage dtype of ``config.result``.
+        In the dtype of ``config.result``.
 
     Raises
     ------
@@ -41,4 +42,4 @@ def golden(
         If shapes do not match, `k` exceeds ``config.max_k``, or a value is outside its format.
     """
     plan = Schedule(config, a.shape[0], a.shape[1], w.shape[1])
-    return accumulated_product(plan, a, w)
+    return accumulated_sums(plan, a, w) if config.is_float else accumulated_product(plan, a, w)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class Schedule(Product):
 
     @property
     def exact_terms(self) -> int:
-        """Terms added exactly before each (wrapping or saturating) accumulation."""
+        """Terms added at once, in integers exactly, before each accumulation."""
         return self.config.terms
 
     @property
@@ -62,7 +62,7 @@ class Schedule(Product):
 
     # -- packing ---------------------------------------------------------------------------
 
-    def pack_activations(self, a: NDArray[np.integer]) -> Beats:
+    def pack_activations(self, a: NDArray[Any]) -> Beats:
         """Pack A, shape (m, k), into beats, shape (m, k_tiles, bytes)."""
         check_operand("activations", a, (self.m, self.k), self.config.activation)
         terms = self.config.terms
@@ -70,7 +70,7 @@ class Schedule(Product):
         padded[:, : self.k] = a
         return self.config.ports[0].pack(padded.reshape(self.m, self.k_tiles, terms))
 
-    def keys(self, w: NDArray[np.integer]) -> NDArray[np.integer]:
+    def keys(self, w: NDArray[np.integer]) -> NDArray[Any]:
         """Return the keys of W, shape (k_tiles, groups, fetch_ports, tables)."""
         array, terms = self.config.array, self.config.terms
         padded = np.zeros((self.k_tiles * terms, self.groups * array.fetch_ports), np.int8)
@@ -79,7 +79,7 @@ class Schedule(Product):
             self.k_tiles, array.tables, array.group_size, self.groups, array.fetch_ports
         ).transpose(0, 3, 4, 1, 2)
         if array.method == "multiply":
-            return (tiles[..., 0] & 3).astype(np.uint16)
+            return tiles[..., 0].astype(self.config.key.dtype)
         return ternary.encode(tiles)
 
     def pack_weights(self, w: NDArray[np.integer]) -> Beats:
@@ -105,7 +105,9 @@ class Schedule(Product):
         keys = port.unpack(weight_beats(image, port, self.k_tiles, self.groups))
         keys = keys.reshape(self.k_tiles, self.groups, array.fetch_ports, array.tables)
         if array.method == "multiply":
-            tiles = ((keys.astype(np.int8) ^ 2) - 2)[..., None]
+            tiles = keys.astype(np.int8)[..., None]
+            if (tiles[..., 0] != keys).any():
+                raise InputError("packed weights: must be -1, 0 and 1")
         else:
             try:
                 tiles = ternary.decode(keys, array.group_size)
@@ -148,7 +150,7 @@ class Schedule(Product):
             beat += self.m * count
         raise IndexError(n)
 
-    def unpack_outputs(self, beats: Beats) -> NDArray[np.integer]:
+    def unpack_outputs(self, beats: Beats) -> NDArray[Any]:
         """Return C, shape (m, n), from the result beats, shape (output_beats, bytes)."""
         values = self.config.ports[2].unpack(beats)
         parts, start = [], 0

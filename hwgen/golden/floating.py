@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ternary products of floating-point numbers as a ternary-LUT core adds them up.
+
+The order of the additions decides how they round, so it is part of what a core promises:
+
+- *table*: an entry is its parent, the entry without the last non-zero weight, plus or minus that
+  activation;
+- *fetch*: the entry of a group's key, its sign flipped for a negative one; a group of zeros is +0;
+- *column*: a balanced tree over the tables, neighbours first; an odd one at the end moves up;
+- *accumulator*: the sum of a column, widened, is added to the total, which starts from +0.
+
+All but the last are rounded to the format of the activations.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwgen.numerics import entries, index_width, parent_pattern, stored_patterns
+from hwgen.numerics.float_arithmetic import add, convert, multiply
+
+if TYPE_CHECKING:
+    from hwgen.numerics import FloatFormat
+    from hwgen.schedules.ternary_lut import Schedule
+
+    Bits = NDArray[Any]
+
+_ELEMENTS = 1 << 20  # of the arrays of one step, to bound the memory
+
+
+def accumulated_sums(plan: Schedule, a: NDArray[Any], w: NDArray[np.integer]) -> NDArray[Any]:
+    """Return ``A . W``, each addition rounded as the core does.
+
+    Parameters
+    ----------
+    plan : Schedule
+        The schedule of the product.
+    a : ndarray of float, shape (m, k)
+    w : ndarray of int, shape (k, n)
+        Values -1, 0 and 1.
+
+    Returns
+    -------
+    ndarray, shape (m, n)
+        In the dtype of the configuration's results; every NaN is the canonical one.
+
+    Raises
+    ------
+    InputError
+        If an operand is not of the plan's shape, or a value is not of its format.
+    """
+    plan.check_operands(a, w)
+    config = plan.config
+    fmt, array = config.activation, config.array
+    x = np.zeros((plan.m, plan.k_tiles * config.terms), fmt.bits_dtype)
+    x[:, : plan.k] = fmt.encode(a)
+    x = x.reshape(plan.m, plan.k_tiles, array.tables, array.group_size)
+    keys = config.key.encode(plan.keys(w)).reshape(plan.k_tiles, -1, array.tables)
+    read = _products if array.method == "multiply" else _reads
+    rows = max(1, _ELEMENTS // keys[0].size)
+    parts = []
+    for start in range(0, plan.m, rows):
+        block = x[start : start + rows]
+        total = np.zeros((len(block), keys.shape[1]), config.result.bits_dtype)
+        for tile in range(plan.k_tiles):
+            column = _tree(fmt, read(fmt, block[:, tile], keys[tile]))
+            total = add(config.result, total, convert(fmt, config.result, column))
+        parts.append(total[:, : plan.n])
+    return np.asarray(config.result.decode(np.concatenate(parts)))
+
+
+def _table(fmt: FloatFormat, x: Bits) -> Bits:
+    """Return the entries of groups, shape (..., mu), and +0 after them."""
+    mu = x.shape[-1]
+    found: dict[tuple[int, ...], Bits] = {}
+    for pattern in sorted(stored_patterns(mu), key=lambda pattern: sum(map(abs, pattern))):
+        parent, last = parent_pattern(pattern)
+        sign = fmt.bits_dtype.type(fmt.sign_mask if pattern[last] < 0 else 0)
+        addend = x[..., last] ^ sign
+        found[pattern] = add(fmt, found[parent], addend) if any(parent) else addend
+    zero = np.zeros(x.shape[:-1], fmt.bits_dtype)
+    return np.stack([*(found[pattern] for pattern in stored_patterns(mu)), zero], axis=-1)
+
+
+def _reads(fmt: FloatFormat, x: Bits, keys: Bits) -> Bits:
+    """Return what columns fetch, shape (m, n, tables), of x (m, tables, mu) by keys (n, tables)."""
+    mu = x.shape[-1]
+    table = _table(fmt, x)
+    index = keys.astype(np.int64) & ((1 << index_width(mu)) - 1)
+    values = table[:, np.arange(x.shape[1]), np.minimum(index, entries(mu))]
+    signs = (keys >> index_width(mu)).astype(fmt.bits_dtype)
+    return np.asarray(values ^ (signs << fmt.bits_dtype.type(fmt.width - 1)))
+
+
+def _products(fmt: FloatFormat, x: Bits, weights: Bits) -> Bits:
+    """Return products instead: a weight of zero gives a zero with a sign, or the NaN."""
+    return multiply(fmt, x[:, None, :, 0], weights)
+
+
+def _tree(fmt: FloatFormat, values: Bits) -> Bits:
+    """Return the sums over the last axis."""
+    while values.shape[-1] > 1:
+        pairs = values.shape[-1] // 2 * 2
+        sums = add(fmt, values[..., :pairs:2], values[..., 1:pairs:2])
+        values = np.concatenate([sums, values[..., pairs:]], axis=-1)
+    return np.asarray(values[..., 0])
