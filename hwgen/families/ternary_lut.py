@@ -160,9 +160,16 @@ class TernaryLutConfig(ProductConfig):
     def latency(self) -> int:
         """Cycles from the last input beat of a reduction to its first result beat.
 
-        One in the key register, the registers of the reduction, one for the totals.
+        One in the key register, the registers of the reduction and of the adder that
+        accumulates, one for the totals.
         """
-        return 2 + self.pipeline.reduce
+        return 2 + self.reduce_latency + self.pipeline.accumulate
+
+    @property
+    def reduce_latency(self) -> int:
+        """Registers between the tables and the adder that accumulates."""
+        levels = (self.array.tables - 1).bit_length() + (self.array.method == "multiply")
+        return self.pipeline.reduce * (levels if self.is_float else 1)
 
     # -- formats ---------------------------------------------------------------------------
 

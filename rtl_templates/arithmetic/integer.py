@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed, unsigned
 
 if TYPE_CHECKING:
-    from hwgen.config.product import IntegerProductConfig
+    from hwgen.config.product import ProductConfig
     from hwgen.numerics import IntegerFormat
 
 
@@ -53,7 +53,7 @@ def accumulate(
     m: Module,
     total: Value,
     addend: Value,
-    config: IntegerProductConfig,
+    config: ProductConfig,
     carry: Value | None = None,
 ) -> Value:
     """Return ``total + addend + carry`` in the accumulator's format, wrapped or saturated."""

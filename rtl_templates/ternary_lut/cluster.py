@@ -12,6 +12,8 @@ from rtl_templates.hierarchy import Block, place
 
 from .column import Column, column_members
 from .fetch import table_width
+from .float_column import FloatColumn
+from .float_table import FloatTable
 from .table import Table
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class Cluster(Block):
     def build(self, m: Module) -> None:
         config = self.config
         group = config.array.group_size * config.activation.width
-        tables, table = [], Table(config)
+        tables, table = [], FloatTable(config) if config.is_float else Table(config)
         for i in range(config.array.tables):
             entries = Signal(table_width(config), name=f"entries_{i}")
             place(
@@ -61,7 +63,7 @@ class Cluster(Block):
             )  # fmt: skip
             tables.append(entries)
 
-        column = Column(config)
+        column = FloatColumn(config) if config.is_float else Column(config)
         for p in range(config.array.fetch_ports):
             ports = {"tables": Cat(*tables)}
             for name in column.members:

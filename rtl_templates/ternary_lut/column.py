@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 from amaranth.lib.wiring import In, Member, Out
@@ -47,6 +47,13 @@ def column_members(config: TernaryLutConfig) -> dict[str, Member]:
         **(stored if config.array.accumulator_depth > 1 else {}),
         "total": Out(width),
     }
+
+
+def old_total(column: Any) -> Value:
+    """Return the total to which a column adds, unless it starts."""
+    if column.config.array.accumulator_depth == 1:
+        return column.total
+    return Mux(column.again, column.total, column.stored)
 
 
 class Column(Block):
@@ -94,11 +101,8 @@ class Column(Block):
             short = config.array.method != "multiply"
             addends.append(Addend(value.as_signed(), carry if short else Const(0, 1), 1))
 
-        old: Value = self.total
-        if config.array.accumulator_depth > 1:
-            old = Mux(self.again, self.total, self.stored)
         kept = Signal(shape_of(config.result))
-        m.d.comb += kept.eq(Mux(self.starts, 0, old))
+        m.d.comb += kept.eq(Mux(self.starts, 0, old_total(self)))
 
         total = Signal(config.result.width, name="sum")
         by = self._compressed if config.array.reduction == "compressors" else self._added

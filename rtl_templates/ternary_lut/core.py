@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from rtl_templates.core import StreamCore
 from rtl_templates.hierarchy import place
@@ -35,24 +35,22 @@ class TernaryLutCore(StreamCore):
         stages = config.pipeline.table
         valids, lasts = Signal(stages), Signal(stages)
         held, closes = valids[-1], lasts[-1]
+        starts = Signal(init=1)  # the next pass begins a reduction
         m.d.comb += [
-            fire.eq(run & k_valid & held),
+            fire.eq(run & k_valid & held & self._totals_are_there(m, run, fire, starts, k_last)),
             step.eq(~held | (fire & k_last)),
         ]
         with m.If(step):
             m.d.sync += [valids.eq(Cat(x_valid, valids)), lasts.eq(Cat(x_last, lasts))]
-        starts = Signal(init=1)  # the next pass begins a reduction
         with m.If(fire & k_last):
             m.d.sync += starts.eq(closes)
 
         # The beat's flags travel beside it.
         flags: Value = Cat(fire, starts, closes, k_last)
-        for stage in range(config.pipeline.reduce):
-            register = Signal(4, name=f"flags_{stage}")
-            with m.If(run):
-                m.d.sync += register.eq(flags)
-            flags = register
-        valid, first, final, ends = flags
+        flags = self._delayed(m, run, "flags", flags, config.reduce_latency)
+        first = flags[1]
+        flags = self._delayed(m, run, "added", flags, config.pipeline.accumulate)
+        valid, _, final, ends = flags
         load, done = Signal(), Signal(2)  # done: the totals are results, the last of their pass
         m.d.comb += load.eq(run & valid)
         with m.If(run):
@@ -72,3 +70,36 @@ class TernaryLutCore(StreamCore):
         ready, _ = self.give(m, totals, done[1], done[0], StreamSkid)
         m.d.comb += run.eq(ready | ~done[0])
         return m
+
+    def _delayed(self, m: Module, run: Value, name: str, value: Value, cycles: int) -> Value:
+        for stage in range(cycles):
+            register = Signal(len(value), name=f"{name}_{stage}")
+            with m.If(run):
+                m.d.sync += register.eq(value)
+            value = register
+        return value
+
+    def _totals_are_there(
+        self, m: Module, run: Value, fire: Value, starts: Value, last: Value
+    ) -> Value:
+        """Return whether a beat finds the totals of the pass before, if it is to add to them.
+
+        They take ``pipeline.accumulate`` cycles more than one.  Passes go through their rows in
+        the same order, at most one a cycle, so if the first beat of a pass has waited for every
+        row of the pass before, less its distance to the first, no other beat has to.
+        """
+        cycles = self.config.pipeline.accumulate
+        if not cycles:
+            return Const(1, 1)
+        begins = Signal(init=1)  # the next beat is the first of its pass
+        waits = Signal(range(cycles + 1), init=cycles)  # for its row, less its distance
+        missing = Signal(range(cycles + 1))
+        with m.If(fire):
+            m.d.sync += [
+                begins.eq(last),
+                waits.eq(Mux(last, cycles, waits - waits.any())),
+                missing.eq(waits),
+            ]
+        with m.Elif(run & missing.any()):
+            m.d.sync += missing.eq(missing - 1)
+        return ~begins | starts | ~missing.any()

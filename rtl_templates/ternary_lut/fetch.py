@@ -55,16 +55,10 @@ class Fetch(_Reader):
         super().__init__("fetch", config)
 
     def build(self, m: Module) -> None:
-        config, mu = self.config, self.config.array.group_size
-        count, width = entries(mu), config.entry.width
-        rows: list[Value] = [self.table.word_select(i, width) for i in range(count)]
-        index = self.key[: index_width(mu)]
-        if config.array.fetch == "one_hot":
-            selected = _any([row & (index == i).replicate(width) for i, row in enumerate(rows)])
-        else:
-            selected = _multiplexer([*rows, Const(0, width)], index)
+        config = self.config
+        selected = selected_entry(config, self.table, self.key)
         sign = self.key[-1]
-        wide = Cat(selected, Const(0, len(self.value) - width))
+        wide = Cat(selected, Const(0, len(self.value) - len(selected)))
         kept = carry_weight(config)
         inverted = wide[kept:] ^ sign.replicate(len(wide) - kept)
         m.d.comb += [
@@ -114,7 +108,8 @@ def reader(config: TernaryLutConfig) -> Block:
 
 def table_width(config: TernaryLutConfig) -> int:
     """Return the bits that a table holds."""
-    words = {"lut": entries(config.array.group_size), "select": 2, "multiply": 1}
+    both = 1 if config.is_float else 2  # polarities
+    words = {"lut": entries(config.array.group_size), "select": both, "multiply": 1}
     return words[config.array.method] * config.entry.width
 
 
@@ -128,6 +123,16 @@ def value_width(config: TernaryLutConfig) -> int:
 def carry_weight(config: TernaryLutConfig) -> int:
     """Return the position of the bit that a reader's carry is worth."""
     return int(config.array.method == "lut" and config.array.reduction == "compressors")
+
+
+def selected_entry(config: TernaryLutConfig, table: Value, key: Value) -> Value:
+    """Return the entry of a table at a key's index, zero for a group of zeros."""
+    mu, width = config.array.group_size, config.entry.width
+    rows: list[Value] = [table.word_select(i, width) for i in range(entries(mu))]
+    index = key[: index_width(mu)]
+    if config.array.fetch == "one_hot":
+        return _any([row & (index == i).replicate(width) for i, row in enumerate(rows)])
+    return _multiplexer([*rows, Const(0, width)], index)
 
 
 def _any(values: list[Value]) -> Value:

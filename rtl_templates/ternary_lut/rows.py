@@ -64,10 +64,15 @@ class Rows(Block):
         m.d.comb += following.eq(Mux(self.fire, Mux(last, 0, where + 1), where))
         m.d.sync += where.eq(following)
         coming: Value = following
-        for stage in range(self.config.pipeline.reduce):
+        for stage in range(self.config.reduce_latency):
             behind = Signal(range(depth), name=f"where_{stage}", reset_less=True)
             coming = Mux(self.run, where, behind)
             m.d.sync += behind.eq(coming)
+            where = behind
+        for stage in range(self.config.pipeline.accumulate):
+            behind = Signal(range(depth), name=f"added_{stage}", reset_less=True)
+            with m.If(self.run):
+                m.d.sync += behind.eq(where)
             where = behind
 
         # Read a cycle ahead, again and again while the beat waits.

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A column of floating-point numbers: reads of all tables, their sum, and the total.
+
+The order of the additions is that of `hwgen.golden.floating`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib.wiring import In, Out
+
+from rtl_templates.arithmetic.float_adder import FloatAdder
+from rtl_templates.arithmetic.float_multiplier import FloatMultiplier
+from rtl_templates.arithmetic.float_widen import FloatWiden
+from rtl_templates.arithmetic.pipeline import named
+from rtl_templates.hierarchy import Block, place
+
+from .column import column_members, old_total
+from .fetch import selected_entry, table_width
+
+if TYPE_CHECKING:
+    from hwgen.families.ternary_lut import TernaryLutConfig
+
+
+class FloatFetch(Block):
+    """The entry that a key selects, its sign flipped for a negative one; +0 for a group of zeros.
+
+    Members
+    -------
+    table : In
+        What the table of the group holds.
+    key : In
+        The key.
+    value : Out
+        Bit pattern.
+    """
+
+    def __init__(self, config: TernaryLutConfig) -> None:
+        members = {
+            "table": In(table_width(config)),
+            "key": In(config.key_width),
+            "value": Out(config.entry.width),
+        }
+        super().__init__("fetch", members)
+        self.config = config
+
+    def build(self, m: Module) -> None:
+        entry = named(m, "entry", selected_entry(self.config, self.table, self.key))
+        m.d.comb += self.value.eq(Cat(entry[:-1], entry[-1] ^ self.key[-1]))
+
+
+class FloatColumn(Block):
+    """Fetches, their sum and the accumulator of one column of C; see `Column` for the members.
+
+    ``pipeline.reduce`` registers lie within each adder of the tree, and within the multipliers of
+    the method `multiply`; ``pipeline.accumulate`` within the adder of the totals.  `load` takes
+    the total that many cycles after `starts` and the old one were looked at.
+    """
+
+    def __init__(self, config: TernaryLutConfig) -> None:
+        super().__init__("column", column_members(config))
+        self.config = config
+
+    def build(self, m: Module) -> None:
+        config, fmt, result = self.config, self.config.activation, self.config.result
+        read = self._multiplied if config.array.method == "multiply" else self._fetched
+        table, key = table_width(config), config.key_width
+        values: list[Value] = []
+        for i in range(config.array.tables):
+            value = Signal(fmt.width, name=f"value_{i}")
+            read(m, i, self.tables.word_select(i, table), self.keys.word_select(i, key), value)
+            values.append(value)
+
+        psum = self._tree(m, values)
+        if fmt != result:
+            wide = Signal(result.width, name="psum_wide")
+            place(m, "widen", FloatWiden(fmt, result), i=psum, o=wide)
+            psum = wide
+        kept = named(m, "kept", Mux(self.starts, 0, old_total(self)))
+        total = Signal(result.width, name="sum")
+        self._place(
+            m, "accumulate", FloatAdder(result, config.pipeline.accumulate, enabled=True),
+            a=kept, b=psum, o=total,
+        )  # fmt: skip
+        with m.If(self.load):
+            m.d.sync += self.total.eq(total)
+        if config.array.accumulator_depth > 1:
+            m.d.comb += self.next.eq(total)
+
+    def _fetched(self, m: Module, i: int, table: Value, key: Value, value: Signal) -> None:
+        place(m, f"read_{i}", FloatFetch(self.config), table=table, key=key, value=value)
+
+    def _multiplied(self, m: Module, i: int, table: Value, key: Value, value: Signal) -> None:
+        block = FloatMultiplier(self.config.activation, self.config.pipeline.reduce, enabled=True)
+        self._place(m, f"read_{i}", block, a=table, b=key, o=value)
+
+    def _tree(self, m: Module, values: list[Value]) -> Value:
+        """Return the sum of neighbours, of neighbouring sums, and so on."""
+        stages = self.config.pipeline.reduce
+        adder = FloatAdder(self.config.activation, stages, enabled=True)
+        level = 0
+        while len(values) > 1:
+            merged: list[Value] = []
+            for i in range(0, len(values) - 1, 2):
+                total = Signal(adder.fmt.width, name=f"sum_{level}_{i // 2}")
+                self._place(
+                    m, f"add_{level}_{i // 2}", adder, a=values[i], b=values[i + 1], o=total
+                )
+                merged.append(total)
+            if len(values) % 2:
+                merged.append(self._delayed(m, f"odd_{level}", values[-1], stages))
+            values, level = merged, level + 1
+        return values[0]
+
+    def _delayed(self, m: Module, name: str, value: Value, stages: int) -> Value:
+        for stage in range(stages):
+            held = Signal(len(value), name=f"{name}_{stage}", reset_less=True)
+            with m.If(self.run):
+                m.d.sync += held.eq(value)
+            value = held
+        return value
+
+    def _place(
+        self, m: Module, name: str, block: FloatAdder | FloatMultiplier, **ports: Value
+    ) -> None:
+        place(m, name, block, **ports, **({"run": self.run} if block.enabled else {}))
