@@ -29,8 +29,6 @@ from sim_tests.test_emission import netlist, through_paths
 from sim_tests.test_mutations import Mutation, mutate
 from sim_tests.test_systolic import assert_passed
 
-SHIPPED = Path(__file__).parent.parent / "configs" / "lut_core_fp16.yaml"
-
 # What takes time is Verilator's compiler: many adders only where an axis needs them.
 FORMATS = [
     ("fp16", "fp32"), ("bf16", "bf16"), ("fp8_e4m3", "fp8_e4m3"), ("fp16", "fp16"),
