@@ -176,7 +176,8 @@ def map_core(
     clock_ps : float
         Clock period to aim at, in ps.
     keep : sequence of str
-        Modules whose names begin so are mapped as modules of their own.
+        Modules whose names begin so are mapped as modules of their own, like those that have
+        the attribute ``keep_hierarchy``.
     full_adders : bool
         Whether to use the technology's full-adder cell.
     liberty_files : sequence of path
@@ -289,7 +290,7 @@ def yosys_scripts(
         f"{opt} -fast",
         "dfflibmap -liberty cells.lib",
         opt,
-        f"{abc} -script kept.abc {kept}" if kept else "",
+        f"{abc} -script kept.abc A:keep_hierarchy",
         "opt_clean -purge",
         "write_json kept.json",
     ]
@@ -324,7 +325,7 @@ def explicit_adders(verilog: str) -> str:
     """
     own = re.findall(r"^module (\w+_full_adder)\b", verilog, re.MULTILINE)
     return f"""\
-(* techmap_celltype = "{' '.join(own)}" *)
+(* techmap_celltype = "{" ".join(own)}" *)
 module explicit(clk, a, b, c, sum, carry);
   input clk, a, b, c;
   output sum, carry;

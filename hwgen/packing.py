@@ -43,18 +43,13 @@ class Packed:
     weights : ndarray of int, shape (K, N)
         The integers in the image.
     scales : ndarray of float32 or None
-        Of weights that were floats; see `hwgen.numerics.ternarise`.
+        Of weights that were floats; see `hwgen.numerics.quantise`.
     """
 
     image: bytes
     description: dict[str, Any]
     weights: NDArray[np.integer]
     scales: NDArray[np.float32] | None
-
-
-def is_ternary(config: FamilyConfig) -> bool:
-    """Return whether the weights of a configuration are ternary."""
-    return isinstance(config.weight, TernaryFormat)  # type: ignore[attr-defined]
 
 
 def pack(
@@ -70,8 +65,7 @@ def pack(
     ----------
     config : FamilyConfig
     weights : ndarray, shape (K, N)
-        Integers within the configuration's format, or floats, which are made ternary, if that is
-        the format.
+        Integers within the configuration's format, or floats, which are quantised to it.
     layout : {"keys", "trits"}
     per_column : bool
         Whether floats are given one scale a column.
@@ -81,16 +75,16 @@ def pack(
     InputError
         If the weights do not fit the configuration, or the layout the weights.
     """
-    from hwgen.numerics.ternarise import ternarise
+    from hwgen.numerics.quantise import quantise
     from hwgen.schedules.checks import check_operand
 
     scales = None
-    if weights.dtype.kind == "f" and is_ternary(config):
-        weights, scales = ternarise(weights, per_column=per_column)
+    if weights.dtype.kind == "f":
+        weights, scales = quantise(weights, _format(config), per_column=per_column)
     elif per_column:
         raise InputError(
-            "scales per column are of floating-point weights that are made ternary, not of"
-            f" {weights.dtype} weights for a core that takes {_format(config)}"
+            "scales per column are of floating-point weights, which are quantised, not of"
+            f" {weights.dtype} weights"
         )
     k, n = weights.shape
     plan = _schedule(config, k, n)
@@ -103,10 +97,12 @@ def pack(
         beats = plan.pack_weights(weights)
         image = beats.tobytes()
         width, together = _port(config).lane_width, getattr(plan, "weights_per_lane", 1)
+        planes = getattr(config, "planes", 1)
         facts = {
             "key_bits": width,
             "weights_per_key": together,
-            "bits_per_weight": width / together,
+            "planes": planes,
+            "bits_per_weight": width * planes / together,
             "beats": beats.size // _port(config).beat_bytes,
             "beat_bytes": _port(config).beat_bytes,
         }
@@ -249,7 +245,7 @@ def _port(config: FamilyConfig) -> Any:
 
 
 def _need_ternary(config: FamilyConfig) -> None:
-    if not is_ternary(config):
+    if not isinstance(_format(config), TernaryFormat):
         raise InputError(
             f"the layout trits is for ternary weights, but {config.name!r} takes"
             f" {_format(config)}; use the layout keys"

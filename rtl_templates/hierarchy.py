@@ -30,6 +30,8 @@ from amaranth.hdl import (
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib.wiring import In, Member
 
+_TOP = "attribute \\top 1\n"
+
 
 class Block:
     """Description of a module that is emitted once, however often it is placed.
@@ -49,9 +51,13 @@ class Block:
         Whether the module has the port ``rst`` beside ``clk``.  Datapath modules have no reset:
         their contents are never looked at before a token, which is reset, says that they are
         valid.
+    kept : bool
+        Whether synthesis is to keep the module's boundaries, so that what several instances have
+        in common is not merged: the module has the attribute ``keep_hierarchy``.
     """
 
     resettable = False
+    kept = False
 
     def __init__(self, module_name: str, members: dict[str, Member]) -> None:
         self.module_name = module_name
@@ -165,4 +171,8 @@ def _emitting(prefix: str) -> Iterator[_Emission]:
 
 def _convert(block: Block, name: str) -> str:
     body = _Body(block)
-    return rtlil.convert(body, name=name, ports=body.ports, emit_src=False)
+    text = rtlil.convert(body, name=name, ports=body.ports, emit_src=False)
+    if block.kept:
+        # Amaranth knows no attributes of modules, but marks the block's own one as the top.
+        text = text.replace(_TOP, f"{_TOP}attribute \\keep_hierarchy 1\n", 1)
+    return text

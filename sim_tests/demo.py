@@ -126,7 +126,7 @@ def weight_bits(config: Any) -> float:
     """Return the bits of a weight in the stream of a core that is filled."""
     m, k, n = config.natural_sizes
     plan = family(config.family).part("schedule").schedule(config, m, k, n)
-    image = plan.pack_weights(np.zeros((k, n), config.weight.dtype))
+    image = plan.pack_weights(np.full((k, n), config.weight.zero, config.weight.dtype))
     return float(8 * image.size / (k * n))
 
 

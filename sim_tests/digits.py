@@ -302,7 +302,8 @@ def quantise(
         if not isinstance(fmt, IntegerFormat) or fmt.width < narrowest:
             raise InputError(
                 f"{name}: the network cannot use {fmt}; choose a configuration whose activations"
-                f" are integers of at least {NARROWEST} bits and whose weights are integers"
+                f" are integers of at least {NARROWEST} bits and whose weights are integers of two"
+                " bits or more"
             )
     values = network.activations(pixels)
     # The real value of one step of every layer's input; scores have no scale of their own.

@@ -128,14 +128,14 @@ def operands(
         if kind in ("random", "sparse", "special"):
             values = fmt.random(rng, shape)
             if kind == "sparse":
-                values[rng.random(shape) < 0.8] = 0
+                values[rng.random(shape) < 0.8] = fmt.zero
             elif kind == "special" and fmt.specials:
                 drawn = rng.choice(np.array(fmt.specials), shape).astype(fmt.dtype)
                 values = np.where(rng.random(shape) < 0.1, drawn, values)
         elif kind == "alternating":
             values = np.where(np.indices(shape).sum(axis=0) % 2, low, high)
         elif kind == "zero":
-            values = rng.choice([0.0, -0.0], shape)
+            values = rng.choice([fmt.zero, -fmt.zero], shape)
         else:
             ends = {"lowest": low, "highest": high, "opposite": (low, high)[which]}
             values = np.full(shape, ends[kind])

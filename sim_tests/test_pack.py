@@ -21,7 +21,7 @@ from hwgen.config.model import FamilyConfig
 from hwgen.errors import InputError
 from hwgen.families import family
 from hwgen.numerics import ternary
-from hwgen.numerics.ternarise import ternarise
+from hwgen.numerics.quantise import quantise
 from hwgen.packing import pack, pack_trits, unpack, unpack_trits
 
 LUT = "family: ternary_lut\n"
@@ -30,6 +30,10 @@ CONFIGS = {
     "lut2": f"{LUT}array: {{group_size: 2, tables: 4, fetch_ports: 3, accumulator_depth: 2}}\n",
     "lut7": f"{LUT}array: {{group_size: 7, tables: 1, fetch_ports: 1}}\n",
     "lut1": f"{LUT}array: {{group_size: 1, tables: 3, fetch_ports: 5}}\n",
+    "w1": f"{LUT}weight: int1\narray: {{group_size: 3, tables: 2, fetch_ports: 5}}\n",
+    "w2": f"{LUT}weight: int2\narray: {{group_size: 4, tables: 3, fetch_ports: 4}}\n",
+    "w3": f"{LUT}weight: int3\narray: {{group_size: 1, tables: 5, fetch_ports: 3}}\n",
+    "w4": f"{LUT}weight: int4\narray: {{group_size: 7, tables: 1, fetch_ports: 2}}\n",
     "select": f"{LUT}array: {{method: select, group_size: 1, tables: 3, fetch_ports: 7}}\n",
     "multiply": f"{LUT}array: {{method: multiply, group_size: 1, tables: 5, fetch_ports: 3}}\n",
     "os": "family: systolic\nweight: int5\narray: {rows: 3, cols: 5}\n",
@@ -44,8 +48,8 @@ def configuration(name: str) -> FamilyConfig:
 
 
 def weights_for(config: Any, k: int, n: int, seed: int = 0) -> np.ndarray:
-    low, high = config.weight.min, config.weight.max
-    return np.random.default_rng(seed).integers(low, high + 1, (k, n))
+    weights: np.ndarray = config.weight.random(np.random.default_rng(seed), (k, n))
+    return weights
 
 
 # -- images ----------------------------------------------------------------------------------------
@@ -96,7 +100,7 @@ def test_images_of_the_wrong_length_are_refused(name: str) -> None:
     plan = family(configuration(name).family).part("schedule").schedule(
         configuration(name), 1, 7, 9
     )  # fmt: skip
-    image = plan.pack_weights(np.zeros((7, 9), int)).reshape(-1)
+    image = plan.pack_weights(np.ones((7, 9), int)).reshape(-1)
     for wrong in (image[:-1], np.append(image, np.uint8(0)), image[:0]):
         with pytest.raises(InputError, match=rf"= {image.size} bytes .*found {wrong.size}"):
             plan.unpack_weights(wrong)
@@ -150,7 +154,7 @@ def test_round_trip(
     config = configuration(name)
     w = weights_for(config, *shape)
     np.save("w.npy", np.asfortranarray(w))
-    if layout == "trits" and config.family == "systolic":
+    if layout == "trits" and str(config.weight) != "ternary":  # type: ignore[attr-defined]
         assert commands("pack", name, "--layout", layout) == 2
         assert "the layout trits is for ternary weights, but" in message_of(capsys)
         assert not Path("packed").exists()
@@ -182,21 +186,31 @@ def test_the_summary_says_bits_per_weight(
     assert "1.6 bits/weight: 5 in 8 bits, 4 beats of 12 bytes" in out
     assert commands("unpack", "lut5") == 0
     assert "back.npy: 30 x 8 weights, int8, from packed/w.bin" in capsys.readouterr().out
+    assert commands("pack", "w2") == 0
+    out = capsys.readouterr().out
+    assert "2 bits/weight: 4 in 4 bits a bit plane, 2 planes, 12 beats of 6 bytes" in out
 
 
 @pytest.mark.parametrize("per_column", [False, True])
-@pytest.mark.parametrize("layout", ["keys", "trits"])
-def test_floats_are_made_ternary(commands: Commands, layout: str, per_column: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "layout"),
+    [
+        ("lut5", "keys"), ("lut5", "trits"), ("w1", "keys"), ("w2", "keys"), ("w4", "keys"),
+        ("os", "keys"),
+    ],
+)  # fmt: skip
+def test_floats_are_quantised(commands: Commands, name: str, layout: str, per_column: bool) -> None:
     w = np.random.default_rng(5).normal(0, 0.02, (19, 6)).astype(np.float32)
     np.save("w.npy", w)
     options = ["--per-column"] if per_column else []
-    assert commands("pack", "lut5", "--layout", layout, *options) == 0
+    assert commands("pack", name, "--layout", layout, *options) == 0
     description = json.loads(Path("packed/w.json").read_text())
-    expected = ternarise(w, per_column=per_column)
-    assert np.array_equal(np.load(f"packed/{description['weights']}"), expected.trits)
+    weight = configuration(name).weight  # type: ignore[attr-defined]
+    expected = quantise(w, weight, per_column=per_column)
+    assert np.array_equal(np.load(f"packed/{description['weights']}"), expected.weights)
     assert np.array_equal(np.load(f"packed/{description['scales']}"), expected.scales)
-    assert commands("unpack", "lut5") == 0
-    assert np.array_equal(np.load("back.npy"), expected.trits)
+    assert commands("unpack", name) == 0
+    assert np.array_equal(np.load("back.npy"), expected.weights)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +225,9 @@ def test_floats_are_made_ternary(commands: Commands, layout: str, per_column: bo
         ("lut5", np.ones((2, 2), bool), [], r"must hold integers or floats, not bool"),
         ("lut5", np.ones((4097, 1), int), [], r"K = 4097 exceeds max_k = 4096"),
         ("lut5", np.ones((2, 2), int), ["--per-column"], r"scales per column are of floating"),
-        ("os", np.ones((2, 2)), [], r"w\.npy: must hold integers, not float64; quantise it"),
+        ("w1", np.array([[-1, 0]]), [], r"must be -1 or 1 \(int1\), found 0; weights that may be"),
+        ("w2", np.array([[-2, 2]]), [], r"weights: must be -2\.\.1 \(int2\), found -2\.\.2"),
+        ("is", np.ones((2, 2)), [], r"w\.npy: weights: floats are made signed integers, not uint3"),
         ("os", np.full((2, 2), 16), [], r"weights: must be -16\.\.15 \(int5\), found 16\.\.16"),
         ("os", np.ones((2, 2), int), ["--output", "."], r"\. holds w\.npy; choose another dir"),
         ("os", None, [], r"w\.npy does not exist"),

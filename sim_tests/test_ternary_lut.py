@@ -238,7 +238,7 @@ def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
     [
         ("array: {method: select}", r"x\.yaml:3:\d+: array\.group_size: must be 1 with method sel"),
         ("array: {group_size: 8}", r"x\.yaml:3:\d+: array\.group_size: must be 1\.\.7, not 8"),
-        ("weight: int8", r"x\.yaml:3:1: weight: must be ternary, not 'int8'"),
+        ("weight: int8", r"x\.yaml:3:1: weight: must be ternary or int1\.\.int4, not 'int8'"),
         (
             "array: {tabels: 4}",
             r"x\.yaml:3:\d+: array\.tabels: unknown key \(did you mean 'tables'",

@@ -368,7 +368,10 @@ def test_run_of_a_format_without_a_file_type(
             "activation: fp32",
             r".*: activation: must be int2\.\.int16, .*, fp16, bf16, fp8_e5m2 or fp8_e4m3, not 'f",
         ),
-        ("activation: fp16\nweight: int8", r"x\.yaml:4:1: weight: must be ternary, not 'int8'"),
+        (
+            "activation: fp16\nweight: int8",
+            r"x\.yaml:4:1: weight: must be ternary or int1\.\.int4, not",
+        ),
     ],
 )
 def test_bad_configurations(lines: str, message: str) -> None:

@@ -29,17 +29,17 @@ def cycles_of(config: TernaryLutConfig, sizes: Iterable[tuple[int, int, int]]) -
 
     Notes
     -----
-    Every beat of weights takes one cycle, and there is one for each beat of activations and group
-    of columns.  The first waits for the first tables: one cycle in the buffer of the port and
-    ``pipeline.table`` cycles to build them.  A pass that is not the last of its reduction takes at
-    least the cycles after which the next one finds its totals.  Behind the last beat come the path
-    to the results (``config.latency``, which counts the input buffer once more).
+    Every beat of weights takes one cycle, and there is one for each beat of activations, group of
+    columns and bit plane.  The first waits for the first tables: one cycle in the buffer of the
+    port and ``pipeline.table`` cycles to build them.  A pass that is not the last of its reduction
+    takes at least the cycles after which the next one finds its totals.  Behind the last beat come
+    the path to the results (``config.latency``, which counts the input buffer once more).
     """
     again = 1 + config.pipeline.accumulate
     slots = sum(
-        plan.m * ((plan.k_tiles - 1) * max(count, again) + count)
+        plan.m * ((plan.k_tiles - 1) * max(beats, again) + beats)
         for plan in (Schedule(config, *s) for s in sizes)
-        for _, count in plan.blocks()
+        for beats in (count * config.planes for _, count in plan.blocks())
     )
     first_slot = 1 + config.pipeline.table
     last_slot = first_slot + slots - 1

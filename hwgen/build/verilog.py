@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
 _DOTTED_MODULE = re.compile(r"^\s*(?:module|cell) \\[\w.]+", re.MULTILINE)
+_KEPT_MODULE = re.compile(
+    r"^attribute \\keep_hierarchy 1\n(?:attribute .*\n)*module \\(\w+)", re.MULTILINE
+)
 
 _SCRIPT = """\
 proc
@@ -60,4 +63,8 @@ def rtlil_to_verilog(modules: Iterable[str]) -> str:
         ["-q", "-"], f"read_rtlil <<rtlil\n{rtlil}\nrtlil\n{_SCRIPT}", ignore_warnings=True
     )
     # The first line names the Yosys at hand; the output must not depend on where it was made.
-    return str(text).split("\n", 1)[1].lstrip("\n")
+    text = str(text).split("\n", 1)[1].lstrip("\n")
+    for kept in _KEPT_MODULE.findall(rtlil):
+        # The one attribute that says something about the design.
+        text = re.sub(rf"^module {kept}\(", "(* keep_hierarchy *)\n\\g<0>", text, flags=re.M)
+    return text

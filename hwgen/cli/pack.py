@@ -22,7 +22,7 @@ from hwgen.cli.common import (
 @config_option
 @click.option(
     "--weights", metavar="W.npy", required=True, type=click.Path(path_type=Path),
-    help="Weights, shape (K, N): integers, or floats for a core with ternary weights.",
+    help="Weights, shape (K, N): integers of the core's format, or floats.",
 )  # fmt: skip
 @click.option(
     "--output", metavar="DIR", required=True, type=click.Path(path_type=Path),
@@ -32,7 +32,7 @@ from hwgen.cli.common import (
     "--layout", type=click.Choice(["keys", "trits"]), default="keys", show_default=True,
     help="keys: the beats of port wgt; trits: two bits a ternary weight, row by row.",
 )  # fmt: skip
-@click.option("--per-column", is_flag=True, help="Make floats ternary with a scale a column.")
+@click.option("--per-column", is_flag=True, help="Quantise floats with a scale a column.")
 @force_option
 @json_option
 def command(
@@ -46,9 +46,10 @@ def command(
 ) -> None:
     """Pack weights into the bytes that a core takes.
 
-    Writes NAME.bin, and NAME.json, which describes it.  Floats are made ternary by their mean
-    magnitude, as in BitNet b1.58; then NAME.npy holds the ternary weights and NAME.scales.npy
-    what to multiply products with them by.
+    Writes NAME.bin, and NAME.json, which describes it.  Floats are quantised: to ternary weights
+    by their mean magnitude, as in BitNet b1.58, to int1 by their signs, to other integers by their
+    largest magnitude; then NAME.npy holds the integers and NAME.scales.npy what to multiply
+    products with them by.
     """
     import io
     import json
@@ -57,10 +58,10 @@ def command(
 
     from hwgen.config.load import load_config
     from hwgen.errors import InputError
-    from hwgen.packing import is_ternary, pack
+    from hwgen.packing import pack
 
     core = load_config(config)
-    array = load_matrix(weights, floats=is_ternary(core))
+    array = load_matrix(weights, floats=True)
     if output.resolve() == weights.resolve().parent:
         raise InputError(f"{output} holds {weights.name}; choose another directory for the output")
     try:
@@ -96,8 +97,9 @@ def command(
     out.print(f"{weights}: {k} x {n} weights for {core.name} -> {output}")
     density = f"  {description['bits_per_weight']:.4g} bits/weight"
     if layout == "keys":
+        planes = f" a bit plane, {count} planes" if (count := description["planes"]) > 1 else ""
         density += (
-            f": {description['weights_per_key']} in {description['key_bits']} bits,"
+            f": {description['weights_per_key']} in {description['key_bits']} bits{planes},"
             f" {description['beats']} beats of {description['beat_bytes']} bytes"
         )
     out.print(density)

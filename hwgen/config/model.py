@@ -20,11 +20,11 @@ from pydantic_core import PydanticCustomError
 from hwgen.config.parameters import either
 from hwgen.errors import did_you_mean
 from hwgen.numerics import (
+    BINARY,
     FLOATS,
     TERNARY,
     IntegerFormat,
     NumberFormat,
-    TernaryFormat,
     number_format,
 )
 
@@ -141,19 +141,15 @@ Operand = Annotated[
 """An operand format: an `IntegerOperand`, or a `FloatFormat` of up to 16 bits."""
 
 
-def _ternary(value: Any) -> TernaryFormat:
-    if isinstance(value, TernaryFormat) or value == TERNARY.name:
-        return TERNARY
-    raise PydanticCustomError("format", "must be ternary, not {shown}", {"shown": repr(value)[:80]})
+_LOW_BIT = (TERNARY.name, BINARY.name, "int2", "int3", "int4")
 
-
-TernaryOperand = Annotated[
+LowBitOperand = Annotated[
     IntegerFormat,
-    BeforeValidator(_ternary),
+    BeforeValidator(format_field("ternary or int1..int4", _LOW_BIT)),
     _as_name,
-    WithJsonSchema({"type": "string", "enum": [TERNARY.name]}),
+    WithJsonSchema({"type": "string", "enum": list(_LOW_BIT)}),
 ]
-"""Ternary weights: -1, 0 and 1."""
+"""Weights for look-up tables: ternary, -1 and 1 (``int1``), or two's complement of a few bits."""
 
 IntegerAccumulator = Annotated[
     IntegerFormat | Literal["exact"],

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ternary-LUT cores: configuration and the figures derived from it."""
+"""Ternary-LUT cores: configuration and the figures derived from it.
+
+Weights are met as *digits*: ternary weights as they are, integers of b bits as b bit planes of
+-1 and 1 (`hwgen.numerics.bit_planes`), one after the other.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,19 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from hwgen.config.model import Model, Operand, TernaryOperand
+from hwgen.config.model import LowBitOperand, Model, Operand
 from hwgen.config.product import ProductConfig
 from hwgen.families import Family
 from hwgen.numerics import (
+    BINARY,
     TERNARY,
     FloatFormat,
     IntegerFormat,
+    bit_planes,
+    dot_format,
     enclosing_format,
-    index_width,
     integer,
+    ternary,
 )
 from hwgen.streams import StreamPort
 
@@ -35,7 +42,8 @@ class Array(Model):
         2,
         ge=1,
         le=7,
-        description="Weights that one key stands for; a table has (3^group_size - 1) / 2 entries.",
+        description="Weights that one key stands for; a table has (3^group_size - 1) / 2 entries"
+        " for ternary weights, 2^(group_size - 1) for others.",
         json_schema_extra={"unit": "weights"},
     )
     tables: int = Field(
@@ -51,6 +59,14 @@ class Array(Model):
         le=256,
         description="Columns of C that are served in a cycle, each by one read of every table.",
         json_schema_extra={"unit": "columns"},
+    )
+    clusters: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Smaller cores that the core is built from, each with tables of its own and"
+        " fetch_ports / clusters columns, to compare many small cores with a large one.",
+        json_schema_extra={"unit": "clusters"},
     )
     fetch: Literal["binary", "one_hot"] = Field(
         "binary",
@@ -102,17 +118,44 @@ class Pipeline(Model):
 
 
 class TernaryLutConfig(ProductConfig):
-    """Ternary weights by tables of the sums of groups of activations."""
+    """Low-bit weights by tables of the sums of groups of activations."""
 
     family: Literal["ternary_lut"] = Field("ternary_lut", description="Family of the accelerator.")
     activation: Operand = Field(integer("int8"), description="Format of A.")
-    weight: TernaryOperand = Field(TERNARY, description="Format of W.")
+    weight: LowBitOperand = Field(
+        TERNARY,
+        description="Format of W: `ternary` is -1, 0 and 1, `int1` is -1 and 1; `int2` to `int4`"
+        " take as many cycles as they have bits. With a floating-point activation `ternary`.",
+    )
     array: Array = Field(default_factory=Array, description="Tables and fetch ports.")
     pipeline: Pipeline = Field(default_factory=Pipeline, description="Pipelining.")
 
     def broken_rules(self) -> list[str]:
         """Return the rules between fields that are broken."""
         broken = super().broken_rules()
+        array = self.array
+        if array.fetch_ports % array.clusters:
+            broken.append(
+                f"array.clusters: must divide fetch_ports, {array.fetch_ports}, so that clusters"
+                f" are alike, not {array.clusters}"
+            )
+        if self.weight is not TERNARY and array.method != "lut":
+            broken.append(
+                f"array.method: must be lut with {self.weight} weights, not {array.method}; the"
+                " baselines are for ternary weights"
+            )
+        if self.is_float and self.weight is not TERNARY:
+            broken.append(
+                f"weight: must be ternary with activation {self.activation}, not {self.weight}; bit"
+                " planes are added up in integers"
+            )
+        elif self.planes > 1 and self.saturates:
+            exact = self.partial_sum(self.max_k)
+            broken.append(
+                f"overflow: must be wrap, not saturate, with {self.weight} weights and an"
+                f" accumulator that can overflow, {self.result}: totals of some of the bit planes"
+                f" cannot be clamped; use wrap, {exact} or exact"
+            )
         if self.array.method != "lut" and self.array.group_size != 1:
             broken.append(
                 f"array.group_size: must be 1 with method {self.array.method}, which serves every"
@@ -147,9 +190,15 @@ class TernaryLutConfig(ProductConfig):
         return self.array.tables * self.array.group_size
 
     @property
-    def macs_per_cycle(self) -> int:
-        """Multiply-accumulates of a full cycle."""
-        return self.terms * self.array.fetch_ports
+    def planes(self) -> int:
+        """Beats of weights, one a bit plane, for each group of columns."""
+        return 1 if self.weight is TERNARY else self.weight.width
+
+    @property
+    def macs_per_cycle(self) -> float:
+        """Multiply-accumulates of a full cycle; with bit planes, of a cycle on average."""
+        whole, rest = divmod(self.terms * self.array.fetch_ports, self.planes)
+        return whole + rest / self.planes if rest else whole
 
     @property
     def natural_sizes(self) -> tuple[int, int, int]:
@@ -174,10 +223,29 @@ class TernaryLutConfig(ProductConfig):
     # -- formats ---------------------------------------------------------------------------
 
     @property
+    def digit(self) -> IntegerFormat:
+        """Format of what keys stand for: ternary weights, or the signs of a bit plane."""
+        return TERNARY if self.weight is TERNARY else BINARY
+
+    @property
+    def stored_patterns(self) -> tuple[tuple[int, ...], ...]:
+        """The digits of the groups whose sums a table stores, in the order of its entries."""
+        mu = self.array.group_size
+        if self.digit is TERNARY:
+            return ternary.stored_patterns(mu)
+        return bit_planes.stored_patterns(mu)
+
+    @property
+    def index_width(self) -> int:
+        """Bits of an index: an entry of a table, or, of ternary weights, the group of zeros."""
+        mu = self.array.group_size
+        return ternary.index_width(mu) if self.digit is TERNARY else mu - 1
+
+    @property
     def key(self) -> IntegerFormat | FloatFormat:
         """Format of a key: sign and index, or a weight as it is multiplied."""
         if self.array.method != "multiply":
-            return IntegerFormat(1 + index_width(self.array.group_size), False)
+            return IntegerFormat(1 + self.index_width, False)
         return self.activation if self.is_float else self.weight
 
     @property
@@ -185,9 +253,29 @@ class TernaryLutConfig(ProductConfig):
         """Bits of a key."""
         return self.key.width
 
+    @property
+    def total_width(self) -> int:
+        """Bits of a total; that of several bit planes is twice the result."""
+        return int(self.result.width) + (self.planes > 1)
+
+    @property
+    def addend(self) -> IntegerFormat:
+        """Format of what is added to a total at once, of integers; exact and signed.
+
+        Beside the sum of the last of several bit planes it is what that sum is short of: together
+        they are -2 times the activations whose digit is -1.
+        """
+        a = self.activation
+        bound, twice = self.terms * max(-a.min, a.max), 2 * self.terms * (self.planes > 1)
+        return enclosing_format(-max(bound, twice * a.max), max(bound, -twice * a.min))
+
+    def digit_sum(self, terms: int) -> IntegerFormat:
+        """Format of a sum of up to `terms` products of integers with digits, exact."""
+        return dot_format(self.activation, self.digit, terms)
+
     @cached_property
     def entry(self) -> Any:
-        """Format of a table entry, of integers exact: its first non-zero weight is +1."""
+        """Format of a table entry, of integers exact: its first non-zero digit is +1."""
         a, others = self.activation, self.array.group_size - 1
         if self.is_float:
             return a
@@ -201,6 +289,9 @@ class TernaryLutConfig(ProductConfig):
     def ports(self) -> tuple[StreamPort, ...]:
         """The stream ports: the inputs by name, then the output."""
         array, key = self.array, self.key
+        one = plane = ""
+        if self.planes > 1:
+            one, plane = "a bit plane (the most significant first) of ", "last bit plane of the "
         return (
             StreamPort(
                 "act",
@@ -217,8 +308,9 @@ class TernaryLutConfig(ProductConfig):
                 key,
                 array.fetch_ports * array.tables,
                 key.width,
-                "keys of W[k0..k0+terms-1, n0..n0+fetch_ports-1], all tables of a column together",
-                "the last columns that use this beat of act",
+                f"keys of {one}W[k0..k0+terms-1, n0..n0+fetch_ports-1],"
+                " all tables of a column together",
+                f"the {plane}last columns that use this beat of act",
             ),
             StreamPort(
                 "out",
@@ -234,7 +326,7 @@ class TernaryLutConfig(ProductConfig):
 
 FAMILY = Family(
     name="ternary_lut",
-    summary="ternary weights by look-up tables of activation sums, any group size",
+    summary="ternary and low-bit weights by look-up tables of activation sums, any group size",
     config=TernaryLutConfig,
     schedule="hwgen.schedules.ternary_lut",
     golden="hwgen.golden.ternary_lut",

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 def golden(config: TernaryLutConfig, a: NDArray[Any], w: NDArray[np.integer]) -> NDArray[Any]:
     """Return what the RTL computes for ``A . W``, bit for bit.
 
-    Of integers, tables and trees are exact, so the result is the integer product; a saturating
-    accumulator clamps after each beat of activations (``config.terms`` terms).  Of floating-point
-    numbers every sum is rounded, in the order of `hwgen.golden.floating`.
+    Of integers, tables, trees and the sum over bit planes are exact, so the result is the integer
+    product; a saturating accumulator clamps after each beat of activations (``config.terms``
+    terms).  Of floating-point numbers every sum is rounded, in the order of
+    `hwgen.golden.floating`.
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ def golden(config: TernaryLutConfig, a: NDArray[Any], w: NDArray[np.integer]) ->
     a : ndarray, shape (m, k)
         Of the activations' format.
     w : ndarray of int, shape (k, n)
-        Values -1, 0 and 1.
+        Of the format of the configuration's weights.
 
     Returns
     -------

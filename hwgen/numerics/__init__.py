@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Number formats: the one table that generators, golden models, packers and cost read."""
 
+from .bit_planes import BINARY, BinaryFormat
 from .floating import FLOATS, FloatFormat, floating
 from .integer import IntegerFormat, dot_format, enclosing_format, integer
 from .table import NumberFormat, differences, number_format
@@ -14,8 +15,10 @@ from .ternary import (
 )
 
 __all__ = [
+    "BINARY",
     "FLOATS",
     "TERNARY",
+    "BinaryFormat",
     "FloatFormat",
     "IntegerFormat",
     "NumberFormat",

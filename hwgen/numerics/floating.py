@@ -135,6 +135,11 @@ class FloatFormat:
         return -self.max
 
     @property
+    def zero(self) -> float:
+        """Zero, the positive one."""
+        return 0.0
+
+    @property
     def specials(self) -> tuple[float, ...]:
         """Zeros, smallest subnormals, extremes, infinities if there are any, and NaN."""
         ends = (0.0, float(self.decode(1)), self.max, *((math.inf,) if self.infinities else ()))

@@ -82,6 +82,11 @@ class IntegerFormat:
         """Values that arithmetic treats differently from all others: none."""
         return ()
 
+    @property
+    def zero(self) -> int:
+        """What stands in for nothing: zero, unless the format has none."""
+        return 0
+
     def __str__(self) -> str:
         return self.name
 

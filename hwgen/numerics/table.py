@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .bit_planes import BINARY
 from .floating import FLOATS, FloatFormat
 from .integer import IntegerFormat, integer
 from .ternary import TERNARY
@@ -17,20 +18,20 @@ NumberFormat = IntegerFormat | FloatFormat
 
 
 def number_format(name: str) -> NumberFormat:
-    """Return the number format called `name`.
+    """Return the number format called `name`; ``int1`` is -1 and 1, the weights of one bit.
 
     Raises
     ------
     ValueError
         If there is none.
     """
-    named: dict[str, NumberFormat] = {TERNARY.name: TERNARY, **FLOATS}
+    named: dict[str, NumberFormat] = {TERNARY.name: TERNARY, BINARY.name: BINARY, **FLOATS}
     if name in named:
         return named[name]
     try:
         return integer(name)
     except ValueError as error:
-        raise ValueError(f"{error}, or one of {', '.join(named)}") from None
+        raise ValueError(f"{error}, or one of {', '.join([TERNARY.name, *FLOATS])}") from None
 
 
 def differences(found: NDArray[Any], expected: NDArray[Any]) -> NDArray[np.intp]:

@@ -2,7 +2,8 @@
 """Tile jobs of a ternary-LUT core.
 
 A *pass* is what a core does with one beat of activations, ``A[m, k0 .. k0 + terms]``: its tables
-are built once, then groups of `fetch_ports` columns read them, one group a cycle.  The passes over
+are built once, then groups of `fetch_ports` columns read them, one group a cycle, or a cycle for
+each bit plane of the weights.  The passes over
 K of a row of A accumulate, up to `accumulator_depth` groups at once; a product with more columns
 is done block by block.
 """
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwgen.errors import InputError
-from hwgen.numerics import ternary
+from hwgen.numerics import TERNARY, bit_planes, ternary
 from hwgen.schedules.checks import check_operand, weight_beats
 from hwgen.schedules.product import Product
 
@@ -71,19 +72,29 @@ class Schedule(Product):
         return self.config.ports[0].pack(padded.reshape(self.m, self.k_tiles, terms))
 
     def keys(self, w: NDArray[np.integer]) -> NDArray[Any]:
-        """Return the keys of W, shape (k_tiles, groups, fetch_ports, tables)."""
-        array, terms = self.config.array, self.config.terms
-        padded = np.zeros((self.k_tiles * terms, self.groups * array.fetch_ports), np.int8)
+        """Return the keys of W, shape (k_tiles, groups * planes, fetch_ports, tables)."""
+        config, array, terms = self.config, self.config.array, self.config.terms
+        # Where it is padded W meets activations of zero, or makes columns that nobody looks at.
+        shape = (self.k_tiles * terms, self.groups * array.fetch_ports)
+        padded = np.full(shape, config.weight.zero, np.int8)
         padded[: self.k, : self.n] = w
         tiles = padded.reshape(
             self.k_tiles, array.tables, array.group_size, self.groups, array.fetch_ports
         ).transpose(0, 3, 4, 1, 2)
         if array.method == "multiply":
-            return tiles[..., 0].astype(self.config.key.dtype)
-        return ternary.encode(tiles)
+            return tiles[..., 0].astype(config.key.dtype)
+        if config.digit is TERNARY:
+            return ternary.encode(tiles)
+        keys = np.moveaxis(bit_planes.encode(tiles, config.weight), -1, 2)
+        return keys.reshape(self.k_tiles, self._beats, *keys.shape[3:])
+
+    @property
+    def _beats(self) -> int:
+        """Beats of weights for each beat of activations."""
+        return self.groups * self.config.planes
 
     def pack_weights(self, w: NDArray[np.integer]) -> Beats:
-        """Pack W, shape (k, n), into beats of keys, shape (k_tiles, groups, bytes)."""
+        """Pack W, shape (k, n), into beats of keys, shape (k_tiles, groups * planes, bytes)."""
         check_operand("weights", w, (self.k, self.n), self.config.weight)
         keys = self.keys(w)
         return self.config.ports[1].pack(keys.reshape(*keys.shape[:2], -1))
@@ -101,16 +112,21 @@ class Schedule(Product):
         InputError
             If the number of bytes is not what `pack_weights` makes, or a key stands for nothing.
         """
-        array, port = self.config.array, self.config.ports[1]
-        keys = port.unpack(weight_beats(image, port, self.k_tiles, self.groups))
-        keys = keys.reshape(self.k_tiles, self.groups, array.fetch_ports, array.tables)
-        if array.method == "multiply":
-            tiles = keys.astype(np.int8)[..., None]
-            if (tiles[..., 0] != keys).any():
+        config, array, port = self.config, self.config.array, self.config.ports[1]
+        keys = port.unpack(weight_beats(image, port, self.k_tiles, self._beats))
+        keys = keys.reshape(
+            self.k_tiles, self.groups, config.planes, array.fetch_ports, array.tables
+        )
+        if config.digit is not TERNARY:
+            keys = np.moveaxis(keys, 2, -1)
+            tiles = bit_planes.decode(keys, array.group_size, config.weight)
+        elif array.method == "multiply":
+            tiles = keys[:, :, 0].astype(np.int8)[..., None]
+            if (tiles[..., 0] != keys[:, :, 0]).any():
                 raise InputError("packed weights: must be -1, 0 and 1")
         else:
             try:
-                tiles = ternary.decode(keys, array.group_size)
+                tiles = ternary.decode(keys[:, :, 0], array.group_size)
             except ValueError as error:
                 raise InputError(f"packed weights: {error}") from None
         padded = tiles.transpose(0, 3, 4, 1, 2).reshape(self.k_tiles * self.config.terms, -1)
@@ -120,18 +136,20 @@ class Schedule(Product):
 
     def stream(self, port: StreamPort, blocks: Beats) -> Iterator[tuple[Beats, bool]]:
         """Yield the beats of an input port, from what its packer made."""
+        planes = self.config.planes
         for first, count in self.blocks():
+            beats = slice(first * planes, (first + count) * planes)
             for row in range(self.m):
                 if port.name == "act":
                     yield blocks[row], True
                 else:
                     for tile in range(self.k_tiles):
-                        yield blocks[tile, first : first + count], True
+                        yield blocks[tile, beats], True
 
     def input_beats(self, port: StreamPort) -> int:
         """Beats that the product takes from an input port."""
         rows = self.m * self.k_tiles
-        return rows * (len(list(self.blocks())) if port.name == "act" else self.groups)
+        return rows * (len(list(self.blocks())) if port.name == "act" else self._beats)
 
     def output_last(self) -> Iterator[bool]:
         """Yield the ``tlast`` of every result beat."""

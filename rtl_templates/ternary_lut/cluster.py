@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Member
 
 from rtl_templates.hierarchy import Block, place
 
 from .column import Column, column_members
+from .correction import Correction
 from .fetch import table_width
 from .float_column import FloatColumn
 from .float_table import FloatTable
@@ -26,14 +27,18 @@ _EACH = ("keys", "stored", "next", "total")
 class Cluster(Block):
     """Tables and columns; everything behind the tables is placed once for each column.
 
+    A core has one, or several that are alike, each with a part of the columns.
+
     Members
     -------
     step : In(1)
         Advance the tables, ``pipeline.table`` registers.
     x : In
         A beat of activations.
-    run, load, starts, again : In(1)
+    run, load, starts, again, first : In(1)
         As of `Column`.
+    last : In(1)
+        As of `Correction`.
     keys : In
         The keys of all columns, those of a column together.
     stored, next, total : In, Out, Out
@@ -41,15 +46,17 @@ class Cluster(Block):
     """
 
     def __init__(self, config: TernaryLutConfig) -> None:
-        ports = config.array.fetch_ports
+        self.ports = config.array.fetch_ports // config.array.clusters
         members = {
-            name: Member(member.flow, ports * member.shape if name in _EACH else member.shape)
+            name: Member(member.flow, self.ports * member.shape if name in _EACH else member.shape)
             for name, member in column_members(config).items()
-            if name != "tables"
+            if name not in ("tables", "correction")
         }
         x = In(config.terms * config.activation.width)
-        super().__init__("cluster", {"step": In(1), "x": x, **members})
+        last = {"last": In(1)} if config.planes > 1 else {}
+        super().__init__("cluster", {"step": In(1), "x": x, **last, **members})
         self.config = config
+        self.kept = config.array.clusters > 1
 
     def build(self, m: Module) -> None:
         config = self.config
@@ -64,11 +71,21 @@ class Cluster(Block):
             tables.append(entries)
 
         column = FloatColumn(config) if config.is_float else Column(config)
-        for p in range(config.array.fetch_ports):
-            ports = {"tables": Cat(*tables)}
+        shared: dict[str, Value] = {"tables": Cat(*tables)}
+        if config.planes > 1:
+            shared["correction"] = correction = Signal(
+                column.width("correction"), name="correction"
+            )
+            place(
+                m, "correction", Correction(config),
+                run=self.run, sums=Cat(table[: config.entry.width] for table in tables),
+                last=self.last, correction=correction,
+            )  # fmt: skip
+        for p in range(self.ports):
+            ports = dict(shared)
             for name in column.members:
                 if name in _EACH:
                     ports[name] = getattr(self, name).word_select(p, column.width(name))
-                elif name != "tables":
+                elif name not in shared:
                     ports[name] = getattr(self, name)
             place(m, f"column_{p}", column, **ports)

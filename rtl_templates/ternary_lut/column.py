@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 from amaranth.lib.wiring import In, Member, Out
 
-from hwgen.numerics import dot_format
+from hwgen.numerics import enclosing_format
 from rtl_templates.arithmetic.compressor import Operand, sum_of
 from rtl_templates.arithmetic.integer import accumulate, add, saturated, shape_of
 from rtl_templates.hierarchy import Block, place
@@ -20,6 +20,7 @@ from .fetch import carry_weight, reader, table_width, value_width
 
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut import TernaryLutConfig
+    from hwgen.numerics import IntegerFormat
 
 READ = 30
 """Delay of a read, in tenths of a gate's."""
@@ -36,7 +37,7 @@ class Addend:
 
 def column_members(config: TernaryLutConfig) -> dict[str, Member]:
     """Return the members of a `Column`."""
-    tables, width = config.array.tables, config.result.width
+    tables, width = config.array.tables, config.total_width
     stored = {"again": In(1), "stored": In(width), "next": Out(width)}
     return {
         "run": In(1),
@@ -45,8 +46,19 @@ def column_members(config: TernaryLutConfig) -> dict[str, Member]:
         "tables": In(tables * table_width(config)),
         "keys": In(tables * config.key_width),
         **(stored if config.array.accumulator_depth > 1 else {}),
+        **(_plane_members(config) if config.planes > 1 else {}),
         "total": Out(width),
     }
+
+
+def _plane_members(config: TernaryLutConfig) -> dict[str, Member]:
+    return {"first": In(1), "correction": In(shape_of(correction_format(config)))}
+
+
+def correction_format(config: TernaryLutConfig) -> IntegerFormat:
+    """Return the format of what the sum of the last bit plane is short of."""
+    a = config.activation
+    return enclosing_format(-config.terms * a.max, -config.terms * a.min)
 
 
 def old_total(column: Any) -> Value:
@@ -59,6 +71,10 @@ def old_total(column: Any) -> Value:
 class Column(Block):
     """Fetches, their sum and the accumulator of one column of C.
 
+    Bit planes come from the most significant to the least.  Before the first, the total gives its
+    lowest bits away, one for each further plane; before each other it is shifted to the left by
+    one, and gets the next of them back.
+
     Members
     -------
     run : In(1)
@@ -66,7 +82,7 @@ class Column(Block):
     load : In(1)
         Take the new total.
     starts : In(1)
-        The old total is zero.
+        The old total is zero; with several bit planes, high for the first only.
     tables : In
         What every table holds.
     keys : In
@@ -75,6 +91,10 @@ class Column(Block):
         With several rows of totals: the old total is `total`, not `stored`.
     stored, next : In, Out
         The old total, in a memory outside, and the new one.
+    first : In(1)
+        With several bit planes: it is the first.
+    correction : In
+        With several bit planes: to be added, too; see `Correction`.
     total : Out
         The new total, in a register.
     """
@@ -101,16 +121,31 @@ class Column(Block):
             short = config.array.method != "multiply"
             addends.append(Addend(value.as_signed(), carry if short else Const(0, 1), 1))
 
-        kept = Signal(shape_of(config.result))
-        m.d.comb += kept.eq(Mux(self.starts, 0, old_total(self)))
+        old: Value = Mux(self.starts, 0, old_total(self))
+        if config.planes > 1:
+            old = self._aligned(m, old)
+        kept = Signal(Shape(config.total_width, config.result.signed))
+        m.d.comb += kept.eq(old)
 
-        total = Signal(config.result.width, name="sum")
+        total = Signal(config.total_width, name="sum")
         by = self._compressed if config.array.reduction == "compressors" else self._added
         m.d.comb += total.eq(by(m, addends, kept))
         with m.If(self.load):
             m.d.sync += self.total.eq(total)
         if config.array.accumulator_depth > 1:
             m.d.comb += self.next.eq(total)
+
+    def _aligned(self, m: Module, old: Value) -> Value:
+        """Return the old total with the bit in the lowest place that this bit plane is worth."""
+        low = self.config.planes - 1
+        waiting = Signal(low, reset_less=True)
+        whole = Signal(len(old), name="whole")
+        m.d.comb += whole.eq(old)
+        with m.If(self.load):
+            m.d.sync += waiting.eq(Mux(self.first, whole[:low], waiting << 1))
+        shifted = Cat(waiting[-1], self.total)[: len(whole)]
+        # What is above a shifted total is shifted out before the last plane.
+        return Mux(self.first, whole[low:], shifted)
 
     def _compressed(self, m: Module, addends: list[Addend], kept: Signal) -> Value:
         """Return the new total, a sum of bits to which the old total belongs like any operand.
@@ -128,7 +163,9 @@ class Column(Block):
                     for i in range(0, len(addends), group)
                 ]
         operands = [o for a in addends for o in self._operands(a)]
-        psum = config.partial_sum(config.terms)
+        if config.planes > 1:
+            operands.append(Operand(self.correction))
+        psum = config.addend
         if config.saturates:
             wide = Signal(signed(1 + max(len(kept), psum.width)), name="kept_wide")
             m.d.comb += wide.eq(kept)
@@ -192,13 +229,15 @@ class Column(Block):
                 merged.append(Addend(total, b.carry, tables))
             addends = merged + addends[len(addends) & ~1 :]
         (psum,) = addends
+        if config.planes > 1:
+            total = Signal(shape_of(config.addend), name="corrected")
+            m.d.comb += total.eq(add(psum.value, self.correction, psum.carry))
+            return accumulate(m, kept, total, config)
         return accumulate(m, kept, psum.value, config, psum.carry)
 
     def _shape(self, tables: int) -> Shape:
         """Return the shape of a sum of reads, signed."""
-        config = self.config
-        fmt = dot_format(config.activation, config.weight, tables * config.array.group_size)
-        return shape_of(fmt)
+        return shape_of(self.config.digit_sum(tables * self.config.array.group_size))
 
     def _registered(self, m: Module, addends: list[Addend], name: int | str) -> list[Addend]:
         held = []

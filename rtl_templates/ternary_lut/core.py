@@ -45,29 +45,47 @@ class TernaryLutCore(StreamCore):
         with m.If(fire & k_last):
             m.d.sync += starts.eq(closes)
 
+        # What a group of columns does once happens in its first bit plane, or in its last one.
+        first, last = self._planes(m, fire)
+
         # The beat's flags travel beside it.
-        flags: Value = Cat(fire, starts, closes, k_last)
+        planes = {"first": first, "last": last} if config.planes > 1 else {}
+        flags: Value = Cat(fire, starts, closes & last, k_last, *planes.values())
         flags = self._delayed(m, run, "flags", flags, config.reduce_latency)
-        first = flags[1]
-        flags = self._delayed(m, run, "added", flags, config.pipeline.accumulate)
+        begins = flags[1]
+        planes = dict(zip(planes, flags[4:], strict=True))
+        flags = self._delayed(m, run, "added", flags[:4], config.pipeline.accumulate)
         valid, _, final, ends = flags
         load, done = Signal(), Signal(2)  # done: the totals are results, the last of their pass
         m.d.comb += load.eq(run & valid)
         with m.If(run):
             m.d.sync += done.eq(Cat(valid & final, ends))
 
-        totals = Signal(array.fetch_ports * config.result.width)
-        rows = {}
+        totals = Signal(array.fetch_ports * config.total_width)
+        each = {"keys": keys, "total": totals}
+        again = {}
         if array.accumulator_depth > 1:
-            rows = {name: Signal(len(totals), name=name) for name in ("stored", "next")}
-            rows["again"] = Signal(name="again")
-            write = load & ~final
-            place(m, "rows", Rows(config), run=run, fire=fire, ends=k_last, write=write, **rows)
-        place(
-            m, "cluster", Cluster(config),
-            step=step, x=x, run=run, load=load, starts=first, keys=keys, total=totals, **rows,
-        )  # fmt: skip
-        ready, _ = self.give(m, totals, done[1], done[0], StreamSkid)
+            each |= {name: Signal(len(totals), name=name) for name in ("stored", "next")}
+            again = {"again": Signal(name="again")}
+            complete = planes.get("last", Const(1, 1))
+            place(
+                m, "rows", Rows(config),
+                run=run, fire=fire & last, ends=k_last, write=load & complete & ~final,
+                stored=each["stored"], next=each["next"], **again,
+            )  # fmt: skip
+        cluster = Cluster(config)
+        for c in range(array.clusters):
+            mine = {name: value.word_select(c, cluster.width(name)) for name, value in each.items()}
+            place(
+                m, f"cluster_{c}", cluster,
+                step=step, x=x, run=run, load=load, starts=begins, **planes, **again, **mine,
+            )  # fmt: skip
+        # Totals of several bit planes are twice the results.
+        results = [
+            totals.word_select(p, config.total_width)[-config.result.width :]
+            for p in range(array.fetch_ports)
+        ]
+        ready, _ = self.give(m, Cat(*results), done[1], done[0], StreamSkid)
         m.d.comb += run.eq(ready | ~done[0])
         return m
 
@@ -103,3 +121,15 @@ class TernaryLutCore(StreamCore):
         with m.Elif(run & missing.any()):
             m.d.sync += missing.eq(missing - 1)
         return ~begins | starts | ~missing.any()
+
+    def _planes(self, m: Module, fire: Value) -> tuple[Value, Value]:
+        """Return whether the beat in the key register is the first, and the last bit plane."""
+        planes = self.config.planes
+        if planes == 1:
+            return Const(1, 1), Const(1, 1)
+        plane = Signal(range(planes))
+        first, last = Signal(name="first_plane"), Signal(name="last_plane")
+        m.d.comb += [first.eq(plane == 0), last.eq(plane == planes - 1)]
+        with m.If(fire):
+            m.d.sync += plane.eq(Mux(last, 0, plane + 1))
+        return first, last

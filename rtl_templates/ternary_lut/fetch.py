@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Mux, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics import entries, index_width
+from hwgen.numerics import TERNARY
 from rtl_templates.hierarchy import Block
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def reader(config: TernaryLutConfig) -> Block:
 def table_width(config: TernaryLutConfig) -> int:
     """Return the bits that a table holds."""
     both = 1 if config.is_float else 2  # polarities
-    words = {"lut": entries(config.array.group_size), "select": both, "multiply": 1}
+    words = {"lut": len(config.stored_patterns), "select": both, "multiply": 1}
     return words[config.array.method] * config.entry.width
 
 
@@ -127,12 +127,13 @@ def carry_weight(config: TernaryLutConfig) -> int:
 
 def selected_entry(config: TernaryLutConfig, table: Value, key: Value) -> Value:
     """Return the entry of a table at a key's index, zero for a group of zeros."""
-    mu, width = config.array.group_size, config.entry.width
-    rows: list[Value] = [table.word_select(i, width) for i in range(entries(mu))]
-    index = key[: index_width(mu)]
-    if config.array.fetch == "one_hot":
+    width = config.entry.width
+    rows: list[Value] = [table.word_select(i, width) for i in range(len(config.stored_patterns))]
+    index = key[: config.index_width]
+    if config.array.fetch == "one_hot" and len(index):
         return _any([row & (index == i).replicate(width) for i, row in enumerate(rows)])
-    return _multiplexer([*rows, Const(0, width)], index)
+    zero = [Const(0, width)] if config.digit is TERNARY else []
+    return _multiplexer([*rows, *zero], index)
 
 
 def _any(values: list[Value]) -> Value:

@@ -11,7 +11,7 @@ from hwgen.numerics import parent_pattern, stored_patterns
 from rtl_templates.arithmetic.float_adder import FloatAdder
 from rtl_templates.hierarchy import Block, place
 
-from .table import Pattern, levels, pattern_name, table_members
+from .table import Pattern, pattern_name, table_members
 
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut import TernaryLutConfig
@@ -59,3 +59,8 @@ class FloatTable(Block):
                     delayed[pattern, stage + 1] = held
         stored = (delayed[pattern, inner + 1] for pattern in stored_patterns(mu))
         m.d.comb += self.entries.eq(Cat(stored))
+
+
+def levels(mu: int) -> list[list[Pattern]]:
+    """Return at d the stored patterns with d non-zero weights, one adder behind those at d - 1."""
+    return [[p for p in stored_patterns(mu) if sum(map(bool, p)) == d] for d in range(mu + 1)]

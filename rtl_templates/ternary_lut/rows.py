@@ -37,7 +37,7 @@ class Rows(Block):
     resettable = True
 
     def __init__(self, config: TernaryLutConfig) -> None:
-        width = config.array.fetch_ports * config.result.width
+        width = config.array.fetch_ports * config.total_width
         super().__init__(
             "rows",
             {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from hwgen.numerics import enclosing_format, parent_pattern, stored_patterns
+from hwgen.numerics import TERNARY, enclosing_format, parent_pattern
 from rtl_templates.arithmetic.integer import shape_of
 from rtl_templates.hierarchy import Block
 
@@ -23,9 +23,10 @@ Pattern = tuple[int, ...]
 class Table(Block):
     """The stored sums of one group of activations, in registers.
 
-    Every entry with several non-zero weights is its parent, the entry without the last of them,
-    plus or minus one activation: one adder an entry, ``entries - group_size`` in all, at most
-    ``group_size - 1`` in a row.
+    Every sum of several activations is the sum or difference of two parts, one adder each.  With
+    ternary digits these are the last activation and an entry, the rest: ``entries - group_size``
+    adders in all, at most ``group_size - 1`` in a row.  With signs they are halves, as few sums
+    then serve all entries: 12 adders for the 8 entries of a group of four, two in a row.
 
     Members
     -------
@@ -34,8 +35,8 @@ class Table(Block):
     x : In
         The activations, first weight's in the least significant bits.
     entries : Out
-        The entries in the order of `stored_patterns`; of the baselines the activation, for
-        `select` with its inverse.
+        The entries in the order of ``config.stored_patterns``; of the baselines the activation,
+        for `select` with its inverse.
     """
 
     def __init__(self, config: TernaryLutConfig) -> None:
@@ -46,15 +47,15 @@ class Table(Block):
         config, mu = self.config, self.config.array.group_size
         shape = shape_of(config.activation)
         values: dict[Pattern, Value] = {}
-        by_depth = levels(mu)
-        for pattern in by_depth[1]:
-            x = Signal(shape, name=f"x_{pattern.index(1)}")
-            m.d.comb += x.eq(self.x.word_select(pattern.index(1), shape.width))
-            values[pattern] = x
-        stages, done = config.pipeline.table, 1
+        for i in range(mu):
+            x = Signal(shape, name=f"x_{i}")
+            m.d.comb += x.eq(self.x.word_select(i, shape.width))
+            values[tuple(int(i == j) for j in range(mu))] = x
+        levels = self._levels()
+        stages, done = config.pipeline.table, 0
         for stage in range(stages):
-            last = 1 + (mu - 1) * (stage + 1) // stages
-            for level in by_depth[done + 1 : last + 1]:
+            last = len(levels) * (stage + 1) // stages
+            for level in levels[done:last]:
                 for pattern in level:
                     values[pattern] = self._sum(m, pattern, values)
             done = last
@@ -66,7 +67,7 @@ class Table(Block):
                     m.d.sync += held.eq(value)
                 values[pattern] = held
         out = []
-        for number, pattern in enumerate(stored_patterns(mu)):
+        for number, pattern in enumerate(config.stored_patterns):
             entry = Signal(shape_of(config.entry), name=f"entry_{number}")
             m.d.comb += entry.eq(values[pattern])
             out.append(entry)
@@ -74,14 +75,41 @@ class Table(Block):
             out.append(~out[0])
         m.d.comb += self.entries.eq(Cat(*out))
 
+    def _levels(self) -> list[list[Pattern]]:
+        """Return the sums of several activations, each level made of those before it."""
+        depths: dict[Pattern, int] = {}
+
+        def depth(pattern: Pattern) -> int:
+            if sum(map(bool, pattern)) == 1:
+                return 0
+            if pattern not in depths:
+                first, second, _ = self._parts(pattern)
+                depths[pattern] = 1 + max(depth(first), depth(second))
+            return depths[pattern]
+
+        deepest = max(map(depth, self.config.stored_patterns))
+        return [[p for p, d in depths.items() if d == level + 1] for level in range(deepest)]
+
+    def _parts(self, pattern: Pattern) -> tuple[Pattern, Pattern, int]:
+        """Return the two parts of a sum, and 1 if they are added, -1 if subtracted."""
+        if self.config.digit is TERNARY:
+            _, split = parent_pattern(pattern)
+        else:
+            places = [i for i, digit in enumerate(pattern) if digit]
+            split = places[(len(places) + 1) // 2]
+        sign = pattern[split]
+        first = tuple(digit if i < split else 0 for i, digit in enumerate(pattern))
+        second = tuple(sign * digit if i >= split else 0 for i, digit in enumerate(pattern))
+        return first, second, sign
+
     def _sum(self, m: Module, pattern: Pattern, values: dict[Pattern, Value]) -> Value:
         a = self.config.activation
-        parent, last = parent_pattern(pattern)
-        x = values[tuple(int(i == last) for i in range(len(pattern)))]
-        ends = [sorted((w * a.min, w * a.max)) for w in pattern]
+        first, second, sign = self._parts(pattern)
+        ends = [sorted((digit * a.min, digit * a.max)) for digit in pattern]
         fmt = enclosing_format(sum(low for low, _ in ends), sum(high for _, high in ends))
         total = Signal(shape_of(fmt), name=f"{pattern_name(pattern)}_sum")
-        m.d.comb += total.eq(values[parent] + x if pattern[last] > 0 else values[parent] - x)
+        x, y = values[first], values[second]
+        m.d.comb += total.eq(x + y if sign > 0 else x - y)
         return total
 
 
@@ -91,11 +119,6 @@ def table_members(config: TernaryLutConfig) -> dict[str, Member]:
     return {"step": In(1), "x": In(x), "entries": Out(table_width(config))}
 
 
-def levels(mu: int) -> list[list[Pattern]]:
-    """Return at d the stored patterns with d non-zero weights, one adder behind those at d - 1."""
-    return [[p for p in stored_patterns(mu) if sum(map(bool, p)) == d] for d in range(mu + 1)]
-
-
 def pattern_name(pattern: Pattern) -> str:
     """Return a name for the signals of a pattern."""
-    return "t_" + "".join("n0p"[weight + 1] for weight in pattern)
+    return "t_" + "".join("n0p"[digit + 1] for digit in pattern)
