@@ -81,12 +81,13 @@ docs-check: env ## check that the generated documentation is current
 	$(RUN) -m hwgen.config.reference | diff -u docs/configuration.md - \
 	  || { echo 'docs/configuration.md is not current: run make docs' >&2; exit 1; }
 
-.PHONY: bench-build bench-sim bench-pack bench-area
+.PHONY: bench-build bench-sim bench-pack bench-area bench-delay
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-pack: env ## measure packing
 bench-area: env ## measure area and delay by synthesis
-bench-build bench-sim bench-pack bench-area:
+bench-delay: env ## measure delays, for automatic pipelines
+bench-build bench-sim bench-pack bench-area bench-delay:
 	$(RUN) -m flows.bench.$(@:bench-%=%)
 
 .PHONY: clean

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 from amaranth.lib.wiring import In, Member, Out
 
+from hwgen.families.ternary_lut_choice import sum_groups
 from hwgen.numerics import enclosing_format
 from rtl_templates.arithmetic.compressor import Operand, sum_of
 from rtl_templates.arithmetic.integer import accumulate, add, saturated, shape_of
@@ -153,11 +153,11 @@ class Column(Block):
         Registers divide the sum into sums of fewer addends.
         """
         config, registers = self.config, self.config.pipeline.reduce
+        groups = sum_groups(len(addends), registers)
         for stage in range(registers):
             addends = self._registered(m, addends, stage)
             if stage < registers - 1:
-                # So that every stage still to come has about as many addends for each sum.
-                group = ceil(len(addends) ** (1 / (registers - stage)))
+                group = groups[stage]
                 addends = [
                     self._sum(m, f"sum_{stage}_{i}", addends[i : i + group])
                     for i in range(0, len(addends), group)

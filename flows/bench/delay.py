@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Delays of what datapaths are made of, by synthesis; they let `auto` choose pipelines.
+
+``python -m flows.bench.delay [--technology NAME]... [--write] [--json]``
+
+Columns and tables of ternary-LUT cores are mapped alone, each by the recipe for the shortest path,
+and a delay for each kind of logic is fitted to their worst paths; adders of floating-point numbers
+are measured as they are.  ``--write`` puts the figures where hwgen reads them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from math import log2
+from typing import Any
+
+import numpy as np
+
+from flows.bench.measure import report
+from flows.liberty import TECHNOLOGIES
+from flows.synthesis import INPUT_DELAY, map_core
+from hwgen.build import verilog_of
+from hwgen.config.delays import DATA, Delays
+from hwgen.families.ternary_lut import TernaryLutConfig
+from hwgen.families.ternary_lut_timing import sum_ns
+from hwgen.numerics import entries
+from hwgen.numerics.floating import FLOATS
+from rtl_templates.arithmetic.float_adder import CUTS, FloatAdder
+from sim_tests.blocks import TOP, block_verilog
+
+RECIPE = "nf"
+COLUMNS = ((1, 8), (1, 32), (2, 4), (2, 12), (2, 32), (3, 2), (3, 11), (4, 4), (5, 3))
+"""Group size and tables of the columns that are measured."""
+
+TABLES = (2, 3, 4)
+"""Group sizes of the tables that are measured."""
+
+UNIT = Delays(0.0, 1.0, 1.0, 1.0, {})
+"""Delays that count gates."""
+
+PERIODS_PS = {"asap7": 300.0, "nangate45": 1000.0, "sky130hd": 2500.0, "ihp-sg13g2": 2500.0}
+"""Clock periods that the mapper is given, of a deeply pipelined core."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A worst path: what it leads through, and its delay in ns, measured and as fitted."""
+
+    what: str
+    gates: float
+    reads: float
+    adders: float
+    measured: float
+    fitted: float = 0.0
+
+
+def configuration(group_size: int, tables: int) -> TernaryLutConfig:
+    """Return a small core of standard cells."""
+    array = {
+        "group_size": group_size,
+        "tables": tables,
+        "fetch_ports": 1,
+        "accumulator_depth": 1,
+        "fetch": "one_hot",
+        "reduction": "compressors",
+    }
+    return TernaryLutConfig.model_validate({"name": "q", "array": array})
+
+
+def path_ns(verilog: str, top: str, technology: str) -> float:
+    """Return the delay of the worst path of a module."""
+    mapped = map_core(
+        verilog,
+        top,
+        technology,
+        RECIPE,
+        PERIODS_PS[technology],
+        full_adders=TECHNOLOGIES[technology].full_adder is not None,
+        clock="clk",
+    )
+    if mapped.timing is None:
+        raise SystemExit(mapped.note)
+    return mapped.timing.path_ns
+
+
+def points(technology: str) -> Iterator[Point]:
+    """Measure columns and tables."""
+    for group_size, tables in COLUMNS:
+        config = configuration(group_size, tables)
+        gates = sum_ns(config, UNIT, tables, total=True)
+        reads = log2(entries(group_size) + 1)
+        delay = path_ns(verilog_of(config), "q_column", technology)
+        yield Point(f"column of {tables} tables of {group_size}", gates, reads, 0, delay)
+    for group_size in TABLES:
+        delay = path_ns(verilog_of(configuration(group_size, 1)), "q_table", technology)
+        yield Point(f"table of {group_size}", 0, 0, group_size - 1, delay)
+
+
+def fit(found: list[Point]) -> tuple[Delays, list[Point]]:
+    """Return the delays that explain the points best, in relative terms, and the points so."""
+    measured = np.array([point.measured for point in found])
+    parts = np.array([[1, point.gates, point.reads, point.adders] for point in found])
+    solution, *_ = np.linalg.lstsq(parts / measured[:, None], np.ones(len(found)), rcond=None)
+    register, gate, read, adder = (round(float(x), 5) for x in solution)
+    fitted = parts @ solution
+    shown = [Point(**{**asdict(p), "fitted": float(f)}) for p, f in zip(found, fitted, strict=True)]
+    return Delays(register, gate, read, adder, {}), shown
+
+
+def float_adders(technology: str) -> dict[str, list[float]]:
+    """Measure adders of floating-point numbers; one without registers without any around it."""
+    delays = {}
+    outside = 2 * INPUT_DELAY * PERIODS_PS[technology] / 1000
+    for name, fmt in FLOATS.items():
+        delays[name] = [
+            round(
+                path_ns(block_verilog(FloatAdder(fmt, n)), TOP, technology) - outside * (not n), 4
+            )
+            for n in range(len(CUTS) - 1)
+        ]
+    return delays
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print, and write if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__, prog="flows.bench.delay")
+    parser.add_argument("--technology", action="append", choices=[*TECHNOLOGIES])
+    parser.add_argument("--write", action="store_true", help=f"put the figures into {DATA.name}")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args(arguments)
+    data: dict[str, Any] = {"recipe": RECIPE, "technologies": {}}
+    if DATA.exists():
+        data = json.loads(DATA.read_text(encoding="utf-8"))
+    rows = []
+    for technology in options.technology or TECHNOLOGIES:
+        delays, shown = fit(list(points(technology)))
+        figures = {**asdict(delays), "float_adder": float_adders(technology)}
+        data["technologies"][technology] = figures
+        rows += [
+            (technology, p.what, f"{p.measured:.3f}", f"{p.fitted:.3f}",
+             f"{100 * (p.fitted / p.measured - 1):+.0f} %")
+            for p in shown
+        ]  # fmt: skip
+        if options.write:
+            DATA.write_text(json.dumps(data, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    report("Worst paths, ns", ("technology", "module", "measured", "fitted", "error"), rows)
+
+
+if __name__ == "__main__":
+    main()
