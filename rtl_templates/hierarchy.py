@@ -106,6 +106,12 @@ class _Emission:
             self.pending.append(block)
         return f"{self.prefix}_{block.module_name}"
 
+    def blocks(self) -> Iterator[str]:
+        """Yield the RTLIL of every block that was placed."""
+        while self.pending:
+            block = self.pending.pop(0)
+            yield _convert(block, self.name_of(block))
+
 
 _emission: ContextVar[_Emission | None] = ContextVar("emission", default=None)
 
@@ -155,9 +161,14 @@ def emit(top: Any, name: str, ports: dict[str, tuple[Any, PortDirection]]) -> It
     """
     with _emitting(name) as emission:
         yield rtlil.convert(top, name=name, ports=ports, emit_src=False)
-        while emission.pending:
-            block = emission.pending.pop(0)
-            yield _convert(block, emission.name_of(block))
+        yield from emission.blocks()
+
+
+def emit_block(block: Block, prefix: str) -> Iterator[str]:
+    """Yield the RTLIL of a block alone and of every block below it, as `emit` does for a core."""
+    with _emitting(prefix) as emission:
+        emission.name_of(block)
+        yield from emission.blocks()
 
 
 @contextmanager

@@ -305,8 +305,11 @@ def test_throughput_counts_bit_planes() -> None:
 
 SMALL = {
     "weight": "int3",
-    "array": {"group_size": 2, "tables": 4, "fetch_ports": 3, "accumulator_depth": 4},
-}
+    "array": {
+        "group_size": 2, "tables": 4, "fetch_ports": 3, "accumulator_depth": 4,
+        "fetch": "binary", "reduction": "adders",
+    },
+}  # fmt: skip
 CASES = ("shapes_0", "shapes_7", "values_random", "stalls_4", "reset_0", "back_to_back_full_rate")
 
 MUTATIONS = [

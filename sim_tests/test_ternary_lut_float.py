@@ -268,9 +268,11 @@ def test_emission(config: TernaryLutConfig, tmp_path: Path) -> None:
 SMALL = {
     "activation": "fp8_e5m2",
     "accumulator": "fp8_e5m2",
-    "array": {"group_size": 2, "tables": 3, "fetch_ports": 2, "accumulator_depth": 4},
+    "array": {
+        "group_size": 2, "tables": 3, "fetch_ports": 2, "accumulator_depth": 4, "fetch": "binary",
+    },
     "pipeline": {"accumulate": 2},
-}
+}  # fmt: skip
 CASES = ("shapes_0", "shapes_7", "values_random", "stalls_4", "back_to_back_full_rate")
 
 STALLS = tuple(f"stalls_{i}" for i in range(9))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delays of what datapaths are made of, by synthesis; they let `auto` choose pipelines.
+"""Delays and areas of what datapaths are made of, by synthesis, by which `auto` chooses.
 
 ``python -m flows.bench.delay [--technology NAME]... [--write] [--json]``
 
@@ -21,19 +21,22 @@ import numpy as np
 
 from flows.bench.measure import report
 from flows.liberty import TECHNOLOGIES
-from flows.synthesis import INPUT_DELAY, map_core
+from flows.synthesis import INPUT_DELAY, Mapped, map_core
 from hwgen.build import verilog_of
-from hwgen.config.delays import DATA, Delays
+from hwgen.build.verilog import block_to_verilog
+from hwgen.config.measured import DATA, Delays
 from hwgen.families.ternary_lut import TernaryLutConfig
-from hwgen.families.ternary_lut_timing import sum_ns
+from hwgen.families.ternary_lut_choice import sum_ns
 from hwgen.numerics import entries
 from hwgen.numerics.floating import FLOATS
 from rtl_templates.arithmetic.float_adder import CUTS, FloatAdder
-from sim_tests.blocks import TOP, block_verilog
 
 RECIPE = "nf"
 COLUMNS = ((1, 8), (1, 32), (2, 4), (2, 12), (2, 32), (3, 2), (3, 11), (4, 4), (5, 3))
 """Group size and tables of the columns that are measured."""
+
+COLUMN = (2, 12)
+"""Group size and tables of the column whose structures are compared."""
 
 TABLES = (2, 3, 4)
 """Group sizes of the tables that are measured."""
@@ -57,22 +60,24 @@ class Point:
     fitted: float = 0.0
 
 
-def configuration(group_size: int, tables: int) -> TernaryLutConfig:
-    """Return a small core of standard cells."""
+def configuration(
+    group_size: int, tables: int, fetch: str = "one_hot", reduction: str = "compressors"
+) -> TernaryLutConfig:
+    """Return a small core."""
     array = {
         "group_size": group_size,
         "tables": tables,
         "fetch_ports": 1,
         "accumulator_depth": 1,
-        "fetch": "one_hot",
-        "reduction": "compressors",
+        "fetch": fetch,
+        "reduction": reduction,
     }
     return TernaryLutConfig.model_validate({"name": "q", "array": array})
 
 
-def path_ns(verilog: str, top: str, technology: str) -> float:
-    """Return the delay of the worst path of a module."""
-    mapped = map_core(
+def mapped_module(verilog: str, top: str, technology: str) -> Mapped:
+    """Return a module, mapped alone."""
+    return map_core(
         verilog,
         top,
         technology,
@@ -81,6 +86,11 @@ def path_ns(verilog: str, top: str, technology: str) -> float:
         full_adders=TECHNOLOGIES[technology].full_adder is not None,
         clock="clk",
     )
+
+
+def path_ns(verilog: str, top: str, technology: str) -> float:
+    """Return the delay of the worst path of a module."""
+    mapped = mapped_module(verilog, top, technology)
     if mapped.timing is None:
         raise SystemExit(mapped.note)
     return mapped.timing.path_ns
@@ -90,7 +100,7 @@ def points(technology: str) -> Iterator[Point]:
     """Measure columns and tables."""
     for group_size, tables in COLUMNS:
         config = configuration(group_size, tables)
-        gates = sum_ns(config, UNIT, tables, total=True)
+        gates = sum_ns(config, UNIT, tables, tables, total=True)
         reads = log2(entries(group_size) + 1)
         delay = path_ns(verilog_of(config), "q_column", technology)
         yield Point(f"column of {tables} tables of {group_size}", gates, reads, 0, delay)
@@ -115,13 +125,27 @@ def float_adders(technology: str) -> dict[str, list[float]]:
     delays = {}
     outside = 2 * INPUT_DELAY * PERIODS_PS[technology] / 1000
     for name, fmt in FLOATS.items():
-        delays[name] = [
-            round(
-                path_ns(block_verilog(FloatAdder(fmt, n)), TOP, technology) - outside * (not n), 4
-            )
-            for n in range(len(CUTS) - 1)
-        ]
+        stages = []
+        for number in range(len(CUTS) - 1):
+            adder = FloatAdder(fmt, number)
+            delay = path_ns(block_to_verilog(adder, "q"), f"q_{adder.module_name}", technology)
+            stages.append(round(delay - outside * (not number), 4))
+        delays[name] = stages
     return delays
+
+
+def columns_um2(technology: str) -> dict[str, float]:
+    """Measure a column of each structure."""
+    return {
+        f"{fetch} {reduction}": round(
+            mapped_module(
+                verilog_of(configuration(*COLUMN, fetch, reduction)), "q_column", technology
+            ).area,
+            2,
+        )
+        for fetch in ("binary", "one_hot")
+        for reduction in ("adders", "compressors")
+    }
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -137,8 +161,9 @@ def main(arguments: list[str] | None = None) -> None:
     rows = []
     for technology in options.technology or TECHNOLOGIES:
         delays, shown = fit(list(points(technology)))
+        areas = columns_um2(technology)
         figures = {**asdict(delays), "float_adder": float_adders(technology)}
-        data["technologies"][technology] = figures
+        data["technologies"][technology] = {"delays": figures, "columns_um2": areas}
         rows += [
             (technology, p.what, f"{p.measured:.3f}", f"{p.fitted:.3f}",
              f"{100 * (p.fitted / p.measured - 1):+.0f} %")

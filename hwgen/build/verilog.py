@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from amaranth._toolchain.yosys import find_yosys
 
-from rtl_templates.hierarchy import emit
+from rtl_templates.hierarchy import Block, emit, emit_block
 from rtl_templates.shell import AxiShell
 
 if TYPE_CHECKING:
@@ -50,6 +50,11 @@ def to_verilog(core: Component, name: str) -> str:
     """
     shell = AxiShell(core)
     return rtlil_to_verilog(emit(shell, name, shell.ports))
+
+
+def block_to_verilog(block: Block, prefix: str) -> str:
+    """Return the Verilog of a block alone, the module ``PREFIX_NAME``, and of those below it."""
+    return rtlil_to_verilog(emit_block(block, prefix))
 
 
 def rtlil_to_verilog(modules: Iterable[str]) -> str:

@@ -30,6 +30,9 @@ from hwgen.numerics import (
 
 TECHNOLOGIES = ("asap7", "nangate45", "sky130hd", "ihp-sg13g2", "ecp5", "ice40", "xc7")
 
+AUTO = "auto"
+"""A parameter that the generator chooses."""
+
 _RESERVED = frozenset(
     re.findall(
         r"\w+",
@@ -172,6 +175,20 @@ Accumulator = Annotated[
     WithJsonSchema({"type": "string", "enum": ["exact", *_ACCUMULATORS, *FLOATS]}),
 ]
 """An accumulator: an `IntegerAccumulator` or a `FloatFormat`."""
+
+
+def or_auto(unit: str) -> Callable[[dict[str, Any]], None]:
+    """Return what makes the schema of a bounded integer in `unit` allow ``auto``, too.
+
+    The model that has the field replaces the word by a number before it validates.
+    """
+
+    def extend(schema: dict[str, Any]) -> None:
+        number = {key: schema.pop(key) for key in ("type", "minimum", "maximum")}
+        schema["anyOf"] = [number, {"type": "string", "const": AUTO}]
+        schema["unit"] = unit
+
+    return extend
 
 
 M = TypeVar("M", bound="Model")

@@ -166,7 +166,8 @@ def _walk(
         tuple(choices),
         either([text for text in map(_bounds, parts) if text]),
         required=required,
-        default=None if required else default,
+        # Where the model replaces a default by what it chooses, the word for that is the default.
+        default=None if required else "auto" if schema.get("default") == "auto" else default,
         description=schema.get("description", ""),
         unit=schema.get("unit", ""),
     )

@@ -8,13 +8,13 @@ Weights are met as *digits*: ternary weights as they are, integers of b bits as 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
-from hwgen.config.model import LowBitOperand, Model, Operand
+from hwgen.config.model import AUTO, LowBitOperand, Model, Operand, or_auto
 from hwgen.config.product import ProductConfig
-from hwgen.families import Family
+from hwgen.families import Family, ternary_lut_choice
 from hwgen.numerics import (
     BINARY,
     TERNARY,
@@ -68,16 +68,18 @@ class Array(Model):
         " fetch_ports / clusters columns, to compare many small cores with a large one.",
         json_schema_extra={"unit": "clusters"},
     )
-    fetch: Literal["binary", "one_hot"] = Field(
-        "binary",
+    fetch: Literal["auto", "binary", "one_hot"] = Field(
+        "auto",
         description="How a table is read: by a `binary` tree of multiplexers, the best for FPGAs,"
-        " or by `one_hot` select lines and and-or gates, the smallest in standard cells.",
+        " or by `one_hot` select lines and and-or gates; `auto` takes what was measured to be the"
+        " smallest in the target technology.",
     )
-    reduction: Literal["adders", "compressors"] = Field(
-        "adders",
+    reduction: Literal["auto", "adders", "compressors"] = Field(
+        "auto",
         description="How a column is summed: by a tree of carry-propagate `adders`, the best for"
         " FPGAs, which have fast carry chains, or by `compressors` of full adders bit by bit, the"
-        " total included, the smallest in standard cells.",
+        " total included; `auto` takes what was measured to be the smallest in the target"
+        " technology.",
     )
     accumulator_depth: int = Field(
         64,
@@ -95,8 +97,9 @@ class Pipeline(Model):
         1,
         ge=1,
         le=4,
-        description="Registers of the table build, the one that holds the tables included.",
-        json_schema_extra={"unit": "registers"},
+        description="Registers of the table build, the one that holds the tables included; `auto`"
+        " takes as many as the clock target needs.",
+        json_schema_extra=or_auto("registers"),
     )
     reduce: int = Field(
         0,
@@ -104,16 +107,16 @@ class Pipeline(Model):
         le=4,
         description="Registers between the tables and the sum of a column: the first after the"
         " fetch, the others in the adder tree; with a floating-point activation registers in every"
-        " adder of the tree.",
-        json_schema_extra={"unit": "registers"},
+        " adder of the tree; or `auto`.",
+        json_schema_extra=or_auto("registers"),
     )
     accumulate: int = Field(
         0,
         ge=0,
         le=4,
         description="Registers in the adder that accumulates, with a floating-point activation. A"
-        " pass over fewer groups of columns waits until its totals are there again.",
-        json_schema_extra={"unit": "registers"},
+        " pass over fewer groups of columns waits until its totals are there again; or `auto`.",
+        json_schema_extra=or_auto("registers"),
     )
 
 
@@ -129,6 +132,17 @@ class TernaryLutConfig(ProductConfig):
     )
     array: Array = Field(default_factory=Array, description="Tables and fetch ports.")
     pipeline: Pipeline = Field(default_factory=Pipeline, description="Pipelining.")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _chosen(cls, data: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        """Replace every `auto` by what is chosen for it."""
+        given = data.get("pipeline") if isinstance(data, dict) else None
+        if not isinstance(given, dict):
+            return ternary_lut_choice.chosen(validate(data), [])
+        wanted = [field for field, value in given.items() if value == AUTO]
+        numbers = {field: value for field, value in given.items() if value != AUTO}
+        return ternary_lut_choice.chosen(validate({**data, "pipeline": numbers}), wanted)
 
     def broken_rules(self) -> list[str]:
         """Return the rules between fields that are broken."""
@@ -161,7 +175,7 @@ class TernaryLutConfig(ProductConfig):
                 f"array.group_size: must be 1 with method {self.array.method}, which serves every"
                 f" weight alone, not {self.array.group_size}"
             )
-        if self.is_float and self.array.reduction != "adders":
+        if self.is_float and self.array.reduction == "compressors":
             broken.append(
                 f"array.reduction: must be adders with activation {self.activation}; compressors"
                 " add integers"

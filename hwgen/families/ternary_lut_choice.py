@@ -1,43 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registers of a ternary-LUT core for a clock, from measured delays.
+"""What the generator chooses in a ternary-LUT core: its structure, and registers for a clock.
+
+The structure is the one whose column was measured to be the smallest.
 
 A stage is as slow as the logic between two registers: ``register + read + sum`` where a table is
 read and summed in one cycle.  How many gates follow each other is counted, in a sum of bits by the
-very plan that the hardware is made from; how long they take was measured (`hwgen.config.delays`).
+very plan that the hardware is made from; how long they take was measured (`hwgen.config.measured`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import ceil, log2
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from hwgen.config.delays import Delays
-from hwgen.numerics import dot_format, entries
+from hwgen.config.measured import Delays, measured, smallest
+from hwgen.config.model import AUTO, check_rules
 from hwgen.numerics.bit_heap import plan
 
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut import TernaryLutConfig
 
 
+Config = TypeVar("Config", bound="TernaryLutConfig")
+
 MOST = 4
 """Largest number of registers of each kind."""
-
-
-class Unreachable(ValueError):
-    """No number of registers is enough for the clock target.
-
-    Parameters
-    ----------
-    field : str
-        Field of the pipeline.
-    ns : float
-        The shortest period that any number allows.
-    """
-
-    def __init__(self, field: str, ns: float) -> None:
-        super().__init__(f"{field}: {ns:.2f} ns")
-        self.field, self.ns = field, ns
 
 
 def table_ns(config: TernaryLutConfig, delays: Delays, registers: int) -> float:
@@ -57,7 +45,7 @@ def read_ns(config: TernaryLutConfig, delays: Delays) -> float:
     """Return the delay of a read of a table, without a register, in ns."""
     if config.array.method == "multiply":
         return delays.adder
-    return delays.read * log2(entries(config.array.group_size) + 1)
+    return delays.read * log2(len(config.stored_patterns) + 1)
 
 
 def sum_groups(tables: int, registers: int) -> tuple[int, ...]:
@@ -130,30 +118,62 @@ def accumulate_ns(config: TernaryLutConfig, delays: Delays, registers: int) -> f
 
 def registers_for(
     config: TernaryLutConfig, delays: Delays, wanted: Iterable[str]
-) -> dict[str, int]:
-    """Return the smallest numbers of registers that meet the clock target.
+) -> tuple[dict[str, int], list[str]]:
+    """Return the smallest numbers of registers that meet the clock target, and what cannot."""
+    clock = config.target.clock_mhz
+    stages = {"table": (table_ns, 1), "reduce": (reduce_ns, 0), "accumulate": (accumulate_ns, 0)}
+    numbers, broken = {}, []
+    for field in wanted:
+        delay, least = stages[field]
+        by_number = {n: delay(config, delays, n) for n in range(least, MOST + 1)}
+        enough = [n for n, ns in by_number.items() if ns <= 1000 / clock]
+        if enough:
+            numbers[field] = enough[0]
+        else:
+            broken.append(
+                f"pipeline.{field}: auto cannot reach target.clock_mhz {clock:g} in"
+                f" {config.target.technology}; any number of registers allows at most"
+                f" {1000 / min(by_number.values()):.0f}: lower the clock, or give a number"
+            )
+    return numbers, broken
+
+
+def chosen(config: Config, wanted: Sequence[str]) -> Config:
+    """Return a configuration with everything chosen that is `auto`.
 
     Parameters
     ----------
     config : TernaryLutConfig
-        With any numbers in its pipeline.
-    delays : Delays
-    wanted : iterable of str
-        Fields of the pipeline to choose: ``table``, ``reduce``, ``accumulate``.
+        With numbers in its pipeline.
+    wanted : sequence of str
+        The fields of its pipeline to choose: ``table``, ``reduce``, ``accumulate``.
 
     Raises
     ------
-    Unreachable
-        If no number is enough.
+    PydanticCustomError
+        As a validator's, if the clock target cannot be reached or delays are not known.
     """
-    period = 1000 / config.target.clock_mhz
-    stages = {"table": (table_ns, 1), "reduce": (reduce_ns, 0), "accumulate": (accumulate_ns, 0)}
-    chosen = {}
-    for field in wanted:
-        delay, least = stages[field]
-        by_number = {n: delay(config, delays, n) for n in range(least, MOST + 1)}
-        enough = [n for n, ns in by_number.items() if ns <= period]
-        if not enough:
-            raise Unreachable(field, min(by_number.values()))
-        chosen[field] = enough[0]
-    return chosen
+    technology = config.target.technology
+    delays = measured(technology)
+    array = config.array
+    structure = smallest(technology)
+    if config.is_float:
+        structure = {**structure, "reduction": "adders"}
+    update = {f: way for f, way in structure.items() if getattr(array, f) == AUTO}
+    config = config.model_copy(update={"array": array.model_copy(update=update)})
+    if not wanted:
+        return config
+    if delays is None:
+        unknown = "must be a number with target.technology"
+        return check_rules(
+            config,
+            [
+                f"pipeline.{field}: {unknown} {technology}, whose delays have not been measured"
+                for field in wanted
+            ],
+        )
+    if not config.is_float:
+        wanted = [field for field in wanted if field != "accumulate"]
+    numbers, broken = registers_for(config, delays, wanted)
+    check_rules(config, broken)
+    return config.model_copy(update={"pipeline": config.pipeline.model_copy(update=numbers)})
