@@ -361,7 +361,10 @@ def test_run_of_a_format_without_a_file_type(
             "pipeline: {accumulate: 1}",
             r"x\.yaml:3:12: pipeline\.accumulate: must be 0 with activation int8; integers are",
         ),
-        ("activation: fp16\npipeline: {accumulate: 5}", r".*accumulate: must be 0\.\.4, not 5"),
+        (
+            "activation: fp16\npipeline: {accumulate: 5}",
+            r".*accumulate: must be auto or 0\.\.4, not 5",
+        ),
         (
             "activation: fp16\narray: {reduction: compressors}",
             r"x\.yaml:4:9: array\.reduction: must be adders with activation fp16; compressors",
