@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hwgen.build import verilog_of
 from hwgen.families.systolic import SystolicConfig
+from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.runner import regress
 
 CASES = (
@@ -23,32 +21,6 @@ CASES = (
     "back_to_back_full_rate",
 )
 """Cases that run first; those that a mutation needs come on top."""
-
-
-@dataclass(frozen=True)
-class Mutation:
-    """One way to break a core.
-
-    Parameters
-    ----------
-    name : str
-        What is broken.
-    module : str
-        Module of the emitted Verilog, without the prefix of the core's name.
-    pattern, replacement : str
-        Regular expression in that module, and what takes its place.
-    config : dict
-        Configuration beyond the defaults.
-    cases : tuple of str
-        Further cases to run.
-    """
-
-    name: str
-    module: str
-    pattern: str
-    replacement: str
-    config: dict[str, Any]
-    cases: tuple[str, ...] = ()
 
 
 OUTPUT = {"array": {"rows": 4, "cols": 5}}
@@ -94,26 +66,10 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
-def config_of(mutation: Mutation) -> SystolicConfig:
-    return SystolicConfig.model_validate({"name": "mutant", **mutation.config})
-
-
-def mutate(text: str, mutation: Mutation) -> str:
-    module = re.compile(rf"^module mutant_{mutation.module}\(.*?^endmodule", re.S | re.M)
-    found = module.search(text)
-    assert found, f"no module {mutation.module}"
-    changed, count = re.subn(mutation.pattern, mutation.replacement, found[0])
-    assert count, f"{mutation.pattern} does not occur in {mutation.module}"
-    return text[: found.start()] + changed + text[found.end() :]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    config = config_of(mutation)
-    text = mutate(verilog_of(config), mutation)
-    outcomes = regress(config, tmp_path, names=[*CASES, *mutation.cases], verilog=text)
-    assert any(not outcome.passed for outcome in outcomes), "the regression noticed nothing"
+    assert_noticed(mutation, SystolicConfig, CASES, tmp_path)
 
 
 @pytest.mark.slow

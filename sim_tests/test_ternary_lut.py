@@ -22,10 +22,10 @@ from hwgen.families.ternary_lut import TernaryLutConfig
 from hwgen.golden.ternary_lut import golden
 from hwgen.numerics import entries, ternary
 from hwgen.schedules.ternary_lut import Schedule
+from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.run import run_matrices
 from sim_tests.runner import regress
 from sim_tests.test_emission import netlist, through_paths
-from sim_tests.test_mutations import Mutation, mutate
 from sim_tests.test_systolic import assert_passed
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("lut*.yaml"))
@@ -229,10 +229,7 @@ MUTATIONS = [
 @pytest.mark.slow
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    config = TernaryLutConfig.model_validate({"name": "mutant", **mutation.config})
-    text = mutate(verilog_of(config), mutation)
-    outcomes = regress(config, tmp_path, names=[*CASES, *mutation.cases], verilog=text)
-    assert any(not outcome.passed for outcome in outcomes), "the regression noticed nothing"
+    assert_noticed(mutation, TernaryLutConfig, CASES, tmp_path)
 
 
 # -- bad input -------------------------------------------------------------------------------------

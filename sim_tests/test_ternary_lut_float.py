@@ -22,11 +22,11 @@ from hwgen.golden.ternary_lut import golden
 from hwgen.numerics import differences, entries, floating
 from hwgen.packing import pack
 from hwgen.schedules.ternary_lut import Schedule
+from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.regression import OPERANDS, operands
 from sim_tests.run import run_matrices
 from sim_tests.runner import regress
 from sim_tests.test_emission import netlist, through_paths
-from sim_tests.test_mutations import Mutation, mutate
 from sim_tests.test_systolic import assert_passed
 
 # What takes time is Verilator's compiler: many adders only where an axis needs them.
@@ -295,10 +295,7 @@ MUTATIONS = [
 @pytest.mark.slow
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    config = TernaryLutConfig.model_validate({"name": "mutant", **mutation.config})
-    text = mutate(verilog_of(config), mutation)
-    outcomes = regress(config, tmp_path, names=[*CASES, *mutation.cases], verilog=text)
-    assert any(not outcome.passed for outcome in outcomes), "the regression noticed nothing"
+    assert_noticed(mutation, TernaryLutConfig, CASES, tmp_path)
 
 
 # -- commands --------------------------------------------------------------------------------------

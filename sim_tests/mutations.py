@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Breaking emitted Verilog on purpose, and whether the regression notices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hwgen.build import verilog_of
+from hwgen.config.model import FamilyConfig
+from sim_tests.runner import regress
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One way to break a core.
+
+    Parameters
+    ----------
+    name : str
+        What is broken.
+    module : str
+        Module of the emitted Verilog, without the prefix of the core's name.
+    pattern, replacement : str
+        Regular expression in that module, and what takes its place.
+    config : dict
+        Configuration beyond the defaults.
+    cases : tuple of str
+        Further cases to run.
+    """
+
+    name: str
+    module: str
+    pattern: str
+    replacement: str
+    config: dict[str, Any]
+    cases: tuple[str, ...] = ()
+
+    def configuration(self, family: type[FamilyConfig]) -> FamilyConfig:
+        """Return the configuration of the core that is broken."""
+        return family.model_validate({"name": "mutant", **self.config})
+
+    def applied(self, text: str) -> str:
+        """Return the Verilog of the core with the mutation."""
+        module = re.compile(rf"^module mutant_{self.module}\(.*?^endmodule", re.S | re.M)
+        found = module.search(text)
+        assert found, f"no module {self.module}"
+        changed, count = re.subn(self.pattern, self.replacement, found[0])
+        assert count, f"{self.pattern} does not occur in {self.module}"
+        return text[: found.start()] + changed + text[found.end() :]
+
+
+def assert_noticed(
+    mutation: Mutation, family: type[FamilyConfig], cases: Sequence[str], work: Path
+) -> None:
+    """Run the cases, and those that the mutation names; fail if all of them pass."""
+    config = mutation.configuration(family)
+    text = mutation.applied(verilog_of(config))
+    outcomes = regress(config, work, names=[*cases, *mutation.cases], verilog=text)
+    assert any(not outcome.passed for outcome in outcomes), "the regression noticed nothing"
