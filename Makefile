@@ -81,13 +81,14 @@ docs-check: env ## check that the generated documentation is current
 	$(RUN) -m hwgen.config.reference | diff -u docs/configuration.md - \
 	  || { echo 'docs/configuration.md is not current: run make docs' >&2; exit 1; }
 
-.PHONY: bench-build bench-sim bench-pack bench-area bench-delay
+.PHONY: bench-build bench-sim bench-pack bench-area bench-delay bench-sweep
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-pack: env ## measure packing
 bench-area: env ## measure area and delay by synthesis
 bench-delay: env ## measure delays, for automatic pipelines
-bench-build bench-sim bench-pack bench-area bench-delay:
+bench-sweep: env ## measure sweeps of the cost model
+bench-build bench-sim bench-pack bench-area bench-delay bench-sweep:
 	$(RUN) -m flows.bench.$(@:bench-%=%)
 
 .PHONY: clean

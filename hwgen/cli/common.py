@@ -237,6 +237,38 @@ def atomic_directory(path: Path, *, force: bool = False) -> Iterator[Path]:
                 directory.rmdir()
 
 
+def claim_entry(path: Path, name: str, *, force: bool = False) -> Path:
+    """Make an entry of an output directory hwgen's own before the output itself is there.
+
+    What long work keeps in it survives an interrupt; the `atomic_directory` of the finished
+    output replaces it.
+
+    Parameters
+    ----------
+    path : Path
+        The output directory; it and missing parents are created.
+    name : str
+        Name of the entry.
+    force : bool
+        As in `atomic_directory`.
+
+    Returns
+    -------
+    Path
+        ``path / name``, which this does not create.
+    """
+    if os.path.lexists(path) and not path.is_dir():
+        raise InputError(f"{path} is not a directory; choose another name for the output directory")
+    path.mkdir(parents=True, exist_ok=True)
+    owned = _owned(path, force)
+    if name not in owned:
+        if os.path.lexists(path / name) and not force:
+            raise InputError(f"{path / name} was not written by hwgen; move it away")
+        lines = ["# Written by hwgen, which may replace these files:", *sorted({*owned, name})]
+        write_file(path / MARKER, "\n".join(lines) + "\n", force=True)
+    return path / name
+
+
 def _owned(path: Path, force: bool) -> set[str]:
     """Return the entries of a directory that hwgen may replace, or refuse the directory."""
     marker = path / MARKER

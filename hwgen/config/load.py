@@ -67,7 +67,7 @@ def _validate(document: Document) -> FamilyConfig:
         except ValidationError as error:
             problems += _translate(error, document, parameters(model))
     if config is None or problems:
-        raise ConfigError(_sorted(problems))
+        raise ConfigError(in_order(problems))
     return config
 
 
@@ -78,10 +78,29 @@ def _family_problem(document: Document, known: Sequence[str]) -> Problem:
         name = document.data["family"]
         near = did_you_mean(name, known) if isinstance(name, str) else ""
         text = f"must be {either(known)}, not {shown(name)}{near}"
-    return _problem(document, ("family",), text)
+    return problem_at(document, ("family",), text)
 
 
-def _sorted(problems: Sequence[Problem]) -> list[Problem]:
+def value_problem(model: type[FamilyConfig], path: tuple[str, ...], value: Any) -> str | None:
+    """Return why `value` cannot be the value of one parameter, None if it can.
+
+    Rules between parameters are not looked at.
+    """
+    data: Any = value
+    for key in reversed(path):
+        data = {key: data}
+    try:
+        model.model_validate({"name": "core", **data})
+    except ValidationError as error:
+        fields = parameters(model)
+        document = parse_document("name: core", "")
+        for item in error.errors(include_url=False):
+            if item["type"] != "rules" and _path(item["loc"], data, item["type"]) == path:
+                return _item(item, path, document, fields)[0].message
+    return None
+
+
+def in_order(problems: Sequence[Problem]) -> list[Problem]:
     """Order problems by place, each once, and cut a long list."""
     ordered = sorted(dict.fromkeys(problems), key=lambda p: (p.line or 0, p.column or 0))
     more = len(ordered) - MAX_PROBLEMS
@@ -91,7 +110,8 @@ def _sorted(problems: Sequence[Problem]) -> list[Problem]:
     return ordered
 
 
-def _problem(document: Document, path: Sequence[str | int], text: str) -> Problem:
+def problem_at(document: Document, path: Sequence[str | int], text: str) -> Problem:
+    """Return a problem with the value at `path`, placed where it stands in the file."""
     place = document.position(path)
     steps = map(str, path)
     field = ".".join(step if _PLAIN_KEY.fullmatch(step) else shown(step) for step in steps)
@@ -112,7 +132,7 @@ def _translate(error: ValidationError, document: Document, fields: Fields) -> li
         if len(found) <= 4 * MAX_PROBLEMS:
             found[path] = _item(item, path, document, fields)
         else:
-            found[path] = [_problem(document, path, "not valid")]
+            found[path] = [problem_at(document, path, "not valid")]
     return [problem for group in found.values() for problem in group]
 
 
@@ -138,11 +158,11 @@ def _item(
     parameter = fields.get(names)
     if kind == "missing":
         about = f" ({parameter.description.rstrip('.')})" if parameter else ""
-        return [_problem(document, path, f"missing; add `{names[-1]}: ...`{about}")]
+        return [problem_at(document, path, f"missing; add `{names[-1]}: ...`{about}")]
     if kind == "extra_forbidden" and parameter is None:
-        return [_problem(document, path, _unknown_key(names, fields))]
+        return [problem_at(document, path, _unknown_key(names, fields))]
     if parameter is not None and _DESCRIBED.fullmatch(kind):
-        return [_problem(document, path, complaint(parameter, value))]
+        return [problem_at(document, path, complaint(parameter, value))]
     text = str(item["ctx"]["error"]) if kind in ("value_error", "assertion_error") else item["msg"]
     if text.startswith("Input should "):
         text = f"must {text.removeprefix('Input should ')}, not {shown(value)}"
@@ -156,8 +176,8 @@ def _rule(text: str, path: tuple[str | int, ...], document: Document, fields: Fi
         dotted = tuple(match[1].split("."))
         for candidate in ((*path, *dotted), dotted):
             if tuple(map(str, candidate)) in fields:
-                return _problem(document, candidate, match[2])
-    return _problem(document, path, text)
+                return problem_at(document, candidate, match[2])
+    return problem_at(document, path, text)
 
 
 def _unknown_key(path: tuple[str, ...], fields: Fields) -> str:

@@ -43,6 +43,8 @@ class Parameter:
         The legal values where they are listed.
     bounds : str
         Bounds of a number as text: ``1..256``, ``at least 1``; empty if there are none.
+    minimum, maximum : float or None
+        The same as numbers, where they are themselves legal.
     members : tuple of str
         Legal keys of a group.
     required : bool
@@ -57,6 +59,8 @@ class Parameter:
     types: tuple[str, ...]
     choices: tuple[Any, ...] = ()
     bounds: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
     members: tuple[str, ...] = ()
     required: bool = False
     default: Any = None
@@ -165,6 +169,7 @@ def _walk(
         tuple(dict.fromkeys(part["type"] for part in parts if "type" in part)),
         tuple(choices),
         either([text for text in map(_bounds, parts) if text]),
+        *_limits(parts),
         required=required,
         # Where the model replaces a default by what it chooses, the word for that is the default.
         default=None if required else "auto" if schema.get("default") == "auto" else default,
@@ -188,6 +193,14 @@ def _alternatives(
             yield from _alternatives(part, defs)
     else:
         yield schema
+
+
+def _limits(parts: Sequence[Mapping[str, Any]]) -> tuple[float | None, float | None]:
+    """Return the least and the largest legal number where the bounds are themselves legal."""
+    numeric = [part for part in parts if part.get("type") in ("integer", "number")]
+    if len(numeric) != 1:
+        return None, None
+    return numeric[0].get("minimum"), numeric[0].get("maximum")
 
 
 def _bounds(schema: Mapping[str, Any]) -> str:

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a sweep file to a `Plan`, or to every problem in it with its line and column."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from cost_model.sweep.parameters import SubspaceReader
+from cost_model.sweep.plan import Gemm, Objective, Plan, Sample, Top
+from cost_model.sweep.reader import Reader
+from cost_model.sweep.space import Space, Subspace
+from hwgen.config.document import Document, read_document
+from hwgen.errors import InputError, did_you_mean
+from hwgen.families import families
+
+MAX_POINTS = 10**11
+"""Points that are enumerated at most; two cores take some hours for these."""
+
+_KEYS = (
+    "name",
+    "family",
+    "families",
+    "parameters",
+    "constraints",
+    "targets",
+    "workloads",
+    "specs",
+    "objectives",
+    "keep",
+    "top",
+    "configs",
+    "sample",
+)
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,54}")
+_WORKLOAD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MAX_SIZE = 1 << 40
+
+
+@dataclass(frozen=True)
+class SweepFile:
+    """A sweep and the file it stands in, for messages about what is found later."""
+
+    document: Document
+    plan: Plan
+
+
+def read_sweep(path: str | Path, version: str) -> SweepFile:
+    """Read and check a sweep file.
+
+    Parameters
+    ----------
+    path : str or Path
+    version : str
+        Of the tool, for what is written.
+
+    Raises
+    ------
+    ConfigError
+        With every problem of the file.
+
+    Notes
+    -----
+    Metrics are not known here; `cost_model.sweep.probe` checks what is said about them.
+    """
+    document = read_document(path)
+    reader = Reader(document)
+    plan = _Sweep(reader, Path(path).parent).plan(version)
+    if reader.problems or plan is None:
+        raise reader.error()
+    return SweepFile(document, plan)
+
+
+class _Sweep:
+    """Reads the keys of the root, one method each."""
+
+    def __init__(self, reader: Reader, folder: Path) -> None:
+        self.reader = reader
+        self.folder = folder
+        self.data = reader.document.data
+
+    def plan(self, version: str) -> Plan | None:
+        reader, data = self.reader, self.data
+        reader.keys((), _KEYS)
+        name = self.name()
+        subspaces = self.subspaces()
+        workloads = self.workloads()
+        specs = reader.expressions(("specs",), data.get("specs", []))
+        objectives = self.objectives()
+        keep = reader.choice(("keep",), data.get("keep", "pareto"), ("pareto", "all"))
+        configs = reader.integer(("configs",), data.get("configs", 1000), 0, 1_000_000)
+        tops = self.tops(objectives)
+        sample = self.sample()
+        if reader.problems:
+            return None
+        space = Space(tuple(subspaces))
+        if sample is None and space.size > MAX_POINTS:
+            reader.complain(
+                (),
+                f"the sweep has {_count(space.size)} points, more than the {_count(MAX_POINTS)}"
+                " that can be enumerated; give fewer values, or add `sample: {points: 100000}`"
+                " to search it",
+            )
+            return None
+        return Plan(
+            name,
+            space,
+            workloads,
+            tuple(specs),
+            tuple(objectives),
+            tuple(tops),
+            cast(Literal["pareto", "all"], keep),
+            configs,
+            sample,
+            version,
+        )
+
+    def name(self) -> str:
+        name = self.data.get("name")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            self.reader.refuse(
+                ("name",),
+                name,
+                "a letter followed by up to 54 letters, digits or underscores (it names the"
+                " configurations)",
+            )
+        return str(name)
+
+    # -- families and their parameters ---------------------------------------------------------
+
+    def subspaces(self) -> list[Subspace]:
+        reader, data = self.reader, self.data
+        if ("family" in data) == ("families" in data):
+            known = ", ".join(families())
+            reader.complain(
+                ("families",) if "families" in data else (),
+                f"give either `family: NAME` or `families: ...` (there is: {known})",
+            )
+            return []
+        found = []
+        for name, path in self.named_families():
+            if name not in families():
+                near = did_you_mean(name, families())
+                reader.refuse(path, name, ", ".join(families()), near)
+                continue
+            family = SubspaceReader(reader, name, families()[name].config)
+            family.add(("targets",), data.get("targets", {}), ("target",))
+            family.add(("parameters",), data.get("parameters", {}))
+            own = reader.at(path) if path[0] == "families" else None
+            if isinstance(own, dict):
+                reader.keys(path, ("parameters", "constraints"))
+                family.add((*path, "parameters"), own.get("parameters", {}))
+            family.constrain(("constraints",), data.get("constraints", []))
+            if isinstance(own, dict):
+                family.constrain((*path, "constraints"), own.get("constraints", []))
+            subspace = family.subspace()
+            if subspace is not None:
+                found.append(subspace)
+        return found
+
+    def named_families(self) -> list[tuple[str, tuple[str | int, ...]]]:
+        """Return each family's name and where it stands in the file."""
+        if "family" in self.data:
+            return [(str(self.data["family"]), ("family",))]
+        several = self.data["families"]
+        if isinstance(several, dict) and several:
+            for name, own in several.items():
+                if own is not None and not isinstance(own, dict):
+                    self.reader.refuse(
+                        ("families", name), own, "a group with `parameters` and `constraints`"
+                    )
+            return [(name, ("families", name)) for name in several]
+        if isinstance(several, list) and several:
+            if len(set(map(str, several))) < len(several):
+                self.reader.complain(("families",), "a family is listed twice")
+            return [(str(name), ("families", i)) for i, name in enumerate(several)]
+        self.reader.refuse(("families",), several, "a list of families, or a group of them by name")
+        return []
+
+    # -- workloads -------------------------------------------------------------------------------
+
+    def workloads(self) -> dict[str, tuple[Gemm, ...]]:
+        given = self.data.get("workloads", {})
+        if not isinstance(given, dict):
+            self.reader.refuse(("workloads",), given, "`name: [[M, N, K], ...]` or `name: FILE`")
+            return {}
+        found = {}
+        for name, value in given.items():
+            path = ("workloads", name)
+            if not _WORKLOAD.fullmatch(name):
+                self.reader.complain(
+                    path, "a workload's name must be letters, digits and underscores"
+                )
+            elif isinstance(value, str):
+                found[name] = self.workload_file(path, value)
+            else:
+                found[name] = _gemms(self.reader, path, value)
+        return found
+
+    def workload_file(self, path: tuple[str, ...], name: str) -> tuple[Gemm, ...]:
+        try:
+            document = read_document(self.folder / name)
+        except InputError as error:
+            self.reader.complain(path, f"{error}; the name is relative to the sweep's file")
+            return ()
+        inner = Reader(document)
+        gemms = _gemms(inner, ("gemms",), document.data.get("gemms"))
+        self.reader.problems += inner.problems
+        return gemms
+
+    # -- what is wanted --------------------------------------------------------------------------
+
+    def objectives(self) -> list[Objective]:
+        given = self.data.get("objectives")
+        wanted = "`minimize: [METRIC, ...]`, `maximize: [METRIC, ...]` or both"
+        if not isinstance(given, dict) or not given:
+            self.reader.refuse(("objectives",), given, wanted)
+            return []
+        self.reader.keys(("objectives",), ("minimize", "maximize"))
+        found: list[Objective] = []
+        for key in ("minimize", "maximize"):
+            path = ("objectives", key)
+            for place, item in enumerate(self.reader.expressions(path, given.get(key, []))):
+                if item.text in map(str, found):
+                    self.reader.complain((*path, place), f"{item} is already an objective")
+                found.append(Objective(item, key == "maximize"))
+        if not found and not self.reader.problems:
+            self.reader.complain(("objectives",), f"none is given; add {wanted}")
+        return found
+
+    def tops(self, objectives: Sequence[Objective]) -> list[Top]:
+        given = self.data.get("top", {})
+        path = ("top",)
+        if isinstance(given, int) and not isinstance(given, bool):
+            count = self.reader.integer(path, given, 1, 1_000_000)
+            return [Top(objective, count) for objective in objectives]
+        if not isinstance(given, dict):
+            self.reader.refuse(
+                path, given, "a number, or `minimize: {METRIC: N}` and `maximize: {METRIC: N}`"
+            )
+            return []
+        self.reader.keys(path, ("minimize", "maximize"))
+        found = []
+        for key in ("minimize", "maximize"):
+            group = given.get(key, {})
+            if not isinstance(group, dict):
+                self.reader.refuse((*path, key), group, "`METRIC: N`")
+                continue
+            for text, number in group.items():
+                count = self.reader.integer((*path, key, text), number, 1, 1_000_000)
+                expression = self.reader.expression((*path, key, text), text)
+                if expression is not None:
+                    found.append(Top(Objective(expression, key == "maximize"), count))
+        return found
+
+    def sample(self) -> Sample | None:
+        given = self.data.get("sample")
+        if given is None:
+            return None
+        path = ("sample",)
+        if not isinstance(given, dict):
+            self.reader.refuse(path, given, "`{points: N, population: N, seed: N}`")
+            return None
+        self.reader.keys(path, ("points", "population", "seed"))
+        points = self.reader.integer((*path, "points"), given.get("points"), 1, 10**8)
+        population = self.reader.integer(
+            (*path, "population"), given.get("population", 200), 10, 10_000
+        )
+        seed = self.reader.integer((*path, "seed"), given.get("seed", 0), 0, 2**31 - 1)
+        return Sample(points, population, seed)
+
+
+def _gemms(reader: Reader, path: tuple[str | int, ...], value: Any) -> tuple[Gemm, ...]:
+    if not isinstance(value, list) or not value:
+        reader.refuse(path, value, "a list of products, each `[M, N, K]`")
+        return ()
+    found: list[Gemm] = []
+    for place, item in enumerate(value):
+        sizes = item if isinstance(item, list) else []
+        if len(sizes) != 3 or not all(type(s) is int and 1 <= s <= _MAX_SIZE for s in sizes):
+            reader.refuse((*path, place), item, "[M, N, K], three integers of at least 1")
+        else:
+            found.append((sizes[0], sizes[1], sizes[2]))
+    return tuple(found)
+
+
+def _count(number: int) -> str:
+    """Return a large number in words that can be read."""
+    text = str(number)
+    return f"{number:,}" if len(text) <= 12 else f"{text[0]}.{text[1]}e{len(text) - 1}"

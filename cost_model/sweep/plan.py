@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sweep is once it has been read: plain data that any process can work on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cost_model.sweep.expressions import Expression
+from cost_model.sweep.space import Space, Values, split
+
+Gemm = tuple[int, int, int]
+"""M, N and K of one product."""
+
+Metrics = dict[str, NDArray[Any]]
+
+TECHNOLOGY = "target.technology"
+VALID = "valid"
+
+
+class Evaluate(Protocol):
+    """The cost model, as a sweep calls it."""
+
+    def __call__(
+        self,
+        family: str,
+        fixed: Mapping[str, Any],
+        varying: Mapping[str, NDArray[Any]],
+        technology: str,
+        workloads: Mapping[str, Sequence[Gemm]],
+    ) -> Mapping[str, NDArray[Any]]:
+        """Return the metrics of some configurations of one family.
+
+        Parameters
+        ----------
+        family : str
+        fixed : mapping
+            Dotted parameter to plain data, for every parameter that all of them share.
+        varying : mapping
+            Dotted numeric parameter to a value for each of them.
+        technology : str
+        workloads : mapping
+            Name to products of M, N and K.
+
+        Returns
+        -------
+        mapping
+            Metric, with its unit in its name, to a value for each configuration, NaN where it is
+            not known; and ``valid``, whether the configuration is legal.
+        """
+        ...  # pragma: no cover
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A figure that the sweep wants small, or large."""
+
+    expression: Expression
+    maximise: bool
+
+    @property
+    def sign(self) -> int:
+        """What turns the figure into one that is to be small."""
+        return -1 if self.maximise else 1
+
+    def __str__(self) -> str:
+        return self.expression.text
+
+
+@dataclass(frozen=True)
+class Top:
+    """The `count` best points by one figure."""
+
+    objective: Objective
+    count: int
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A search in place of the enumeration.
+
+    Parameters
+    ----------
+    points : int
+        Configurations to evaluate.
+    population : int
+        Points of a generation.
+    seed : int
+    """
+
+    points: int
+    population: int = 200
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep.
+
+    Parameters
+    ----------
+    name : str
+    space : Space
+    workloads : mapping
+        Name to products of M, N and K.
+    specs : tuple of Expression
+        Conditions on metrics and parameters.
+    objectives : tuple of Objective
+        At least one.
+    tops : tuple of Top
+    keep : str
+        ``pareto`` or ``all``: which points are written.
+    configs : int
+        Most configuration files to write.
+    sample : Sample or None
+    version : str
+        Of the tool, for what is written.
+    """
+
+    name: str
+    space: Space
+    workloads: Mapping[str, tuple[Gemm, ...]]
+    specs: tuple[Expression, ...]
+    objectives: tuple[Objective, ...]
+    tops: tuple[Top, ...]
+    keep: Literal["pareto", "all"]
+    configs: int
+    sample: Sample | None
+    version: str
+
+
+def metrics_of(
+    evaluate: Evaluate, family: str, values: Values, plan: Plan, count: int
+) -> tuple[NDArray[np.bool_], Metrics]:
+    """Return which of `count` configurations are legal, and the metrics of all of them."""
+    fixed, varying = split(values)
+    if not varying:
+        # The cost model takes its length from an array.
+        name = next((n for n, v in fixed.items() if _is_number(v)), None)
+        if name is not None:
+            varying = {name: np.full(count, fixed.pop(name))}
+    found = dict(evaluate(family, fixed, varying, str(values.get(TECHNOLOGY, "")), plan.workloads))
+    valid = np.broadcast_to(np.asarray(found.pop(VALID, True), np.bool_), (count,))
+    return valid, {
+        name: np.broadcast_to(np.asarray(value, np.float64), (count,))
+        for name, value in found.items()
+    }
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sweep says about metrics, checked against the cost model.
+
+It is asked for one point of each family and technology.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from cost_model.sweep.document import SweepFile
+from cost_model.sweep.expressions import Expression, ExpressionError
+from cost_model.sweep.parameters import typed_result
+from cost_model.sweep.plan import TECHNOLOGY, Evaluate, Metrics, metrics_of
+from cost_model.sweep.reader import Path, Reader
+from cost_model.sweep.space import Subspace, Values
+from hwgen.config.load import shown
+from hwgen.errors import did_you_mean
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What one look at the cost model showed.
+
+    Parameters
+    ----------
+    metrics : tuple of str
+        Names of the metrics of all families, in the cost model's order.
+    fingerprint : str
+        Hexadecimal digest of the sweep and of the cost model's answers.
+    """
+
+    metrics: tuple[str, ...]
+    fingerprint: str
+
+
+def probe(file: SweepFile, evaluate: Evaluate) -> Probe:
+    """Check the specs, objectives and tops of a sweep against the metrics that there are.
+
+    Raises
+    ------
+    ConfigError
+        With every problem.
+    """
+    plan, reader = file.plan, Reader(file.document)
+    names: dict[str, None] = {}
+    answers = []
+    for subspace in plan.space.subspaces:
+        known: Values = {}
+        metrics: Metrics = {}
+        for values in _first_points(subspace):
+            valid, metrics = metrics_of(evaluate, subspace.family, values, plan, 1)
+            known = {**values, **metrics}
+            names.update(dict.fromkeys(metrics))
+            figures = {name: repr(float(figure[0])) for name, figure in metrics.items()}
+            answers.append([subspace.family, bool(valid[0]), figures])
+        for path, expression, kinds in _expressions(file):
+            _check(reader, subspace.family, path, expression, kinds, known, metrics)
+    if reader.problems:
+        raise reader.error()
+    told = [plan.version, file.document.data, plan.workloads, answers]
+    text = json.dumps(told, sort_keys=True, separators=(",", ":"))
+    return Probe(tuple(names), hashlib.sha256(text.encode()).hexdigest())
+
+
+def _first_points(subspace: Subspace) -> Iterator[Values]:
+    """Yield the parameters of one point for each technology."""
+    categorical = subspace.axes[: subspace.categories]
+    for technology in range(max([a.count for a in categorical if a.name == TECHNOLOGY] or [1])):
+        digits = [technology if axis.name == TECHNOLOGY else 0 for axis in categorical]
+        values = subspace.settled(digits)
+        for axis in subspace.axes[subspace.categories :]:
+            values[axis.name] = axis.at(np.array([0]))
+        subspace.derive(values)
+        yield values
+
+
+def _expressions(file: SweepFile) -> Iterator[tuple[Path, Expression, str]]:
+    plan, data = file.plan, file.document.data
+    single = isinstance(data.get("specs"), str)
+    for place, spec in enumerate(plan.specs):
+        yield ("specs",) if single else ("specs", place), spec, "b"
+    seen = {"minimize": 0, "maximize": 0}
+    for objective in plan.objectives:
+        key = "maximize" if objective.maximise else "minimize"
+        alone = isinstance(data["objectives"][key], str)
+        path = ("objectives", key)
+        yield path if alone else (*path, seen[key]), objective.expression, "iuf"
+        seen[key] += 1
+    for top in plan.tops:
+        key = "maximize" if top.objective.maximise else "minimize"
+        yield ("top", key, str(top.objective)), top.objective.expression, "iuf"
+
+
+def _check(
+    reader: Reader,
+    family: str,
+    path: Path,
+    expression: Expression,
+    kinds: str,
+    known: Values,
+    metrics: Metrics,
+) -> None:
+    unknown = sorted(expression.names - set(known))
+    for name in unknown:
+        reader.complain(
+            path,
+            f"{family} has no metric or parameter {shown(name)}{did_you_mean(name, known)};"
+            f" metrics are: {', '.join(metrics)}",
+        )
+    if not unknown:
+        try:
+            typed_result(expression, known, kinds)
+        except ExpressionError as error:
+            reader.complain(path, str(error))

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From points to what is kept of them: the Pareto set, the best, and why the others are not.
+
+What is kept of a chunk is a few arrays by name, so that it can be sent, stored and merged.  The
+same arrays follow from the same points, however they are cut into chunks and blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cost_model.sweep.expressions import Expression, ExpressionError
+from cost_model.sweep.pareto import Best, Front, Indices
+from cost_model.sweep.plan import Evaluate, Plan, metrics_of
+from cost_model.sweep.space import Digits, Values
+from hwgen.errors import InputError
+
+BLOCK = 16384
+"""Points that are evaluated at once: their arrays stay in the processor's cache."""
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Names of what is counted, in the order of the counts.
+
+    Parameters
+    ----------
+    refusals : tuple of (place, reason)
+        Of each family (by its place) why a point is not in the sweep.
+    specs : tuple of Expression
+    """
+
+    refusals: tuple[tuple[int, str], ...]
+    specs: tuple[Expression, ...]
+
+    @classmethod
+    def of(cls, plan: Plan) -> Tally:
+        """Return what a plan counts."""
+        return cls(
+            tuple(
+                (place, reason)
+                for place, subspace in enumerate(plan.space.subspaces)
+                for reason, _ in subspace.refusals()
+            ),
+            plan.specs,
+        )
+
+    @property
+    def size(self) -> int:
+        """How many counts there are: points, refusals, illegal, each spec, unknown, kept."""
+        return len(self.refusals) + len(self.specs) + 4
+
+    @property
+    def illegal(self) -> int:
+        """Place of the count of points that the family's own rules refuse."""
+        return 1 + len(self.refusals)
+
+    def refused(self, place: int) -> int:
+        """Return the place of a family's first refusal."""
+        return 1 + sum(other < place for other, _ in self.refusals)
+
+
+class Reducer:
+    """Takes points, block by block, in the order of their indices.
+
+    Parameters
+    ----------
+    plan : Plan
+    evaluate : Evaluate
+    """
+
+    def __init__(self, plan: Plan, evaluate: Evaluate) -> None:
+        self.plan = plan
+        self.evaluate = evaluate
+        self.tally = Tally.of(plan)
+        self.counts = np.zeros(self.tally.size, np.int64)
+        self.failed = np.zeros(len(plan.specs), np.int64)
+        self.lowest = np.full(len(plan.specs), np.nan)
+        self.highest = np.full(len(plan.specs), np.nan)
+        self.front = Front(len(plan.objectives))
+        self.best = [Best(top.count) for top in plan.tops]
+        self.rows: list[Indices] = []
+        self._subjects = [spec.subject for spec in plan.specs]
+
+    # -- taking points -----------------------------------------------------------------------
+
+    def take(self, place: int, values: Values, indices: Indices) -> NDArray[np.float64] | None:
+        """Take points of one segment.
+
+        Parameters
+        ----------
+        place : int
+            Place of their family.
+        values : dict
+            Their parameters without the derived ones, which are added.
+        indices : array
+            Their numbers.
+
+        Returns
+        -------
+        array or None
+            The objectives of every point, to be minimised, infinite where the point is not in
+            the sweep, breaks a rule or a spec or has no known figure; None if that is so of all.
+        """
+        try:
+            return self._take(place, values, indices)
+        except ExpressionError as error:
+            family = self.plan.space.subspaces[place].family
+            raise InputError(f"an expression of the sweep fails for {family}: {error}") from None
+
+    def _take(self, place: int, values: Values, indices: Indices) -> NDArray[np.float64] | None:
+        plan, tally = self.plan, self.tally
+        subspace = plan.space.subspaces[place]
+        count = len(indices)
+        kept, removed = subspace.check(values, count)
+        self.counts[0] += count
+        first = tally.refused(place)
+        self.counts[first : first + len(removed)] += np.array(removed, np.int64)
+        present = np.flatnonzero(kept)
+        if not len(present):
+            return None
+        if len(present) < count:
+            values = {
+                name: value[present] if isinstance(value, np.ndarray) else value
+                for name, value in values.items()
+            }
+        valid, metrics = metrics_of(self.evaluate, subspace.family, values, plan, len(present))
+        values.update(metrics)
+        good = self._meets(values, valid)
+        objectives = [
+            np.broadcast_to(
+                np.asarray(objective.sign * objective.expression(values), np.float64),
+                (len(present),),
+            )
+            for objective in plan.objectives
+        ]
+        known = good.copy()
+        for column in objectives:
+            known &= np.isfinite(column)
+        self.counts[-2] += np.count_nonzero(good) - np.count_nonzero(known)
+        self.counts[-1] += np.count_nonzero(known)
+        rows = np.flatnonzero(known)
+        if not len(rows):
+            return None
+        columns = [column[rows] for column in objectives]
+        numbers = indices[present[rows]]
+        near = self.front.screen(columns)
+        self.front.add(np.stack([column[near] for column in columns], axis=1), numbers[near])
+        for top, best in zip(plan.tops, self.best, strict=True):
+            figure = top.objective.sign * top.objective.expression(values)
+            figure = np.broadcast_to(np.asarray(figure, np.float64), (len(present),))
+            best.add(figure[rows], numbers)
+        if plan.keep == "all":
+            self.rows.append(numbers)
+        if plan.sample is None:
+            return None
+        result = np.full((count, len(columns)), np.inf)
+        result[present[rows]] = np.stack(columns, axis=1)
+        return result
+
+    def _meets(self, values: Values, valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which points are legal and meet the specs; count what the others fail."""
+        good = valid.copy()
+        counts = self.counts
+        left = legal = int(np.count_nonzero(good))
+        counts[self.tally.illegal] += len(good) - left
+        for place, spec in enumerate(self.plan.specs):
+            met = np.broadcast_to(spec(values), good.shape)
+            for name in spec.names:
+                value = values[name]
+                if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+                    met = met & ~np.isnan(value)  # what is not known does not meet a spec
+            self.failed[place] += legal - np.count_nonzero(met & valid)
+            self._reach(place, values, valid)
+            good &= met
+            remaining = int(np.count_nonzero(good))
+            counts[self.tally.illegal + 1 + place] += left - remaining
+            left = remaining
+        return good
+
+    def _reach(self, place: int, values: Values, valid: NDArray[np.bool_]) -> None:
+        """Follow the range of what a spec is about, for the message if nothing meets it."""
+        subject = self._subjects[place]
+        if subject is None:
+            return
+        figures = subject(values)
+        if getattr(figures, "dtype", np.dtype(object)).kind not in "iuf":
+            return
+        figures = np.broadcast_to(np.asarray(figures, np.float64), valid.shape)[valid]
+        if len(figures):
+            self.lowest[place] = np.fmin(self.lowest[place], np.fmin.reduce(figures))
+            self.highest[place] = np.fmax(self.highest[place], np.fmax.reduce(figures))
+
+    # -- results -----------------------------------------------------------------------------
+
+    def arrays(self) -> Arrays:
+        """Return what was kept."""
+        values, indices = self.front.result()
+        found: Arrays = {
+            "counts": self.counts,
+            "failed": self.failed,
+            "lowest": self.lowest,
+            "highest": self.highest,
+            "front_values": values,
+            "front_indices": indices,
+        }
+        for place, best in enumerate(self.best):
+            found[f"top{place}_values"] = best.values
+            found[f"top{place}_indices"] = best.indices
+        if self.plan.keep == "all":
+            found["rows"] = np.concatenate([np.empty(0, np.int64), *self.rows])
+        return found
+
+    def merge(self, arrays: Arrays) -> None:
+        """Take what was kept of other points; their rows stay where they are."""
+        self.counts += arrays["counts"]
+        self.failed += arrays["failed"]
+        self.lowest = np.fmin(self.lowest, arrays["lowest"])
+        self.highest = np.fmax(self.highest, arrays["highest"])
+        self.front.add(arrays["front_values"], arrays["front_indices"])
+        for place, best in enumerate(self.best):
+            best.add(arrays[f"top{place}_values"], arrays[f"top{place}_indices"])
+
+
+def reduce_range(plan: Plan, evaluate: Evaluate, start: int, stop: int) -> Arrays:
+    """Enumerate the points from `start` to before `stop` and return what is kept of them."""
+    reducer = Reducer(plan, evaluate)
+    for run in plan.space.runs(start, stop, BLOCK):
+        subspace = plan.space.subspaces[run.subspace]
+        local: Digits = np.arange(run.start, run.stop)
+        values = {**subspace.settled(run.categories), **subspace.columns(local)}
+        indices = np.arange(run.index, run.index + run.stop - run.start)
+        reducer.take(run.subspace, values, indices)
+    return reducer.arrays()

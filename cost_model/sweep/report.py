@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page report.html: everything in one file, no network, and PNGs of the same points."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from cost_model.sweep.engine import Outcome
+from cost_model.sweep.results import CONFIG, PARETO, Chosen
+from cost_model.sweep.table import FAMILY, columns_of, figures_of
+from hwgen.errors import ToolMissing
+
+MOST_POINTS = 4000
+"""Points of a page; a browser draws more only with pauses."""
+
+_PART = re.compile(r"(.+)\[(.+)\]")
+
+
+def report_html(outcome: Outcome, chosen: Chosen) -> str:
+    """Return the page of the chosen points."""
+    document = report_data(outcome, chosen)
+    data = json.dumps(document, separators=(",", ":"), allow_nan=False)
+    shown = len(document["rows"])
+    cut = f"; this page shows {shown:,} of them, evenly chosen" if shown < chosen.count else ""
+    summary = (
+        f"{outcome.evaluated:,} configurations evaluated, {outcome.feasible:,} feasible,"
+        f" {len(outcome.front):,} in the Pareto set, {chosen.count:,} kept{cut}. {_goals(outcome)}"
+        f" hwgen {outcome.plan.version}."
+    )
+    page = {
+        "TITLE": html.escape(f"Sweep {outcome.plan.name}"),
+        "SUMMARY": html.escape(summary),
+        # An end tag inside a text would end the script element.
+        "DATA": data.replace("<", "\\u003c"),
+        "LOGIC": _asset("logic.js"),
+        "VIEW": _asset("view.js"),
+    }
+    return re.sub("@([A-Z]+)@", lambda match: page[match[1]], _asset("report.html"))
+
+
+def _goals(outcome: Outcome) -> str:
+    plan = outcome.plan
+    goals = [f"{'largest' if o.maximise else 'smallest'} {o}" for o in plan.objectives]
+    specs = f" where {', '.join(map(str, plan.specs))}" if plan.specs else ""
+    return f"Wanted: {', '.join(goals)}{specs}."
+
+
+def _asset(name: str) -> str:
+    return (files("cost_model.sweep") / "page" / name).read_text(encoding="utf-8")
+
+
+def report_data(outcome: Outcome, chosen: Chosen) -> dict[str, Any]:
+    """Return what the page shows, as plain JSON values."""
+    plan, table = outcome.plan, chosen.table
+    parameters = [FAMILY, *columns_of(plan)]
+    figures = figures_of(plan)
+    used = {name for spec in plan.specs for name in spec.names}
+    columns = []
+    breakdowns: dict[str, list[dict[str, str]]] = {}
+    for name, values in table.items():
+        part = _PART.fullmatch(name)
+        if part and name not in figures:
+            breakdowns.setdefault(part[1], []).append({"name": name, "part": part[2]})
+        numeric = all(v is None or type(v) in (int, float) for v in values)
+        interesting = name in parameters or name in figures or name in used
+        columns.append(
+            {
+                "name": name,
+                "numeric": numeric and name != CONFIG,
+                "part": bool(part),
+                "filter": interesting or name == PARETO,
+                "lane": interesting,
+                "listed": not part or name in figures,
+            }
+        )
+    # Every n-th keeps the shape: the points are sorted by the first objective.
+    step = -(-chosen.count // MOST_POINTS)
+    rows = [list(row) for row in zip(*table.values(), strict=True)][::step]
+    return {
+        "name": plan.name,
+        "columns": columns,
+        "rows": rows,
+        "objectives": [{"name": str(o), "maximise": o.maximise} for o in plan.objectives],
+        "breakdowns": breakdowns,
+    }
+
+
+def write_figures(directory: Path, outcome: Outcome, chosen: Chosen) -> list[str]:
+    """Draw the chosen points, each objective against the first; return the files' names."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ToolMissing("a sweep draws with matplotlib; pip install 'hwgen[sweep]'") from None
+    plan, table = outcome.plan, chosen.table
+    across = str(plan.objectives[0])
+    written = []
+    for place, objective in enumerate(plan.objectives[1:], 2):
+        figure = Figure(figsize=(5.0, 3.6), dpi=200, layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        for family in dict.fromkeys(table[FAMILY]):
+            rows = [r for r in range(chosen.count) if table[FAMILY][r] == family]
+            points = [[table[name][r] for r in rows] for name in (across, str(objective))]
+            axes.scatter(points[0], points[1], s=9, label=family, alpha=0.8, linewidths=0)
+        for axis, name in ((axes.xaxis, across), (axes.yaxis, str(objective))):
+            known = [value for value in table[name] if value is not None]
+            if known and min(known) > 0 and max(known) / min(known) > 30:
+                getattr(axes, f"set_{axis.axis_name}scale")("log")
+        axes.set_xlabel(across)
+        axes.set_ylabel(str(objective))
+        axes.grid(visible=True, alpha=0.3)
+        if len(set(table[FAMILY])) > 1:
+            axes.legend()
+        name = f"pareto_{place}.png"
+        # Without the version of the drawing library: the same points give the same bytes.
+        figure.savefig(directory / name, metadata={"Software": None})
+        written.append(name)
+    return written

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of a finished sweep: results.parquet, pareto.csv and configurations to build."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cost_model.sweep.engine import Outcome
+from cost_model.sweep.plan import Evaluate, Plan
+from cost_model.sweep.space import Subspace
+from cost_model.sweep.table import FAMILY, INDEX, Table, columns_of, figures_of, table_of
+from hwgen.config.load import parse_config
+from hwgen.config.parameters import yaml_value
+from hwgen.errors import ConfigError, ToolMissing
+
+PARETO, CONFIG = "pareto", "config"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The Pareto set and the best points, the best by the first objective first.
+
+    Parameters
+    ----------
+    table : Table
+        Their parameters and metrics, with ``pareto`` (whether nothing beats the point) and
+        ``config`` (the name of its configuration file, None if it has none).
+    configs : dict
+        File name to text of the configurations.
+    refused : dict
+        File name to what is wrong with a configuration that the cost model took for legal.
+    """
+
+    table: Table
+    configs: dict[str, str]
+    refused: dict[str, str]
+
+    @property
+    def count(self) -> int:
+        """How many points there are."""
+        return len(self.table[INDEX])
+
+
+def choose(outcome: Outcome, evaluate: Evaluate, metrics: Sequence[str]) -> Chosen:
+    """Return the chosen points of a sweep with their configurations."""
+    plan = outcome.plan
+    table = table_of(plan, evaluate, metrics, outcome.chosen)
+    figures = np.array(table[str(plan.objectives[0])], np.float64) * plan.objectives[0].sign
+    order = np.lexsort((outcome.chosen.numbers, figures)).tolist()
+    table = {name: [column[row] for row in order] for name, column in table.items()}
+    front = set(outcome.front.tolist())
+    table[PARETO] = [number in front for number in table[INDEX]]
+    table[CONFIG] = [None] * len(order)
+    configs: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    digits = max(4, len(str(len(order))))
+    for row in range(min(len(order), plan.configs)):
+        name = f"{plan.name}_{row + 1:0{digits}d}"
+        text = _configuration(plan, name, table, row)
+        try:
+            parse_config(text, f"{name}.yaml")
+        except ConfigError as error:
+            refused[f"{name}.yaml"] = str(error)
+        else:
+            configs[f"{name}.yaml"] = text
+            table[CONFIG][row] = f"{name}.yaml"
+    return Chosen(table, configs, refused)
+
+
+def _configuration(plan: Plan, name: str, table: Table, row: int) -> str:
+    """Return the file of a point: what the sweep says about its family, nested as usual."""
+    family = table[FAMILY][row]
+    subspace = next(s for s in plan.space.subspaces if s.family == family)
+    lines = [f"# Point {table[INDEX][row]} of the sweep {plan.name}, hwgen {plan.version}."]
+    lines += [f"# {text}: {_shown(table[text][row])}" for text in figures_of(plan)]
+    lines += [f"name: {name}", f"family: {family}"]
+    groups: dict[str, list[str]] = {}
+    for parameter in subspace.given:
+        group, _, key = parameter.rpartition(".")
+        groups.setdefault(group, []).append(f"{key}: {_yaml(table[parameter][row])}")
+    lines += groups.pop("", [])
+    for group, entries in groups.items():
+        lines += [f"{group}:", *(f"  {entry}" for entry in entries)]
+    return "\n".join(lines) + "\n"
+
+
+def _yaml(value: Any) -> str:
+    """Return plain data for a YAML file, quoted where it would be read as something else."""
+    text = yaml_value(value)
+    return f"'{text}'" if isinstance(value, str) and not text.isidentifier() else text
+
+
+def _shown(value: Any) -> str:
+    return "not known" if value is None else f"{value:.6g}"
+
+
+# -- files -----------------------------------------------------------------------------------
+
+
+def csv_text(chosen: Chosen) -> str:
+    """Return the Pareto set as comma-separated values."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    names = [name for name in chosen.table if name != PARETO]
+    writer.writerow(names)
+    columns = [chosen.table[name] for name in names]
+    for on_front, *cells in zip(chosen.table[PARETO], *columns, strict=True):
+        if on_front:
+            writer.writerow(["" if cell is None else cell for cell in cells])
+    return stream.getvalue()
+
+
+def write_parquet(path: Path, outcome: Outcome, evaluate: Evaluate, metrics: Sequence[str]) -> None:
+    """Write the points that the sweep keeps, by number, in parts: they may not fit in memory."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise ToolMissing(
+            "a sweep writes results.parquet with pyarrow; pip install 'hwgen[sweep]'"
+        ) from None
+    plan = outcome.plan
+    kinds = dict(_kinds(plan, metrics))
+    types = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
+    schema = pa.schema([(name, types[kind]) for name, kind in kinds.items()])
+    front = outcome.front
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for points in outcome.rows():
+            table = table_of(plan, evaluate, metrics, points)
+            table[PARETO] = np.isin(points.numbers, front).tolist()
+            for name, kind in kinds.items():
+                if kind is str:
+                    table[name] = [None if v is None else yaml_value(v) for v in table[name]]
+            writer.write_table(pa.table({name: table[name] for name in kinds}, schema=schema))
+
+
+def _kinds(plan: Plan, metrics: Sequence[str]) -> Iterator[tuple[str, type]]:
+    """Yield the columns of results.parquet with the type of their values."""
+    yield INDEX, int
+    yield FAMILY, str
+    for name in columns_of(plan):
+        found = set().union(*(_types(subspace, name) for subspace in plan.space.subspaces))
+        if found <= {int, float}:
+            yield name, float if float in found else int
+        else:
+            yield name, bool if found == {bool} else str
+    for name in dict.fromkeys((*metrics, *figures_of(plan))):
+        yield name, float
+    yield PARETO, bool
+
+
+def _types(subspace: Subspace, name: str) -> set[type]:
+    """Return the types that a parameter's values have in one family."""
+    for item in subspace.derived:
+        if item.name == name:
+            return {int if item.integer else float}
+    for axis in subspace.axes:
+        if axis.name == name:
+            several = axis.values if isinstance(axis.values, tuple) else (axis.value(0),)
+            return {type(value) for value in several}
+    return {type(subspace.fixed[name])} if name in subspace.fixed else set()

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A finished sweep in short: counts, what removed points, and the best by each objective."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cost_model.sweep.engine import Outcome
+from cost_model.sweep.reduce import Tally
+from cost_model.sweep.results import CONFIG, Chosen
+from cost_model.sweep.table import FAMILY, INDEX, columns_of, figures_of
+
+
+def summary_of(outcome: Outcome, chosen: Chosen, fingerprint: str) -> dict[str, Any]:
+    """Return the summary as plain JSON values; the same sweep gives the same one."""
+    plan, counts = outcome.plan, outcome.counts
+    tally = Tally.of(plan)
+    refused = [
+        {
+            "family": plan.space.subspaces[place].family,
+            "condition": reason,
+            "points": int(count),
+        }
+        for (place, reason), count in zip(tally.refusals, counts[1:], strict=False)
+    ]
+    first_spec = tally.illegal + 1
+    return {
+        "name": plan.name,
+        "version": plan.version,
+        "fingerprint": fingerprint,
+        "points": plan.space.size,
+        "evaluated": outcome.evaluated,
+        "removed": {
+            "constraints": refused,
+            "illegal": int(counts[tally.illegal]),
+            "specs": [
+                {
+                    "spec": str(spec),
+                    "points": int(counts[first_spec + place]),
+                    "points_alone": int(outcome.failed[place]),
+                }
+                for place, spec in enumerate(plan.specs)
+            ],
+            "unknown": int(counts[-2]),
+        },
+        "feasible": outcome.feasible,
+        "pareto": len(outcome.front),
+        "kept": chosen.count,
+        "configs": len(chosen.configs),
+        "refused_configs": chosen.refused,
+        "best": [_best(outcome, chosen, place) for place in range(len(plan.objectives))],
+    }
+
+
+def _best(outcome: Outcome, chosen: Chosen, place: int) -> dict[str, Any]:
+    """Return the best point by one objective; of equals the first in the space."""
+    plan, table = outcome.plan, chosen.table
+    objective = plan.objectives[place]
+    column = table[str(objective)]
+    row = min(
+        (r for r in range(chosen.count) if column[r] is not None),
+        key=lambda r: (objective.sign * column[r], table[INDEX][r]),
+    )
+    parameters = {name: table[name][row] for name in columns_of(plan)}
+    return {
+        "objective": str(objective),
+        "maximise": objective.maximise,
+        "family": table[FAMILY][row],
+        "parameters": {name: value for name, value in parameters.items() if value is not None},
+        "figures": {name: table[name][row] for name in figures_of(plan)},
+        "config": table[CONFIG][row],
+    }

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chosen points of a sweep as a table: parameters and metrics by column."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cost_model.sweep.expressions import Expression
+from cost_model.sweep.pareto import Indices
+from cost_model.sweep.plan import Evaluate, Plan, metrics_of
+from cost_model.sweep.space import Digits, Values
+
+INDEX, FAMILY = "index", "family"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Points of one segment.
+
+    Parameters
+    ----------
+    place : int
+        Place of the family in the space.
+    categories : tuple of int
+        Digits of the segment.
+    digits : array
+        A row for each point, a column for each numeric axis.
+    where : array
+        Places of the points in `Points.numbers`.
+    """
+
+    place: int
+    categories: tuple[int, ...]
+    digits: Digits
+    where: Indices
+
+
+@dataclass(frozen=True)
+class Points:
+    """Some points of a space, by number."""
+
+    numbers: Indices
+    groups: tuple[Group, ...]
+
+
+def enumerated_points(plan: Plan, numbers: Indices) -> Points:
+    """Return the points of an enumerated space, `numbers` ascending."""
+    groups = []
+    offset = 0
+    for place, subspace in enumerate(plan.space.subspaces):
+        first, last = np.searchsorted(numbers, [offset, offset + subspace.size])
+        local = numbers[first:last] - offset
+        offset += subspace.size
+        segments, starts = np.unique(local // subspace.segment, return_index=True)
+        bounds = [*starts, len(local)]
+        for segment, start, stop in zip(segments, bounds, bounds[1:], strict=False):
+            rest = local[start:stop] % subspace.segment
+            digits = np.empty((len(rest), len(subspace.axes) - subspace.categories), np.int64)
+            for column in reversed(range(digits.shape[1])):
+                rest, digits[:, column] = np.divmod(
+                    rest, subspace.axes[subspace.categories + column].count
+                )
+            categories = subspace.digits(int(segment) * subspace.segment)[: subspace.categories]
+            where = np.arange(first + start, first + stop)
+            groups.append(Group(place, tuple(categories), digits, where))
+    return Points(numbers, tuple(groups))
+
+
+def sampled_points(plan: Plan, archive: Sequence[tuple[int, Digits]], numbers: Indices) -> Points:
+    """Return points that a search met: each number is a place in its `archive`."""
+    groups: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+    for where, number in enumerate(numbers):
+        place, digits = archive[int(number)]
+        count = plan.space.subspaces[place].categories
+        groups.setdefault((place, tuple(map(int, digits[:count]))), []).append(where)
+    return Points(
+        numbers,
+        tuple(
+            Group(
+                place,
+                categories,
+                np.array([archive[int(numbers[w])][1][len(categories) :] for w in where]),
+                np.array(where),
+            )
+            for (place, categories), where in groups.items()
+        ),
+    )
+
+
+def parameters_of(plan: Plan, group: Group) -> Values:
+    """Return every parameter of the points of a group, the derived ones included."""
+    subspace = plan.space.subspaces[group.place]
+    values = subspace.settled(group.categories)
+    numeric = subspace.axes[subspace.categories :]
+    for axis, digits in zip(numeric, group.digits.T, strict=True):
+        values[axis.name] = axis.at(digits)
+    subspace.derive(values)
+    return values
+
+
+def columns_of(plan: Plan) -> list[str]:
+    """Return the parameters that the sweep mentions, of all families."""
+    given = [name for subspace in plan.space.subspaces for name in subspace.given]
+    return list(dict.fromkeys(given))
+
+
+def figures_of(plan: Plan) -> list[str]:
+    """Return the objectives and what else points are ranked by."""
+    ranked = [*plan.objectives, *(top.objective for top in plan.tops)]
+    return list(dict.fromkeys(map(str, ranked)))
+
+
+Table = dict[str, list[Any]]
+"""Columns of plain data; None where a family has no such parameter or a figure is not known."""
+
+
+def table_of(plan: Plan, evaluate: Evaluate, metrics: Sequence[str], points: Points) -> Table:
+    """Return the parameters, the metrics and the figures by which points are ranked."""
+    count = len(points.numbers)
+    names = list(dict.fromkeys((FAMILY, *columns_of(plan), *metrics, *figures_of(plan))))
+    table: Table = {INDEX: points.numbers.tolist()}
+    table |= {name: [None] * count for name in names}
+    for group in points.groups:
+        values = parameters_of(plan, group)
+        family = plan.space.subspaces[group.place].family
+        found = {name: values.get(name) for name in names}
+        values |= metrics_of(evaluate, family, values, plan, len(group.where))[1]
+        found |= {name: values[name] for name in metrics if name in values}
+        found |= {text: Expression(text)(values) for text in figures_of(plan)}
+        for name in names:
+            column = table[name]
+            plain = _plain(found.get(name), len(group.where))
+            for where, value in zip(group.where, plain, strict=True):
+                column[where] = value
+    return table
+
+
+def _plain(value: Any, count: int) -> Iterator[Any]:
+    """Yield a value for each point as plain data."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        for item in value.tolist():
+            yield None if isinstance(item, float) and not math.isfinite(item) else item
+    else:
+        for _ in range(count):
+            yield value.item() if isinstance(value, np.generic) else value

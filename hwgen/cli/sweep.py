@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Search a space of configurations for the ones that nothing beats."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hwgen.cli.common import (
+    atomic_directory,
+    claim_entry,
+    console,
+    emit_json,
+    force_option,
+    json_option,
+)
+
+if TYPE_CHECKING:
+    from cost_model.sweep.engine import Executor
+
+_JOURNAL = "journal"
+
+
+@click.command()
+@click.option("--config", metavar="FILE", required=True,
+              type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
+              help="Sweep file (YAML); docs/sweep.md describes it.")  # fmt: skip
+@click.option("--out", metavar="DIR", type=click.Path(path_type=Path),
+              help="Directory for results; default build/NAME-sweep.")  # fmt: skip
+@click.option("--jobs", type=click.IntRange(1, 256),
+              help="Processes; default one for each processor.")  # fmt: skip
+@click.option("--scheduler", metavar="ADDRESS",
+              help="Of a Dask scheduler, whose workers then do the work.")  # fmt: skip
+@click.option("--resume", is_flag=True, help="Continue an interrupted sweep.")
+@force_option
+@json_option
+def command(
+    config: Path,
+    out: Path | None,
+    jobs: int | None,
+    scheduler: str | None,
+    resume: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Search a space of configurations for the ones that nothing beats.
+
+    Evaluates every point of the space, or samples it, and writes the Pareto set: tables,
+    configurations to build, and a page to explore.
+    """
+    from cost_model.evaluate import evaluate  # type: ignore[import-not-found]
+
+    from cost_model.sweep.document import read_sweep
+    from cost_model.sweep.engine import run_sweep
+    from cost_model.sweep.journal import Journal
+    from cost_model.sweep.output import finished, write_output
+    from cost_model.sweep.probe import probe
+    from hwgen import __version__
+
+    file = read_sweep(config, __version__)
+    probed = probe(file, evaluate)
+    directory = out or Path("build") / f"{file.plan.name}-sweep"
+    summary = finished(directory, probed.fingerprint) if resume else None
+    if summary is None:
+        executor = _executor(jobs, scheduler)
+        path = _journal(directory, resume, force)
+        try:
+            with Journal(path, probed.fingerprint) as journal:
+                with _progress(quiet=as_json) as progress:
+                    outcome = run_sweep(file, probed, evaluate, executor, journal, progress)
+                with atomic_directory(directory, force=force) as staging:
+                    summary = write_output(
+                        staging, outcome, evaluate, probed.metrics, probed.fingerprint
+                    )
+        except KeyboardInterrupt:
+            click.echo(f"{directory}: continue with --resume", err=True)
+            raise
+    if as_json:
+        emit_json({**summary, "directory": str(directory)})
+    else:
+        _report(summary, directory)
+
+
+def _journal(directory: Path, resume: bool, force: bool) -> Path:
+    """Return the directory of finished chunks, emptied unless the sweep is to be continued."""
+    from hwgen.errors import InputError
+
+    journal = claim_entry(directory, _JOURNAL, force=force)
+    if journal.exists() and not resume:
+        if not force:
+            raise InputError(
+                f"{directory} holds an unfinished sweep; continue it with --resume, or start anew"
+                " with --force"
+            )
+        shutil.rmtree(journal)
+    return journal
+
+
+def _executor(jobs: int | None, scheduler: str | None) -> Executor:
+    from flows.executors import DaskCluster, LocalProcesses, available_processors
+    from hwgen.errors import InputError
+
+    if scheduler is None:
+        return LocalProcesses(jobs or available_processors())
+    if jobs is not None:
+        raise InputError("--jobs is for this machine; a --scheduler has its own workers")
+    return DaskCluster(scheduler)
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Give a function of the points done and the points in all, for a progress bar."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("sweeping"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f} points"),
+        TimeRemainingColumn(),
+    )
+    out = console()
+    hidden = quiet or not out.is_terminal  # or it leaves an empty line behind
+    with Progress(*columns, console=out, transient=True, disable=hidden) as bar:
+        task = bar.add_task("", total=1)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _report(summary: dict[str, Any], directory: Path) -> None:
+    from rich.table import Table
+
+    out = console()
+    removed = summary["removed"]
+    out.print(f"[bold]{summary['name']}[/bold] -> {directory}")
+    out.print(f"  {summary['evaluated']:,} points evaluated", end="")
+    out.print(f" of {summary['points']:,}" if summary["points"] != summary["evaluated"] else "")
+    conditions = [
+        *((f"break {item['condition']!r}", item["points"]) for item in removed["constraints"]),
+        ("break a rule of their family", removed["illegal"]),
+        *((f"miss {item['spec']!r}", item["points"]) for item in removed["specs"]),
+        ("have no known figure of an objective", removed["unknown"]),
+    ]
+    for text, points in conditions:
+        if points:
+            out.print(f"  {points:,} {text}", markup=False)
+    out.print(
+        f"  {summary['feasible']:,} feasible, {summary['pareto']:,} in the Pareto set,"
+        f" {summary['configs']:,} configurations written"
+    )
+    for name, problem in summary["refused_configs"].items():
+        click.echo(f"no {name}, although its costs are known: {problem}", err=True)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("best by")
+    table.add_column("figure", justify="right")
+    table.add_column("point", overflow="fold")
+    for best in summary["best"]:
+        parameters = ", ".join(
+            f"{name.split('.')[-1]} {value}" for name, value in best["parameters"].items()
+        )
+        name = f"{'largest' if best['maximise'] else 'smallest'} {best['objective']}"
+        where = best["config"] or best["family"]
+        figure = best["figures"][best["objective"]]
+        table.add_row(name, f"{figure:.5g}", f"{where}: {parameters}")
+    out.print(table, markup=False)

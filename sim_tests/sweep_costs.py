@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cost model in a few closed forms, for tests of the sweep: quick, and easy to check by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+AREA = {"nangate45": 1.0, "asap7": 0.1}
+
+
+def evaluate(
+    family: str,
+    fixed: Mapping[str, Any],
+    varying: Mapping[str, NDArray[Any]],
+    technology: str,
+    workloads: Mapping[str, Sequence[tuple[int, int, int]]],
+) -> dict[str, NDArray[Any]]:
+    """Return made-up metrics, like a cost model; see `cost_model.sweep.plan.Evaluate`."""
+    p = {**fixed, **varying}
+    count = len(next(iter(varying.values())))
+    bits = int(p["activation"].strip("uint"))
+    scale = AREA.get(technology, np.nan)
+    if family == "ternary_lut":
+        terms = np.float64(p["array.tables"]) * p["array.group_size"]
+        macs = terms * p["array.fetch_ports"]
+        tables = p["array.tables"] * 3.0 ** p["array.group_size"] * bits
+        columns = macs * (bits / 4 if p["array.method"] == "lut" else bits)
+        valid = (p["array.method"] == "lut") | (np.asarray(p["array.group_size"]) == 1)
+        width = p["array.fetch_ports"]
+    else:
+        terms, width = p["array.rows"], p["array.cols"]
+        macs = np.float64(terms) * width
+        tables, columns = 0.0 * macs, macs * bits * 1.5
+        valid = np.asarray(True)
+    area = (tables + columns) * scale * 1e-4
+    fmax = 1000.0 / (1 + 0.1 * np.log2(macs))
+    power = area * 0.5 + 0.01
+    found = {
+        "area_mm2": area,
+        "area_mm2[tables]": tables * scale * 1e-4,
+        "area_mm2[columns]": columns * scale * 1e-4,
+        "power_w": power,
+        "fmax_mhz": fmax,
+        "tops": 2e-6 * macs * fmax,
+        "unknown_mw": np.nan,
+    }
+    for name, gemms in workloads.items():
+        cycles = sum(m * np.ceil(k / terms) * np.ceil(n / width) for m, n, k in gemms)
+        found[f"cycles({name})"] = cycles
+        found[f"latency_ms({name})"] = cycles / fmax * 1e-3
+    arrays = {key: np.broadcast_to(value, (count,)) for key, value in found.items()}
+    return {**arrays, "valid": np.broadcast_to(valid, (count,))}
