@@ -46,6 +46,7 @@ def evaluate(
         "power_w": power,
         "fmax_mhz": fmax,
         "tops": 2e-6 * macs * fmax,
+        "tops_per_w": 2e-6 * macs * fmax / power,
         "unknown_mw": np.nan,
     }
     for name, gemms in workloads.items():

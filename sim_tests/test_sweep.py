@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -309,6 +310,16 @@ def test_workloads_from_a_file(hwgen: Callable[..., int], tmp_path: Path) -> Non
     assert points_of(tmp_path / "a") == points_of(tmp_path / "b")
 
 
+PAGE = (ROOT / "docs" / "sweep.md").read_text(encoding="utf-8")
+LISTINGS = re.findall(r"<!-- file: (\S+) -->\n```yaml\n(.*?)```", PAGE, re.S)
+
+
+@pytest.mark.parametrize(("name", "text"), LISTINGS, ids=[name for name, _ in LISTINGS])
+def test_the_sweeps_of_the_page(hwgen: Callable[..., int], name: str, text: str) -> None:
+    assert hwgen(text, "--out", "out") == 0
+    assert json.loads(Path("out/summary.json").read_text())["pareto"] > 10
+
+
 # -- errors --------------------------------------------------------------------------------------
 
 PROBLEMS = [
@@ -375,7 +386,7 @@ def test_a_problem_is_placed_and_explained(
     assert any(
         line.startswith(f"sweep.yaml:{place}") and text in line for line in said.splitlines()
     ), said
-    assert not Path("build/lut-sweep/results.parquet").exists()
+    assert not Path("build/lut-sweep").exists()
 
 
 def test_specs_that_exclude_each_other(

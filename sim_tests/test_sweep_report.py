@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a sweep: its logic in a JavaScript engine, and the whole of it in a browser.
+"""The page of a sweep: in a JavaScript engine with a small document, and in a browser.
 
 The browser is the machine's Chromium, or the one that ``playwright install chromium`` has put
-there; without any, the test of the whole page is skipped and says so.
+there; without any, its tests are skipped and say so.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -140,7 +140,61 @@ def test_order_and_breakdown(logic: Logic) -> None:
     ]
 
 
-# -- the whole page ------------------------------------------------------------------------------
+# -- the whole page, without a browser -----------------------------------------------------------
+
+
+@pytest.fixture
+def ask(page: Path) -> Iterator[Callable[[str], Any]]:
+    """Run the page's scripts on a document of our own; return a function that asks it."""
+    text = page.read_text()
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
+    data = re.search(r'id="data">(.*?)</script>', text)
+    assert data
+    ids = {name: tag for tag, name in re.findall(r'<(\w+)[^>]*? id="(\w+)"', text)}
+    engine = MiniRacer()
+    engine.eval(f"var ids = {json.dumps(ids)}, dataText = {json.dumps(data[1])};")
+    for script in ((Path(__file__).parent / "dom.js").read_text(encoding="utf-8"), *scripts):
+        engine.eval(script)
+    yield lambda call: json.loads(str(engine.eval(f"JSON.stringify(ask.{call} ?? null)")))
+    engine.close()
+
+
+def test_clicks_and_filters_without_a_browser(
+    ask: Callable[[str], Any], data: dict[str, Any]
+) -> None:
+    rows = data["rows"]
+    names = [column["name"] for column in data["columns"]]
+
+    def shown() -> int:
+        visible = ask("visible()")
+        assert ask("count()") == f"{visible} of {len(rows)} points"
+        assert ask("lines()") == min(visible, 200)
+        return int(visible)
+
+    assert shown() == len(rows)
+    ask("box('ternary_lut', false)")
+    systolic = sum(row[names.index("family")] == "systolic" for row in rows)
+    assert 0 < shown() == systolic < len(rows)
+    ask("press('reset')")
+    areas = [row[names.index("area_mm2")] for row in rows]
+    ask("slide('area_mm2', 'most', 0)")
+    assert shown() == areas.count(min(areas))
+    ask("press('reset')")
+    assert shown() == len(rows)
+    assert "Click a point" in ask("details()")
+    ask("point(3)")
+    assert f"configs/{rows[3][names.index('config')]}" in ask("details()")
+    assert re.search(r"columns \S+ \(\d+\.\d %\)", ask("details()"))
+    ask("head('tops')")
+    ask("head('tops')")
+    tops = [row[names.index("tops")] for row in rows]
+    assert tops[int(ask("first()"))] == max(tops)
+    before = ask("place(3)")
+    ask(f"axis('x', {names.index('power_w')})")
+    assert ask("place(3)") != before
+
+
+# -- the whole page, in a browser ----------------------------------------------------------------
 
 
 def chromium() -> str | None:

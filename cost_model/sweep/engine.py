@@ -26,7 +26,8 @@ R = TypeVar("R")
 
 _LARGEST_CHUNK = 1 << 20
 _LARGEST_CHUNK_OF_ROWS = 1 << 17
-_CHUNKS = 64
+_SMALLEST_CHUNK = 1 << 17
+_CHUNKS = 16
 """Chunks that a sweep of medium size is cut into."""
 
 Progress = Callable[[int, int], None]
@@ -86,7 +87,7 @@ def chunk_size(plan: Plan) -> int:
     """Return the points of a chunk; they follow from the plan alone, so any run can continue."""
     largest = _LARGEST_CHUNK_OF_ROWS if plan.keep == "all" else _LARGEST_CHUNK
     even = -(-plan.space.size // _CHUNKS)
-    return max(BLOCK, min(largest, -(-even // BLOCK) * BLOCK))
+    return min(largest, max(_SMALLEST_CHUNK, -(-even // BLOCK) * BLOCK))
 
 
 def run_sweep(

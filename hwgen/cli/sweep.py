@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hwgen.cli.common import (
+    MARKER,
     atomic_directory,
     claim_entry,
     console,
@@ -61,6 +62,7 @@ def command(
     from cost_model.sweep.output import finished, write_output
     from cost_model.sweep.probe import probe
     from hwgen import __version__
+    from hwgen.errors import ConfigError
 
     file = read_sweep(config, __version__)
     probed = probe(file, evaluate)
@@ -77,6 +79,9 @@ def command(
                     summary = write_output(
                         staging, outcome, evaluate, probed.metrics, probed.fingerprint
                     )
+        except ConfigError:  # there is nothing to continue
+            _discard(directory, path)
+            raise
         except KeyboardInterrupt:
             click.echo(f"{directory}: continue with --resume", err=True)
             raise
@@ -99,6 +104,13 @@ def _journal(directory: Path, resume: bool, force: bool) -> Path:
             )
         shutil.rmtree(journal)
     return journal
+
+
+def _discard(directory: Path, journal: Path) -> None:
+    """Remove the journal, and the directory if it was made for it."""
+    shutil.rmtree(journal, ignore_errors=True)
+    if [entry.name for entry in directory.iterdir()] == [MARKER]:
+        shutil.rmtree(directory)
 
 
 def _executor(jobs: int | None, scheduler: str | None) -> Executor:
