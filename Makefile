@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 JOBS   ?= 2
-# Extra arguments for pytest, e.g. make test ARGS="-k toolchain"
+# Extra arguments for pytest or a benchmark, e.g. make test ARGS="-k toolchain"
 ARGS   ?=
 
 RUN    := $(VENV)/bin/python
@@ -17,7 +17,7 @@ PYTEST := $(RUN) -m pytest -n $(JOBS) --dist worksteal
 
 .PHONY: help
 help: ## list the targets
-	@echo 'make TARGET [PYTHON=python3] [JOBS=2] [ARGS="arguments for pytest"]'
+	@echo 'make TARGET [PYTHON=python3] [JOBS=2] [ARGS="arguments for pytest or a benchmark"]'
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1|\2/p' Makefile | while IFS='|' read -r name what; do \
 	  printf '  %-14s %s\n' "$$name" "$$what"; done
 
@@ -81,15 +81,16 @@ docs-check: env ## check that the generated documentation is current
 	$(RUN) -m hwgen.config.reference | diff -u docs/configuration.md - \
 	  || { echo 'docs/configuration.md is not current: run make docs' >&2; exit 1; }
 
-.PHONY: bench-build bench-sim bench-pack bench-area bench-delay bench-sweep
+.PHONY: bench-build bench-sim bench-pack bench-area bench-delay bench-qor bench-sweep
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-pack: env ## measure packing
 bench-area: env ## measure area and delay by synthesis
 bench-delay: env ## measure delays, for automatic pipelines
+bench-qor: env ## compare ternary datapaths by synthesis (most of an hour)
 bench-sweep: env ## measure sweeps of the cost model
-bench-build bench-sim bench-pack bench-area bench-delay bench-sweep:
-	$(RUN) -m flows.bench.$(@:bench-%=%)
+bench-build bench-sim bench-pack bench-area bench-delay bench-qor bench-sweep:
+	$(RUN) -m flows.bench.$(@:bench-%=%) $(ARGS)
 
 .PHONY: clean
 clean: ## remove what tests and tools leave behind (not .venv)

@@ -47,7 +47,8 @@ TIMEOUT = 1800.0
 """Seconds for one run of Yosys."""
 
 INPUT_DELAY = 0.2
-"""Part of the clock period that is gone when inputs arrive and before outputs must be there."""
+"""Part of the clock period that is gone when inputs arrive and before outputs must be there, if
+nothing else is known of what is outside."""
 
 LIGHT = 4.0
 """Loads between modules that are driven without a buffer, in units of an output's load."""
@@ -148,6 +149,14 @@ class Mapped:
         """Return everything as plain JSON values."""
         return asdict(self)
 
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Mapped:
+        """Return what `document` was made of."""
+        values = dict(document)
+        values["parts"] = {name: Part(**part) for name, part in values["parts"].items()}
+        values["timing"] = values["timing"] and Timing(**values["timing"])
+        return cls(**values)
+
 
 def map_core(
     verilog: str,
@@ -160,6 +169,7 @@ def map_core(
     full_adders: bool = False,
     liberty_files: Sequence[str | Path] = (),
     clock: str = "aclk",
+    input_delay: float = INPUT_DELAY,
     work: Path | None = None,
     timeout: float = TIMEOUT,
 ) -> Mapped:
@@ -184,6 +194,8 @@ def map_core(
         Liberty files instead of those of the technology.
     clock : str
         The clock port.
+    input_delay : float
+        Part of the clock period that is gone when inputs arrive and before outputs must be there.
     work : Path, optional
         Directory for scripts, logs and netlists (``netlist.v``); default a temporary one.
     timeout : float
@@ -242,7 +254,7 @@ def map_core(
         histogram = _statistics(work / "flat.json")[top]
         area, sequential = _areas(histogram, library)
         found, note = timing.analyse(
-            work, top, tech, clock, clock_ps / 1000, INPUT_DELAY, timeout=timeout
+            work, top, tech, clock, clock_ps / 1000, input_delay, timeout=timeout
         )
     return Mapped(
         technology, recipe, full_adders, clock_ps, area, sequential, parts, histogram, found, note

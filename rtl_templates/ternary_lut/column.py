@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 READ = 30
 """Delay of a read, in tenths of a gate's."""
 
+KEPT = 60
+"""When the old total is there: `starts` has many gates to drive."""
+
 
 @dataclass(frozen=True)
 class Addend:
@@ -66,6 +69,31 @@ def old_total(column: Any) -> Value:
     if column.config.array.accumulator_depth == 1:
         return column.total
     return Mux(column.again, column.total, column.stored)
+
+
+class Counts(Block):
+    """Which bits of a number flip when it counts up, and which when it counts down.
+
+    A module of its own, to be mapped on its own: the number is there long before it is known
+    whether it counts, but a mapper that is not told would wait for that first.
+
+    Members
+    -------
+    value : In
+    up, down : Out
+    """
+
+    kept = True
+
+    def __init__(self, width: int) -> None:
+        super().__init__("counts", {"value": In(width), "up": Out(width), "down": Out(width)})
+
+    def build(self, m: Module) -> None:
+        for i in range(len(self.value)):
+            m.d.comb += [
+                self.up[i].eq(self.value[:i].all()),
+                self.down[i].eq(~self.value[:i].any()),
+            ]
 
 
 class Column(Block):
@@ -121,7 +149,9 @@ class Column(Block):
             short = config.array.method != "multiply"
             addends.append(Addend(value.as_signed(), carry if short else Const(0, 1), 1))
 
-        old: Value = Mux(self.starts, 0, old_total(self))
+        loaded = self._loaded
+        clear = self.starts if loaded == config.total_width else self.starts & self.load
+        old: Value = Mux(clear, 0, old_total(self))
         if config.planes > 1:
             old = self._aligned(m, old)
         kept = Signal(Shape(config.total_width, config.result.signed))
@@ -131,7 +161,8 @@ class Column(Block):
         by = self._compressed if config.array.reduction == "compressors" else self._added
         m.d.comb += total.eq(by(m, addends, kept))
         with m.If(self.load):
-            m.d.sync += self.total.eq(total)
+            m.d.sync += self.total[:loaded].eq(total[:loaded])
+        m.d.sync += self.total[loaded:].eq(total[loaded:])
         if config.array.accumulator_depth > 1:
             m.d.comb += self.next.eq(total)
 
@@ -146,6 +177,20 @@ class Column(Block):
         shifted = Cat(waiting[-1], self.total)[: len(whole)]
         # What is above a shifted total is shifted out before the last plane.
         return Mux(self.first, whole[low:], shifted)
+
+    @property
+    def _loaded(self) -> int:
+        """How many bits of the total are loaded; those above are what they were if not counted."""
+        config = self.config
+        counted = config.array.reduction == "compressors" and not config.saturates
+        if not counted or config.planes > 1 or config.array.accumulator_depth > 1:
+            return config.total_width
+        return min(config.total_width, self._low)
+
+    @property
+    def _low(self) -> int:
+        """How many bits of the total are added; those above are counted up or down."""
+        return self.config.addend.width - 1
 
     def _compressed(self, m: Module, addends: list[Addend], kept: Signal) -> Value:
         """Return the new total, a sum of bits to which the old total belongs like any operand.
@@ -165,29 +210,32 @@ class Column(Block):
         operands = [o for a in addends for o in self._operands(a)]
         if config.planes > 1:
             operands.append(Operand(self.correction))
-        psum = config.addend
         if config.saturates:
-            wide = Signal(signed(1 + max(len(kept), psum.width)), name="kept_wide")
+            wide = Signal(signed(1 + max(len(kept), self._low + 1)), name="kept_wide")
             m.d.comb += wide.eq(kept)
-            total = self._accumulated(m, operands, wide, psum.width - 1)
-            return saturated(m, total.as_signed(), config.result)
-        return self._accumulated(m, operands, kept, psum.width - 1)
+            return saturated(m, self._accumulated(m, operands, wide).as_signed(), config.result)
+        return self._accumulated(m, operands, kept)
 
-    def _accumulated(self, m: Module, operands: list[Operand], kept: Signal, low: int) -> Value:
+    def _accumulated(self, m: Module, operands: list[Operand], kept: Signal) -> Value:
         """Return ``sum(operands) + kept``; the sum of operands is signed and of ``low + 1`` bits.
 
         The low bits and the operands make a number of two bits more, whose top ones, worth -1, 0
-        or 1, count the high bits up or down.  Which bits that would flip is known from the old
-        total, long before.
+        or 1, count the high bits up or down.
         """
+        low = self._low
         if low >= len(kept):
-            return sum_of(m, "fa", [Operand(kept), *operands], len(kept))
-        total = sum_of(m, "fa", [Operand(kept[:low]), *operands], low + 2)
-        down, up = Signal(name="count_down"), Signal(name="count_up")
-        m.d.comb += [down.eq(total[low + 1]), up.eq(total[low] & ~total[low + 1])]
+            return sum_of(m, "fa", [Operand(kept, arrival=KEPT), *operands], len(kept))
+        total = sum_of(m, "fa", [Operand(kept[:low], arrival=KEPT), *operands], low + 2)
+        up, down = Signal(name="count_up"), Signal(name="count_down")
+        m.d.comb += [
+            up.eq(total[low] & ~total[low + 1] & self.load),
+            down.eq(total[low + 1] & self.load),
+        ]
         high = kept[low:]
-        flips = [(up & high[:j].all()) | (down & ~high[:j].any()) for j in range(len(high))]
-        return Cat(total[:low], high ^ Cat(*flips))
+        ups, downs = Signal(len(high), name="ups"), Signal(len(high), name="downs")
+        place(m, "counts", Counts(len(high)), value=high, up=ups, down=downs)
+        flips = (ups & up.replicate(len(high))) | (downs & down.replicate(len(high)))
+        return Cat(total[:low], high ^ flips)
 
     def _sum(self, m: Module, name: str, addends: list[Addend]) -> Addend:
         if len(addends) == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amaranth.hdl import Cat, Const, Module, Mux, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from hwgen.numerics import TERNARY
@@ -56,7 +56,7 @@ class Fetch(_Reader):
 
     def build(self, m: Module) -> None:
         config = self.config
-        selected = selected_entry(config, self.table, self.key)
+        selected = selected_entry(m, config, self.table, self.key)
         sign = self.key[-1]
         wide = Cat(selected, Const(0, len(self.value) - len(selected)))
         kept = carry_weight(config)
@@ -125,15 +125,31 @@ def carry_weight(config: TernaryLutConfig) -> int:
     return int(config.array.method == "lut" and config.array.reduction == "compressors")
 
 
-def selected_entry(config: TernaryLutConfig, table: Value, key: Value) -> Value:
+def selected_entry(m: Module, config: TernaryLutConfig, table: Value, key: Value) -> Value:
     """Return the entry of a table at a key's index, zero for a group of zeros."""
     width = config.entry.width
     rows: list[Value] = [table.word_select(i, width) for i in range(len(config.stored_patterns))]
     index = key[: config.index_width]
-    if config.array.fetch == "one_hot" and len(index):
-        return _any([row & (index == i).replicate(width) for i, row in enumerate(rows)])
     zero = [Const(0, width)] if config.digit is TERNARY else []
+    if config.array.fetch == "one_hot" and len(index):
+        most = len(rows) + len(zero) - 1
+        hits = Signal(len(rows), name="hits")  # named, or the text would repeat them for each bit
+        m.d.comb += hits.eq(Cat(_equals(index, i, most) for i in range(len(rows))))
+        return _any([row & hit.replicate(width) for row, hit in zip(rows, hits, strict=True)])
     return _multiplexer([*rows, *zero], index)
+
+
+def _equals(index: Value, number: int, most: int) -> Value:
+    """Return whether `index`, which is at most `most`, is `number`.
+
+    A zero of the number need not be looked at where a one would make it too large.
+    """
+    bits = (
+        index[bit] if number >> bit & 1 else ~index[bit]
+        for bit in range(len(index))
+        if number >> bit & 1 or number + (1 << bit) <= most
+    )
+    return Cat(bits).all()
 
 
 def _any(values: list[Value]) -> Value:

@@ -47,7 +47,7 @@ class FloatFetch(Block):
         self.config = config
 
     def build(self, m: Module) -> None:
-        entry = named(m, "entry", selected_entry(self.config, self.table, self.key))
+        entry = named(m, "entry", selected_entry(m, self.config, self.table, self.key))
         m.d.comb += self.value.eq(Cat(entry[:-1], entry[-1] ^ self.key[-1]))
 
 

@@ -59,13 +59,17 @@ class Table(Block):
                 for pattern in level:
                     values[pattern] = self._sum(m, pattern, values)
             done = last
+            parities: dict[Pattern, Value] = {}
             for pattern, value in values.items():
                 held = Signal(
                     value.shape(), name=f"{pattern_name(pattern)}_s{stage}", reset_less=True
                 )
+                # Entries of the same activations have the same least significant bit.
+                parity = parities.setdefault(tuple(map(abs, pattern)), held[0])
                 with m.If(self.step):
                     m.d.sync += held.eq(value)
-                values[pattern] = held
+                joined = Cat(parity, held[1:])
+                values[pattern] = joined.as_signed() if value.shape().signed else joined
         out = []
         for number, pattern in enumerate(config.stored_patterns):
             entry = Signal(shape_of(config.entry), name=f"entry_{number}")

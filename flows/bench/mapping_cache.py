@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`flows.synthesis.map_core`, its results kept on disk.
+
+A campaign of hundreds of mappings can then be stopped and taken up again, and repeated after a
+change at the cost of what the change affects.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from flows import boundary, liberty, synthesis, timing
+from flows.synthesis import Mapped, map_core
+from flows.toolchain import probe, version_text
+from flows.verilator import cache_directory
+
+
+def map_cached(
+    verilog: str,
+    top: str,
+    technology: str,
+    recipe: str,
+    clock_ps: float,
+    keep: Sequence[str] = (),
+    *,
+    liberty_files: Sequence[str | Path] = (),
+    **options: Any,
+) -> Mapped:
+    """Return what `map_core` returns for the same arguments, from the cache if it is there."""
+    parts: list[Any] = [
+        _flow(), _library(technology, tuple(map(str, liberty_files))), hashed(verilog),
+        top, technology, recipe, clock_ps, list(keep), sorted(options.items()),
+    ]  # fmt: skip
+    path = cache_directory() / "mapped" / f"{hashed(json.dumps(parts))}.json"
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return Mapped.of_document(json.loads(path.read_text(encoding="utf-8")))
+    mapped = map_core(
+        verilog, top, technology, recipe, clock_ps, keep, liberty_files=liberty_files, **options
+    )
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=path.parent, suffix=".new", delete=False
+        ) as file:
+            json.dump(mapped.document(), file)
+        os.replace(file.name, path)
+    return mapped
+
+
+def hashed(text: str) -> str:
+    """Return a name for a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the versions of the tools that map and time; empty texts for those missing."""
+    found = {name: probe(name).found for name in ("yosys", "opensta")}
+    return {name: version_text(tool) if tool else "" for name, tool in found.items()}
+
+
+@cache
+def _flow() -> str:
+    """Return a name for the tools and for the part of this package that drives them."""
+    sources = [
+        Path(str(module.__file__)).read_text(encoding="utf-8")
+        for module in (synthesis, boundary, timing, liberty)
+    ]
+    return hashed("\n".join([*sources, str(versions())]))
+
+
+@cache
+def _library(technology: str, chosen: tuple[str, ...]) -> str:
+    return hashed(liberty.load(technology, chosen).text)

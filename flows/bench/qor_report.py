@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables and goals of `flows.bench.qor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from flows.bench.mapping_cache import versions
+from flows.bench.qor_points import DESIGNS, SIZES, Result, path_ns
+from flows.synthesis import Mapped
+from hwgen.errors import InputError
+
+FIRST_EXPLORATION = 78.0
+"""Area per multiply-accumulate of the first exploration at nangate45, in um2."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A ratio or an area, and what it should be.
+
+    Parameters
+    ----------
+    what : str
+        What is compared.
+    found, limit : float
+    at_least : bool
+        Whether `found` is to be at least `limit`, else at most.
+    """
+
+    what: str
+    found: float
+    limit: float
+    at_least: bool = False
+
+    @property
+    def met(self) -> bool:
+        """Whether the goal is reached."""
+        return self.found >= self.limit if self.at_least else self.found <= self.limit
+
+
+def published_of(result: Result, results: Iterable[Result]) -> Result | None:
+    """Return the published datapath that a result compares with: same size, same or best µ."""
+    point = result.point
+    candidates = [
+        r
+        for r in _some(results, point.activation, point.technology, "published")
+        if r.point.size == point.size
+        and (not point.grouped or r.point.group_size == point.group_size)
+    ]
+    return _least(candidates)
+
+
+def goals(results: Sequence[Result]) -> list[Goal]:
+    """Return the goals that the results are enough for."""
+    found: list[Goal] = []
+    for technology in _in_order(r.point.technology for r in results):
+        found += _integer_goals(results, technology)
+        found += _float_goals(results, technology)
+    return found
+
+
+def _integer_goals(results: Sequence[Result], technology: str) -> list[Goal]:
+    found = []
+    ours = _some(results, "int8", technology, "lut")
+    for size in SIZES:
+        for r in ours:
+            if r.point.size != size or r.point.group_size == 1:
+                continue
+            if other := published_of(r, results):
+                what = f"INT8 {technology} {_text(size)} µ={r.point.group_size}: (a) / (b)"
+                found.append(Goal(what, r.per_mac / other.per_mac, 0.70))
+    best, other = _least(ours), _least(_some(results, "int8", technology, "published"))
+    if best and other:
+        found.append(
+            Goal(f"INT8 {technology}: best (a) / best (b)", best.per_mac / other.per_mac, 0.5)
+        )
+    best = _least(_some(results, "int8", technology, "exact"))
+    if best and other:
+        what = f"INT8 {technology}: best (a) with exact accumulators / best (b)"
+        found.append(Goal(what, best.per_mac / other.per_mac, 0.5))
+    best = _least(r for r in ours if r.point.group_size > 1)
+    other = _least(_some(results, "int8", technology, "select"))
+    if best and other:
+        what = f"INT8 {technology}: best (a) of µ ≥ 2 / best (d)"
+        found.append(Goal(what, best.per_mac / other.per_mac, 0.80))
+    if technology == "nangate45" and (best := _least(ours)):
+        what = f"INT8 {technology}: best (a), µm² per MAC/cycle"
+        found.append(Goal(what, best.per_mac, FIRST_EXPLORATION))
+    return found
+
+
+def _float_goals(results: Sequence[Result], technology: str) -> list[Goal]:
+    found = []
+    at = [r for r in results if r.point.size == (32, 32)]
+    best = _least(_some(at, "fp16", technology, "lut"))
+    for design, limit in (("multiply", 2.2), ("select", 1.64)):
+        other = _least(_some(at, "fp16", technology, design))
+        if best and other:
+            what = f"FP16 {technology} 32x32: {DESIGNS[design][:3]} / best (a)"
+            found.append(Goal(what, other.per_mac / best.per_mac, limit, at_least=True))
+    return found
+
+
+# -- tables ---------------------------------------------------------------------------------------
+
+Row = list[str]
+
+HEADINGS: Row = [
+    "design", "µ", "L x P", "recipe", "area µm²", "path ns", "µm² per MAC/cycle", "of (b)",
+    "smallest at any delay",
+]  # fmt: skip
+
+
+def rows(results: Sequence[Result], activation: str, technology: str) -> list[Row]:
+    """Return the rows of the table of a format and technology, under `HEADINGS`."""
+    found = []
+    for size in SIZES:
+        for design in DESIGNS:
+            some = [
+                r for r in _some(results, activation, technology, design) if r.point.size == size
+            ]
+            for r in sorted(some, key=lambda r: r.point.group_size):
+                point, best, least = r.point, r.best, r.smallest
+                other = published_of(r, results)
+                found.append(
+                    [
+                        DESIGNS[design],
+                        str(point.group_size) if point.grouped else "",
+                        f"{point.tables} x {point.fetch_ports}",
+                        _recipe(best),
+                        f"{best.area:.0f}",
+                        f"{path_ns(best):.2f}" + ("" if r.fast else " (missed)"),
+                        _area(r.per_mac),
+                        f"{r.per_mac / other.per_mac:.2f}" if other and other is not r else "",
+                        f"{_area(r.smallest_per_mac)} at {path_ns(least):.2f}"
+                        if least is not best
+                        else "",
+                    ]
+                )
+    return found
+
+
+def goal_rows(results: Sequence[Result]) -> list[Row]:
+    """Return the rows of the table of goals."""
+    return [
+        [
+            goal.what,
+            f"{goal.found:.2f}",
+            f"{'≥' if goal.at_least else '≤'} {goal.limit:g}",
+            "met" if goal.met else "missed",
+        ]
+        for goal in goals(results)
+    ]
+
+
+def breakdown(mapped: Mapped) -> list[Row]:
+    """Return the rows of a table of a design's modules."""
+    return [
+        [
+            name.removeprefix("bench_"),
+            str(part.count),
+            f"{part.area:.0f}",
+            f"{part.area * part.count / mapped.area:.0%}",
+            f"{part.sequential * part.count / mapped.area:.0%}",
+        ]
+        for name, part in sorted(
+            mapped.parts.items(), key=lambda item: -item[1].area * item[1].count
+        )
+    ]
+
+
+BREAKDOWN = ["module", "instances", "µm² each", "of the area", "of it registers"]
+GOALS = ["goal", "found", "limit", ""]
+
+
+def sections(results: Sequence[Result], cores: Sequence[tuple[Result, Mapped]]) -> dict[str, str]:
+    """Return the generated parts of the results page by their names."""
+    found = {}
+    for activation in _in_order(r.point.activation for r in results):
+        for technology in _in_order(r.point.technology for r in results):
+            if table := rows(results, activation, technology):
+                clock = next(r for r in _some(results, activation, technology)).point.clock_ps
+                found[f"{activation} {technology}"] = (
+                    f"Clock target {clock / 1000:g} ns; {_tools()}.\n\n{markdown(HEADINGS, table)}"
+                )
+    activations = _in_order(r.point.activation for r in results)
+    for activation in activations:
+        mine = [r for r in results if r.point.activation == activation]
+        found[f"{activation} goals"] = markdown(GOALS, goal_rows(mine))
+        found[f"{activation} cores"] = "\n\n".join(
+            f"{core_sentence(result, mapped)}\n\n{markdown(BREAKDOWN, breakdown(mapped))}"
+            for result, mapped in cores
+            if result.point.activation == activation
+        )
+    return found
+
+
+def core_sentence(result: Result, mapped: Mapped) -> str:
+    """Return what the whole core of a result takes."""
+    point = result.point
+    return (
+        f"The whole core of {point.name}, with stream buffers and sequencer: {mapped.area:.0f} µm²,"
+        f" {_area(mapped.area / point.macs_per_cycle)} µm² per MAC/cycle, worst path"
+        f" {path_ns(mapped):.2f} ns; the datapath alone takes {_area(result.per_mac)}."
+    )
+
+
+def markdown(headings: Row, table: Sequence[Row]) -> str:
+    """Return a table in Markdown."""
+    lines = [headings, ["---"] * len(headings), *table]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def updated(page: str, parts: dict[str, str]) -> str:
+    """Return a page with the generated parts put between their marks.
+
+    Raises
+    ------
+    InputError
+        If the page lacks a mark.
+    """
+    for name, text in parts.items():
+        begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
+        if begin not in page or end not in page:
+            raise InputError(f"the page has no lines '{begin}' and '{end}' to put a table between")
+        before, rest = page.split(begin, 1)
+        page = f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end, 1)[1]}"
+    return page
+
+
+def best_of(results: Sequence[Result]) -> list[Result]:
+    """Return our best table point of µ ≥ 2 of each format and technology."""
+    found = []
+    for activation in _in_order(r.point.activation for r in results):
+        for technology in _in_order(r.point.technology for r in results):
+            ours = _some(results, activation, technology, "lut")
+            if best := _least(r for r in ours if r.point.group_size > 1):
+                found.append(best)
+    return found
+
+
+def _tools() -> str:
+    yosys, sta = versions()["yosys"], versions()["opensta"]
+    return f"Yosys {yosys}, OpenSTA {sta}"
+
+
+def _recipe(mapped: Mapped) -> str:
+    return mapped.recipe + (" + FA" if mapped.full_adders else "")
+
+
+def _area(value: float) -> str:
+    return f"{value:.1f}" if value >= 20 else f"{value:.2f}"
+
+
+def _text(size: tuple[int, int]) -> str:
+    return "x".join(map(str, size))
+
+
+def _some(
+    results: Iterable[Result], activation: str, technology: str, design: str | None = None
+) -> list[Result]:
+    return [
+        r
+        for r in results
+        if r.point.activation == activation
+        and r.point.technology == technology
+        and design in (None, r.point.design)
+    ]
+
+
+def _least(results: Iterable[Result]) -> Result | None:
+    """Return the result with the least area per multiply-accumulate, one that meets its clock."""
+    return min(results, key=lambda r: (not r.fast, r.per_mac), default=None)
+
+
+def _in_order(values: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(values))
