@@ -16,6 +16,8 @@ from hwgen.errors import CheckFailed
 LAST_LINES = 10
 """Lines of a tool's output that an error message repeats."""
 
+_running: set[subprocess.Popen[bytes]] = set()
+
 
 def run(
     found: Found,
@@ -58,6 +60,7 @@ def run(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        _running.add(process)
         try:
             process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -66,12 +69,24 @@ def run(
             ) from None
         finally:
             if process.poll() is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                _kill(process)
                 process.wait()
+            _running.discard(process)
     if process.returncode:
         raise CheckFailed(_message(f"{found.name} failed ({found.where})", path))
     return path.read_text(encoding="utf-8", errors="replace")
+
+
+def kill_all() -> None:
+    """Kill every tool that `run` has started in any thread, with everything it started."""
+    for process in list(_running):
+        if process.returncode is None:
+            _kill(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _message(what: str, log: Path) -> str:

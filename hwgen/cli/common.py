@@ -100,6 +100,42 @@ def cycle_progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
         yield update
 
 
+@contextmanager
+def task_progress(doing: str, *, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Show the progress of some long tasks, on stderr where that is a terminal.
+
+    Parameters
+    ----------
+    doing : str
+        What is being done, e.g. ``synthesizing``.
+
+    Yields
+    ------
+    callable
+        Takes what was done last, how many tasks are done, and how many there are.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn(doing),
+        BarColumn(),
+        TextColumn("{task.completed:.0f} of {task.total:.0f}"),
+        TextColumn("{task.fields[what]}", markup=False),
+        TimeElapsedColumn(),
+    )
+    out = Console(stderr=True, highlight=False)
+    quiet = quiet or not out.is_terminal
+    with Progress(*columns, console=out, transient=True, disable=quiet) as progress:
+        task = progress.add_task("", total=1, what="")
+
+        def update(what: str, done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total, what=what)
+
+        yield update
+
+
 # -- input -------------------------------------------------------------------------------------
 
 

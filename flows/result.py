@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What synthesis found out about a design: one form for standard cells and FPGAs.
+
+Every field with a unit has it in its name.  A figure that is not known, or that a target does not
+have, is None, never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ModuleUse:
+    """A module that was mapped once, or, under the name of the top module, all the rest.
+
+    Parameters
+    ----------
+    name : str
+    instances : int
+    area_um2, sequential_area_um2 : float or None
+        Of one instance; standard cells only.
+    luts, flip_flops, carries, wide_muxes, dsps, brams, lutrams : int or None
+        Of one instance; FPGAs only.
+    """
+
+    name: str
+    instances: int
+    area_um2: float | None = None
+    sequential_area_um2: float | None = None
+    luts: int | None = None
+    flip_flops: int | None = None
+    carries: int | None = None
+    wide_muxes: int | None = None
+    dsps: int | None = None
+    brams: int | None = None
+    lutrams: int | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One way of mapping the design, and what came out."""
+
+    recipe: str
+    full_adders: bool | None
+    area_um2: float | None
+    critical_path_ns: float | None
+    wall_seconds: float
+
+
+@dataclass(frozen=True)
+class SynthesisResult:
+    """A design mapped to a target.
+
+    Parameters
+    ----------
+    name : str
+        The top module.
+    target : str
+        Standard-cell technology or FPGA family.
+    recipe : str
+        What was optimised for.
+    full_adders : bool or None
+        Whether the technology's full-adder cell was used; None for an FPGA.
+    hierarchy : str
+        ``keep``: the modules in `modules` were mapped once each; ``flatten``: all as one.
+    clock_target_mhz : float
+        What the mapper aimed at; Yosys's FPGA mappers have no such aim.
+    area_um2, sequential_area_um2, combinational_area_um2 : float or None
+        Of all cells, of those that store something, and of the others; standard cells only.
+    modules : tuple of ModuleUse
+    cells : mapping
+        Number of each cell.
+    flip_flops : int
+        Registers, a bit each.
+    luts, carries, wide_muxes, dsps, brams, lutrams : int or None
+        FPGAs only: look-up tables, carry cells, multiplexers behind look-up tables, DSP blocks,
+        block memories of `bram_kbit` each, and cells of memories made of look-up tables.
+    bram_kbit : int or None
+    critical_path_ns : float or None
+        Shortest clock period; wires have no delay, the clock is ideal.
+    logic_levels : int or None
+        Cells on the longest path where there is no delay; see `timing_note`.
+    path_start, path_end : str or None
+        Where the critical, or else the longest, path begins and ends.
+    timing_source : str or None
+        ``opensta`` or ``levels``.
+    timing_note : str
+        What is to be known about the path.
+    fmax_mhz : float or None
+        From `critical_path_ns`.
+    tools : mapping
+        Version of each tool that took part.
+    wall_seconds : float
+        What the run took, when it ran.
+    source_digest, netlist_digest : str
+        SHA-256 of the Verilog that went in and of the netlist that came out.
+    scripts : tuple of str
+        Which of the files beside the result are the scripts.
+    trials : tuple of Trial
+        Everything that was tried; more than one with ``effort="best"``.
+    files : mapping
+        Netlist, scripts and logs, by name; not part of the document.
+    """
+
+    name: str
+    target: str
+    recipe: str
+    full_adders: bool | None
+    hierarchy: str
+    clock_target_mhz: float
+    area_um2: float | None
+    sequential_area_um2: float | None
+    combinational_area_um2: float | None
+    modules: tuple[ModuleUse, ...]
+    cells: Mapping[str, int]
+    flip_flops: int
+    luts: int | None
+    carries: int | None
+    wide_muxes: int | None
+    dsps: int | None
+    brams: int | None
+    lutrams: int | None
+    bram_kbit: int | None
+    critical_path_ns: float | None
+    logic_levels: int | None
+    path_start: str | None
+    path_end: str | None
+    timing_source: str | None
+    timing_note: str
+    fmax_mhz: float | None
+    tools: Mapping[str, str]
+    wall_seconds: float
+    source_digest: str
+    netlist_digest: str
+    scripts: tuple[str, ...]
+    trials: tuple[Trial, ...] = ()
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
+
+    def document(self) -> dict[str, Any]:
+        """Return everything but the files as plain JSON values."""
+        found = {
+            entry.name: getattr(self, entry.name)
+            for entry in fields(self)
+            if entry.name not in ("files", "modules", "trials")
+        }
+        found["cells"], found["tools"] = dict(self.cells), dict(self.tools)
+        found["scripts"] = list(self.scripts)
+        found["modules"] = [asdict(module) for module in self.modules]
+        found["trials"] = [asdict(trial) for trial in self.trials]
+        return found
+
+    @classmethod
+    def of_document(
+        cls, document: Mapping[str, Any], files: Mapping[str, bytes] | None = None
+    ) -> SynthesisResult:
+        """Return the result that `document` was made of.
+
+        Raises
+        ------
+        KeyError, TypeError
+            If it is the document of something else.
+        """
+        values = dict(document)
+        values["modules"] = tuple(ModuleUse(**module) for module in values["modules"])
+        values["trials"] = tuple(Trial(**trial) for trial in values["trials"])
+        values["scripts"] = tuple(values["scripts"])
+        return cls(**values, files=files or {})

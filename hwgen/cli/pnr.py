@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Place and route a configuration on an FPGA: frequency over several seeds, utilisation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hwgen.cli.common import (
+    atomic_directory,
+    config_option,
+    console,
+    emit_json,
+    force_option,
+    json_option,
+    task_progress,
+    write_file,
+)
+
+if TYPE_CHECKING:
+    from flows.pnr import PnrResult
+
+
+@click.command()
+@config_option
+@click.option("--target", metavar="NAME",
+              help="ecp5 or ice40; default that of the configuration.")  # fmt: skip
+@click.option("--device", metavar="NAME", help="As nextpnr calls it; default the largest.")
+@click.option("--package", metavar="NAME", help="As nextpnr calls it; default the largest.")
+@click.option("--speed", metavar="GRADE", help="Speed grade; default the slowest.")
+@click.option("--clock-mhz", type=float, metavar="MHZ",
+              help="Clock to aim at; default that of the configuration.")  # fmt: skip
+@click.option("--recipe", metavar="NAME", help="dsp or logic; see hwgen synth.")
+@click.option("--seeds", type=int, default=3, show_default=True, metavar="N",
+              help="Run nextpnr with seeds 1 to N.")  # fmt: skip
+@click.option("--io", type=click.Choice(["frame", "pins"]), default="frame", show_default=True,
+              help="Surround the core with registers, or make its ports pins.")  # fmt: skip
+@click.option("--pins", metavar="FILE",
+              type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="Pin assignments (LPF or PCF) for --io pins.")  # fmt: skip
+@click.option("--bitstream", metavar="FILE", type=click.Path(path_type=Path),
+              help="Write the bitstream of the fastest seed.")  # fmt: skip
+@click.option("--check", is_flag=True, help="Exit 1 if no seed meets the clock target.")
+@click.option("--no-cache", is_flag=True, help="Run again, even if the result is known.")
+@click.option("--jobs", type=click.IntRange(1, 64),
+              help="Tools that run at once; default one a processor.")  # fmt: skip
+@click.option("--output", "--out", metavar="DIR", type=click.Path(path_type=Path),
+              help="Directory for result, netlist, reports and logs.")  # fmt: skip
+@force_option
+@json_option
+def command(
+    config: Path,
+    target: str | None,
+    device: str | None,
+    package: str | None,
+    speed: str | None,
+    clock_mhz: float | None,
+    recipe: str | None,
+    seeds: int,
+    io: str,
+    pins: Path | None,
+    bitstream: Path | None,
+    check: bool,
+    no_cache: bool,
+    jobs: int | None,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Place and route a configuration on an FPGA with nextpnr.
+
+    Every seed is another placement; the frequencies of all say what can be expected.  Seeds that
+    are done are kept: an interrupted run goes on where it was, more seeds add to those there are.
+    """
+    from contextlib import ExitStack
+
+    from flows.devices import placer
+    from flows.parallel import processors
+    from flows.pnr import bitstream as pack
+    from flows.pnr import place_and_route
+    from flows.toolchain import require
+    from hwgen.config.load import load_config
+    from hwgen.errors import CheckFailed, InputError
+
+    core = load_config(config)
+    target = target or core.target.technology
+    if bitstream:
+        require(placer(target).packer)
+        if bitstream.exists() and not force:
+            raise InputError(
+                f"{bitstream} exists; choose another name, or overwrite it with --force"
+            )
+    text = None
+    if pins:
+        text = pins.read_text(encoding="utf-8", errors="replace")
+    with ExitStack() as stack:
+        staging = stack.enter_context(atomic_directory(output, force=force)) if output else None
+        with task_progress("placing and routing", quiet=as_json) as update:
+            result = place_and_route(
+                core,
+                target,
+                device=device,
+                package=package,
+                speed=speed,
+                clock_mhz=clock_mhz,
+                recipe=recipe,
+                seeds=seeds,
+                io=io,  # type: ignore[arg-type]
+                pins=text,
+                use_cache=not no_cache,
+                jobs=jobs or processors(),
+                on_progress=update,
+            )
+        if bitstream:
+            write_file(bitstream, pack(result), force=force)
+        if staging:
+            for name, content in result.files.items():
+                (staging / name).write_bytes(content)
+            document = json.dumps(result.document(), indent=2) + "\n"
+            (staging / "result.json").write_text(document, encoding="utf-8")
+    if as_json:
+        emit_json({**result.document(), "bitstream": str(bitstream) if bitstream else None})
+    else:
+        _print(result)
+        out = console()
+        if bitstream:
+            out.print(f"bitstream of seed {result.best.seed}: {bitstream}", markup=False)
+        if output:
+            out.print(f"{len(result.files) + 1} files in {output}", markup=False)
+    if check and (result.fmax_max_mhz is None or result.fmax_max_mhz < result.clock_target_mhz):
+        reached = "no path" if result.fmax_max_mhz is None else f"{result.fmax_max_mhz:.1f} MHz"
+        raise CheckFailed(f"{reached}, not the {result.clock_target_mhz:g} MHz asked for")
+    return 0
+
+
+def _print(result: PnrResult) -> None:
+    from rich.table import Table
+
+    out = console()
+    grade = f" speed {result.speed_grade}" if result.speed_grade else ""
+    out.print(
+        f"[bold]{result.name}[/bold] on {result.target} {result.device} {result.package}{grade},"
+        f" recipe {result.recipe}"
+    )
+    if result.fmax_median_mhz is not None:
+        out.print(
+            f"  frequency  median {result.fmax_median_mhz:.1f} MHz, {result.fmax_min_mhz:.1f} to"
+            f" {result.fmax_max_mhz:.1f} over {len(result.seeds)} seeds (asked for"
+            f" {result.clock_target_mhz:g} MHz)"
+        )
+    table = Table(box=None, pad_edge=False)
+    for heading in ("  seed", "MHz", "from", "to"):
+        table.add_column(heading, justify="right" if heading == "MHz" else "left", overflow="fold")
+    for seed in result.seeds:
+        figure = "failed" if seed.failure else "-" if not seed.fmax_mhz else f"{seed.fmax_mhz:.1f}"
+        table.add_row(f"  {seed.seed}", figure, seed.path_start or "", seed.path_end or "")
+    out.print(table)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("  resource", "used", "there", "share"):
+        table.add_column(heading, justify="left" if "resource" in heading else "right")
+    for name, row in result.utilization.items():
+        share = f"{100 * row['used'] / row['available']:.1f} %"
+        table.add_row(f"  {name}", f"{row['used']:,}", f"{row['available']:,}", share)
+    out.print(table)
+    if result.frame_flip_flops is not None:
+        out.print(
+            f"  of which the frame of registers around the core: {result.frame_flip_flops:,}"
+            f" flip-flops, {result.frame_luts:,} look-up tables"
+        )
+    tools = ", ".join(f"{name} {version}" for name, version in result.tools.items())
+    out.print(f"  {tools}; {result.wall_seconds:.1f} s")

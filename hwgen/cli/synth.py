@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Synthesize a configuration for standard cells or an FPGA: area, cells, critical path."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hwgen.cli.common import (
+    atomic_directory,
+    config_option,
+    console,
+    emit_json,
+    force_option,
+    json_option,
+    task_progress,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from flows.result import SynthesisResult
+
+BAR = 24
+"""Length of a full bar, in characters."""
+
+
+@click.command()
+@config_option
+@click.option("--target", metavar="NAME",
+              help="Standard cells or FPGA family; default that of the configuration.")  # fmt: skip
+@click.option("--liberty", metavar="FILE", multiple=True, type=click.Path(path_type=Path),
+              help="Liberty file of the technology, instead of those in HWGEN_PDK_DIR; may be given"
+              " several times.")  # fmt: skip
+@click.option("--clock-mhz", type=float, metavar="MHZ",
+              help="Clock to aim at; default that of the configuration.")  # fmt: skip
+@click.option("--recipe", metavar="NAME",
+              help="How to map: nf, area or speed; for an FPGA dsp or logic.")  # fmt: skip
+@click.option("--full-adders/--no-full-adders", default=None,
+              help="Use the technology's full-adder cell or not; default if it has one.")  # fmt: skip
+@click.option("--effort", type=click.Choice(["normal", "best"]), default="normal",
+              show_default=True,
+              help="best: try what recipe and full adders leave open, take the smallest that meets"
+              " the clock.")  # fmt: skip
+@click.option("--hierarchy", type=click.Choice(["keep", "flatten"]),
+              help="Map modules that repeat once each, or everything as one; default keep for"
+              " standard cells, flatten for FPGAs.")  # fmt: skip
+@click.option("--check", is_flag=True, help="Exit 1 if the clock target is missed.")
+@click.option("--no-cache", is_flag=True, help="Run again, even if the result is known.")
+@click.option("--jobs", type=click.IntRange(1, 64),
+              help="Tools that run at once; default one a processor.")  # fmt: skip
+@click.option("--output", "--out", metavar="DIR", type=click.Path(path_type=Path),
+              help="Directory for result, netlist, scripts and logs.")  # fmt: skip
+@force_option
+@json_option
+def command(
+    config: Path,
+    target: str | None,
+    liberty: tuple[Path, ...],
+    clock_mhz: float | None,
+    recipe: str | None,
+    full_adders: bool | None,
+    effort: str,
+    hierarchy: str | None,
+    check: bool,
+    no_cache: bool,
+    jobs: int | None,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Synthesize a configuration for standard cells or an FPGA.
+
+    Yosys maps, OpenSTA times.  Results are kept: the same run takes no time again, and one that
+    was interrupted goes on.
+    """
+    from contextlib import ExitStack
+
+    from flows.parallel import processors
+    from flows.synth import synthesize
+    from hwgen.config.load import load_config
+    from hwgen.errors import CheckFailed
+
+    core = load_config(config)
+    with ExitStack() as stack:
+        # Before the work: a directory that cannot be written should not come as a surprise.
+        staging = stack.enter_context(atomic_directory(output, force=force)) if output else None
+        with task_progress("synthesizing", quiet=as_json) as update:
+            result = synthesize(
+                core,
+                target or core.target.technology,
+                clock_mhz=clock_mhz,
+                recipe=recipe,
+                full_adders=full_adders,
+                hierarchy=hierarchy,  # type: ignore[arg-type]
+                effort=effort,  # type: ignore[arg-type]
+                liberty_files=liberty,
+                use_cache=not no_cache,
+                jobs=jobs or processors(),
+                on_progress=update,
+            )
+        if staging:
+            for name, content in result.files.items():
+                (staging / name).write_bytes(content)
+            document = json.dumps(result.document(), indent=2) + "\n"
+            (staging / "result.json").write_text(document, encoding="utf-8")
+    if as_json:
+        emit_json(result.document())
+    else:
+        _print(result)
+        if output:
+            console().print(f"{len(result.files) + 1} files in {output}")
+    if check:
+        if result.fmax_mhz is None:
+            raise CheckFailed(f"the clock cannot be checked: {result.timing_note}")
+        if result.fmax_mhz < result.clock_target_mhz:
+            raise CheckFailed(
+                f"{result.fmax_mhz:.1f} MHz, not the {result.clock_target_mhz:g} MHz asked for"
+            )
+    return 0
+
+
+def _print(result: SynthesisResult) -> None:
+    out = console()
+    ways = [f"recipe {result.recipe}"]
+    if result.full_adders is not None:
+        ways.append("full adders" if result.full_adders else "no full adders")
+    ways.append("repeated modules kept" if result.hierarchy == "keep" else "flattened")
+    out.print(f"[bold]{result.name}[/bold] on {result.target}: {', '.join(ways)}")
+    if result.area_um2 is not None:
+        registers = (result.sequential_area_um2 or 0) / result.area_um2
+        out.print(
+            f"  area       {result.area_um2:,.0f} um2, {100 * registers:.0f} % of it in"
+            f" {result.flip_flops:,} flip-flops"
+        )
+    else:
+        for index, text in enumerate(_resources(result)):
+            out.print(f"  {'used' if index == 0 else '':<10} {text}")
+    _print_path(result)
+    if len(result.modules) > 1:
+        out.print(_modules(result))
+    if len(result.trials) > 1:
+        out.print(_trials(result))
+    tools = ", ".join(f"{name} {version}" for name, version in result.tools.items())
+    out.print(f"  {tools}; {result.wall_seconds:.1f} s")
+
+
+def _print_path(result: SynthesisResult) -> None:
+    out = console()
+    if result.critical_path_ns is not None:
+        out.print(
+            f"  path       {result.critical_path_ns:.3f} ns, {result.fmax_mhz:,.0f} MHz"
+            f" (asked for {result.clock_target_mhz:g} MHz)"
+        )
+    elif result.logic_levels is not None:
+        out.print(f"  path       {result.logic_levels} levels")
+    if result.path_start:
+        # A name may hold what rich takes for markup.
+        out.print(f"    from     {result.path_start}", markup=False)
+        out.print(f"    to       {result.path_end}", markup=False)
+    out.print(f"    by       {result.timing_source or 'nothing'}: {result.timing_note}")
+
+
+def _resources(result: SynthesisResult) -> list[str]:
+    names = {
+        "luts": "look-up tables",
+        "flip_flops": "flip-flops",
+        "carries": "carry cells",
+        "wide_muxes": "wide multiplexers",
+        "dsps": "DSP blocks",
+        "brams": f"block memories of {result.bram_kbit} Kbit",
+        "lutrams": "memories of look-up tables",
+    }
+    used = {field: getattr(result, field) for field in names}
+    return [f"{count:,} {names[field]}" for field, count in used.items() if count]
+
+
+def _modules(result: SynthesisResult) -> Table:
+    from rich.table import Table
+
+    cells = result.area_um2 is not None
+    table = Table(box=None, pad_edge=False)
+    table.add_column("  module", overflow="fold")
+    headings = ("each um2", "all um2") if cells else ("LUTs", "flip-flops", "DSPs", "all LUTs")
+    for heading in ("instances", *headings, "share"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    weights = {
+        m.name: m.instances * ((m.area_um2 if cells else m.luts) or 0) for m in result.modules
+    }
+    total = sum(weights.values()) or 1
+    for module in sorted(result.modules, key=lambda module: -weights[module.name]):
+        weight = weights[module.name]
+        name = module.name if module.name != result.name else f"{module.name} (the rest)"
+        figures = [f"{module.area_um2:,.1f}", f"{weight:,.0f}"]
+        if not cells:
+            counts = (module.luts, module.flip_flops, module.dsps, weight)
+            figures = [f"{count:,}" for count in counts]
+        table.add_row(
+            f"  {name}",
+            f"{module.instances:,}",
+            *figures,
+            f"{100 * weight / total:.1f} %",
+            "█" * round(BAR * weight / total),
+        )
+    return table
+
+
+def _trials(result: SynthesisResult) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("  tried", "full adders"):
+        table.add_column(heading)
+    for heading in ("um2", "ns"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    for trial in result.trials:
+        taken = (trial.recipe, trial.full_adders) == (result.recipe, result.full_adders)
+        table.add_row(
+            f"  {trial.recipe}",
+            "yes" if trial.full_adders else "no",
+            "-" if trial.area_um2 is None else f"{trial.area_um2:,.0f}",
+            "-" if trial.critical_path_ns is None else f"{trial.critical_path_ns:.3f}",
+            "taken" if taken else "",
+        )
+    return table
