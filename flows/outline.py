@@ -62,6 +62,10 @@ class Outline:
         visit(self.top, 1)
         return dict(counts)
 
+    def size(self) -> float:
+        """Return the gates of the whole design, a rough estimate."""
+        return sum(count * self.gates[name] for name, count in self.instances().items())
+
 
 def outline(yosys: Found, top: str, work: Path, timeout: float) -> Outline:
     """Read ``design.v`` in a directory and return its hierarchy.

@@ -41,6 +41,9 @@ SEEDS = (1, 1000)
 
 Io = Literal["frame", "pins"]
 
+_FULL = re.compile(r"no BELs remaining|[Uu]nable to (place|find)|not enough|[Tt]oo many")
+"""How nextpnr says that a design does not fit."""
+
 
 @dataclass(frozen=True)
 class SeedResult:
@@ -258,7 +261,10 @@ def place_and_route(
     results = tuple(outcome for outcome, _, _ in outcomes)
     good = [outcome for outcome in outcomes if outcome[0].failure is None]
     if not good:
-        raise CheckFailed(results[0].failure or "no seed succeeded")
+        text = results[0].failure or "no seed succeeded"
+        if _FULL.search(text):
+            text += f"\nThe {device} may be too small: choose a larger device, or a smaller core"
+        raise CheckFailed(text)
     figures = [seed.fmax_mhz for seed in results if seed.fmax_mhz is not None]
     files = {"netlist.json": netlist}
     for _, _, kept in outcomes:

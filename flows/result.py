@@ -45,6 +45,7 @@ class Trial:
 
     recipe: str
     full_adders: bool | None
+    hierarchy: str
     area_um2: float | None
     critical_path_ns: float | None
     wall_seconds: float

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -38,6 +38,10 @@ TARGETS: tuple[str, ...] = (*liberty.TECHNOLOGIES, *fpga.FAMILIES)
 RECIPE = "nf"
 """The recipe for standard cells unless another is asked for."""
 
+FLATTENED_GATES = 200_000.0
+"""Designs up to this size, in the estimate of `flows.outline`, are also flattened by the effort
+``best``; for larger ones that takes many minutes and gains a per cent."""
+
 CLOCK_MHZ = (1.0, 5000.0)
 """Bounds of a clock target."""
 
@@ -49,7 +53,8 @@ _CELL_FILES = (
     "adders.v", "time.tcl", "kept.log", "rest.log", "time.log", "netlist.v",
 )  # fmt: skip
 _FPGA_FILES = ("design.v", "map.ys", "map.log", "netlist.v", "netlist.json")
-_SCRIPTS = (".ys", ".abc", ".constr", ".tcl")
+_SCRIPTS = (".ys", ".abc", ".constr", ".tcl", "explicit.v", "adders.v")
+"""Ends of the names of scripts and of what they read beside the design."""
 _FPGA_NOTE = (
     "look-up tables and DSP blocks on the longest path, a carry chain is one; no delay, which wires"
     " make on an FPGA: place and route tells"
@@ -105,7 +110,8 @@ def synthesize(
         or everything as one; default ``keep`` for standard cells, ``flatten`` for FPGAs.
     effort : {"normal", "best"}
         ``best`` tries, for standard cells, the recipes and full adders that are left open, and
-        takes the smallest result that meets the clock, or the fastest if none does.
+        takes the smallest result that meets the clock, or the fastest if none does; if the
+        hierarchy is left open too, it then tries the other one in the same way.
     liberty_files : sequence of path
         Liberty files instead of those of the technology.
     use_cache : bool
@@ -138,9 +144,18 @@ def synthesize(
         done += 1
         on_progress(variants[index].text, done, total)
 
-    work = [lambda v=variant: _one(common, v, use_cache=use_cache) for variant in variants]
+    work = [partial(_one, common, variant, use_cache=use_cache) for variant in variants]
     results = run_all(work, jobs, follow)
     best = min(results, key=_rank)
+    if effort == "best" and hierarchy is None and _size(common) <= FLATTENED_GATES:
+        variants.append(
+            _Variant(best.recipe, best.full_adders, "flatten", variants[0].liberty_files)
+        )
+        total += 1
+        on_progress(variants[-1].text, done, total)
+        results.append(_one(common, variants[-1], use_cache=use_cache))
+        follow(total - 1, results[-1])
+        best = min(results, key=_rank)
     trials = tuple(trial for result in results for trial in result.trials)
     return replace(best, trials=trials)
 
@@ -185,7 +200,8 @@ class _Variant:
 
     @property
     def text(self) -> str:
-        return self.recipe + (" with full adders" if self.full_adders else "")
+        adders = ", full adders" if self.full_adders else ""
+        return f"{self.recipe}{adders}, {self.hierarchy}"
 
 
 def _common(
@@ -298,7 +314,12 @@ def _one(common: _Common, variant: _Variant, *, use_cache: bool) -> SynthesisRes
         result = (_fpga if on_fpga else _cells)(common, variant, work)
     seconds = round(time.monotonic() - start, 3)
     trial = Trial(
-        result.recipe, result.full_adders, result.area_um2, result.critical_path_ns, seconds
+        result.recipe,
+        result.full_adders,
+        result.hierarchy,
+        result.area_um2,
+        result.critical_path_ns,
+        seconds,
     )
     result = replace(result, tools=tools, wall_seconds=seconds, trials=(trial,))
     entry.write(result.document(), result.files)
@@ -313,6 +334,13 @@ def _rank(result: SynthesisResult) -> tuple[bool, float]:
     if path is not None and path > period:
         return True, path
     return False, result.area_um2 or 0.0
+
+
+def _size(common: _Common) -> float:
+    """Return the gates of a design, a rough estimate."""
+    with tempfile.TemporaryDirectory(prefix="hwgen-synth-") as name:
+        (Path(name) / "design.v").write_text(common.verilog, encoding="utf-8")
+        return outline.outline(require("yosys"), common.top, Path(name), common.timeout).size()
 
 
 def _kept(common: _Common, variant: _Variant, work: Path) -> tuple[str, ...]:

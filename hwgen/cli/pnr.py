@@ -146,9 +146,10 @@ def _print(result: PnrResult) -> None:
         f" recipe {result.recipe}"
     )
     if result.fmax_median_mhz is not None:
+        seeds = "1 seed" if len(result.seeds) == 1 else f"{len(result.seeds)} seeds"
         out.print(
             f"  frequency  median {result.fmax_median_mhz:.1f} MHz, {result.fmax_min_mhz:.1f} to"
-            f" {result.fmax_max_mhz:.1f} over {len(result.seeds)} seeds (asked for"
+            f" {result.fmax_max_mhz:.1f} over {seeds} (asked for"
             f" {result.clock_target_mhz:g} MHz)"
         )
     table = Table(box=None, pad_edge=False)

@@ -40,7 +40,7 @@ BAR = 24
 @click.option("--recipe", metavar="NAME",
               help="How to map: nf, area or speed; for an FPGA dsp or logic.")  # fmt: skip
 @click.option("--full-adders/--no-full-adders", default=None,
-              help="Use the technology's full-adder cell or not; default if it has one.")  # fmt: skip
+              help="Use the technology's full-adder cell; default if it has one.")  # fmt: skip
 @click.option("--effort", type=click.Choice(["normal", "best"]), default="normal",
               show_default=True,
               help="best: try what recipe and full adders leave open, take the smallest that meets"
@@ -213,16 +213,19 @@ def _trials(result: SynthesisResult) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for heading in ("  tried", "full adders"):
+    for heading in ("  tried", "full adders", "hierarchy"):
         table.add_column(heading)
     for heading in ("um2", "ns"):
         table.add_column(heading, justify="right")
     table.add_column("")
     for trial in result.trials:
-        taken = (trial.recipe, trial.full_adders) == (result.recipe, result.full_adders)
+        taken = (trial.recipe, trial.full_adders, trial.hierarchy) == (
+            result.recipe, result.full_adders, result.hierarchy,
+        )  # fmt: skip
         table.add_row(
             f"  {trial.recipe}",
             "yes" if trial.full_adders else "no",
+            trial.hierarchy,
             "-" if trial.area_um2 is None else f"{trial.area_um2:,.0f}",
             "-" if trial.critical_path_ns is None else f"{trial.critical_path_ns:.3f}",
             "taken" if taken else "",
