@@ -2,7 +2,8 @@
 """What a design is made of before it is mapped: modules, how often each is there, how large.
 
 `kept_modules` chooses from it the modules that are mapped once and kept, whatever the family: those
-that are there several times and large enough that what is lost at their borders does not count.
+that are there several times and large enough that what is lost at their borders does not count, and
+those that the design itself wants to be kept.
 """
 
 from __future__ import annotations
@@ -43,12 +44,15 @@ class Outline:
         Gates of each module without those in it, a rough estimate.
     inside : mapping
         How often each module instantiates each other.
+    marked : frozenset of str
+        Modules with the attribute ``keep_hierarchy``.
     """
 
     top: str
     ports: Mapping[str, tuple[str, int]]
     gates: Mapping[str, float]
     inside: Mapping[str, Mapping[str, int]]
+    marked: frozenset[str] = frozenset()
 
     def instances(self) -> dict[str, int]:
         """Return how often each module is there in the whole design."""
@@ -95,7 +99,8 @@ def outline(yosys: Found, top: str, work: Path, timeout: float) -> Outline:
         name: (str(port["direction"]), len(port["bits"]))
         for name, port in modules[top]["ports"].items()
     }
-    return Outline(top, ports, gates, inside)
+    marked = {name for name, module in modules.items() if "keep_hierarchy" in module["attributes"]}
+    return Outline(top, ports, gates, inside, frozenset(marked))
 
 
 def kept_modules(design: Outline) -> tuple[str, ...]:
@@ -111,6 +116,8 @@ def kept_modules(design: Outline) -> tuple[str, ...]:
 
     def choose(name: str) -> tuple[float, set[str]]:
         """Return the gates of a module that are in kept modules, and which these are."""
+        if name in design.marked:
+            return size(name), {name}
         covered, chosen = 0.0, set()
         for child, count in design.inside[name].items():
             part, names = choose(child)

@@ -17,15 +17,16 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from flows import fpga, harness, outline, process, synthesis
 from flows.cache import Entry, digest
 from flows.devices import Placer, choose, placer
 from flows.parallel import run_all
+from flows.result import Io, PnrResult, SeedResult
 from flows.synth import check_clock, check_recipe, sources_digest, tool_versions
 from flows.toolchain import require
 from hwgen.errors import CheckFailed, InputError
@@ -39,108 +40,8 @@ TIMEOUT = 4 * 3600.0
 SEEDS = (1, 1000)
 """Bounds of the number of seeds."""
 
-Io = Literal["frame", "pins"]
-
 _FULL = re.compile(r"no BELs remaining|[Uu]nable to (place|find)|not enough|[Tt]oo many")
 """How nextpnr says that a design does not fit."""
-
-
-@dataclass(frozen=True)
-class SeedResult:
-    """One run of nextpnr.
-
-    Parameters
-    ----------
-    seed : int
-    fmax_mhz, critical_path_ns : float or None
-        None if it failed, or if there is no path between registers.
-    path_start, path_end : str or None
-        Cells where the critical path begins and ends.
-    failure : str or None
-        What nextpnr said last, if it failed.
-    wall_seconds : float
-    """
-
-    seed: int
-    fmax_mhz: float | None
-    critical_path_ns: float | None
-    path_start: str | None
-    path_end: str | None
-    failure: str | None
-    wall_seconds: float
-
-
-@dataclass(frozen=True)
-class PnrResult:
-    """A design placed and routed.
-
-    Parameters
-    ----------
-    name : str
-        The core.
-    target, device, package : str
-    speed_grade : str or None
-    recipe : str
-        A key of `flows.fpga.RECIPES`.
-    clock_target_mhz : float
-    io : {"frame", "pins"}
-        Whether registers surround the core, or its ports are pins.
-    fmax_min_mhz, fmax_median_mhz, fmax_max_mhz : float or None
-        Over the seeds that succeeded.
-    seeds : tuple of SeedResult
-    utilization : mapping
-        Of each resource of the device that is used: how many are used, frame included, and how
-        many there are.
-    frame_flip_flops, frame_luts : int or None
-        What of it is the frame.
-    tools : mapping
-        Version of each tool.
-    wall_seconds : float
-        What the runs took, one after the other.
-    source_digest, netlist_digest : str
-        SHA-256 of the Verilog, frame included, and of the netlist.
-    files : mapping
-        Netlist, reports and logs, by name; not part of the document.
-    """
-
-    name: str
-    target: str
-    device: str
-    package: str
-    speed_grade: str | None
-    recipe: str
-    clock_target_mhz: float
-    io: Io
-    fmax_min_mhz: float | None
-    fmax_median_mhz: float | None
-    fmax_max_mhz: float | None
-    seeds: tuple[SeedResult, ...]
-    utilization: Mapping[str, Mapping[str, int]]
-    frame_flip_flops: int | None
-    frame_luts: int | None
-    tools: Mapping[str, str]
-    wall_seconds: float
-    source_digest: str
-    netlist_digest: str
-    files: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
-
-    @property
-    def best(self) -> SeedResult:
-        """The fastest seed that succeeded."""
-        done = [seed for seed in self.seeds if seed.failure is None]
-        return max(done, key=lambda seed: seed.fmax_mhz or 0.0)
-
-    def document(self) -> dict[str, Any]:
-        """Return everything but the files as plain JSON values."""
-        plain = {
-            entry.name: getattr(self, entry.name)
-            for entry in fields(self)
-            if entry.name not in ("files", "seeds")
-        }
-        plain["seeds"] = [asdict(seed) for seed in self.seeds]
-        plain["utilization"] = {name: dict(used) for name, used in self.utilization.items()}
-        plain["tools"] = dict(self.tools)
-        return plain
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What synthesis found out about a design: one form for standard cells and FPGAs.
+"""What synthesis, and place and route, found out about a design.
 
-Every field with a unit has it in its name.  A figure that is not known, or that a target does not
-have, is None, never 0.
+Synthesis has one form for standard cells and FPGAs.  Every field with a unit has it in its name.  A
+figure that is not known, or that a target does not have, is None, never 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
+
+Io = Literal["frame", "pins"]
+"""What surrounds a core that is placed: registers, or pins."""
 
 
 @dataclass(frozen=True)
@@ -169,3 +172,101 @@ class SynthesisResult:
         values["trials"] = tuple(Trial(**trial) for trial in values["trials"])
         values["scripts"] = tuple(values["scripts"])
         return cls(**values, files=files or {})
+
+
+@dataclass(frozen=True)
+class SeedResult:
+    """One run of nextpnr.
+
+    Parameters
+    ----------
+    seed : int
+    fmax_mhz, critical_path_ns : float or None
+        None if it failed, or if there is no path between registers.
+    path_start, path_end : str or None
+        Cells where the critical path begins and ends.
+    failure : str or None
+        What nextpnr said last, if it failed.
+    wall_seconds : float
+    """
+
+    seed: int
+    fmax_mhz: float | None
+    critical_path_ns: float | None
+    path_start: str | None
+    path_end: str | None
+    failure: str | None
+    wall_seconds: float
+
+
+@dataclass(frozen=True)
+class PnrResult:
+    """A design placed and routed.
+
+    Parameters
+    ----------
+    name : str
+        The core.
+    target, device, package : str
+    speed_grade : str or None
+    recipe : str
+        A key of `flows.fpga.RECIPES`.
+    clock_target_mhz : float
+    io : {"frame", "pins"}
+        Whether registers surround the core, or its ports are pins.
+    fmax_min_mhz, fmax_median_mhz, fmax_max_mhz : float or None
+        Over the seeds that succeeded.
+    seeds : tuple of SeedResult
+    utilization : mapping
+        Of each resource of the device that is used: how many are used, frame included, and how
+        many there are.
+    frame_flip_flops, frame_luts : int or None
+        What of it is the frame.
+    tools : mapping
+        Version of each tool.
+    wall_seconds : float
+        What the runs took, one after the other.
+    source_digest, netlist_digest : str
+        SHA-256 of the Verilog, frame included, and of the netlist.
+    files : mapping
+        Netlist, reports and logs, by name; not part of the document.
+    """
+
+    name: str
+    target: str
+    device: str
+    package: str
+    speed_grade: str | None
+    recipe: str
+    clock_target_mhz: float
+    io: Io
+    fmax_min_mhz: float | None
+    fmax_median_mhz: float | None
+    fmax_max_mhz: float | None
+    seeds: tuple[SeedResult, ...]
+    utilization: Mapping[str, Mapping[str, int]]
+    frame_flip_flops: int | None
+    frame_luts: int | None
+    tools: Mapping[str, str]
+    wall_seconds: float
+    source_digest: str
+    netlist_digest: str
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def best(self) -> SeedResult:
+        """The fastest seed that succeeded."""
+        done = [seed for seed in self.seeds if seed.failure is None]
+        return max(done, key=lambda seed: seed.fmax_mhz or 0.0)
+
+    def document(self) -> dict[str, Any]:
+        """Return everything but the files as plain JSON values."""
+        plain = {
+            entry.name: getattr(self, entry.name)
+            for entry in fields(self)
+            if entry.name not in ("files", "seeds")
+        }
+        plain["seeds"] = [asdict(seed) for seed in self.seeds]
+        plain["utilization"] = {name: dict(used) for name, used in self.utilization.items()}
+        plain["tools"] = dict(self.tools)
+        return plain

@@ -1,31 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Synthesis of a configuration or of Verilog for any target, results kept on disk.
 
-`synthesize` is the one entry: it hands standard cells to `flows.synthesis` and FPGAs to
-`flows.fpga`, times what came out, and returns a `flows.result.SynthesisResult`.  A result is found
-again in the cache by the Verilog, the library, the options, the versions of the tools, and the
-sources of the modules that shape it.
+`synthesize` is the one entry: it decides which ways of mapping are tried (`flows.mapping` does
+one), and returns the best as a `flows.result.SynthesisResult`.  A result is found again in the
+cache by the Verilog, the library, the options, the versions of the tools, and the sources of the
+modules that shape it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from flows import boundary, fpga, levels, liberty, outline, process, synthesis, timing
-from flows import cache as cache_module
-from flows.cache import Entry, collect, digest
-from flows.levels import Kind, Longest
-from flows.liberty import Library
+from flows import boundary, fpga, levels, liberty, mapping, outline, synthesis, timing
+from flows.cache import Entry, digest
+from flows.mapping import Hierarchy, Job, Way, map_design
 from flows.parallel import run_all
-from flows.result import ModuleUse, SynthesisResult, Trial
+from flows.result import SynthesisResult, Trial
 from flows.toolchain import find, require, version_text
 from hwgen.errors import InputError, did_you_mean
 
@@ -45,20 +42,7 @@ FLATTENED_GATES = 200_000.0
 CLOCK_MHZ = (1.0, 5000.0)
 """Bounds of a clock target."""
 
-Hierarchy = Literal["keep", "flatten"]
 Effort = Literal["normal", "best"]
-
-_CELL_FILES = (
-    "design.v", "kept.ys", "rest.ys", "kept.abc", "rest.abc", "map.constr", "explicit.v",
-    "adders.v", "time.tcl", "kept.log", "rest.log", "time.log", "netlist.v",
-)  # fmt: skip
-_FPGA_FILES = ("design.v", "map.ys", "map.log", "netlist.v", "netlist.json")
-_SCRIPTS = (".ys", ".abc", ".constr", ".tcl", "explicit.v", "adders.v")
-"""Ends of the names of scripts and of what they read beside the design."""
-_FPGA_NOTE = (
-    "look-up tables and DSP blocks on the longest path, a carry chain is one; no delay, which wires"
-    " make on an FPGA: place and route tells"
-)
 
 
 def is_fpga(target: str) -> bool:
@@ -132,28 +116,26 @@ def synthesize(
     CheckFailed
         If a tool fails.
     """
-    common = _common(design, target, top, clock, clock_mhz, timeout)
-    variants = list(
-        _variants(target, recipe, full_adders, hierarchy, effort, tuple(map(str, liberty_files)))
+    job = _job(design, target, top, clock, clock_mhz, timeout)
+    ways = list(
+        _ways(target, recipe, full_adders, hierarchy, effort, tuple(map(str, liberty_files)))
     )
-    total, done = len(variants), 0
-    on_progress(variants[0].text, 0, total)
+    total, done = len(ways), 0
+    on_progress(ways[0].text, 0, total)
 
     def follow(index: int, result: SynthesisResult) -> None:
         nonlocal done
         done += 1
-        on_progress(variants[index].text, done, total)
+        on_progress(ways[index].text, done, total)
 
-    work = [partial(_one, common, variant, use_cache=use_cache) for variant in variants]
+    work = [partial(_one, job, way, use_cache=use_cache) for way in ways]
     results = run_all(work, jobs, follow)
     best = min(results, key=_rank)
-    if effort == "best" and hierarchy is None and _size(common) <= FLATTENED_GATES:
-        variants.append(
-            _Variant(best.recipe, best.full_adders, "flatten", variants[0].liberty_files)
-        )
+    if effort == "best" and hierarchy is None and _size(job) <= FLATTENED_GATES:
+        ways.append(Way(best.recipe, best.full_adders, "flatten", ways[0].liberty_files))
         total += 1
-        on_progress(variants[-1].text, done, total)
-        results.append(_one(common, variants[-1], use_cache=use_cache))
+        on_progress(ways[-1].text, done, total)
+        results.append(_one(job, ways[-1], use_cache=use_cache))
         follow(total - 1, results[-1])
         best = min(results, key=_rank)
     trials = tuple(trial for result in results for trial in result.trials)
@@ -176,42 +158,14 @@ def recorded(config: FamilyConfig, target: str) -> list[SynthesisResult]:
     return found
 
 
-@dataclass(frozen=True)
-class _Common:
-    """What all variants share."""
-
-    config: FamilyConfig | None
-    verilog: str
-    top: str
-    clock: str
-    target: str
-    clock_mhz: float
-    timeout: float
-
-
-@dataclass(frozen=True)
-class _Variant:
-    """One way of mapping."""
-
-    recipe: str
-    full_adders: bool | None
-    hierarchy: Hierarchy
-    liberty_files: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        adders = ", full adders" if self.full_adders else ""
-        return f"{self.recipe}{adders}, {self.hierarchy}"
-
-
-def _common(
+def _job(
     design: FamilyConfig | str,
     target: str,
     top: str,
     clock: str,
     clock_mhz: float | None,
     timeout: float,
-) -> _Common:
+) -> Job:
     is_fpga(target)
     config = None if isinstance(design, str) else design
     clock_mhz = check_clock(design, clock_mhz)
@@ -219,10 +173,10 @@ def _common(
     if config is not None:
         from hwgen.build import verilog_of
 
-        return _Common(config, verilog_of(config), config.name, clock, target, clock_mhz, timeout)
+        return Job(config, verilog_of(config), config.name, clock, target, clock_mhz, timeout)
     if not top:
         raise InputError("the top module of the Verilog must be named")
-    return _Common(None, str(design), top, clock, target, clock_mhz, timeout)
+    return Job(None, str(design), top, clock, target, clock_mhz, timeout)
 
 
 def check_clock(design: FamilyConfig | str, clock_mhz: float | None) -> float:
@@ -243,14 +197,14 @@ def check_clock(design: FamilyConfig | str, clock_mhz: float | None) -> float:
     return clock_mhz
 
 
-def _variants(
+def _ways(
     target: str,
     recipe: str | None,
     full_adders: bool | None,
     hierarchy: Hierarchy | None,
     effort: Effort,
     liberty_files: tuple[str, ...],
-) -> Iterator[_Variant]:
+) -> Iterator[Way]:
     if is_fpga(target):
         chosen = fpga.family(target)
         for option, given in (
@@ -261,7 +215,7 @@ def _variants(
             if given:
                 raise InputError(f"{option} is for standard cells, not for {target}")
         check_recipe(recipe, fpga.RECIPES, target)
-        yield _Variant(recipe or chosen.recipe, None, hierarchy or "flatten", ())
+        yield Way(recipe or chosen.recipe, None, hierarchy or "flatten", ())
         return
     check_recipe(recipe, synthesis.RECIPES, target)
     cell = liberty.technology(target).full_adder
@@ -277,7 +231,7 @@ def _variants(
         recipes = [recipe]
     for name in recipes:
         for adder in adders:
-            yield _Variant(name, adder, hierarchy or "keep", liberty_files)
+            yield Way(name, adder, hierarchy or "keep", liberty_files)
 
 
 def check_recipe(recipe: str | None, recipes: Mapping[str, Any], target: str) -> None:
@@ -289,19 +243,19 @@ def check_recipe(recipe: str | None, recipes: Mapping[str, Any], target: str) ->
         )
 
 
-def _one(common: _Common, variant: _Variant, *, use_cache: bool) -> SynthesisResult:
-    """Return the result of one variant, from the cache if it is there."""
-    on_fpga = is_fpga(common.target)
+def _one(job: Job, way: Way, *, use_cache: bool) -> SynthesisResult:
+    """Return the result of one way, from the cache if it is there."""
+    on_fpga = is_fpga(job.target)
     library = () if on_fpga else tuple(
         hashlib.sha256(liberty.read(path).encode()).hexdigest()
         for path in liberty.liberty_files(
-            liberty.technology(common.target), variant.liberty_files
+            liberty.technology(job.target), way.liberty_files
         )
     )  # fmt: skip
     tools = tool_versions(("yosys",) if on_fpga else ("yosys", "opensta"))
     key = digest([
-        common.verilog, common.top, common.clock, common.target, common.clock_mhz,
-        variant.recipe, variant.full_adders, variant.hierarchy, library, tools, sources_digest(),
+        job.verilog, job.top, job.clock, job.target, job.clock_mhz,
+        way.recipe, way.full_adders, way.hierarchy, library, tools, sources_digest(),
     ])  # fmt: skip
     entry = Entry("synth", key)
     if use_cache and (document := entry.read()) is not None:
@@ -311,7 +265,7 @@ def _one(common: _Common, variant: _Variant, *, use_cache: bool) -> SynthesisRes
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="hwgen-synth-") as name:
         work = Path(name)
-        result = (_fpga if on_fpga else _cells)(common, variant, work)
+        result = map_design(job, way, work)
     seconds = round(time.monotonic() - start, 3)
     trial = Trial(
         result.recipe,
@@ -323,8 +277,8 @@ def _one(common: _Common, variant: _Variant, *, use_cache: bool) -> SynthesisRes
     )
     result = replace(result, tools=tools, wall_seconds=seconds, trials=(trial,))
     entry.write(result.document(), result.files)
-    if common.config is not None:
-        Entry(_record_kind(common.config, common.target), key).write(result.document(), {})
+    if job.config is not None:
+        Entry(_record_kind(job.config, job.target), key).write(result.document(), {})
     return result
 
 
@@ -336,139 +290,11 @@ def _rank(result: SynthesisResult) -> tuple[bool, float]:
     return False, result.area_um2 or 0.0
 
 
-def _size(common: _Common) -> float:
+def _size(job: Job) -> float:
     """Return the gates of a design, a rough estimate."""
     with tempfile.TemporaryDirectory(prefix="hwgen-synth-") as name:
-        (Path(name) / "design.v").write_text(common.verilog, encoding="utf-8")
-        return outline.outline(require("yosys"), common.top, Path(name), common.timeout).size()
-
-
-def _kept(common: _Common, variant: _Variant, work: Path) -> tuple[str, ...]:
-    if variant.hierarchy == "flatten":
-        return ()
-    (work / "design.v").write_text(common.verilog, encoding="utf-8")
-    found = outline.outline(require("yosys"), common.top, work, common.timeout)
-    return outline.kept_modules(found)
-
-
-def _cells(common: _Common, variant: _Variant, work: Path) -> SynthesisResult:
-    mapped = synthesis.map_core(
-        common.verilog,
-        common.top,
-        common.target,
-        variant.recipe,
-        1e6 / common.clock_mhz,
-        _kept(common, variant, work),
-        full_adders=bool(variant.full_adders),
-        liberty_files=variant.liberty_files,
-        clock=common.clock,
-        work=work,
-        timeout=common.timeout,
-    )
-    library = liberty.load(common.target, variant.liberty_files)
-    path: Longest | None = None
-    if mapped.timing is None:
-        path = _gate_levels(common, work, library)
-    place = mapped.timing or path
-    files = collect(work, _CELL_FILES)
-    return SynthesisResult(
-        **_basics(common, variant, files),
-        full_adders=variant.full_adders,
-        area_um2=mapped.area,
-        sequential_area_um2=mapped.sequential_area,
-        combinational_area_um2=mapped.area - mapped.sequential_area,
-        modules=tuple(
-            ModuleUse(name, part.count, part.area, part.sequential)
-            for name, part in sorted(mapped.parts.items())
-        ),
-        cells=dict(sorted(mapped.cells.items())),
-        flip_flops=sum(
-            count for name, count in mapped.cells.items() if library.cells[name].sequential
-        ),
-        luts=None, carries=None, wide_muxes=None, dsps=None, brams=None, lutrams=None,
-        bram_kbit=None,
-        critical_path_ns=mapped.timing.path_ns if mapped.timing else None,
-        logic_levels=path.levels if path else None,
-        path_start=place.start if place else None,
-        path_end=place.end if place else None,
-        timing_source="opensta" if mapped.timing else "levels" if path else None,
-        timing_note=(
-            "wires without delay, ideal clock; a fifth of the period outside the ports"
-            if mapped.timing
-            else f"cells on the longest path, no delay: {mapped.note}"
-        ),
-        fmax_mhz=1000 / mapped.timing.path_ns if mapped.timing else None,
-    )  # fmt: skip
-
-
-def _fpga(common: _Common, variant: _Variant, work: Path) -> SynthesisResult:
-    chosen = fpga.family(common.target)
-    mapped = fpga.map_fpga(
-        require("yosys"), common.verilog, common.top, chosen, variant.recipe,
-        _kept(common, variant, work), work, common.timeout,
-    )  # fmt: skip
-    files = collect(work, _FPGA_FILES)
-    path, used = mapped.longest, mapped.resources
-    return SynthesisResult(
-        **_basics(common, variant, files),
-        full_adders=None,
-        area_um2=None,
-        sequential_area_um2=None,
-        combinational_area_um2=None,
-        modules=tuple(
-            ModuleUse(name, count, **of_one)
-            for name, (count, of_one) in sorted(mapped.parts.items())
-        ),
-        cells=mapped.cells,
-        flip_flops=used["flip_flops"],
-        luts=used["luts"],
-        carries=used["carries"],
-        wide_muxes=used["wide_muxes"],
-        dsps=used["dsps"],
-        brams=used["brams"],
-        lutrams=used["lutrams"],
-        bram_kbit=chosen.bram_kbit,
-        critical_path_ns=None,
-        logic_levels=path.levels if path else None,
-        path_start=path.start if path else None,
-        path_end=path.end if path else None,
-        timing_source="levels" if path else None,
-        timing_note=_FPGA_NOTE,
-        fmax_mhz=None,
-    )
-
-
-def _basics(common: _Common, variant: _Variant, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return the fields that do not depend on the kind of target."""
-    return {
-        "name": common.top,
-        "target": common.target,
-        "recipe": variant.recipe,
-        "hierarchy": variant.hierarchy,
-        "clock_target_mhz": common.clock_mhz,
-        "tools": {},
-        "wall_seconds": 0.0,
-        "source_digest": hashlib.sha256(common.verilog.encode()).hexdigest(),
-        "netlist_digest": hashlib.sha256(files["netlist.v"]).hexdigest(),
-        "scripts": tuple(name for name in files if name.endswith(_SCRIPTS)),
-        "files": files,
-    }
-
-
-def _gate_levels(common: _Common, work: Path, library: Library) -> Longest | None:
-    """Return the longest path of ``netlist.v``, counted in cells."""
-    script = (
-        "read_liberty -lib cells.lib\nread_verilog netlist.v\n"
-        f"hierarchy -top {common.top}\nselect {common.top}\nwrite_json -selected netlist.json\n"
-    )
-    (work / "levels.ys").write_text(script, encoding="utf-8")
-    process.run(require("yosys"), ["-q", "-T", "levels.ys"], work, "levels.log", common.timeout)
-    netlist = json.loads((work / "netlist.json").read_text(encoding="utf-8"))
-
-    def kind(cell: str) -> Kind:
-        return "state" if library.cells[cell].sequential else "logic"
-
-    return levels.longest(netlist["modules"][common.top], kind)
+        (Path(name) / "design.v").write_text(job.verilog, encoding="utf-8")
+        return outline.outline(require("yosys"), job.top, Path(name), job.timeout).size()
 
 
 def tool_versions(names: Sequence[str]) -> dict[str, str]:
@@ -480,7 +306,7 @@ def tool_versions(names: Sequence[str]) -> dict[str, str]:
 @cache
 def sources_digest() -> str:
     """Return a name for the part of this package that shapes a result."""
-    modules = (boundary, cache_module, fpga, levels, liberty, outline, synthesis, timing)
+    modules = (boundary, fpga, levels, liberty, mapping, outline, synthesis, timing)
     texts = [Path(str(module.__file__)).read_text(encoding="utf-8") for module in modules]
     return digest([*texts, Path(__file__).read_text(encoding="utf-8")])
 

@@ -97,6 +97,10 @@ def test_modules_that_repeat_are_kept() -> None:
     assert (
         kept_modules(design(top=(10, {"few": 2, "small": 9}), few=(900, {}), small=(9, {}))) == ()
     )
+    few = Outline(
+        "top", {}, {"top": 1, "few": 9}, {"top": {"few": 2}, "few": {}}, frozenset({"few"})
+    )
+    assert kept_modules(few) == ("few",)  # the design says so
 
 
 def test_a_kept_module_is_not_inside_another() -> None:
@@ -224,6 +228,33 @@ def test_fpga_families(name: str, target: str) -> None:
 
 
 @pytest.mark.slow
+def test_products_of_logic_are_products(tmp_path: Path) -> None:
+    require_tools("yosys")
+    yosys = probe("yosys").found
+    assert yosys
+    (tmp_path / "products.v").write_text(fpga.PRODUCTS)
+    shapes = [(5, 6, 11), (3, 5, 12), (2, 2, 4), (1, 4, 6), (6, 1, 4), (1, 1, 2)]
+    design, script = "", ""
+    for index, (a, b, y) in enumerate(shapes):
+        for sign in ("", "signed"):
+            name = f"{sign or 'unsigned'}_{index}"
+            design += (
+                f"module {name}(input {sign} [{a - 1}:0] a, input {sign} [{b - 1}:0] b,"
+                f" output {sign} [{y - 1}:0] y); assign y = a * b; endmodule\n"
+            )
+            script += (
+                f"read_verilog design.v\nhierarchy -top {name}\nproc\nrename {name} gate\n"
+                "copy gate gold\ntechmap -map products.v gate\nopt_clean\n"
+                "select -assert-none gate/t:$mul gate/t:$__product\n"
+                "miter -equiv -flatten -make_assert gold gate both\n"
+                "sat -verify -prove-asserts both\ndesign -reset\n"
+            )
+    (tmp_path / "design.v").write_text(design)
+    (tmp_path / "prove.ys").write_text(script)
+    process.run(yosys, ["-q", "prove.ys"], tmp_path, "log", 300)
+
+
+@pytest.mark.slow
 def test_hierarchy_on_an_fpga() -> None:
     require_tools("yosys")
     core = parse_config(SYSTOLIC)
@@ -241,10 +272,11 @@ def test_standard_cells_with_the_best_recipe() -> None:
     core = parse_config(SYSTOLIC)
     seen: list[tuple[str, int, int]] = []
     result = synthesize(
-        core, "nangate45", effort="best", jobs=2, on_progress=lambda *what: seen.append(what)
-    )
-    assert len(result.trials) == 7  # three recipes, with full adders and without, one flattened
-    assert seen[-1][1:] == (7, 7)
+        core, "nangate45", effort="best", full_adders=True, jobs=2,
+        on_progress=lambda *what: seen.append(what),
+    )  # fmt: skip
+    assert len(result.trials) == 4  # three recipes, and the best one flattened
+    assert seen[-1][1:] == (4, 4)
     areas = [trial.area_um2 or 0.0 for trial in result.trials]
     assert result.area_um2 is not None
     assert result.sequential_area_um2 is not None
@@ -260,11 +292,11 @@ def test_standard_cells_with_the_best_recipe() -> None:
         assert {"yosys", "opensta"} == set(result.tools)
     # The same again is known, also from the configuration alone.
     start = time.monotonic()
-    again = synthesize(core, "nangate45", effort="best")
+    again = synthesize(core, "nangate45", effort="best", full_adders=True)
     assert again == result
     assert time.monotonic() - start < 10
     known = recorded(core, "nangate45")
-    assert len(known) == 7
+    assert len(known) == 4
     assert result.netlist_digest in {entry.netlist_digest for entry in known}
     assert recorded(core, "asap7") == []
     document = result.document()
@@ -311,6 +343,8 @@ def test_the_command_writes_everything(
     text = capsys.readouterr().out
     assert "212 flip-flops" in text
     assert "levels" in text
+    assert main([*arguments, "--hierarchy", "keep"]) == 0
+    assert "tiny_pe" in capsys.readouterr().out
     assert main([*arguments, "--check"]) == 1
     assert "cannot be checked" in capsys.readouterr().err
 

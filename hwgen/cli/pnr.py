@@ -21,7 +21,7 @@ from hwgen.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from flows.pnr import PnrResult
+    from flows.result import PnrResult
 
 
 @click.command()

@@ -150,10 +150,11 @@ def _print(result: SynthesisResult) -> None:
 
 def _print_path(result: SynthesisResult) -> None:
     out = console()
-    if result.critical_path_ns is not None:
+    if result.fmax_mhz is not None:
+        missed = result.fmax_mhz < result.clock_target_mhz
         out.print(
             f"  path       {result.critical_path_ns:.3f} ns, {result.fmax_mhz:,.0f} MHz"
-            f" (asked for {result.clock_target_mhz:g} MHz)"
+            f" ({result.clock_target_mhz:g} MHz asked for{', and missed' if missed else ''})"
         )
     elif result.logic_levels is not None:
         out.print(f"  path       {result.logic_levels} levels")
@@ -195,8 +196,9 @@ def _modules(result: SynthesisResult) -> Table:
     for module in sorted(result.modules, key=lambda module: -weights[module.name]):
         weight = weights[module.name]
         name = module.name if module.name != result.name else f"{module.name} (the rest)"
-        figures = [f"{module.area_um2:,.1f}", f"{weight:,.0f}"]
-        if not cells:
+        if cells:
+            figures = [f"{module.area_um2:,.1f}", f"{weight:,.0f}"]
+        else:
             counts = (module.luts, module.flip_flops, module.dsps, weight)
             figures = [f"{count:,}" for count in counts]
         table.add_row(
