@@ -401,6 +401,12 @@ def test_specs_that_exclude_each_other(
     assert "meet 'area_mm2 <= 0.03'; area_mm2 is 0.0204..0.4608" in said
 
 
+def test_a_step_beyond_the_end_leaves_one_value(hwgen: Callable[..., int], tmp_path: Path) -> None:
+    text = LUT.replace("max_k: [512, 4096]", f"max_k: {{from: 512, to: 4096, step: {2**70}}}")
+    assert hwgen(text, "--out", "out") == 0
+    assert {point["max_k"] for point in points_of(tmp_path / "out")} == {"512"}
+
+
 def test_a_cycle_is_named(tmp_path: Path) -> None:
     text = LUT.replace("{from: 1, to: 64, log: 2}", "array.fetch_ports + 1")
     (tmp_path / "sweep.yaml").write_text(text)

@@ -181,6 +181,8 @@ class SubspaceReader:
         if step <= 0:
             self.reader.refuse((*path, "step"), step, "more than 0")
             return None
+        if last - first < step:
+            return Steps(first, 1, 1)
         if all(type(x) is int for x in (first, last, step)):
             return Steps(first, step, (last - first) // step + 1)
         return Steps(first, step, math.floor((last - first) / step + 1e-9) + 1)
