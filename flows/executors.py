@@ -8,7 +8,6 @@ with its result as it is finished.  Closing the iterator ends the work in a clea
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -138,11 +137,3 @@ def _some(items: Iterator[T], count: int) -> Iterator[T]:
 def _ignore_interrupts() -> None:
     """Leave Ctrl-C to the parent, which ends its workers itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def available_processors() -> int:
-    """Return how many processors this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not Linux
-        return os.cpu_count() or 1

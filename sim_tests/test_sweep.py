@@ -29,7 +29,7 @@ from cost_model.sweep.document import read_sweep
 from cost_model.sweep.pareto import Best, Front, nondominated
 from hwgen.cli import main
 from hwgen.config.load import load_config
-from hwgen.errors import ConfigError
+from hwgen.errors import CheckFailed, ConfigError
 from sim_tests.sweep_costs import evaluate
 
 ROOT = Path(__file__).parents[1]
@@ -308,6 +308,66 @@ def test_workloads_from_a_file(hwgen: Callable[..., int], tmp_path: Path) -> Non
     text = LUT.replace("[[1, 768, 768], [1, 3072, 768]]", "decode.yaml")
     assert hwgen(LUT, "--out", "a") == hwgen(text, "--out", "b") == 0
     assert points_of(tmp_path / "a") == points_of(tmp_path / "b")
+
+
+def test_verified_configurations(
+    hwgen: Callable[..., int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    done = []
+
+    def synthesize(config: Any, target: str) -> Any:
+        done.append((config.name, target))
+        if config.name.endswith("2"):
+            raise CheckFailed("yosys gave up")
+        figures = dict.fromkeys(("luts", "dsps", "brams"))
+        return types.SimpleNamespace(area_um2=4e4, fmax_mhz=321.0, flip_flops=7, **figures)
+
+    monkeypatch.setattr("flows.verify.synthesize", synthesize)
+    assert hwgen(LUT, "--out", "out", "--verify", "top:3") == 0
+    assert sorted(done) == [(f"lut_000{i}", "nangate45") for i in (1, 2, 3)]
+    said = capsys.readouterr()
+    assert "lut_0002.yaml: yosys gave up" in said.err
+    assert re.search(r"lut_0001.yaml +area_mm2 +0\.\d+ +0.04 +-\d+\.\d %", said.out)
+    points = {p["config"]: p for p in points_of(tmp_path / "out")}
+    assert points["lut_0001.yaml"]["measured_area_mm2"] == "0.04"
+    assert points["lut_0001.yaml"]["measured_flip_flops"] == "7.0"
+    assert {p["measured_area_mm2"] for p in points.values()} == {"0.04", ""}
+    table = pq.read_table("out/results.parquet")
+    assert sum(value == 321.0 for value in table["measured_fmax_mhz"].to_pylist()) == 2
+    (pair,) = {
+        entry["metrics"]["fmax_mhz"]["measured"]
+        for entry in json.loads(Path("out/summary.json").read_text())["verified"]
+        if not entry["problem"]
+    }
+    assert pair == 321.0
+    # Spread over all of them; another choice is another result, the same is there already.
+    done.clear()
+    assert hwgen(LUT, "--out", "out", "--verify", "sample:3", "--resume") == 0
+    names = sorted(int(name[-4:]) for name, _ in done)
+    assert names[0] == 1
+    assert names[2] == len(list(Path("out/configs").iterdir()))
+    done.clear()
+    assert hwgen(LUT, "--out", "out", "--verify", "sample:3", "--resume") == 0
+    assert done == []
+    assert hwgen(LUT, "--out", "out", "--verify", "top") == 2
+    assert "must be top:N or sample:N" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_configuration_is_really_synthesized(hwgen: Callable[..., int]) -> None:
+    text = (
+        "{name: small, family: ternary_lut, parameters: {activation: int4, array: {group_size:"
+        " [1, 2], tables: 1, fetch_ports: 1}, max_k: 16}, targets: {technology: ecp5},"
+        " objectives: {maximize: tops}}"
+    )
+    assert hwgen(text, "--out", "out", "--verify", "top:1") == 0
+    (entry,) = json.loads(Path("out/summary.json").read_text())["verified"]
+    assert entry["problem"] is None
+    assert entry["metrics"]["luts"]["measured"] > 10
+    assert entry["metrics"]["luts"]["estimated"] is None
 
 
 PAGE = (ROOT / "docs" / "sweep.md").read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from cost_model.sweep.plan import Evaluate, Plan
 from cost_model.sweep.space import Subspace
 from cost_model.sweep.table import FAMILY, INDEX, Table, columns_of, figures_of, table_of
 from hwgen.config.load import parse_config
+from hwgen.config.model import FamilyConfig
 from hwgen.config.parameters import yaml_value
 from hwgen.errors import ConfigError, ToolMissing
 
@@ -34,18 +35,26 @@ class Chosen:
         ``config`` (the name of its configuration file, None if it has none).
     configs : dict
         File name to text of the configurations.
+    loaded : dict
+        File name to the configuration itself.
     refused : dict
         File name to what is wrong with a configuration that the cost model took for legal.
     """
 
     table: Table
     configs: dict[str, str]
+    loaded: dict[str, FamilyConfig]
     refused: dict[str, str]
 
     @property
     def count(self) -> int:
         """How many points there are."""
         return len(self.table[INDEX])
+
+    def rows_of(self, names: Sequence[str]) -> list[int]:
+        """Return the rows of configurations."""
+        places = {name: row for row, name in enumerate(self.table[CONFIG]) if name is not None}
+        return [places[name] for name in names]
 
 
 def choose(outcome: Outcome, evaluate: Evaluate, metrics: Sequence[str]) -> Chosen:
@@ -59,19 +68,20 @@ def choose(outcome: Outcome, evaluate: Evaluate, metrics: Sequence[str]) -> Chos
     table[PARETO] = [number in front for number in table[INDEX]]
     table[CONFIG] = [None] * len(order)
     configs: dict[str, str] = {}
+    loaded: dict[str, FamilyConfig] = {}
     refused: dict[str, str] = {}
     digits = max(4, len(str(len(order))))
     for row in range(min(len(order), plan.configs)):
         name = f"{plan.name}_{row + 1:0{digits}d}"
         text = _configuration(plan, name, table, row)
         try:
-            parse_config(text, f"{name}.yaml")
+            loaded[f"{name}.yaml"] = parse_config(text, f"{name}.yaml")
         except ConfigError as error:
             refused[f"{name}.yaml"] = str(error)
         else:
             configs[f"{name}.yaml"] = text
             table[CONFIG][row] = f"{name}.yaml"
-    return Chosen(table, configs, refused)
+    return Chosen(table, configs, loaded, refused)
 
 
 def _configuration(plan: Plan, name: str, table: Table, row: int) -> str:
@@ -117,8 +127,24 @@ def csv_text(chosen: Chosen) -> str:
     return stream.getvalue()
 
 
-def write_parquet(path: Path, outcome: Outcome, evaluate: Evaluate, metrics: Sequence[str]) -> None:
-    """Write the points that the sweep keeps, by number, in parts: they may not fit in memory."""
+def write_parquet(
+    path: Path,
+    outcome: Outcome,
+    evaluate: Evaluate,
+    metrics: Sequence[str],
+    measured: Mapping[int, Mapping[str, float]],
+) -> None:
+    """Write the points that the sweep keeps, by number, in parts: they may not fit in memory.
+
+    Parameters
+    ----------
+    path : Path
+    outcome : Outcome
+    evaluate : Evaluate
+    metrics : sequence of str
+    measured : mapping
+        Number of a point to what synthesis measured, by the name of its column.
+    """
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -128,6 +154,7 @@ def write_parquet(path: Path, outcome: Outcome, evaluate: Evaluate, metrics: Seq
         ) from None
     plan = outcome.plan
     kinds = dict(_kinds(plan, metrics))
+    kinds |= {name: float for figures in measured.values() for name in figures}
     types = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
     schema = pa.schema([(name, types[kind]) for name, kind in kinds.items()])
     front = outcome.front
@@ -135,6 +162,8 @@ def write_parquet(path: Path, outcome: Outcome, evaluate: Evaluate, metrics: Seq
         for points in outcome.rows():
             table = table_of(plan, evaluate, metrics, points)
             table[PARETO] = np.isin(points.numbers, front).tolist()
+            for name in kinds.keys() - table.keys():
+                table[name] = [measured.get(number, {}).get(name) for number in table[INDEX]]
             for name, kind in kinds.items():
                 if kind is str:
                     table[name] = [None if v is None else yaml_value(v) for v in table[name]]

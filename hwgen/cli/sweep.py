@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,11 @@ from hwgen.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from cost_model.sweep.engine import Executor
+    from cost_model.sweep.output import Verification
+    from hwgen.config.model import FamilyConfig
 
 _JOURNAL = "journal"
 
@@ -38,6 +43,8 @@ _JOURNAL = "journal"
 @click.option("--scheduler", metavar="ADDRESS",
               help="Of a Dask scheduler, whose workers then do the work.")  # fmt: skip
 @click.option("--resume", is_flag=True, help="Continue an interrupted sweep.")
+@click.option("--verify", metavar="WHICH", callback=lambda ctx, param, value: _which(value),
+              help="Also synthesize: top:N, the first N, or sample:N, N of all.")  # fmt: skip
 @force_option
 @json_option
 def command(
@@ -46,6 +53,7 @@ def command(
     jobs: int | None,
     scheduler: str | None,
     resume: bool,
+    verify: str | None,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -67,17 +75,17 @@ def command(
     file = read_sweep(config, __version__)
     probed = probe(file, evaluate)
     directory = out or Path("build") / f"{file.plan.name}-sweep"
-    summary = finished(directory, probed.fingerprint) if resume else None
+    summary = finished(directory, probed.fingerprint, verify) if resume else None
     if summary is None:
         executor = _executor(jobs, scheduler)
         path = _journal(directory, resume, force)
         try:
             with Journal(path, probed.fingerprint) as journal:
-                with _progress(quiet=as_json) as progress:
+                with _progress("sweeping", "points", quiet=as_json) as progress:
                     outcome = run_sweep(file, probed, evaluate, executor, journal, progress)
                 with atomic_directory(directory, force=force) as staging:
                     summary = write_output(
-                        staging, outcome, evaluate, probed.metrics, probed.fingerprint
+                        staging, outcome, evaluate, probed, _verification(verify, jobs, as_json)
                     )
         except ConfigError:  # there is nothing to continue
             _discard(directory, path)
@@ -114,25 +122,49 @@ def _discard(directory: Path, journal: Path) -> None:
 
 
 def _executor(jobs: int | None, scheduler: str | None) -> Executor:
-    from flows.executors import DaskCluster, LocalProcesses, available_processors
+    from flows.executors import DaskCluster, LocalProcesses
+    from flows.parallel import processors
     from hwgen.errors import InputError
 
     if scheduler is None:
-        return LocalProcesses(jobs or available_processors())
+        return LocalProcesses(jobs or processors())
     if jobs is not None:
         raise InputError("--jobs is for this machine; a --scheduler has its own workers")
     return DaskCluster(scheduler)
 
 
+def _which(value: str | None) -> str | None:
+    """Check the value of ``--verify``."""
+    if value is not None and not re.fullmatch(r"(top|sample):[1-9][0-9]{0,5}", value):
+        raise click.BadParameter(f"must be top:N or sample:N, such as top:5, not {value!r}")
+    return value
+
+
+def _verification(which: str | None, jobs: int | None, quiet: bool) -> Verification | None:
+    """Return how configurations are measured, if they are to be."""
+    if which is None:
+        return None
+    from cost_model.sweep.output import Verification
+    from flows.parallel import processors
+    from flows.verify import measure
+
+    def measured(configs: Sequence[FamilyConfig]) -> list[Mapping[str, float] | str]:
+        with _progress("synthesizing", "designs", quiet=quiet) as progress:
+            found = measure(configs, jobs or processors(), progress)
+        return [result.problem or result.figures for result in found]
+
+    return Verification(which, measured)
+
+
 @contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """Give a function of the points done and the points in all, for a progress bar."""
+def _progress(what: str, things: str, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Give a function of the things done and the things in all, for a progress bar."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("sweeping"),
+        TextColumn(what),
         BarColumn(),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f} points"),
+        TextColumn(f"{{task.completed:,.0f}}/{{task.total:,.0f}} {things}"),
         TimeRemainingColumn(),
     )
     out = console()
@@ -177,4 +209,29 @@ def _report(summary: dict[str, Any], directory: Path) -> None:
         where = best["config"] or best["family"]
         figure = best["figures"][best["objective"]]
         table.add_row(name, f"{figure:.5g}", f"{where}: {parameters}")
+    out.print(table, markup=False)
+    if summary["verify"]:
+        _report_verified(out, summary["verified"])
+
+
+def _report_verified(out: Console, verified: Sequence[Mapping[str, Any]]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("synthesized")
+    for heading in ("metric", "estimated", "measured", "error"):
+        table.add_column(heading, justify="left" if heading == "metric" else "right")
+    for entry in verified:
+        if entry["problem"]:
+            click.echo(f"{entry['config']}: {entry['problem']}", err=True)
+        for metric, pair in entry["metrics"].items():
+            estimated, measured = pair["estimated"], pair["measured"]
+            known = estimated is not None and measured
+            table.add_row(
+                entry["config"],
+                metric,
+                "not known" if estimated is None else f"{estimated:.5g}",
+                f"{measured:.5g}",
+                f"{100 * (estimated / measured - 1):+.1f} %" if known else "",
+            )
     out.print(table, markup=False)
