@@ -81,7 +81,7 @@ docs-check: env ## check that the generated documentation is current
 	$(RUN) -m hwgen.config.reference | diff -u docs/configuration.md - \
 	  || { echo 'docs/configuration.md is not current: run make docs' >&2; exit 1; }
 
-.PHONY: bench-build bench-sim bench-pack bench-area bench-delay bench-qor bench-sweep
+.PHONY: bench-build bench-sim bench-pack bench-area bench-delay bench-qor bench-sweep bench-cost
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-pack: env ## measure packing
@@ -89,8 +89,14 @@ bench-area: env ## measure area and delay by synthesis
 bench-delay: env ## measure delays, for automatic pipelines
 bench-qor: env ## compare ternary datapaths by synthesis (most of an hour)
 bench-sweep: env ## measure sweeps of the cost model
-bench-build bench-sim bench-pack bench-area bench-delay bench-qor bench-sweep:
+bench-cost: env ## compare estimates with synthesis, on designs that calibration has not seen
+bench-build bench-sim bench-pack bench-area bench-delay bench-qor bench-sweep bench-cost:
 	$(RUN) -m flows.bench.$(@:bench-%=%) $(ARGS)
+
+TECHNOLOGIES := nangate45 asap7 sky130hd ihp-sg13g2
+.PHONY: calibrate
+calibrate: env ## fit the costs of the standard-cell technologies again (an hour each)
+	for t in $(TECHNOLOGIES); do $(RUN) -m hwgen calibrate --target $$t || exit; done
 
 .PHONY: clean
 clean: ## remove what tests and tools leave behind (not .venv)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hwgen.numerics.bit_heap import ONE, ZERO, Plan, plan
+from hwgen.numerics.bit_heap import ONE, ZERO, Plan, count_adders, plan
 
 HEAPS = st.lists(st.lists(st.sampled_from([0, 10, 30]), max_size=6), min_size=1, max_size=12)
 
@@ -35,3 +35,12 @@ def test_bits_that_come_first_are_added_first() -> None:
     assert how.adders[0].inputs == (0, 2, 4)
     assert [adder.kind for adder in how.adders] == ["full", "full"]
     assert how.delay == 30 + 20
+
+
+@settings(max_examples=300, deadline=None)
+@given(HEAPS, st.integers(-5000, 5000))
+def test_adders_are_counted_without_a_plan(heap: list[list[int]], constant: int) -> None:
+    kinds = [adder.kind for adder in plan(heap, constant).adders]
+    full, half = count_adders([len(column) for column in heap], constant)
+    assert full == kinds.count("full")
+    assert half == kinds.count("half") + kinds.count("half_up")

@@ -11,8 +11,6 @@ import json
 import os
 import re
 import shutil
-import sys
-import types
 from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import Any
 import pytest
 from py_mini_racer import MiniRacer
 
+import cost_model.evaluate
 from hwgen.cli import main
 from sim_tests.sweep_costs import evaluate
 
@@ -42,10 +41,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the page of a sweep of made-up costs."""
     folder = tmp_path_factory.mktemp("page")
     (folder / "sweep.yaml").write_text(SWEEP)
-    module = types.ModuleType("cost_model.evaluate")
-    module.evaluate = evaluate  # type: ignore[attr-defined]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "cost_model.evaluate", module)
+        patch.setattr(cost_model.evaluate, "evaluate", evaluate)
         arguments = ["--config", str(folder / "sweep.yaml"), "--out", str(folder / "out")]
         assert main(["sweep", *arguments, "--jobs", "1"]) == 0
     return folder / "out" / "report.html"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cost of the ternary-LUT family: exact cycles.
+"""Cost of the ternary-LUT family: exact cycles, bill of components, rates.
 
 The counts follow from the core's sequencer (`rtl_templates.ternary_lut.core`); the regression
 compares them with every simulation that runs at full rate.
@@ -7,9 +7,37 @@ compares them with every simulation that runs at full rate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from cost_model.bill import (
+    Counts,
+    Number,
+    Part,
+    View,
+    bit_length,
+    bits_of,
+    ceil_div,
+    memory,
+    register,
+    times,
+    total,
+)
+from cost_model.families.ternary_lut_bill import (
+    COLUMN_KINDS,
+    TABLE_KINDS,
+    column,
+    correction,
+    counted_bits,
+    float_adders_of_table,
+    float_column,
+    operators,
+    table,
+)
+from cost_model.families.ternary_lut_delay import paths as paths
 from hwgen.schedules.ternary_lut import Schedule
 
 if TYPE_CHECKING:
@@ -35,12 +63,204 @@ def cycles_of(config: TernaryLutConfig, sizes: Iterable[tuple[int, int, int]]) -
     takes at least the cycles after which the next one finds its totals.  Behind the last beat come
     the path to the results (``config.latency``, which counts the input buffer once more).
     """
-    again = 1 + config.pipeline.accumulate
-    slots = sum(
-        plan.m * ((plan.k_tiles - 1) * max(beats, again) + beats)
-        for plan in (Schedule(config, *s) for s in sizes)
-        for beats in (count * config.planes for _, count in plan.blocks())
+    array, pipeline = config.array, config.pipeline
+    plans = [Schedule(config, *size) for size in sizes]
+    found = _cycles(
+        config, config.terms, array.fetch_ports, array.accumulator_depth, pipeline.table,
+        pipeline.accumulate, config.latency, [(plan.m, plan.k, plan.n) for plan in plans],
+    )  # fmt: skip
+    return int(found)
+
+
+def cycles_at(v: View, sizes: Sequence[tuple[int, int, int]]) -> Number:
+    """Return the cycles of `cycles_of` for every configuration of a view."""
+    return _cycles(
+        v.config, v["array.tables"] * v["array.group_size"], v["array.fetch_ports"],
+        v["array.accumulator_depth"], v["pipeline.table"], v["pipeline.accumulate"],
+        2 + _latency(v), sizes,
+    )  # fmt: skip
+
+
+def _cycles(
+    config: TernaryLutConfig,
+    terms: Number,
+    ports: Number,
+    depth: Number,
+    table: Number,
+    accumulate: Number,
+    latency: Number,
+    sizes: Sequence[tuple[int, int, int]],
+) -> Number:
+    """Return the cycles of cores of the configuration's kind."""
+    again, slots = 1 + accumulate, 0
+    for (m, k, n), repeats in Counter(sizes).items():
+        tiles, groups = ceil_div(k, terms), ceil_div(n, ports)
+        whole = groups // depth
+        for blocks, count in ((whole, depth), (1, groups - whole * depth)):
+            beats = count * config.planes
+            slots = slots + (
+                repeats
+                * m
+                * blocks
+                * ((tiles - 1) * np.maximum(beats, again) + beats)
+                * (count > np.int64(0))
+            )
+    return table + slots + latency
+
+
+# -- bill of components ----------------------------------------------------------------------------
+
+
+def parts(config: TernaryLutConfig) -> tuple[Part, ...]:
+    """Return the parts of a core of the configuration's kind."""
+    operators = ("add_", "multiply_") if config.is_float else ()
+    shared = (
+        Part("rows of totals", (), _rows),
+        Part("stream registers", (), _streams),
+        Part("sequencer", (), _sequencer),
     )
-    first_slot = 1 + config.pipeline.table
-    last_slot = first_slot + slots - 1
-    return last_slot + config.latency
+    if config.is_float:
+        return (
+            Part("tables", ("table",), _float_tables),
+            Part("columns", ("column", *operators), _float_columns),
+            *shared,
+        )
+    return (
+        Part("tables", ("table",), _tables),
+        Part("columns", ("column", "counts"), _columns),
+        Part("corrections", (), _corrections),
+        *shared,
+    )
+
+
+RULES = (
+    "array.group_size", "array.fetch_ports", "array.clusters", "pipeline.accumulate", "max_k",
+)  # fmt: skip
+"""Numeric parameters that rules between fields look at."""
+
+_TABLE = ("array.group_size", "pipeline.table")
+_COLUMN = ("array.group_size", "array.tables", "pipeline.reduce", "max_k")
+_FLOAT_COLUMN = ("array.group_size", "array.tables", "pipeline.reduce", "pipeline.accumulate")
+
+
+def _tables(v: View) -> Counts:
+    count = v["array.clusters"] * v["array.tables"]
+    return times(count, v.counts(_TABLE, TABLE_KINDS, table))
+
+
+def _corrections(v: View) -> Counts:
+    return times(v["array.clusters"], v.counts(_COLUMN, COLUMN_KINDS, correction))
+
+
+def _columns(v: View) -> Counts:
+    one = v.counts(_COLUMN, COLUMN_KINDS, column)
+    held = v["array.accumulator_depth"] > np.int64(1)
+    names = ("array.group_size", "array.tables", "max_k")
+    deep = {"mux": v.figure(("max_k",), _total_width), "enable": v.figure(names, counted_bits)}
+    inputs = v["array.tables"] * v.figure(("array.group_size",), _table_width)
+    return times(v["array.fetch_ports"], total(one, times(held, deep), {"fanout": inputs}))
+
+
+def _float_tables(v: View) -> Counts:
+    words = v.counts(_TABLE, ("flip_flop", "enable"), table)
+    adders = v.counts(_TABLE, operators(v.config), float_adders_of_table)
+    return times(v["array.clusters"] * v["array.tables"], total(words, adders))
+
+
+def _float_columns(v: View) -> Counts:
+    kinds = ("flip_flop", "enable", "and", "and_or", "mux", "xor", *operators(v.config))
+    one = v.counts(_FLOAT_COLUMN, kinds, float_column)
+    held = v["array.accumulator_depth"] > np.int64(1)
+    inputs = v["array.tables"] * v.figure(("array.group_size",), _table_width)
+    deep = {"mux": held * v.config.result.width, "fanout": inputs}
+    return times(v["array.fetch_ports"], total(one, deep))
+
+
+def _table_width(config: TernaryLutConfig) -> float:
+    words = {"lut": len(config.stored_patterns), "multiply": 1, "select": 2 - config.is_float}
+    return float(words[config.array.method] * config.entry.width)
+
+
+def _total_width(config: TernaryLutConfig) -> float:
+    return config.total_width
+
+
+def _key_width(config: TernaryLutConfig) -> float:
+    return config.key_width
+
+
+def _result_width(config: TernaryLutConfig) -> float:
+    return float(config.result.width)
+
+
+def _reduce_latency(config: TernaryLutConfig) -> float:
+    return config.reduce_latency
+
+
+def _latency(v: View) -> Number:
+    names = ("array.tables", "pipeline.reduce")
+    return v.figure(names, _reduce_latency) + v["pipeline.accumulate"]
+
+
+def _rows(v: View) -> Counts:
+    depth, width = (
+        v["array.accumulator_depth"],
+        v["array.fetch_ports"] * v.figure(("max_k",), _total_width),
+    )
+    deep, address = depth > np.int64(1), bits_of(depth)
+    behind = _latency(v)
+    return total(
+        memory(width, depth),
+        times(
+            deep,
+            total(
+                register(address + 1, reset=True),
+                register(address * behind, enable=True),
+                register(width),  # of the memory's port
+            ),
+        ),
+    )
+
+
+def _streams(v: View) -> Counts:
+    a = v.config.activation.width
+    act = v["array.tables"] * v["array.group_size"] * a + 1
+    keys = v["array.fetch_ports"] * v["array.tables"] * v.figure(("array.group_size",), _key_width)
+    out = v["array.fetch_ports"] * v.figure(("max_k",), _result_width) + 1
+    return total(
+        register(act + keys + 1, enable=True),
+        register(2, enable=True, reset=True),
+        register(out, enable=True),
+        register(1, reset=True),
+        {"mux": out},
+    )
+
+
+def _sequencer(v: View) -> Counts:
+    table, accumulate = v["pipeline.table"], v["pipeline.accumulate"]
+    planes = v.config.planes
+    shown = bits_of(planes) + 2 * (planes > 1) * v["pipeline.reduce"]
+    waits = (accumulate > np.int64(0)) * (1 + 2 * bit_length(accumulate))
+    return total(
+        register(2 * table + 1 + 4 * _latency(v) + 2 + waits + shown, enable=True, reset=True),
+        {"control": 1},
+    )
+
+
+# -- rates -----------------------------------------------------------------------------------------
+
+
+def macs_at(v: View) -> Number:
+    """Return the multiply-accumulates of a full cycle; with bit planes, of a cycle on average."""
+    return v["array.tables"] * v["array.group_size"] * v["array.fetch_ports"] / v.config.planes
+
+
+def port_bits_at(v: View) -> Number:
+    """Return the bits of a beat of all ports together."""
+    lane, key = v.figure(("max_k",), _lane_width), v.figure(("array.group_size",), _key_width)
+    act = v["array.tables"] * v["array.group_size"] * v.config.activation.width
+    return act + v["array.fetch_ports"] * (v["array.tables"] * key + lane)
+
+
+def _lane_width(config: TernaryLutConfig) -> float:
+    return float(config.result.lane_width)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from cost_model.estimate import estimate
 from hwgen import __version__
 from hwgen.families import family
 
@@ -81,7 +82,7 @@ def manifest(config: Any) -> str:
         "latency_cycles": config.latency,
         "throughput_macs_per_cycle": config.macs_per_cycle,
         "registers": [],
-        "estimate": None,
+        "estimate": estimate(config),
     }
     return json.dumps(data, indent=2) + "\n"
 

@@ -129,3 +129,20 @@ def plan(arrivals: Sequence[Sequence[int]], constant: int = 0) -> Plan:
         delay = max([delay, *(time for time, _ in bits)])
         result.append(bits[0][1] if bits else ONE if one else ZERO)
     return Plan(tuple(adders), tuple(result), delay)
+
+
+def count_adders(heights: Sequence[int], constant: int = 0) -> tuple[int, int]:
+    """Return the full and the half adders of `plan` for columns of so many bits.
+
+    Which bits meet depends on when they arrive, how many adders there are does not: three bits of
+    a column become one and a carry, until there are one or two.
+    """
+    full = half = carries = 0
+    for column, height in enumerate(heights):
+        bits, one = height + carries, constant >> column & 1
+        triples = max(0, bits - 1) // 2
+        left = bits - 2 * triples
+        full += triples
+        half += left == 2
+        carries = triples + (left == 2 or (left == 1 and one))
+    return full, half

@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bills of components: what a core consists of, as closed forms of its parameters.
+
+A family divides a core into parts.  Each part says how many components of each kind it has; a
+technology says what one of each kind costs.  Kinds are the terms of the RTL: bits of registers and
+of multiplexers, full adders, cells of a multiplier.
+
+Numeric parameters may be arrays, so that one formula serves a single configuration and a million
+of them.  Where a count is no formula but a walk (the adders of a heap of bits), it is computed once
+for every combination of the few parameters that it depends on, from a real configuration, and
+looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwgen.config.model import AUTO
+from hwgen.families import family
+
+if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
+
+Array = NDArray[np.float64]
+Number = Any
+"""An array, or a scalar where nothing varies."""
+
+Counts = Mapping[str, Number]
+"""How many components of each kind."""
+
+KINDS: Mapping[str, str] = {
+    "flip_flop": "bit of a register",
+    "enable": "bit of a register that may keep its value",
+    "reset": "bit of a register with a reset",
+    "full_adder": "adder of three bits",
+    "half_adder": "adder of two bits",
+    "adder_bit": "bit of a carry-propagate adder",
+    "adder_level": "bit of such an adder, on each level of its carry tree",
+    "and": "gate of two inputs",
+    "and_or": "bit that a select line lets through, and its share of the or behind",
+    "mux": "multiplexer of two bits",
+    "xor": "exclusive or of two bits",
+    "select": "bit of an activation or its inverse or -1",
+    "count": "bit that counts up or down by flags",
+    "saturate": "bit of a clamp",
+    "ternary_product": "bit of a product with a ternary weight",
+    "product": "bit of a plain partial product",
+    "booth_bit": "bit of one operand of a Booth multiplier by a bit of the other",
+    "booth_extension": "bit by which one operand of it is narrower",
+    "memory_bit": "bit of a memory with a port to write and one to read",
+    "memory_word": "word of such a memory",
+    "fanout": "input of a module of which many are driven by one signal",
+    "control": "core's sequencer and handshakes",
+}
+"""Kinds of components, and what one of them is.  Floating-point operators, a kind for each format
+and number of registers, come in addition: ``float_adder_fp16_1``."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a core.
+
+    Parameters
+    ----------
+    name : str
+        For people.
+    modules : tuple of str
+        Beginnings of the names of its modules where they are mapped on their own; empty if it
+        belongs to the rest of the core.
+    counts : callable
+        Takes a `View` and returns the `Counts` of the whole part.
+    """
+
+    name: str
+    modules: tuple[str, ...]
+    counts: Callable[[View], Counts]
+
+
+def times(count: Number, counts: Counts) -> dict[str, Number]:
+    """Return the bill of `count` of the same thing."""
+    return {kind: count * each for kind, each in counts.items()}
+
+
+def total(*bills: Counts) -> dict[str, Number]:
+    """Return the sum of bills."""
+    result: dict[str, Number] = {}
+    for bill in bills:
+        for kind, count in bill.items():
+            result[kind] = result[kind] + count if kind in result else count
+    return result
+
+
+def register(bits: Number, *, enable: bool = False, reset: bool = False) -> dict[str, Number]:
+    """Return the bill of a register."""
+    found = {"flip_flop": bits}
+    if enable:
+        found["enable"] = bits
+    if reset:
+        found["reset"] = bits
+    return found
+
+
+def adder(bits: Number) -> dict[str, Number]:
+    """Return the bill of a carry-propagate adder."""
+    return {"adder_bit": bits, "adder_level": bits * np.log2(bits)}
+
+
+def memory(width: Number, depth: Number) -> dict[str, Number]:
+    """Return the bill of a memory that is written and read at one place a cycle."""
+    deep = np.asarray(depth) > 1
+    return {"memory_bit": deep * width * depth, "memory_word": deep * depth}
+
+
+def bits_of(count: Number) -> Number:
+    """Return the bits of a counter from 0 to below `count`: ``ceil(log2(count))``."""
+    # Exact below 2**53: the mantissa of a power of two is a half.
+    return np.frexp(np.asarray(count, np.float64) - 1)[1] * (np.asarray(count) > 1)
+
+
+def bit_length(number: Number) -> Number:
+    """Return the bits of a number from 0 up."""
+    return np.frexp(np.asarray(number, np.float64))[1]
+
+
+def ceil_div(a: Number, b: Number) -> Number:
+    """Return ``a / b``, rounded up."""
+    return -(-np.asarray(a) // b)
+
+
+# -- parameters ------------------------------------------------------------------------------------
+
+_DENSE = 1 << 21
+"""Largest table of figures of combinations."""
+
+PIPELINES = ("pipeline.table", "pipeline.reduce", "pipeline.accumulate", "pipeline.pe")
+PIPELINE_FOLLOWS = ("array.group_size", "array.tables", "max_k", "target.clock_mhz")
+"""Parameters that may be `auto`, and the numbers on which the choice depends."""
+
+
+@lru_cache(maxsize=1 << 16)
+def _config(name: str, values: tuple[tuple[str, Any], ...]) -> FamilyConfig | None:
+    """Return the configuration with these dotted parameters; None if it is not legal."""
+    tree: dict[str, Any] = {"name": "core", "family": name}
+    for path, value in values:
+        *groups, key = path.split(".")
+        node = tree
+        for group in groups:
+            node = node.setdefault(group, {})
+        node[key] = value
+    try:
+        return family(name).config.model_validate(tree)
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=64)
+def defaults(name: str) -> Mapping[str, Any]:
+    """Return the default of every parameter of a family."""
+    from hwgen.config.parameters import parameters
+
+    return {p.field: p.default for p in parameters(family(name).config).values() if not p.is_group}
+
+
+@dataclass
+class _Table:
+    """Figures by combination of parameters, computed when first asked for."""
+
+    sizes: tuple[int, ...]
+    values: NDArray[np.float64]
+    known: NDArray[np.bool_]
+
+
+@dataclass
+class Space:
+    """Configurations of a family that differ in numeric parameters only.
+
+    Parameters
+    ----------
+    family : str
+    fixed : mapping
+        Dotted parameters that do not vary, as they stand in a file.
+    """
+
+    family: str
+    fixed: Mapping[str, Any]
+    _tables: dict[Any, _Table] = field(default_factory=dict, repr=False)
+    _legal: dict[str, Any] | None = field(default=None, repr=False)
+
+    def configuration(self, values: Mapping[str, Any]) -> FamilyConfig | None:
+        """Return the configuration with these values beside the fixed ones; None if not legal.
+
+        What else varies is as in some legal configuration.
+        """
+        usual = defaults(self.family)
+        # What equals its default is left out: some defaults stand for parameters that another
+        # choice does not have.
+        given = {
+            path: value
+            for path, value in {**self.fixed, **(self._legal or {}), **values}.items()
+            if path not in ("name", "family") and usual.get(path) != value
+        }
+        return _config(self.family, tuple(sorted(given.items())))
+
+    def view(self, varying: Mapping[str, NDArray[Any]]) -> View:
+        """Return configurations at which to evaluate."""
+        arrays = {name: np.asarray(values) for name, values in varying.items()}
+        if self._legal is None:
+            rows = zip(*(values[:_TRIED].tolist() for values in arrays.values()), strict=True)
+            for row in rows if arrays else [()]:
+                values = {name: _plain(x) for name, x in zip(arrays, row, strict=True)}
+                if self.configuration(values) is not None:
+                    self._legal = values
+                    break
+        return View(self, arrays)
+
+
+_TRIED = 1000
+"""Points among which a legal one is looked for."""
+
+
+def _plain(x: float) -> float | int:
+    return int(x) if float(x).is_integer() else x
+
+
+@dataclass(frozen=True)
+class View:
+    """Configurations of a space, numbered; see `Space`."""
+
+    space: Space
+    varying: Mapping[str, NDArray[Any]]
+
+    def __getitem__(self, name: str) -> Number:
+        """Return the values of a parameter, or the one that all have."""
+        if name in self.varying:
+            return self.varying[name]
+        value = self.space.fixed.get(name, defaults(self.space.family).get(name))
+        if value == AUTO:
+            return self.figure((), _getter(name))
+        return value
+
+    @property
+    def legal(self) -> bool:
+        """Whether any configuration is known to be legal."""
+        return self.space._legal is not None
+
+    @property
+    def config(self) -> Any:
+        """A legal configuration with the parameters that do not vary."""
+        return self.space.configuration({})
+
+    def figures(
+        self, names: Sequence[str], count: int, of: Callable[[Any], Sequence[float]]
+    ) -> Sequence[Number]:
+        """Return figures that depend on a few parameters.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The parameters.
+        count : int
+            How many figures there are.
+        of : callable
+            Takes a configuration with these parameters and the fixed ones, and returns the figures.
+
+        Returns
+        -------
+        sequence of array or float
+            NaN where the configuration is not legal.
+        """
+        if AUTO in map(self.space.fixed.get, PIPELINES):
+            names = (*names, *PIPELINE_FOLLOWS)
+        names = tuple(dict.fromkeys(name for name in names if name in self.varying))
+        key = (of, names)
+        table = self.space._tables.get(key)
+        if not names:
+            if table is None:
+                values = np.array([self._evaluated(of, count, (), ())])
+                table = self.space._tables[key] = _Table((), values, np.ones(1, bool))
+            return [float(value) for value in table.values[0]]
+        columns = [self.varying[name] for name in names]
+        sizes = tuple(int(column.max(initial=0)) + 1 for column in columns)
+        whole = all(c.dtype.kind in "iu" and c.min(initial=0) >= 0 for c in columns)
+        if not whole or count * np.prod([float(size) for size in sizes]) > _DENSE:
+            rows, inverse = np.unique(np.stack(columns, 1), axis=0, return_inverse=True)
+            found = np.array([self._evaluated(of, count, names, row) for row in rows.tolist()])
+            return list(found[inverse.ravel()].T)
+        if table is None or any(a > b for a, b in zip(sizes, table.sizes, strict=True)):
+            if table is not None:
+                sizes = tuple(map(max, sizes, table.sizes))
+            cells = int(np.prod(sizes))
+            # What was known is computed again, from cached configurations: sizes settle at once.
+            table = _Table(sizes, np.full((count, cells), np.nan), np.zeros(cells, bool))
+            self.space._tables[key] = table
+        where = columns[0].astype(np.int64)
+        for column, size in zip(columns[1:], table.sizes[1:], strict=True):
+            where = where * size + column
+        missing = ~table.known[where]
+        if missing.any():
+            for cell in np.unique(where[missing]).tolist():
+                row = np.unravel_index(cell, table.sizes)
+                table.values[:, cell] = self._evaluated(of, count, names, [int(i) for i in row])
+                table.known[cell] = True
+        return [values[where] for values in table.values]
+
+    def _evaluated(
+        self, of: Callable[[Any], Sequence[float]], count: int, names: Sequence[str], row: Any
+    ) -> Sequence[float]:
+        values = {name: _plain(x) for name, x in zip(names, row, strict=True)}
+        config = self.space.configuration(values)
+        return [np.nan] * count if config is None else [float(x) for x in of(config)]
+
+    def figure(self, names: Sequence[str], of: Callable[[Any], float]) -> Number:
+        """Return one figure; see `figures`."""
+        return self.figures(names, 1, _tuple_of(of))[0]
+
+    def counts(
+        self, names: Sequence[str], kinds: Sequence[str], of: Callable[[Any], Counts]
+    ) -> dict[str, Number]:
+        """Return counts of the kinds; see `figures`."""
+        found = self.figures(names, len(kinds), _ordered(of, tuple(kinds)))
+        return dict(zip(kinds, found, strict=True))
+
+
+@lru_cache(maxsize=64)
+def _getter(name: str) -> Callable[[Any], float]:
+    return lambda config: float(attrgetter(name)(config))
+
+
+@lru_cache(maxsize=1024)
+def _tuple_of(of: Callable[[Any], float]) -> Callable[[Any], Sequence[float]]:
+    return lambda config: (of(config),)
+
+
+@lru_cache(maxsize=1024)
+def _ordered(
+    of: Callable[[Any], Counts], kinds: tuple[str, ...]
+) -> Callable[[Any], Sequence[float]]:
+    def ordered(config: Any) -> Sequence[float]:
+        counts = of(config)
+        if unknown := set(counts) - set(kinds):
+            raise ValueError(f"kinds that are not listed: {', '.join(sorted(unknown))}")
+        return [counts.get(kind, 0.0) for kind in kinds]
+
+    return ordered

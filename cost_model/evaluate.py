@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Area, power, speed, cycles and energy of configurations, one or a million at once.
+
+Everything is arithmetic on arrays of numeric parameters: `evaluate` of one configuration is
+`evaluate` of arrays of one element.  What is not known is NaN.
+
+Definitions
+-----------
+fmax_mhz
+    Reciprocal of the delay of the longest path.
+clock
+    ``target.clock_mhz``, or `fmax_mhz` if that is less; everything per second is at this clock.
+power_w
+    Leakage, and the energy of a cycle times the clock.  A cycle's energy is that of all clock pins
+    and of every other cell input switching at `ACTIVITY` on average: ``C V^2`` of the
+    cells' input capacitances in the Liberty files, wires without load.
+tops
+    Two operations for each multiply-accumulate of a full cycle.
+bandwidth_gb_s
+    Bytes that the stream ports move if each has a beat in every cycle.
+energy_mj(NAME)
+    Power times the time of the workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cost_model import technology as technologies
+from cost_model.bill import Counts, Number, Space, View
+from hwgen.config.model import TECHNOLOGIES
+from hwgen.families import family as family_of
+
+if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
+
+ACTIVITY = 0.15
+"""Rises of the signal at a cell's input in a cycle, on average."""
+
+RESOURCES: Mapping[str, str] = {
+    "luts": "luts", "flip_flops": "flip_flops", "dsps": "dsps", "brams": "brams",
+}  # fmt: skip
+
+Workloads = Mapping[str, Sequence[tuple[int, int, int]]]
+"""Sizes (M, N, K) of the products of each workload."""
+
+
+def evaluate(
+    family: str,
+    fixed: Mapping[str, Any],
+    varying: Mapping[str, NDArray[Any]],
+    technology: str,
+    workloads: Workloads,
+) -> Mapping[str, NDArray[np.float64]]:
+    """Return the metrics of configurations of one family.
+
+    Parameters
+    ----------
+    family : str
+    fixed : mapping
+        Dotted parameter: plain value as in a file, of everything that does not vary.
+    varying : mapping
+        Dotted numeric parameter: values, arrays of one length.
+    technology : str
+        A technology; of one that is not calibrated only cycles are known.
+    workloads : mapping
+        Name: sizes (M, N, K) of products that follow one another.
+
+    Returns
+    -------
+    mapping
+        Metrics with their unit in the name, NaN where unknown, and ``valid``, whether the
+        configuration is legal.
+    """
+    if technology in TECHNOLOGIES:
+        fixed = {**fixed, "target.technology": technology}
+    view = _space(family, tuple(sorted((k, _hashable(v)) for k, v in fixed.items()))).view(varying)
+    length = len(next(iter(view.varying.values()))) if view.varying else 1
+    found = dict.fromkeys(_names(workloads), np.full(length, np.nan))
+    found["valid"] = np.zeros(length, bool)
+    if not view.legal:
+        return found
+    valid = np.broadcast_to(_valid(view), length)
+    tech = technologies.technology(technology) if technology in technologies.calibrated() else None
+    with np.errstate(all="ignore"):
+        metrics = _metrics(view, tech, workloads)
+    for name, values in metrics.items():
+        found[name] = np.where(valid, np.asarray(values, np.float64), np.nan)
+    found["valid"] = valid
+    return found
+
+
+def bill_of(config: FamilyConfig) -> dict[str, Counts]:
+    """Return the bill of components of a configuration, part by part."""
+    view = view_of(config)
+    parts = family_of(config.family).part("cost").parts(view.config)
+    return {part.name: part.counts(view) for part in parts}
+
+
+def view_of(config: FamilyConfig) -> View:
+    """Return the view of a single configuration."""
+    return Space(config.family, flattened(config.resolved())).view({})
+
+
+def flattened(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a tree of parameters by dotted name, without the name of the core."""
+    found: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            found |= flattened(value, f"{prefix}{key}.")
+        elif prefix or key not in ("name", "family"):
+            found[prefix + key] = value
+    return found
+
+
+@lru_cache(maxsize=256)
+def _space(family: str, fixed: tuple[tuple[str, Any], ...]) -> Space:
+    return Space(family, dict(fixed))
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
+
+
+def _names(workloads: Workloads) -> list[str]:
+    metrics = [
+        "area_mm2", "power_w", "fmax_mhz", "tops", "tops_per_w", "tops_per_mm2", "bandwidth_gb_s",
+        *RESOURCES,
+    ]  # fmt: skip
+    each = ("cycles", "latency_ms", "energy_mj")
+    return metrics + [f"{metric}({name})" for name in workloads for metric in each]
+
+
+@lru_cache(maxsize=16)
+def _limits(family: str) -> Mapping[str, tuple[float, float]]:
+    """Return the bounds of the numeric parameters of a family."""
+    found: dict[str, tuple[float, float]] = {}
+
+    def walk(model: Any, prefix: str) -> None:
+        for name, info in model.model_fields.items():
+            if hasattr(info.annotation, "model_fields"):
+                walk(info.annotation, f"{prefix}{name}.")
+                continue
+            low = [m.ge for m in info.metadata if hasattr(m, "ge")]
+            high = [m.le for m in info.metadata if hasattr(m, "le")]
+            if low or high:
+                found[prefix + name] = (
+                    min(low, default=-np.inf), max(high, default=np.inf)
+                )  # fmt: skip
+
+    walk(family_of(family).config, "")
+    return found
+
+
+def _valid(view: View) -> Number:
+    limits = _limits(view.space.family)
+    valid: Number = True
+    for name, values in view.varying.items():
+        low, high = limits.get(name, (-np.inf, np.inf))
+        valid = valid & (values >= low) & (values <= high)
+        if name != "target.clock_mhz":
+            valid = valid & (values == np.floor(values))
+    rules = getattr(family_of(view.space.family).part("cost"), "RULES", ())
+    return valid & ~np.isnan(view.figure(rules, _one))
+
+
+def _one(config: Any) -> float:
+    return 1.0
+
+
+def _metrics(
+    view: View, tech: technologies.Technology | None, workloads: Workloads
+) -> dict[str, Number]:
+    module = family_of(view.space.family).part("cost")
+    if not hasattr(module, "parts"):
+        return {}  # a family that has no more than cycles
+    found: dict[str, Number] = {}
+    area = leakage = energy = fmax = np.nan
+    if tech is not None:
+        bills = [part.counts(view) for part in module.parts(view.config)]
+        quantities = {
+            quantity: sum(tech.cost(quantity, bill) for bill in bills) for quantity in tech.costs
+        }
+        area = quantities.get("area_um2", np.nan)
+        leakage, energy = quantities.get("leakage_nw", np.nan), quantities.get("energy_fj", np.nan)
+        fmax = 1000 / tech.delay_ns(module.paths(view))
+        found |= {name: np.round(quantities[q]) for name, q in RESOURCES.items() if q in quantities}
+    clock = np.asarray(view["target.clock_mhz"], np.float64)
+    clock = np.where(np.isnan(fmax), clock, np.minimum(clock, fmax))
+    tops = 2e-6 * module.macs_at(view) * clock
+    power = leakage * 1e-9 + energy * clock * 1e-9
+    found |= {
+        "area_mm2": area * 1e-6,
+        "power_w": power,
+        "fmax_mhz": fmax,
+        "tops": tops,
+        "tops_per_w": tops / power,
+        "tops_per_mm2": tops / (area * 1e-6),
+        "bandwidth_gb_s": module.port_bits_at(view) / 8 * clock * 1e-3,
+    }
+    longest = view["max_k"]
+    for name, sizes in workloads.items():
+        cycles = module.cycles_at(view, [(m, k, n) for m, n, k in sizes])
+        cycles = np.where(longest >= max(k for _, _, k in sizes), cycles, np.nan)
+        found[f"cycles({name})"] = cycles
+        found[f"latency_ms({name})"] = cycles / clock * 1e-3
+        found[f"energy_mj({name})"] = cycles / clock * 1e-3 * power
+    return found

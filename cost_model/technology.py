@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What components cost in a technology: the tables that ``hwgen calibrate`` writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from cost_model.bill import Counts, Number
+from hwgen.errors import InputError, did_you_mean
+
+DIRECTORY = Path(__file__).with_name("technologies")
+
+Quantity = Literal["area_um2", "leakage_nw", "energy_fj", "luts", "flip_flops", "dsps", "brams"]
+
+
+@dataclass(frozen=True)
+class Technology:
+    """A calibrated technology.
+
+    Parameters
+    ----------
+    name : str
+    costs : mapping
+        Quantity: cost of one component of each kind (`cost_model.bill.KINDS`).  Of standard cells
+        ``area_um2``, ``leakage_nw`` and ``energy_fj``, the energy of a cycle; of FPGAs resources.
+    delays_ns : mapping
+        Delay of each kind of thing that a path leads through; empty if delays are not calibrated.
+    ranges : mapping
+        Smallest and largest value of each numeric parameter among the cores calibrated on.
+    uncertainty : mapping
+        Relative error by metric that held-out designs stay within, nine of ten.
+    provenance : mapping
+        Tools, library, clock, calibration cores, residuals.
+    """
+
+    name: str
+    costs: Mapping[Quantity, Mapping[str, float]]
+    delays_ns: Mapping[str, float] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    uncertainty: Mapping[str, float] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def cost(self, quantity: Quantity, counts: Counts) -> Number:
+        """Return what a bill costs; NaN where it has components of a kind without a cost."""
+        known = self.costs.get(quantity)
+        if known is None:
+            return np.nan
+        return _priced(known, counts)
+
+    def delay_ns(self, paths: list[Counts]) -> Number:
+        """Return the delay of the longest of the paths, NaN if it is unknown."""
+        if not self.delays_ns:
+            return np.nan
+        longest: Number = 0.0
+        for path in paths:
+            longest = np.maximum(longest, _priced(self.delays_ns, path))
+        return longest
+
+    def document(self) -> dict[str, Any]:
+        """Return everything as plain JSON values."""
+        return asdict(self)
+
+
+def _priced(prices: Mapping[str, float], counts: Counts) -> Number:
+    found: Number = 0.0
+    for kind, count in counts.items():
+        price = prices.get(kind)
+        if price is None:
+            found = found + np.where(np.asarray(count) == 0, 0.0, np.nan)
+        elif price:
+            found = found + price * count
+    return found
+
+
+def calibrated() -> tuple[str, ...]:
+    """Return the names of the technologies that have a table."""
+    return tuple(sorted(path.stem for path in DIRECTORY.glob("*.json")))
+
+
+@cache
+def technology(name: str) -> Technology:
+    """Return a calibrated technology.
+
+    Raises
+    ------
+    InputError
+        If there is no table of that name, or it cannot be read.
+    """
+    path = DIRECTORY / f"{name}.json"
+    if name not in calibrated():
+        raise InputError(
+            f"no costs are known of the technology {name!r}{did_you_mean(name, calibrated())};"
+            f" calibrated are {', '.join(calibrated())}; `hwgen calibrate --target {name}` adds"
+            " those of another one"
+        )
+    return read(path)
+
+
+def read(path: Path) -> Technology:
+    """Return the technology of a table; see `technology`."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        ranges = {name: (low, high) for name, (low, high) in data.pop("ranges").items()}
+        return Technology(**data, ranges=ranges)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{path}: not a table of costs ({error})") from None
+
+
+def write(path: Path, tech: Technology) -> None:
+    """Write the table of a technology."""
+    text = json.dumps(tech.document(), indent=1, sort_keys=True, allow_nan=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text + "\n", encoding="utf-8")

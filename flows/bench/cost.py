@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far estimates are from synthesis, on designs that calibration has never seen.
+
+``python -m flows.bench.cost [--technology NAME]... [--designs N] [--seed S] [--write]
+[--markdown FILE] [--json]``
+
+A seeded generator draws whole cores of both families, 4 x 4 to 32 x 32.  They are mapped as the
+calibration cores are and compared with their estimates.  ``--write`` puts the errors into the
+tables of costs, as the uncertainty of estimates, and extends the range that these are checked in.
+After a change of the model a new seed is to be drawn, so that nothing is tuned to the designs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from cost_model.estimate import estimate
+from cost_model.technology import DIRECTORY, calibrated, technology, write
+from flows.calibration.calibrate import ranges
+from flows.calibration.measure import measure
+from flows.calibration.points import Values, config_of, held_out_points
+from hwgen.errors import HwgenError
+
+SEED = 2028
+DESIGNS = 10
+
+GOALS = {"area": (0.03, 0.10), "fmax": (0.10, None), "power": (0.10, None)}
+"""Largest mean and worst relative error."""
+
+GOAL_TAU = 0.97
+BEGIN, END = "<!-- accuracy: begin -->", "<!-- accuracy: end -->"
+"""Lines of a page between which the tables stand."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A design: what was estimated and measured, None if unknown."""
+
+    technology: str
+    values: Values
+    estimated: dict[str, float | None]
+    measured: dict[str, float | None]
+
+    def error(self, metric: str) -> float | None:
+        """Return the relative error of the estimate."""
+        estimated, measured = self.estimated[metric], self.measured[metric]
+        if estimated is None or measured is None:
+            return None
+        return estimated / measured - 1
+
+
+def compare(values: Values, tech: str) -> Point:
+    """Measure one design and estimate it."""
+    config = config_of(values)
+    found = estimate(config, tech)["metrics"]
+    real = measure(values, tech)
+    fmax = None if real.delay_ns is None else 1000 / real.delay_ns
+    clock = min(config.target.clock_mhz, found["fmax_mhz"] or np.inf)
+    return Point(
+        tech,
+        values,
+        {"area": found["area_mm2"], "fmax": found["fmax_mhz"], "power": found["power_w"]},
+        {
+            "area": real.area_um2 * 1e-6,
+            "fmax": fmax,
+            "power": real.leakage_nw * 1e-9 + real.energy_fj * clock * 1e-9,
+        },
+    )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Errors of the estimates of a metric in a technology."""
+
+    technology: str
+    metric: str
+    designs: int
+    mape: float
+    worst: float
+    tau: float
+    uncertainty: float | None
+    inside: float | None
+
+
+def summarise(points: Sequence[Point], metric: str) -> Summary | None:
+    """Return the errors of a metric; None if it is known of no design."""
+    known = [p for p in points if p.error(metric) is not None]
+    if not known:
+        return None
+    errors = np.array([p.error(metric) for p in known], np.float64)
+    stated = technology(known[0].technology).uncertainty.get(metric)
+    return Summary(
+        known[0].technology,
+        metric,
+        len(known),
+        float(np.abs(errors).mean()),
+        float(errors[np.abs(errors).argmax()]),
+        kendall(
+            [p.estimated[metric] or 0.0 for p in known], [p.measured[metric] or 0.0 for p in known]
+        ),
+        stated,
+        None if stated is None else float((np.abs(errors) <= stated).mean()),
+    )
+
+
+def kendall(a: Sequence[float], b: Sequence[float]) -> float:
+    """Return Kendall's tau, the agreement of two rankings: 1 if they are the same."""
+    pairs = list(combinations(range(len(a)), 2))
+    agreement = [np.sign(a[i] - a[j]) * np.sign(b[i] - b[j]) for i, j in pairs]
+    return float(np.mean(agreement)) if pairs else 1.0
+
+
+def run(
+    technologies: Sequence[str], designs: int, seed: int, progress: Callable[[str], None]
+) -> list[Point]:
+    """Compare designs in every technology."""
+    points = []
+    for tech in technologies:
+        for number, values in enumerate(held_out_points(seed, designs), 1):
+            progress(f"{tech}: design {number} of {designs}")
+            points.append(compare(values, tech))
+    return points
+
+
+def save(points: Sequence[Point], seed: int) -> None:
+    """Put the errors of each technology into its table of costs."""
+    for name in dict.fromkeys(p.technology for p in points):
+        mine = [p for p in points if p.technology == name]
+        tech = technology(name)
+        uncertainty = {}
+        for metric in GOALS:
+            errors = [abs(e) for p in mine if (e := p.error(metric)) is not None]
+            if errors:
+                uncertainty[metric] = round(float(np.quantile(errors, 0.9)), 4)
+        wider = dict(tech.ranges)
+        for key, (low, high) in ranges(p.values for p in mine).items():
+            before = wider.get(key, (low, high))
+            wider[key] = (min(low, before[0]), max(high, before[1]))
+        checked = {"held_out": {"seed": seed, "designs": len(mine)}}
+        write(
+            DIRECTORY / f"{name}.json",
+            replace(
+                tech,
+                uncertainty=uncertainty,
+                ranges=wider,
+                provenance={**tech.provenance, **checked},
+            ),
+        )
+
+
+def rows(summaries: Sequence[Summary]) -> list[tuple[str, ...]]:
+    """Return the cells of the table."""
+    return [
+        (
+            s.technology,
+            s.metric,
+            str(s.designs),
+            f"{100 * s.mape:.1f} %",
+            f"{100 * s.worst:+.1f} %",
+            f"{s.tau:.3f}",
+            "-" if s.uncertainty is None else f"± {100 * s.uncertainty:.1f} %",
+            "-" if s.inside is None else f"{100 * s.inside:.0f} %",
+            _verdict(s),
+        )
+        for s in summaries
+    ]
+
+
+HEADINGS = (
+    "technology", "metric", "designs", "MAPE", "worst", "Kendall τ", "stated", "inside", "goal",
+)  # fmt: skip
+
+
+def _verdict(s: Summary) -> str:
+    mean, worst = GOALS[s.metric]
+    met = s.mape <= mean and (worst is None or abs(s.worst) <= worst)
+    met = met and (s.metric != "area" or s.tau >= GOAL_TAU)
+    return "met" if met else "missed"
+
+
+def markdown(summaries: Sequence[Summary], points: Sequence[Point], seed: int) -> str:
+    """Return the tables for the documentation."""
+    lines = [f"Seed {seed}.", "", _line(HEADINGS), _line(["---"] * len(HEADINGS))]
+    lines += [_line(row) for row in rows(summaries)]
+    lines += ["", _line(("technology", "design", "area", "Fmax", "power")), _line(["---"] * 5)]
+    for p in points:
+        errors = [p.error(metric) for metric in ("area", "fmax", "power")]
+        shown = ("-" if e is None else f"{100 * e:+.1f} %" for e in errors)
+        lines.append(_line((p.technology, describe(p.values), *shown)))
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def describe(values: Values) -> str:
+    """Return a design in one line."""
+    return ", ".join(
+        str(value) if key == "family" else f"{key.split('.')[-1]} {value}"
+        for key, value in values.items()
+    )
+
+
+def updated(page: str, text: str) -> str:
+    """Return a page with the text between its marks."""
+    before, after = page[: page.index(BEGIN) + len(BEGIN)], page[page.index(END) :]
+    return f"{before}\n\n{text}\n{after}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare and print; return 1 if a goal is missed."""
+    parser = argparse.ArgumentParser(
+        prog="python -m flows.bench.cost",
+        description="Estimates compared with synthesis on designs that calibration has not seen.",
+    )
+    parser.add_argument("--technology", action="append", choices=calibrated())
+    parser.add_argument("--designs", type=int, default=DESIGNS, help="a technology (%(default)s)")
+    parser.add_argument("--seed", type=int, default=SEED, help="(%(default)s)")
+    parser.add_argument("--write", action="store_true", help="state the errors in the tables")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="put the tables into a page")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args(arguments)
+    console = Console(stderr=True)
+    try:
+        with console.status("") as status:
+            points = run(
+                options.technology or calibrated(), options.designs, options.seed, status.update
+            )
+    except HwgenError as error:
+        console.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
+        return error.exit_status
+    found = [
+        summary
+        for name in dict.fromkeys(p.technology for p in points)
+        for metric in GOALS
+        if (summary := summarise([p for p in points if p.technology == name], metric))
+    ]
+    if options.write:
+        save(points, options.seed)
+    if options.markdown:
+        page = options.markdown.read_text(encoding="utf-8")
+        text = updated(page, markdown(found, points, options.seed))
+        options.markdown.write_text(text, encoding="utf-8")
+    if options.json:
+        document: dict[str, Any] = {
+            "seed": options.seed,
+            "summaries": [asdict(s) for s in found],
+            "points": [asdict(p) for p in points],
+        }
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    else:
+        table = Table(title="Estimates of designs that calibration has not seen")
+        for heading in HEADINGS:
+            table.add_column(heading)
+        for row in rows(found):
+            table.add_row(*row)
+        Console(width=110).print(table)
+    return 0 if all(_verdict(s) == "met" for s in found) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

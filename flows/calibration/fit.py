@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fitting the cost of components to measured cores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Equation:
+    """What the components of a measured thing cost together.
+
+    Parameters
+    ----------
+    what : str
+        For people.
+    counts : mapping
+        How many components of each kind it has.
+    measured : float
+        Their cost; positive.
+    """
+
+    what: str
+    counts: Mapping[str, float]
+    measured: float
+
+
+def fit(equations: Sequence[Equation]) -> tuple[dict[str, float], list[float]]:
+    """Return the cost of each kind, none negative, and the relative error of each equation.
+
+    The sum of the squares of the relative errors is as small as it can be.
+    """
+    kinds = sorted({kind for e in equations for kind, n in e.counts.items() if n})
+    matrix = np.array([[e.counts.get(kind, 0.0) for kind in kinds] for e in equations], np.float64)
+    measured = np.array([e.measured for e in equations])
+    scaled = matrix / measured[:, None]
+    solution = non_negative(scaled, np.ones(len(equations)))
+    errors = scaled @ solution - 1
+    return dict(zip(kinds, solution.tolist(), strict=True)), errors.tolist()
+
+
+def non_negative(a: Array, b: Array) -> Array:
+    """Return the non-negative x with the smallest ``|a x - b|``, by Lawson and Hanson's method."""
+    scale = np.linalg.norm(a, axis=0)
+    scale[scale == 0] = 1
+    a = a / scale
+    x = np.zeros(a.shape[1])
+    passive = np.zeros(a.shape[1], bool)
+    for _ in range(3 * a.shape[1]):
+        gradient = a.T @ (b - a @ x)
+        gradient[passive] = -np.inf
+        best = int(np.argmax(gradient))
+        if gradient[best] <= 1e-9:
+            break
+        passive[best] = True
+        while True:
+            trial = np.zeros_like(x)
+            trial[passive] = np.linalg.lstsq(a[:, passive], b, rcond=None)[0]
+            if (trial[passive] > 0).all():
+                break
+            falling = passive & (trial <= 0)
+            steps = x[falling] / (x[falling] - trial[falling])
+            x = x + float(steps.min()) * (trial - x)
+            passive &= x > 1e-12
+            x[~passive] = 0.0
+        x = trial
+    return np.asarray(x / scale, np.float64)
+
+
+def fit_longest(
+    paths: Sequence[Sequence[Mapping[str, float]]], measured: Sequence[float]
+) -> tuple[dict[str, float], list[float]]:
+    """Return the delay of each kind, such that the longest of a core's paths is its delay.
+
+    Which path is the longest depends on the delays: they are fitted to the paths that are the
+    longest by the delays before, until these stay the same or the errors grow.
+    """
+    kinds = sorted({kind for some in paths for path in some for kind, n in path.items() if n})
+    cores = [np.array([[path.get(k, 0.0) for k in kinds] for path in some]) for some in paths]
+    target = np.array(measured)
+    solution = np.ones(len(kinds))
+    best, least = solution, np.inf
+    for _ in range(30):
+        rows = np.array([core[int(np.argmax(core @ solution))] for core in cores])
+        solution = non_negative(rows / target[:, None], np.ones(len(target)))
+        error = np.array([float((core @ solution).max()) for core in cores]) / target - 1
+        if float(np.abs(error).mean()) < least:
+            best, least = solution, float(np.abs(error).mean())
+    errors = [float((c @ best).max()) / t - 1 for c, t in zip(cores, measured, strict=True)]
+    # A kind that no longest path leads through has no known delay.
+    used = np.any([core[int(np.argmax(core @ best))] > 0 for core in cores], axis=0)
+    return {k: float(x) for k, x, u in zip(kinds, best, used, strict=True) if u}, errors

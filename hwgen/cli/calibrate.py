@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fit the costs of a technology to synthesis results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hwgen.cli.common import console, emit_json, force_option, json_option
+
+
+@click.command()
+@click.option("--target", metavar="T", required=True, help="Standard-cell technology.")
+@click.option(
+    "--output", metavar="FILE", type=click.Path(path_type=Path),
+    help="Where to write the table; default where hwgen reads it.",
+)  # fmt: skip
+@force_option
+@json_option
+def command(target: str, output: Path | None, force: bool, as_json: bool) -> None:
+    """Fit the costs of a technology to synthesis results.
+
+    Maps a set of small cores with Yosys and times them with OpenSTA, and fits the cost of each kind
+    of component.  What has been mapped is kept, so a run that was stopped goes on where it was.
+    """
+    from rich.progress import Progress
+
+    from cost_model.technology import DIRECTORY, write
+    from flows.calibration.calibrate import calibrate
+    from hwgen.errors import InputError
+
+    if output is not None and output.exists() and not force:
+        raise InputError(f"{output} exists; choose another name, or overwrite it with --force")
+    out = console()
+    with Progress(console=out, transient=True, disable=as_json or not out.is_terminal) as progress:
+        task = progress.add_task("mapping", total=1)
+        tech = calibrate(
+            target, lambda done, total: progress.update(task, completed=done, total=total)
+        )
+    path = output or DIRECTORY / f"{target}.json"
+    write(path, tech)
+    if as_json:
+        emit_json(tech.document())
+        return
+    residuals = tech.provenance["residuals"]
+    out.print(f"{path}: {tech.provenance['cores']} cores")
+    for what, summary in residuals.items():
+        out.print(
+            f"  {what.replace('_', ' ')}: {100 * summary['mape']:.1f} % on average,"
+            f" {100 * summary['worst']:+.1f} % at worst"
+        )

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Estimate area, power, speed and cycles of an accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hwgen.cli.common import config_option, console, emit_json, json_option
+
+_UNITS = {
+    "area_mm2": ("area", "mm²"), "luts": ("LUTs", ""), "flip_flops": ("flip-flops", ""),
+    "dsps": ("DSP blocks", ""), "brams": ("block memories", ""), "fmax_mhz": ("Fmax", "MHz"),
+    "power_w": ("power", "W"), "tops": ("throughput", "TOPS"), "tops_per_w": ("", "TOPS/W"),
+    "tops_per_mm2": ("", "TOPS/mm²"), "bandwidth_gb_s": ("port bandwidth", "GB/s"),
+}  # fmt: skip
+_BAR = 24
+
+
+@click.command()
+@config_option
+@click.option("--target", metavar="T", help="Technology instead of the configuration's.")
+@click.option(
+    "--clock-mhz", metavar="F", type=click.FloatRange(1, 5000),
+    help="Clock instead of the configuration's.",
+)  # fmt: skip
+@click.option(
+    "--gemm", "gemms", metavar="M,N,K", multiple=True, help="A product to time; may be repeated."
+)
+@click.option(
+    "--workload", "names", metavar="NAME|FILE", multiple=True,
+    help="A shipped workload, or a file of one; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--compare", metavar="FILE", multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Another configuration to show beside it; may be repeated.",
+)  # fmt: skip
+@json_option
+def command(
+    config: Path,
+    target: str | None,
+    clock_mhz: float | None,
+    gemms: Sequence[str],
+    names: Sequence[str],
+    compare: Sequence[Path],
+    as_json: bool,
+) -> None:
+    """Estimate area, power, speed and cycles of an accelerator, without building it.
+
+    Cycles are exact.  Area, power and Fmax come from costs fitted to synthesis results; the
+    uncertainty shown is that of designs which the fit has not seen.
+    """
+    from cost_model.estimate import estimate
+    from cost_model.technology import calibrated
+    from hwgen.config.load import load_config
+    from hwgen.config.model import TECHNOLOGIES
+    from hwgen.errors import InputError, did_you_mean
+    from hwgen.workloads import Gemm, load_workload, parse_gemm
+
+    if target is not None and target not in TECHNOLOGIES:
+        raise InputError(
+            f"--target: {target!r} is none of {', '.join(TECHNOLOGIES)}"
+            f"{did_you_mean(target, TECHNOLOGIES)}"
+        )
+    workloads: dict[str, Sequence[Gemm]] = {
+        text.replace(",", "x"): (parse_gemm(text),) for text in gemms
+    }
+    workloads |= dict(map(load_workload, names))
+    cores = [load_config(path) for path in (config, *compare)]
+    for core in cores:
+        longest = max((k for sizes in workloads.values() for _, _, k in sizes), default=0)
+        if longest > core.max_k:  # type: ignore[attr-defined]
+            raise InputError(
+                f"{core.name}: K = {longest} is more than its max_k; raise max_k to compute it"
+            )
+    found = [estimate(core, target, clock_mhz, workloads) for core in cores]
+    if as_json:
+        emit_json(found if compare else found[0])
+        return
+    if len(found) == 1:
+        _show(found[0])
+    else:
+        _compare(found)
+    if not all(entry["calibrated"] for entry in found):
+        console().print(
+            f"[yellow]No costs are known of {found[0]['technology']}: only cycles are shown."
+            f"[/] Known are {', '.join(calibrated())}; see `hwgen calibrate`.",
+        )
+
+
+def _show(entry: Mapping[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    out = console()
+    out.print(
+        Text.assemble(
+            (entry["name"], "bold"),
+            f": {entry['family']}, {entry['technology']} at {entry['clock_mhz']:g} MHz",
+        )
+    )
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for metric, value in entry["metrics"].items():
+        if value is None or "(" in metric:
+            continue
+        name, unit = _UNITS[metric]
+        margin = entry["uncertainty"].get(metric)
+        table.add_row(name, f"{_number(value)} {unit}".strip(),
+                      "" if margin is None else f"± {100 * margin:.1f} %")  # fmt: skip
+    out.print(table)
+    if entry["meets_clock"] is False:
+        out.print(f"[yellow]The clock of {entry['clock_mhz']:g} MHz is not reached.[/] All figures"
+                  f" are at {_number(entry['metrics']['fmax_mhz'])} MHz.")  # fmt: skip
+    out.print(_parts(entry))
+    _print_workloads(entry, out)
+    for item in entry["extrapolated"]:
+        low, high = item["checked"]
+        out.print(
+            f"[yellow]{item['parameter']} = {item['value']}[/] is beyond what the costs were"
+            f" checked on, {low:g}..{high:g}: the uncertainty does not cover it."
+        )
+
+
+def _parts(entry: Mapping[str, Any]) -> Any:
+    from rich.table import Table
+
+    parts = entry["breakdown"]
+    key = next((k for k in ("area_um2", "luts") if parts and k in parts[0]), None)
+    total = sum(part[key] or 0.0 for part in parts) if key else 0.0
+    table = Table(box=None, pad_edge=False)
+    table.add_column("part")
+    if total:
+        table.add_column(key or "", justify="right")
+        table.add_column("%", justify="right")
+        table.add_column("")
+    table.add_column("consists of", overflow="fold")
+    for part in parts:
+        if not part["components"]:
+            continue
+        shown = sorted(part["components"].items(), key=lambda item: -(item[1] or 0))
+        text = ", ".join(f"{_number(n)} {kind.replace('_', ' ')}" for kind, n in shown[:4])
+        cells = []
+        if total and key:
+            share = (part[key] or 0.0) / total
+            cells = [_number(part[key]), f"{100 * share:.1f}", "█" * round(_BAR * share)]
+        table.add_row(part["part"], *cells, text)
+    return table
+
+
+def _print_workloads(entry: Mapping[str, Any], out: Any) -> None:
+    from rich.table import Table
+
+    names = [m[7:-1] for m in entry["metrics"] if m.startswith("cycles(")]
+    if not names:
+        return
+    table = Table("workload", box=None, pad_edge=False)
+    for heading in ("cycles", "ms", "mJ"):
+        table.add_column(heading, justify="right")
+    for name in names:
+        values = [entry["metrics"][f"{m}({name})"] for m in ("cycles", "latency_ms", "energy_mj")]
+        cycles = "-" if values[0] is None else f"{values[0]:,}"
+        table.add_row(name, cycles, *map(_number, values[1:]))
+    out.print(table)
+
+
+def _compare(found: Sequence[Mapping[str, Any]]) -> None:
+    from rich.table import Table
+
+    table = Table("", box=None, pad_edge=False)
+    for entry in found:
+        table.add_column(f"{entry['name']}\n{entry['technology']}", justify="right")
+    for metric in found[0]["metrics"]:
+        values = [entry["metrics"].get(metric) for entry in found]
+        if all(value is None for value in values):
+            continue
+        name, unit = _UNITS.get(metric, (metric, ""))
+        cells = [_number(values[0])]
+        for value in values[1:]:
+            known = value is not None and values[0]
+            cells.append(
+                f"{_number(value)} ({value / values[0]:.2f}x)" if known else _number(value)
+            )
+        table.add_row(f"{name} {unit}".strip(), *cells)
+    console().print(table)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    if value == 0 or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"

@@ -1,0 +1,427 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cost model: cycles, bills of components against netlists, tables, estimates."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cost_model import technology as technologies
+from cost_model.bill import KINDS, defaults
+from cost_model.estimate import estimate
+from cost_model.evaluate import bill_of, evaluate, flattened
+from cost_model.technology import Technology, read
+from flows import process
+from flows.bench import cost
+from flows.calibration.calibrate import area_equations, calibrate, ranges
+from flows.calibration.fit import Equation, fit, fit_longest
+from flows.calibration.measure import Measured
+from flows.calibration.points import calibration_points, config_of, held_out_points
+from flows.toolchain import require
+from hwgen.build import verilog_of
+from hwgen.cli import main
+from hwgen.errors import InputError
+from hwgen.families import family
+from hwgen.workloads import load_workload, shipped
+
+TECH = "nangate45"
+NUMERIC = ("array.", "pipeline.", "max_k")
+
+
+def core(name: str, **more: Any) -> dict[str, Any]:
+    return {"family": name, **{key.replace("__", "."): value for key, value in more.items()}}
+
+
+# -- strategies ------------------------------------------------------------------------------------
+
+sizes = st.lists(
+    st.tuples(st.integers(1, 90), st.integers(1, 300), st.integers(1, 90)), min_size=1, max_size=3
+)
+systolic = st.fixed_dictionaries(
+    {
+        "family": st.just("systolic"),
+        "activation": st.sampled_from(["int4", "int8", "uint8", "int16"]),
+        "array.rows": st.integers(1, 40),
+        "array.cols": st.integers(1, 40),
+        "array.broadcast": st.sampled_from([1, 4, 16]),
+        "pipeline.pe": st.integers(0, 2),
+    }
+)
+dataflows = st.one_of(
+    st.just({"array.dataflow": "output_stationary"}),
+    st.fixed_dictionaries(
+        {
+            "array.dataflow": st.sampled_from(["weight_stationary", "input_stationary"]),
+            "array.accumulator_depth": st.sampled_from([1, 2, 7, 64]),
+        }
+    ),
+)
+ternary = st.fixed_dictionaries(
+    {
+        "family": st.just("ternary_lut"),
+        "activation": st.sampled_from(["int4", "int8", "uint8", "int16"]),
+        "weight": st.sampled_from(["ternary", "int1", "int2", "int4"]),
+        "array.group_size": st.integers(1, 4),
+        "array.tables": st.integers(1, 20),
+        "array.fetch_ports": st.integers(1, 40),
+        "array.accumulator_depth": st.sampled_from([1, 2, 7, 64]),
+        "array.fetch": st.sampled_from(["binary", "one_hot"]),
+        "array.reduction": st.sampled_from(["adders", "compressors"]),
+        "pipeline.table": st.integers(1, 3),
+        "pipeline.reduce": st.integers(0, 3),
+    }
+)
+floats = st.fixed_dictionaries(
+    {
+        "family": st.just("ternary_lut"),
+        "activation": st.sampled_from(["fp16", "bf16"]),
+        "array.tables": st.integers(1, 9),
+        "array.fetch_ports": st.integers(1, 9),
+        "array.accumulator_depth": st.sampled_from([1, 3]),
+        "pipeline.reduce": st.integers(0, 2),
+        "pipeline.accumulate": st.integers(0, 4),
+    }
+)
+cores = st.one_of(
+    st.builds(lambda a, b: {**a, **b}, systolic, dataflows), ternary, floats
+)  # fmt: skip
+
+
+# -- evaluate --------------------------------------------------------------------------------------
+
+
+@settings(max_examples=150, deadline=None)
+@given(cores, sizes)
+def test_arrays_single_values_and_the_family_agree(values: dict[str, Any], mkn: Any) -> None:
+    config = config_of(values)
+    exact = family(config.family).part("cost").cycles_of(config, mkn)
+    workloads = {"w": [(m, n, k) for m, k, n in mkn]}
+    fixed = flattened(config.resolved())
+    alone = evaluate(config.family, fixed, {}, TECH, workloads)
+    names = [n for n, v in fixed.items() if type(v) is int and n.startswith(NUMERIC)]
+    varying = {name: np.array([fixed.pop(name)] * 3) for name in names}
+    together = evaluate(config.family, fixed, varying, TECH, workloads)
+    assert alone["valid"].all()
+    assert together["valid"].all()
+    assert (together["cycles(w)"] == exact).all()
+    for name, value in alone.items():
+        assert together[name].shape == (3,)
+        np.testing.assert_allclose(together[name], value[0], rtol=1e-9, err_msg=name)
+
+
+@settings(max_examples=60, deadline=None)
+@given(cores, st.data())
+def test_what_is_not_legal_is_not_valid(values: dict[str, Any], data: st.DataObject) -> None:
+    fixed = {**defaults(values["family"]), **values}
+    for name in ("name", "family"):
+        del fixed[name]
+    if values.get("array.dataflow") == "output_stationary":
+        del fixed["array.accumulator_depth"]
+    name = data.draw(st.sampled_from([n for n, v in values.items() if type(v) is int]))
+    given = np.array(data.draw(st.lists(st.integers(-2, 300), min_size=1, max_size=4)))
+    del fixed[name]
+    found = evaluate(values["family"], fixed, {name: given}, TECH, {})
+    for value, valid in zip(given.tolist(), found["valid"], strict=True):
+        try:
+            config_of({**values, name: value})
+        except ValueError:
+            assert not valid
+        else:
+            assert valid
+
+
+@pytest.mark.parametrize(
+    ("name", "grows"),
+    [
+        ("systolic", "array.rows"),
+        ("systolic", "array.cols"),
+        ("systolic", "pipeline.pe"),
+        ("ternary_lut", "array.tables"),
+        ("ternary_lut", "array.fetch_ports"),
+        ("ternary_lut", "array.group_size"),
+        ("ternary_lut", "array.accumulator_depth"),
+    ],
+)
+@pytest.mark.parametrize("technology", technologies.calibrated())
+def test_more_hardware_never_takes_less_area(name: str, grows: str, technology: str) -> None:
+    fixed = dict(defaults(name))
+    del fixed[grows], fixed["name"]
+    values = {"pipeline.pe": [0, 1, 2], "array.group_size": range(1, 8)}.get(grows, range(1, 65))
+    for choice in (
+        {"array.dataflow": "output_stationary"},
+        {"array.dataflow": "weight_stationary", "array.accumulator_depth": 1},
+    ):
+        if name == "systolic":
+            fixed |= choice
+        found = evaluate(name, fixed, {grows: np.array(values)}, technology, {})
+        assert found["valid"].all()
+        assert (np.diff(found["area_mm2"]) >= -1e-12).all()
+
+
+def test_bits_of_formats_take_area() -> None:
+    areas = [
+        evaluate("systolic", {"activation": f"int{bits}"}, {}, TECH, {})["area_mm2"][0]
+        for bits in (4, 6, 8, 10, 12, 14, 16)
+    ]
+    assert areas == sorted(areas)
+
+
+def test_automatic_pipelines_are_those_of_the_configuration() -> None:
+    fixed = {"pipeline.reduce": "auto", "array.accumulator_depth": 1, "target.clock_mhz": 450.0}
+    tables = np.array([2, 8, 16])
+    found = evaluate("ternary_lut", fixed, {"array.tables": tables}, TECH, {})
+    for value, area in zip(tables.tolist(), found["area_mm2"], strict=True):
+        config = config_of({"family": "ternary_lut", **fixed, "array.tables": value})
+        chosen = evaluate("ternary_lut", flattened(config.resolved()), {}, TECH, {})
+        assert area == pytest.approx(chosen["area_mm2"][0])
+
+
+def test_without_costs_cycles_are_known_and_nothing_else() -> None:
+    found = evaluate("systolic", {}, {}, "no-such", {"w": [(4, 4, 4)]})
+    assert found["cycles(w)"][0] > 0
+    assert all(math.isnan(found[m][0]) for m in ("area_mm2", "power_w", "fmax_mhz", "luts"))
+
+
+def test_a_reduction_that_is_too_long_has_no_cycles() -> None:
+    found = evaluate("systolic", {}, {"max_k": np.array([10, 100])}, TECH, {"w": [(4, 4, 50)]})
+    assert np.isnan(found["cycles(w)"]).tolist() == [True, False]
+
+
+# -- bills -----------------------------------------------------------------------------------------
+
+BUILT = [
+    core("systolic", array__rows=3, array__cols=5, array__broadcast=2, pipeline__pe=1),
+    core("systolic", array__rows=18, array__cols=2, activation="int4", weight="uint6"),
+    core("systolic", array__rows=1, array__cols=2, array__dataflow="weight_stationary"),
+    core("systolic", array__rows=3, array__cols=4, array__dataflow="input_stationary",
+         array__accumulator_depth=5, array__broadcast=2, pipeline__pe=2),
+    core("ternary_lut", array__tables=5, array__fetch_ports=2, array__accumulator_depth=1,
+         pipeline__reduce=3, pipeline__table=2, array__group_size=3),
+    core("ternary_lut", array__tables=3, array__fetch_ports=4, array__accumulator_depth=5,
+         array__clusters=2, weight="int3", pipeline__reduce=1),
+    core("ternary_lut", array__tables=5, array__fetch_ports=2, array__reduction="adders",
+         array__fetch="binary", activation="uint6", pipeline__reduce=2),
+    core("ternary_lut", array__tables=4, array__fetch_ports=2, array__method="select",
+         array__group_size=1, accumulator="int16", overflow="saturate"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("values", BUILT, ids=range(len(BUILT)))
+def test_bills_count_what_netlists_have(values: dict[str, Any], tmp_path: Path) -> None:
+    config = config_of(values)
+    total: dict[str, float] = {}
+    for counts in bill_of(config).values():
+        for kind, count in counts.items():
+            assert kind in KINDS
+            total[kind] = total.get(kind, 0.0) + float(count)
+    assert netlist(verilog_of(config), config.name, tmp_path) == (
+        total["flip_flop"], total.get("full_adder", 0), total.get("memory_bit", 0)
+    )  # fmt: skip
+
+
+def netlist(verilog: str, top: str, work: Path) -> tuple[int, int, int]:
+    """Return the register bits, the full adders and the memory bits of a design."""
+    script = f"""\
+read_verilog design.v
+hierarchy -top {top}
+proc
+setattr -mod -set keep_hierarchy 1 *_full_adder
+setattr -mod -unset keep_hierarchy *_cluster
+flatten
+opt_clean
+memory -nordff -nomap
+simplemap
+opt_clean -purge
+write_json netlist.json
+"""
+    (work / "design.v").write_text(verilog, encoding="utf-8")
+    (work / "script.ys").write_text(script, encoding="utf-8")
+    process.run(require("yosys"), ["-q", "script.ys"], work, "yosys.log", 60)
+    cells = json.loads((work / "netlist.json").read_text())["modules"][top]["cells"].values()
+    registers = adders = bits = 0
+    for cell in cells:
+        kind, parameters = cell["type"], cell.get("parameters", {})
+        if kind.startswith("$mem"):
+            bits += int(parameters["WIDTH"], 2) * int(parameters["SIZE"], 2)
+        registers += "DFF" in kind
+        adders += kind.endswith("full_adder")
+    return registers, adders, bits
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", technologies.calibrated())
+def test_tables_load_and_know_every_kind(name: str) -> None:
+    tech = technologies.technology(name)
+    assert tech.name == name
+    for prices in tech.costs.values():
+        assert all(price >= 0 for price in prices.values())
+        missing = set(KINDS) - set(prices)
+        assert not missing
+    assert tech.delays_ns["register"] >= 0
+    assert tech.provenance["cores"] > 50
+    assert set(tech.uncertainty) <= {"area", "fmax", "power"}
+
+
+def test_unknown_kinds_cost_something_unknown() -> None:
+    tech = Technology("t", {"area_um2": {"mux": 2.0}}, {"gate": 0.5})
+    assert tech.cost("area_um2", {"mux": np.array([1.0, 3.0])}).tolist() == [2.0, 6.0]
+    assert math.isnan(tech.cost("area_um2", {"mux": 1.0, "xor": 1.0}))
+    assert tech.cost("area_um2", {"mux": 1.0, "xor": 0.0}) == 2.0
+    assert math.isnan(tech.cost("leakage_nw", {"mux": 1.0}))
+    assert tech.delay_ns([{"gate": 1.0}, {"gate": 4.0}]) == 2.0
+    assert math.isnan(Technology("t", {}).delay_ns([{"gate": 1.0}]))
+
+
+def test_errors_of_tables(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no costs are known of the technology 'nangate4'.*did"):
+        technologies.technology("nangate4")
+    path = tmp_path / "broken.json"
+    path.write_text("{")
+    with pytest.raises(InputError, match=r"broken\.json: not a table of costs"):
+        read(path)
+    with pytest.raises(InputError, match="'asic' cannot be calibrated"):
+        calibrate("asic")
+
+
+# -- calibration -----------------------------------------------------------------------------------
+
+
+def test_a_fit_finds_the_costs_that_made_the_measurements() -> None:
+    rng = np.random.default_rng(1)
+    costs = {"mux": 2.0, "xor": 1.5, "and": 0.0, "count": 7.0}
+    equations = []
+    for number in range(20):
+        counts = {kind: float(rng.integers(1, 50)) for kind in costs}
+        equations.append(Equation(str(number), counts, sum(counts[k] * costs[k] for k in costs)))
+    found, errors = fit(equations)
+    assert found == pytest.approx(costs, abs=1e-6)
+    assert max(map(abs, errors)) < 1e-6
+
+
+def test_costs_are_never_negative() -> None:
+    found, _ = fit([Equation("a", {"x": 1, "y": 3}, 1.0), Equation("b", {"x": 1, "y": 1}, 2.0)])
+    assert min(found.values()) >= 0
+
+
+def test_a_fit_of_delays_follows_the_longest_path() -> None:
+    rng = np.random.default_rng(2)
+    paths = [
+        [{"gate": float(a)}, {"read": float(b)}] for a, b in rng.integers(1, 40, (40, 2)).tolist()
+    ]
+    delays = [max(0.5 * a["gate"], 0.8 * b["read"]) for a, b in paths]
+    found, errors = fit_longest(paths, delays)
+    assert found == pytest.approx({"gate": 0.5, "read": 0.8})
+    assert max(map(abs, errors)) < 1e-6
+
+
+def test_modules_that_are_mapped_alone_have_equations_of_their_own() -> None:
+    values = core("ternary_lut", activation="fp16", array__tables=2, array__fetch_ports=2)
+    areas = {"core": 50.0, "core_table": 20.0, "core_column": 30.0, "core_add_fp16_0": 14.0}
+    instances = {"core": 1, "core_table": 2, "core_column": 2, "core_add_fp16_0": 2}
+    equations = area_equations(Measured(values, 114.0, 1.0, 1.0, areas, instances, None))
+    assert [(e.what.split(" of ")[0], e.measured) for e in equations] == [
+        ("float_adder_fp16_0", 7.0), ("tables", 20.0), ("columns", 30.0), ("rest", 50.0)
+    ]  # fmt: skip
+    assert "float_adder_fp16_0" not in equations[2].counts
+
+
+def test_held_out_cores_are_drawn_by_seed_and_not_calibrated_on() -> None:
+    drawn = held_out_points(3, 20)
+    assert drawn == held_out_points(3, 20)
+    assert drawn != held_out_points(4, 20)
+    assert not [values for values in drawn if values in list(calibration_points())]
+    assert {values["family"] for values in drawn} == {"systolic", "ternary_lut"}
+    rows = ranges(drawn)["systolic:array.rows"]
+    assert 4 <= rows[0] <= rows[1] <= 32
+
+
+def test_errors_of_estimates_are_summed_up() -> None:
+    points = [
+        cost.Point(TECH, {}, {"area": a * (1 + e)}, {"area": a})
+        for a, e in ((1.0, 0.02), (2.0, -0.04), (3.0, 0.0))
+    ]
+    found = cost.summarise(points, "area")
+    assert found is not None
+    assert (found.mape, found.worst, found.tau) == pytest.approx((0.02, -0.04, 1.0))
+    assert cost.kendall([1, 2, 3], [3, 2, 1]) == -1.0
+    assert cost.summarise([cost.Point(TECH, {}, {"area": None}, {"area": 1.0})], "area") is None
+
+
+# -- estimate --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def yaml_file(tmp_path: Path) -> Path:
+    path = tmp_path / "lut.yaml"
+    path.write_text("name: lut\nfamily: ternary_lut\narray: {accumulator_depth: 1}\n")
+    return path
+
+
+def test_an_estimate_adds_up() -> None:
+    found = estimate(config_of(core("systolic")), TECH, 300.0, {"w": [(16, 16, 16)]})
+    parts = sum(part["area_um2"] for part in found["breakdown"])
+    metrics = found["metrics"]
+    assert parts == pytest.approx(metrics["area_mm2"] * 1e6)
+    assert metrics["tops"] == pytest.approx(2 * 256 * 300e-6)
+    assert metrics["latency_ms(w)"] == pytest.approx(metrics["cycles(w)"] / 300e3)
+    assert metrics["energy_mj(w)"] == pytest.approx(metrics["power_w"] * metrics["latency_ms(w)"])
+    assert found["meets_clock"] is True
+    assert metrics["luts"] is None
+
+
+def test_extrapolation_is_flagged() -> None:
+    found = estimate(config_of(core("systolic", array__rows=200)), TECH)
+    assert "array.rows" in [item["parameter"] for item in found["extrapolated"]]
+
+
+def test_estimate_prints(yaml_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["estimate", "--config", str(yaml_file), "--gemm", "1,64,64"]
+    assert main([*arguments, "--workload", "minilm_l6"]) == 0
+    text = capsys.readouterr().out
+    assert "mm²" in text
+    assert "columns" in text
+    assert "minilm_l6" in text
+    assert main([*arguments, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["metrics"]["cycles(1x64x64)"] > 0
+    assert main([*arguments, "--compare", str(yaml_file)]) == 0
+    assert "(1.00x)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--gemm", "1,2"], "a product is M,N,K"),
+        (["--gemm", "1,2,0"], "a product is M,N,K"),
+        (["--gemm", "1,1,70000"], "K = 70000 is more than its max_k"),
+        (["--workload", "minilm"], "no workload is called 'minilm'"),
+        (["--target", "nangate"], "none of asap7, nangate45"),
+        (["--clock-mhz", "0"], "0"),
+    ],
+)
+def test_estimate_refuses(
+    yaml_file: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert main(["estimate", "--config", str(yaml_file), *arguments]) == 2
+    assert message in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_workloads_are_lists_of_products(tmp_path: Path) -> None:
+    macs = {name: sum(m * n * k for m, n, k in load_workload(name)[1]) for name in shipped()}
+    assert macs["resnet50"] == pytest.approx(4.09e9, rel=0.01)
+    assert macs["vit_b16"] == pytest.approx(16.85e9, rel=0.01)
+    assert macs["llama3_8b_decode"] == pytest.approx(7.50e9, rel=0.01)
+    assert macs["bitnet_2b4t_decode"] == pytest.approx(2.08e9, rel=0.01)
+    path = tmp_path / "own.yaml"
+    path.write_text("gemms: [[1, 2]]\n")
+    with pytest.raises(InputError, match="must have the key gemms"):
+        load_workload(str(path))
