@@ -146,7 +146,7 @@ def goal_rows(results: Sequence[Result]) -> list[Row]:
     return [
         [
             goal.what,
-            f"{goal.found:.2f}",
+            f"{goal.found:.3g}",
             f"{'≥' if goal.at_least else '≤'} {goal.limit:g}",
             "met" if goal.met else "missed",
         ]
@@ -270,8 +270,11 @@ def _some(
 
 
 def _least(results: Iterable[Result]) -> Result | None:
-    """Return the result with the least area per multiply-accumulate, one that meets its clock."""
-    return min(results, key=lambda r: (not r.fast, r.per_mac), default=None)
+    """Return the result with the least area per multiply-accumulate.
+
+    One that misses its clock counts as it is: a faster one would be larger.
+    """
+    return min(results, key=lambda r: r.per_mac, default=None)
 
 
 def _in_order(values: Iterable[str]) -> list[str]:
