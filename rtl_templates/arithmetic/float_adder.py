@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib.wiring import In, Out
 
 from hwgen.numerics.floating import FloatFormat
-from rtl_templates.hierarchy import Block
 
-from .pipeline import Pipeline, leading_zeros, named, shift_left, shift_right_sticky
+from .float_operator import FloatOperator
+from .pipeline import leading_zeros, named, shift_left, shift_right_sticky
 
 CUTS: tuple[tuple[str, ...], ...] = (
     (),
@@ -22,7 +21,7 @@ CUTS: tuple[tuple[str, ...], ...] = (
 """Where the registers of an adder of 0, 1, 2, ... stages are; more follow its result."""
 
 
-class FloatAdder(Block):
+class FloatAdder(FloatOperator):
     """Sum of two numbers by IEEE 754: nearest, ties to even, with subnormals.
 
     One path: order the operands by magnitude, align the smaller one, add or subtract, shift the
@@ -46,25 +45,11 @@ class FloatAdder(Block):
     """
 
     def __init__(self, fmt: FloatFormat, stages: int = 0, *, enabled: bool = False) -> None:
-        if stages < 0:
-            raise ValueError(f"stages must be 0 or more, not {stages}")
-        self.enabled = enabled and stages > 0
-        super().__init__(
-            f"add_{fmt.name}_{stages}{'e' if self.enabled else ''}",
-            {
-                **({"run": In(1)} if self.enabled else {}),
-                "a": In(fmt.width),
-                "b": In(fmt.width),
-                "o": Out(fmt.width),
-            },
-        )
-        self.fmt, self.stages = fmt, stages
+        super().__init__("add", fmt, stages, CUTS, enabled=enabled)
 
     def build(self, m: Module) -> None:
         fmt = self.fmt
-        extra = [f"result_{i}" for i in range(self.stages - len(CUTS) + 1)]
-        cuts = (*CUTS[min(self.stages, len(CUTS) - 1)], *extra)
-        pipe = Pipeline(m, cuts, self.run if self.enabled else None)
+        pipe = self.pipeline(m)
 
         # Of two equal magnitudes the positive one is the large one: x - x is then +0.
         low = fmt.width - 1
@@ -132,9 +117,7 @@ class FloatAdder(Block):
         weights = Cat(up, Const(0, fmt.mantissa_bits - 1), leading)
         rounded = named(m, "rounded", Cat(mantissa, exponent) + weights)
         value = self._finish(m, sign, special, payload, leading, rounded)
-        for place in extra:
-            (value,) = pipe.cut(place, value=value)
-        m.d.comb += self.o.eq(value)
+        self.give(m, pipe, value)
 
     def _unpack(self, m: Module, name: str, bits: Value) -> tuple[Value, Value]:
         """Return exponent, at least 1, and significand."""

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
-from amaranth.lib.wiring import In, Out
 
 from hwgen.numerics.floating import FloatFormat
-from rtl_templates.hierarchy import Block
 
-from .pipeline import Pipeline, leading_zeros, named, shift_left, shift_right_sticky
+from .float_operator import FloatOperator
+from .pipeline import leading_zeros, named, shift_left, shift_right_sticky
 
 CUTS: tuple[tuple[str, ...], ...] = (
     (),
@@ -21,7 +20,7 @@ CUTS: tuple[tuple[str, ...], ...] = (
 """Where the registers of a multiplier of 0, 1, 2, ... stages are; more follow its result."""
 
 
-class FloatMultiplier(Block):
+class FloatMultiplier(FloatOperator):
     """Product of two numbers by IEEE 754: nearest, ties to even, with subnormals.
 
     Multiply the significands; shift to the left what a subnormal operand left small, but not
@@ -45,25 +44,11 @@ class FloatMultiplier(Block):
     """
 
     def __init__(self, fmt: FloatFormat, stages: int = 0, *, enabled: bool = False) -> None:
-        if stages < 0:
-            raise ValueError(f"stages must be 0 or more, not {stages}")
-        self.enabled = enabled and stages > 0
-        super().__init__(
-            f"multiply_{fmt.name}_{stages}{'e' if self.enabled else ''}",
-            {
-                **({"run": In(1)} if self.enabled else {}),
-                "a": In(fmt.width),
-                "b": In(fmt.width),
-                "o": Out(fmt.width),
-            },
-        )
-        self.fmt, self.stages = fmt, stages
+        super().__init__("multiply", fmt, stages, CUTS, enabled=enabled)
 
     def build(self, m: Module) -> None:
         fmt, precision = self.fmt, self.fmt.precision
-        extra = [f"result_{i}" for i in range(self.stages - len(CUTS) + 1)]
-        cuts = (*CUTS[min(self.stages, len(CUTS) - 1)], *extra)
-        pipe = Pipeline(m, cuts, self.run if self.enabled else None)
+        pipe = self.pipeline(m)
 
         a_normal, a_exponent, a = self._unpack(m, "a", self.a)
         _, b_exponent, b = self._unpack(m, "b", self.b)
@@ -116,9 +101,7 @@ class FloatMultiplier(Block):
         up = named(m, "up", kept[0] & (kept[1] | lost))
         rounded = named(m, "rounded", Cat(kept[1:-1], exponent) + up)
         value = self._finish(m, sign, nan, infinite, rounded)
-        for place in extra:
-            (value,) = pipe.cut(place, value=value)
-        m.d.comb += self.o.eq(value)
+        self.give(m, pipe, value)
 
     def _unpack(self, m: Module, name: str, bits: Value) -> tuple[Value, Value, Value]:
         """Return whether a number is normal, its exponent, at least 1, and its significand."""
