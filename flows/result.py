@@ -7,9 +7,13 @@ figure that is not known, or that a target does not have, is None, never 0.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Io = Literal["frame", "pins"]
 """What surrounds a core that is placed: registers, or pins."""
@@ -270,3 +274,11 @@ class PnrResult:
         plain["utilization"] = {name: dict(used) for name, used in self.utilization.items()}
         plain["tools"] = dict(self.tools)
         return plain
+
+
+def write_result(result: SynthesisResult | PnrResult, directory: Path) -> None:
+    """Write the files of a result and, as ``result.json``, its document."""
+    for name, content in result.files.items():
+        (directory / name).write_bytes(content)
+    document = json.dumps(result.document(), indent=2) + "\n"
+    (directory / "result.json").write_text(document, encoding="utf-8")

@@ -51,6 +51,19 @@ def force_option(function: F) -> F:
     )
 
 
+def tool_run_options(function: F) -> F:
+    """Add ``--no-cache`` and ``--jobs`` (parameters `no_cache`, `jobs`) of runs of slow tools."""
+    jobs = click.option(
+        "--jobs",
+        type=click.IntRange(1, 64),
+        help="Tools that run at once; default one a processor.",
+    )
+    no_cache = click.option(
+        "--no-cache", is_flag=True, help="Run again, even if the result is known."
+    )
+    return no_cache(jobs(function))
+
+
 # -- printing ----------------------------------------------------------------------------------
 
 

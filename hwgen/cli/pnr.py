@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from hwgen.cli.common import (
     force_option,
     json_option,
     task_progress,
+    tool_run_options,
     write_file,
 )
 
@@ -44,9 +44,7 @@ if TYPE_CHECKING:
 @click.option("--bitstream", metavar="FILE", type=click.Path(path_type=Path),
               help="Write the bitstream of the fastest seed.")  # fmt: skip
 @click.option("--check", is_flag=True, help="Exit 1 if no seed meets the clock target.")
-@click.option("--no-cache", is_flag=True, help="Run again, even if the result is known.")
-@click.option("--jobs", type=click.IntRange(1, 64),
-              help="Tools that run at once; default one a processor.")  # fmt: skip
+@tool_run_options
 @click.option("--output", "--out", metavar="DIR", type=click.Path(path_type=Path),
               help="Directory for result, netlist, reports and logs.")  # fmt: skip
 @force_option
@@ -81,6 +79,7 @@ def command(
     from flows.parallel import processors
     from flows.pnr import bitstream as pack
     from flows.pnr import place_and_route
+    from flows.result import write_result
     from flows.toolchain import require
     from hwgen.config.load import load_config
     from hwgen.errors import CheckFailed, InputError
@@ -117,10 +116,7 @@ def command(
         if bitstream:
             write_file(bitstream, pack(result), force=force)
         if staging:
-            for name, content in result.files.items():
-                (staging / name).write_bytes(content)
-            document = json.dumps(result.document(), indent=2) + "\n"
-            (staging / "result.json").write_text(document, encoding="utf-8")
+            write_result(result, staging)
     if as_json:
         emit_json({**result.document(), "bitstream": str(bitstream) if bitstream else None})
     else:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from hwgen.cli.common import (
     force_option,
     json_option,
     task_progress,
+    tool_run_options,
 )
 
 if TYPE_CHECKING:
@@ -49,9 +49,7 @@ BAR = 24
               help="Map modules that repeat once each, or everything as one; default keep for"
               " standard cells, flatten for FPGAs.")  # fmt: skip
 @click.option("--check", is_flag=True, help="Exit 1 if the clock target is missed.")
-@click.option("--no-cache", is_flag=True, help="Run again, even if the result is known.")
-@click.option("--jobs", type=click.IntRange(1, 64),
-              help="Tools that run at once; default one a processor.")  # fmt: skip
+@tool_run_options
 @click.option("--output", "--out", metavar="DIR", type=click.Path(path_type=Path),
               help="Directory for result, netlist, scripts and logs.")  # fmt: skip
 @force_option
@@ -80,6 +78,7 @@ def command(
     from contextlib import ExitStack
 
     from flows.parallel import processors
+    from flows.result import write_result
     from flows.synth import synthesize
     from hwgen.config.load import load_config
     from hwgen.errors import CheckFailed
@@ -103,10 +102,7 @@ def command(
                 on_progress=update,
             )
         if staging:
-            for name, content in result.files.items():
-                (staging / name).write_bytes(content)
-            document = json.dumps(result.document(), indent=2) + "\n"
-            (staging / "result.json").write_text(document, encoding="utf-8")
+            write_result(result, staging)
     if as_json:
         emit_json(result.document())
     else:
