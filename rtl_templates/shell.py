@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The AXI skin: a flat top with AXI4-Stream names around any core.
+"""The AXI skin: a flat top with AXI4-Stream, AXI4 and AXI4-Lite names around any core.
 
 The skin is derived from the signature of the core, so no family writes it again.
 """
@@ -7,12 +7,15 @@ The skin is derived from the signature of the core, so no family writes it again
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from amaranth.hdl import ClockDomain, Module, Signal
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+
+from .axi.bus import BusSignature
 
 
 def beat_layout(width: int, *, last: bool) -> data.StructLayout:
@@ -29,16 +32,26 @@ def stream_members(ports: Iterable[Any]) -> dict[str, Any]:
     return members
 
 
+def bus_members(buses: Iterable[Any]) -> dict[str, Any]:
+    """Return the members of a core for its configuration's `hwgen.buses.BusPort` descriptions."""
+    return {
+        bus.name: Out(bus.data_width) if bus.kind == "output" else Out(BusSignature(bus))
+        for bus in buses
+    }
+
+
 class AxiShell(wiring.Component):
     """Flat top module around a core.
 
     Each stream member ``x`` of the core becomes ``s_axis_x_*`` (input) or ``m_axis_x_*``
-    (output), ``tlast`` only where the payload has a ``last`` field.
+    (output), ``tlast`` only where the payload has a ``last`` field.  A member ``x`` with the
+    signature of a bus (`rtl_templates.axi.bus`) becomes ``m_axi_x_*`` (AXI4) or ``s_axi_x_*``
+    (AXI4-Lite); an output of one bit keeps its name.
 
     Parameters
     ----------
     core : wiring.Component
-        Its members are streams with `beat_layout` payloads.
+        Its members are streams with `beat_layout` payloads, buses and outputs of one bit.
 
     Attributes
     ----------
@@ -57,9 +70,33 @@ class AxiShell(wiring.Component):
             "aresetn": (self._reset, PortDirection.Input),
         }
         for name, member in core.signature.members.items():
-            if not (member.is_signature and isinstance(member.signature, stream.Signature)):
-                raise TypeError(f"member {name!r} of the core is not a stream")
-            self._add_stream(name, getattr(core, name), inward=member.flow == In)
+            inner = getattr(core, name)
+            if member.is_signature and isinstance(member.signature, stream.Signature):
+                self._add_stream(name, inner, inward=member.flow == In)
+            elif member.flow == Out and isinstance(
+                member.signature if member.is_signature else None, BusSignature
+            ):
+                self._add_bus(name, inner, member.signature.port)
+            elif member.is_port and member.flow == Out and len(inner) == 1:
+                self._add(name, inner, inward=False)
+            else:
+                raise TypeError(
+                    f"member {name!r} of the core is neither a stream, nor a bus that faces"
+                    " outwards, nor an output of one bit"
+                )
+
+    def _add_bus(self, name: str, bus: Any, description: Any) -> None:
+        for (signal, way, _), (flat, _, _) in zip(
+            description.signals, replace(description, name=name).flat, strict=True
+        ):
+            self._add(flat, getattr(bus, signal), inward=way == "in")
+
+    def _add(self, name: str, inner: Any, *, inward: bool) -> None:
+        """Give the inner signal a port of the top module."""
+        outer = Signal(len(inner), name=name)
+        direction = PortDirection.Input if inward else PortDirection.Output
+        self.ports[name] = (outer, direction)
+        self._wires.append((inner, outer) if inward else (outer, inner))
 
     def _add_stream(self, name: str, port: Any, *, inward: bool) -> None:
         prefix = f"{'s' if inward else 'm'}_axis_{name}"
@@ -72,11 +109,7 @@ class AxiShell(wiring.Component):
             ("tvalid", port.valid, True),
             ("tready", port.ready, False),
         ):
-            outer = Signal(len(inner), name=f"{prefix}_{suffix}")
-            is_input = inward == forward
-            direction = PortDirection.Input if is_input else PortDirection.Output
-            self.ports[outer.name] = (outer, direction)
-            self._wires.append((inner, outer) if is_input else (outer, inner))
+            self._add(f"{prefix}_{suffix}", inner, inward=inward == forward)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

@@ -45,6 +45,8 @@ def ports(config: Any) -> list[dict[str, Any]]:
             found.append(_port(f"{stream.prefix}_tlast", stream.direction, 1))
         found.append(_port(f"{stream.prefix}_tvalid", stream.direction, 1))
         found.append(_port(f"{stream.prefix}_tready", back, 1))
+    for bus in getattr(config, "buses", ()):
+        found += [_port(*signal) for signal in bus.flat]
     return found
 
 

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From beats with bytes anywhere to words of elements."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib.wiring import In, Out
+
+from rtl_templates.axi.bursts import byte_bits
+from rtl_templates.axi.bus import check_data_width
+from rtl_templates.hierarchy import Block
+
+
+class Gather(Block):
+    """Packs the bytes of a row, which begins anywhere in a beat, into words of whole elements.
+
+    Parameters
+    ----------
+    data_width : int
+        Bits of a beat.
+    element_bytes : int
+        Bytes of an element in memory.
+    width : int
+        Bits of an element that are kept, the lowest ones.
+    lanes : int
+        Elements of a word, which holds at least the bytes of a beat.
+
+    Members
+    -------
+    i_data, i_first, i_count, i_last, i_valid, i_ready : beats in
+        As `rtl_templates.axi.reader.BurstReader` gives them, a request for each row.  `i_ready`
+        is a register, low for one cycle behind a row whose last beat reaches into a further word.
+    o_data, o_last, o_valid : words out, registers
+        The first element lowest, zeros behind the last one; `o_last` marks the end of the row.
+        They must be taken as they come.
+    """
+
+    resettable = True
+
+    def __init__(self, data_width: int, element_bytes: int, width: int, lanes: int) -> None:
+        check_data_width(data_width)
+        if not 1 <= width <= 8 * element_bytes:
+            raise ValueError(f"width must be 1..{8 * element_bytes}, not {width!r}")
+        if lanes * element_bytes < data_width // 8:
+            raise ValueError(
+                f"a word of {lanes} x {element_bytes} bytes must hold at least a beat,"
+                f" {data_width // 8} bytes"
+            )
+        bits = byte_bits(data_width)
+        super().__init__(
+            f"gather_{data_width}_{element_bytes}_{width}_{lanes}",
+            {
+                "i_data": In(data_width),
+                "i_first": In(bits),
+                "i_count": In(bits + 1),
+                "i_last": In(1),
+                "i_valid": In(1),
+                "i_ready": Out(1, init=1),
+                "o_data": Out(lanes * width),
+                "o_last": Out(1),
+                "o_valid": Out(1),
+            },
+        )
+        self.element_bytes, self.element_width = element_bytes, width
+        self.beat_bytes, self.word_bytes = data_width // 8, lanes * element_bytes
+
+    def build(self, m: Module) -> None:
+        word, beat = self.word_bytes, self.beat_bytes
+        taken = Signal()
+        fresh = Signal(init=1)  # the register holds nothing of the next word
+        fill = Signal(range(word))  # bytes of the word that are there, those in `spare` included
+        reach = Signal(range(word + beat))  # and with those of this beat
+        full = Signal()
+        over = Signal()
+        turn = Signal(len(self.i_first))
+        turn_before = Signal(len(self.i_first))
+        m.d.comb += [
+            taken.eq(self.i_valid & self.i_ready),
+            reach.eq(fill + Mux(self.i_ready, self.i_count, 0)),
+            full.eq(reach >= word),
+            over.eq(reach > word),
+            turn.eq(turn_before | self.i_first),
+        ]
+
+        # Byte k of the word comes from byte (k + turn) of the beat.  Where a beat ends in the next
+        # word it is kept: that word's turn differs by a constant, so no second shift is needed.
+        kept = min(8, self.element_width)
+        turned: Value = Cat(self.i_data[8 * k : 8 * k + kept] for k in range(beat))
+        for stage in range(len(turn)):
+            shifted = Signal(len(turned), name=f"turned_{stage}")
+            right = turned.rotate_right(kept << stage)
+            m.d.comb += shifted.eq(Mux(turn[stage], right, turned))
+            turned = shifted
+        spare = Signal(len(turned), reset_less=True)
+        with m.If(taken):
+            m.d.sync += [
+                spare.eq(turned),
+                turn_before.eq(Mux(self.i_last, 0, Mux(full, turn + word % beat, turn))),
+                fresh.eq(full | self.i_last),
+                fill.eq(Mux(full, reach - word, Mux(self.i_last, 0, reach))),
+                self.i_ready.eq(~(over & self.i_last)),
+            ]
+        with m.Elif(~self.i_ready):
+            m.d.sync += [fill.eq(0), fresh.eq(1), self.i_ready.eq(1)]
+        m.d.sync += [
+            self.o_valid.eq(Mux(self.i_ready, self.i_valid & (full | self.i_last), 1)),
+            self.o_last.eq(Mux(self.i_ready, self.i_last & ~over, 1)),
+        ]
+
+        filled, now = Signal(word), Signal(word)  # bytes there before; bytes out of this beat
+        m.d.comb += [filled.eq(self._below(m, fill)), now.eq(self._below(m, reach) & ~filled)]
+        width = len(self.o_data)
+        incoming, held, chosen = (Signal(width, name=n) for n in ("incoming", "held", "chosen"))
+        data = Signal(width, reset_less=True)
+        m.d.comb += [
+            incoming.eq(self._spread(turned, 0)),
+            held.eq(Mux(fresh, self._spread(spare, word, beat - 1) & self._every(filled), data)),
+            chosen.eq(self._every(now)),
+            self.o_data.eq(data),
+        ]
+        with m.If(taken | ~self.i_ready):
+            m.d.sync += data.eq((incoming & chosen) | (held & ~chosen))
+
+    def _below(self, m: Module, count: Signal) -> Value:
+        """Return a bit for each byte of the word: whether its index is below `count`."""
+        word = self.word_bytes
+        above = Signal(word, name=f"above_{count.name}")  # the other way round
+        m.d.comb += above.eq(Const((1 << word) - 1, word) >> count)
+        return ~above[::-1]
+
+    def _bits(self, byte: int) -> int:
+        """Return how many bits of a byte of the word belong to its element."""
+        return max(0, min(8, self.element_width - 8 * (byte % self.element_bytes)))
+
+    def _every(self, mask: Value) -> Value:
+        """Repeat a bit for each byte over the bits of the word."""
+        return Cat(mask[k].replicate(self._bits(k)) for k in range(self.word_bytes))
+
+    def _spread(self, beat: Value, start: int, count: int | None = None) -> Value:
+        """Repeat a beat over the first `count` bytes of the word, from the beat's byte `start`."""
+        size = len(beat) // self.beat_bytes
+        parts = []
+        for k in range(self.word_bytes):
+            at = (start + k) % self.beat_bytes * size
+            part = beat[at : at + self._bits(k)]
+            parts.append(part if count is None or k < count else Const(0, len(part)))
+        return Cat(parts)
