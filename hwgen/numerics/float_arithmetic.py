@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from .floating import FloatFormat
 
 _FLOAT64_PRECISION = 11  # the largest for which sums pass through float64
+_EXACT_BITS = 53  # every integer of as many bits is a float64
 
 
 def add(fmt: FloatFormat, x: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
@@ -63,3 +64,40 @@ def convert(src: FloatFormat, dst: FloatFormat, bits: NDArray[Any]) -> NDArray[A
     in a format without infinities; every NaN becomes ``dst.nan``.
     """
     return dst.round(src.to_float64(bits))
+
+
+def from_integers(fmt: FloatFormat, values: NDArray[Any]) -> NDArray[Any]:
+    """Return the bit patterns of integers, rounded to nearest, ties to even.
+
+    Parameters
+    ----------
+    fmt : FloatFormat
+    values : ndarray of int
+        int64, or Python integers of up to 100 bits.
+
+    Returns
+    -------
+    ndarray of ``fmt.bits_dtype``
+        Zero is +0.
+    """
+    negative = (values < 0).astype(bool)
+    if values.dtype == object:
+        magnitude = np.abs(values)
+        excess = np.vectorize(lambda v: max(0, v.bit_length() - _EXACT_BITS), [int])(magnitude)
+        sticky = (magnitude & ((1 << excess.astype(object)) - 1)).astype(bool)
+    else:
+        magnitude = _magnitude(values)
+        # Of 54 to 64 bits 11 can go: 43 are left at the least.
+        excess = np.where(magnitude >> np.uint64(_EXACT_BITS), np.uint64(11), np.uint64(0))
+        sticky = magnitude & ((np.uint64(1) << excess) - np.uint64(1)) != 0
+    # Bits beyond what float64 holds are replaced by one that says whether any of them is set; no
+    # format has so many places that it could decide more than on which side of a tie they are.
+    kept = (magnitude >> excess) | sticky
+    wide = np.ldexp(kept.astype(np.float64), excess.astype(np.int32))
+    return fmt.round(np.where(negative, -wide, wide))
+
+
+def _magnitude(values: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return absolute values of int64 numbers, also that of the smallest."""
+    bits = values.astype(np.int64).view(np.uint64)
+    return np.where(values < 0, ~bits + np.uint64(1), bits)

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 
 from hwgen.numerics.floating import FloatFormat
 
-from .float_operator import FloatOperator
+from .float_operator import FloatOperator, encoded
 from .pipeline import leading_zeros, named, shift_left, shift_right_sticky
 
 CUTS: tuple[tuple[str, ...], ...] = (
@@ -100,7 +100,7 @@ class FloatMultiplier(FloatOperator):
         # Exponent and mantissa are one number: the carry of the rounding belongs into the exponent.
         up = named(m, "up", kept[0] & (kept[1] | lost))
         rounded = named(m, "rounded", Cat(kept[1:-1], exponent) + up)
-        value = self._finish(m, sign, nan, infinite, rounded)
+        value = encoded(m, fmt, sign, nan, infinite, rounded)
         self.give(m, pipe, value)
 
     def _unpack(self, m: Module, name: str, bits: Value) -> tuple[Value, Value, Value]:
@@ -121,17 +121,3 @@ class FloatMultiplier(FloatOperator):
             special.append(named(m, f"{name}_special", x[fmt.mantissa_bits : top].all()))
             nan.append(special[-1] & (x[: fmt.mantissa_bits].any() | ~y[:top].any()))
         return sign, nan[0] | nan[1], special[0] | special[1]
-
-    def _finish(self, m: Module, sign: Value, nan: Value, infinite: Value, rounded: Value) -> Value:
-        """Return the product with what overflowed, infinities and NaNs."""
-        fmt = self.fmt
-        width = fmt.width - 1
-        if not fmt.infinities:
-            # The largest magnitude is the NaN, and whatever is above it too.
-            nan = named(m, "none", nan | rounded[:width].all() | rounded[width:].any())
-            return Cat(rounded[:width] | nan.replicate(width), sign & ~nan)
-        exponent = rounded[fmt.mantissa_bits : width]
-        beyond = named(m, "beyond", infinite | exponent.all() | rounded[width:].any())
-        exponent |= beyond.replicate(fmt.exponent_bits)
-        fraction = rounded[: fmt.mantissa_bits] & (~beyond).replicate(fmt.mantissa_bits)
-        return Cat(fraction[:-1], fraction[-1] | nan, exponent, sign & ~nan)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Module, Value
+from amaranth.hdl import Cat, Module, Value
 from amaranth.lib.wiring import In, Out
 
 from hwgen.numerics.floating import FloatFormat
 from rtl_templates.hierarchy import Block
 
-from .pipeline import Pipeline
+from .pipeline import Pipeline, named
 
 
 class FloatOperator(Block):
@@ -76,3 +76,29 @@ class FloatOperator(Block):
         for place in self._behind:
             (value,) = pipe.cut(place, value=value)
         m.d.comb += self.o.eq(value)
+
+
+def encoded(
+    m: Module, fmt: FloatFormat, sign: Value, nan: Value, infinite: Value, rounded: Value
+) -> Value:
+    """Return a result with what overflowed, infinities and NaNs.
+
+    Parameters
+    ----------
+    m : Module
+    fmt : FloatFormat
+    sign, nan, infinite : Value
+        Sign of the result; it is a NaN; it is infinite at any rate, in a format that has that.
+    rounded : Value
+        Mantissa and, above it, exponent, with bits to spare for what is too large.
+    """
+    width = fmt.width - 1
+    if not fmt.infinities:
+        # The largest magnitude is the NaN, and whatever is above it too.
+        nan = named(m, "none", nan | rounded[:width].all() | rounded[width:].any())
+        return Cat(rounded[:width] | nan.replicate(width), sign & ~nan)
+    exponent = rounded[fmt.mantissa_bits : width]
+    beyond = named(m, "beyond", infinite | exponent.all() | rounded[width:].any())
+    exponent |= beyond.replicate(fmt.exponent_bits)
+    fraction = rounded[: fmt.mantissa_bits] & (~beyond).replicate(fmt.mantissa_bits)
+    return Cat(fraction[:-1], fraction[-1] | nan, exponent, sign & ~nan)

@@ -91,11 +91,17 @@ def shift_left(m: Module, name: str, value: Value, amount: Value) -> Value:
     return value
 
 
-def shift_right_sticky(m: Module, name: str, value: Value, amount: Value) -> tuple[Value, Value]:
-    """Return `value` shifted to the right within its width, and whether ones were lost."""
+def shift_right_sticky(
+    m: Module, name: str, value: Value, amount: Value, fill: Value | None = None
+) -> tuple[Value, Value]:
+    """Return `value` shifted to the right within its width, and whether ones were lost.
+
+    What moves in is the bit `fill`, by default zero.
+    """
     width, lost = len(value), Const(0, 1)
     for k, bit in enumerate(amount):
         by = min(1 << k, width)
         lost = named(m, f"{name}_lost_{k}", lost | (bit & value[:by].any()))
-        value = named(m, f"{name}_{k}", Mux(bit, Cat(value[by:], Const(0, by)), value))
+        above = Const(0, by) if fill is None else fill.replicate(by)
+        value = named(m, f"{name}_{k}", Mux(bit, Cat(value[by:], above), value))
     return value, lost
