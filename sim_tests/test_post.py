@@ -448,6 +448,18 @@ def test_full_rate(name: str, tmp_path: Path) -> None:
     assert report["cycles"] == report["first_in"] + 200 + latency
 
 
+def test_latency() -> None:
+    """As the documentation has it."""
+    for accumulator, outputs, latency in (
+        ("int64", ("raw",), 2),
+        ("int33", ("int8", "raw"), 5),
+        ("int34", ("int8",), 6),
+        ("int8", ("fp32", "int8"), 7),
+        ("int64", ("bf16", "fp32"), 8),
+    ):
+        assert Post(features(accumulator, outputs), 1).latency == latency
+
+
 @pytest.mark.parametrize(("idle", "stall"), [(0.6, 0.1), (0.1, 0.7)])
 def test_stalls(idle: float, stall: float, tmp_path: Path) -> None:
     given = vectors(RTL["int20"][0], 1500, LANES, seed=8)
