@@ -5,33 +5,62 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hwgen.families.systolic import SystolicConfig
-from sim_tests.regression import cases
+from hwgen.config.load import load_config
+from hwgen.families import family
+from sim_tests.fast import compile_stream, run_stream
+from sim_tests.regression import cases, operands
 from sim_tests.runner import compile_design, simulate
 
 _TOTAL = re.compile(r"TESTS=\d+ \D*\d+ \D*\d+ \D*\d+\s+([\d.]+)\s+([\d.]+)")
 _PERIOD_NS = 2
 
+CYCLES = {"run": 200_000, "fast": 4_000_000}
+"""About how long a product takes."""
 
-def main(mode: str, size: str, dataflow: str, directory: str) -> None:
-    """Run one simulation: `mode` is ``idle``, ``run`` or ``regression``."""
-    config = SystolicConfig.model_validate(
-        {"name": "timed", "array": {"rows": int(size), "cols": int(size), "dataflow": dataflow}}
-    )
-    work = Path(directory) / f"{mode}-{size}-{dataflow}"
+
+def main(mode: str, configuration: str, directory: str) -> None:
+    """Run one simulation: `mode` is ``idle``, ``run``, ``fast`` or ``regression``."""
+    config: Any = load_config(Path(configuration))
+    work = Path(directory) / f"{mode}-{config.name}"
     work.mkdir(parents=True)
-    rng = np.random.default_rng(0)
-    operands = {key: str(work / f"{key}.npy") for key in ("activations", "weights")}
-    for path in operands.values():
-        np.save(path, rng.integers(-128, 128, (256, 256), np.int8))
+    if mode == "fast":
+        cycles, seconds = _fast(config, work)
+    else:
+        cycles, seconds = _cocotb(config, mode, work)
+    sys.stdout.write(f"{cycles} {seconds}\n")
+
+
+def _operands(config: Any, mode: str) -> tuple[np.ndarray, np.ndarray]:
+    m, k, n = 64, 256, config.natural_sizes[2] * 8
+    m *= -(-CYCLES[mode] // family(config.family).part("cost").cycles(config, m, k, n))
+    return operands(config, (m, k, n), "random", np.random.default_rng(0))
+
+
+def _fast(config: Any, work: Path) -> tuple[float, float]:
+    a, w = _operands(config, "fast")
+    parts = family(config.family).part
+    plan = parts("schedule").schedule(config, *a.shape, w.shape[1])
+    blocks = {"act": plan.pack_activations(a), "wgt": plan.pack_weights(w)}
+    expected = parts("cost").cycles(config, plan.m, plan.k, plan.n)
+    program = compile_stream(config)
+    start = time.perf_counter()
+    _, cycles = run_stream(config, program, plan, blocks, expected, work, timeout=3600)
+    return cycles, time.perf_counter() - start
+
+
+def _cocotb(config: Any, mode: str, work: Path) -> tuple[float, float]:
+    files = {key: str(work / f"{key}.npy") for key in ("activations", "weights")}
+    for path, values in zip(files.values(), _operands(config, "run"), strict=True):
+        np.save(path, values)
     modes: dict[str, tuple[str, dict[str, Any]]] = {
         "idle": ("sim_tests.cocotb_idle", {"cycles": 200_000}),
-        "run": ("sim_tests.cocotb_run", {**operands, "beats": str(work / "beats.bin")}),
+        "run": ("sim_tests.cocotb_run", {**files, "beats": str(work / "beats.bin")}),
         "regression": (
             "sim_tests.cocotb_regression",
             {"seed": 0, "cases": [case.name for case in cases(config, 0)]},
@@ -43,7 +72,7 @@ def main(mode: str, size: str, dataflow: str, directory: str) -> None:
     if not all(outcome.passed for outcome in outcomes):
         raise SystemExit(f"{mode} failed; log in {work}")
     total = next(found for line in lines if (found := _TOTAL.search(line)))
-    sys.stdout.write(f"{float(total[1]) / _PERIOD_NS} {total[2]}\n")
+    return float(total[1]) / _PERIOD_NS, float(total[2])
 
 
 if __name__ == "__main__":

@@ -7,13 +7,16 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from hwgen.errors import CheckFailed
 from hwgen.families import family
+from sim_tests.fast import compile_stream, run_stream
 from sim_tests.runner import compile_design, simulate
+
+Engine = Literal["fast", "cocotb"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ def run_matrices(
     a: np.ndarray,
     w: np.ndarray,
     *,
+    engine: Engine = "fast",
     on_progress: Callable[[int, int], None] | None = None,
     timeout: float = 24 * 3600,
 ) -> RunResult:
@@ -47,6 +51,8 @@ def run_matrices(
     config : FamilyConfig
     a : ndarray, shape (m, k)
     w : ndarray of int, shape (k, n)
+    engine : {"fast", "cocotb"}
+        What drives the simulation: a C++ harness, or cocotb, which gives the same and takes longer.
     on_progress : callable, optional
         Gets the cycles simulated and the cycles in all.
     timeout : float
@@ -72,24 +78,38 @@ def run_matrices(
         elif kind == "CYCLES":
             cycles = int(rest.split()[0])
 
-    build_dir = compile_design(config)
     with tempfile.TemporaryDirectory(prefix="hwgen-run-") as name:
         work = Path(name)
-        files = {key: str(work / f"{key}.npy") for key in ("activations", "weights")}
-        np.save(files["activations"], a.astype(config.activation.file_dtype))
-        np.save(files["weights"], w)
-        beats = work / "beats.bin"
-        request = {**files, "beats": str(beats)}
-        outcomes = simulate(
-            config,
-            build_dir,
-            "sim_tests.cocotb_run",
-            request,
-            work,
-            on_line=follow,
-            timeout=timeout,
-        )
-        if len(outcomes) != 1 or not outcomes[0].passed:
-            raise CheckFailed("; ".join(o.message for o in outcomes) or "the simulation failed")
-        image = np.fromfile(beats, np.uint8).reshape(plan.output_beats, -1)
+        if engine == "fast":
+            blocks = {"act": plan.pack_activations(a), "wgt": plan.pack_weights(w)}
+            expected = family(config.family).part("cost").cycles(config, plan.m, plan.k, plan.n)
+            program = compile_stream(config)
+            image, cycles = run_stream(
+                config, program, plan, blocks, expected, work, on_line=follow, timeout=timeout
+            )
+        else:
+            image = _cocotb(config, plan, a, w, work, follow, timeout)
     return RunResult(plan.unpack_outputs(image), cycles)
+
+
+def _cocotb(
+    config: Any,
+    plan: Any,
+    a: np.ndarray,
+    w: np.ndarray,
+    work: Path,
+    follow: Callable[[str], None],
+    timeout: float,
+) -> np.ndarray:
+    build_dir = compile_design(config)
+    files = {key: str(work / f"{key}.npy") for key in ("activations", "weights")}
+    np.save(files["activations"], a.astype(config.activation.file_dtype))
+    np.save(files["weights"], w)
+    beats = work / "beats.bin"
+    request = {**files, "beats": str(beats)}
+    outcomes = simulate(
+        config, build_dir, "sim_tests.cocotb_run", request, work, on_line=follow, timeout=timeout
+    )
+    if len(outcomes) != 1 or not outcomes[0].passed:
+        raise CheckFailed("; ".join(o.message for o in outcomes) or "the simulation failed")
+    return np.fromfile(beats, np.uint8).reshape(plan.output_beats, -1)

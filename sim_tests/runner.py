@@ -7,14 +7,8 @@ their Verilog and the toolchain.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import shutil
-import signal
-import subprocess
 import sys
-import tempfile
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,11 +16,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from flows.verilator import Waves, build, cache_directory, simulation_environment, toolchain_id
+from flows.verilator import Waves, build, simulation_environment, toolchain_id
 from flows.waves import fst_from_vcd, trace_format
 from hwgen.build import verilog_of
 from hwgen.config.model import FamilyConfig
 from hwgen.errors import CheckFailed
+from sim_tests.programs import compiled, follow
 from sim_tests.regression import cases
 
 TIMEOUT_S = 3600
@@ -73,34 +68,11 @@ def compile_design(
 def compile_verilog(text: str, top: str, *, waves: Waves | None = None) -> Path:
     """Return a directory with the compiled simulation of the module `top` of a Verilog text."""
     waves = trace_format(waves)
-    key = hashlib.sha256("\n".join([text, toolchain_id(), str(waves)]).encode()).hexdigest()[:24]
-    base = cache_directory() / "sim"
-    final = base / f"{top}-{key}"
-    if (final / top).is_file():
-        os.utime(final)
-        return final
-    base.mkdir(parents=True, exist_ok=True)
-    _prune(base)
-    work = Path(tempfile.mkdtemp(prefix=".new-", dir=base))
-    try:
-        source = work / f"{top}.v"
-        source.write_text(text, encoding="utf-8")
-        build([source], top, work, waves=waves)
-        try:
-            work.rename(final)
-        except OSError:  # somebody else was first, with the same result
-            shutil.rmtree(work, ignore_errors=True)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise
-    return final
 
+    def make(work: Path) -> None:
+        build([work / f"{top}.v"], top, work, waves=waves)
 
-def _prune(base: Path, keep: int = 150) -> None:
-    """Drop the compiled designs that were not used for longest."""
-    entries = sorted(base.iterdir(), key=lambda entry: entry.stat().st_mtime)
-    for entry in entries[:-keep]:
-        shutil.rmtree(entry, ignore_errors=True)
+    return compiled(top, {f"{top}.v": text}, (toolchain_id(), str(waves)), make)
 
 
 def simulate(
@@ -188,27 +160,13 @@ def run_module(
         "HWGEN_PLAN": str(plan_file.resolve()),
         "PYTHONUNBUFFERED": "1",
     }
-    process = subprocess.Popen(
+    expired = follow(
         [sys.executable, "-m", "sim_tests.simulator", json.dumps(request)],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    timer = _Deadline(process, timeout)
-    with process, log.open("w", encoding="utf-8") as file:
-        try:
-            assert process.stdout is not None
-            for line in process.stdout:
-                file.write(line)
-                if on_line:
-                    on_line(line)
-            process.wait()
-        finally:
-            expired = timer.stop()
+        environment,
+        log,
+        on_line=on_line,
+        timeout=timeout,
+    ).expired
     if traced != waves and (work / "dump.vcd").is_file():
         fst_from_vcd(work / "dump.vcd", work / "dump.fst")
     if expired:
@@ -217,31 +175,6 @@ def run_module(
         tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-10:]
         raise CheckFailed("\n".join(["the simulator ended without results:", *tail]))
     return _outcomes(results)
-
-
-class _Deadline:
-    """Ends a process and all it started, on time or on `stop`."""
-
-    def __init__(self, process: subprocess.Popen[str], seconds: float) -> None:
-        import threading
-
-        self._process, self._expired = process, False
-        self._timer = threading.Timer(seconds, self._expire)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _expire(self) -> None:
-        self._expired = True
-        self._kill()
-
-    def _kill(self) -> None:
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-
-    def stop(self) -> bool:
-        self._timer.cancel()
-        self._kill()
-        return self._expired
 
 
 def _outcomes(results: Path) -> list[Outcome]:

@@ -14,7 +14,7 @@ from flows import toolchain
 from hwgen.build import verilog_of
 from hwgen.cli import main
 from hwgen.config.load import load_config
-from sim_tests import runner
+from sim_tests import fast, runner
 
 TEXT = "name: tiny\nfamily: systolic\narray: {rows: 3, cols: 2}\nmax_k: 64\n"
 
@@ -146,7 +146,8 @@ def test_a_mismatch_is_explained(
 ) -> None:
     """A broken design fails with everything that is needed to look at it again."""
     broken = verilog_of(load_config(config)).replace("$signed(x)", "x")
-    monkeypatch.setattr(runner, "verilog_of", lambda core: broken)
+    for module in (runner, fast):
+        monkeypatch.setattr(module, "verilog_of", lambda core: broken)
     assert main(["sim", "--config", "tiny.yaml", "--seed", "3", "--case", "values_opposite"]) == 1
     error = capsys.readouterr().err
     assert re.search(

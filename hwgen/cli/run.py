@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +17,9 @@ from hwgen.cli.common import (
     json_option,
     load_matrix,
 )
+
+if TYPE_CHECKING:
+    from sim_tests.run import Engine
 
 
 @click.command()
@@ -32,6 +36,10 @@ from hwgen.cli.common import (
     "--output", metavar="C.npy", required=True, type=click.Path(path_type=Path),
     help="Where to write the result, shape (M, N).",
 )  # fmt: skip
+@click.option(
+    "--engine", type=click.Choice(["fast", "cocotb"]), default="fast", show_default=True,
+    help="What drives the simulation: compiled C++, or cocotb, with the same result in more time.",
+)  # fmt: skip
 @click.option("--check", is_flag=True, help="Compare with the golden model; exit 1 if it differs.")
 @force_option
 @json_option
@@ -40,6 +48,7 @@ def command(
     activations: Path,
     weights: Path,
     output: Path,
+    engine: Engine,
     check: bool,
     force: bool,
     as_json: bool,
@@ -75,7 +84,7 @@ def command(
         )
     start = time.monotonic()
     with cycle_progress(quiet=as_json) as update:
-        result = run_matrices(core, a, w, on_progress=update)
+        result = run_matrices(core, a, w, engine=engine, on_progress=update)
     seconds = time.monotonic() - start
     buffer = io.BytesIO()
     np.save(buffer, result.c.astype(core.result.file_dtype))  # type: ignore[attr-defined]

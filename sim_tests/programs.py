@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled simulations: kept on disk, and run as processes with a time limit."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from flows.verilator import cache_directory
+
+
+def compiled(
+    name: str,
+    sources: Mapping[str, str],
+    identity: Sequence[str],
+    make: Callable[[Path], None],
+    kind: str = "sim",
+) -> Path:
+    """Return a directory with a program, compiled now or earlier.
+
+    Parameters
+    ----------
+    name : str
+        Name of the program.
+    sources : mapping
+        Files that it is made from: name to text.
+    identity : sequence of str
+        What else shapes it: toolchain, options.
+    make : callable
+        Compiles the sources that are in the given directory, into it.
+    kind : str
+        Folder of the cache.
+    """
+    parts = [*(text for source in sorted(sources.items()) for text in source), *identity]
+    key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
+    base = cache_directory() / kind
+    final = base / f"{name}-{key}"
+    if (final / name).is_file():
+        os.utime(final)
+        return final
+    base.mkdir(parents=True, exist_ok=True)
+    _prune(base)
+    work = Path(tempfile.mkdtemp(prefix=".new-", dir=base))
+    try:
+        for source, text in sources.items():
+            (work / source).write_text(text, encoding="utf-8")
+        make(work)
+        try:
+            work.rename(final)
+        except OSError:  # somebody else was first, with the same result
+            shutil.rmtree(work, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+    return final
+
+
+def _prune(base: Path, keep: int = 150) -> None:
+    """Drop the compiled designs that were not used for longest."""
+    entries = sorted(base.iterdir(), key=lambda entry: entry.stat().st_mtime)
+    for entry in entries[:-keep]:
+        shutil.rmtree(entry, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended.
+
+    Parameters
+    ----------
+    status : int
+        Its exit status, negative the signal that ended it.
+    expired : bool
+        Whether it was ended because its time was over.
+    """
+
+    status: int
+    expired: bool
+
+
+def follow(
+    command: Sequence[str],
+    environment: Mapping[str, str] | None,
+    log: Path,
+    *,
+    on_line: Callable[[str], None] | None,
+    timeout: float,
+    files: Sequence[int] = (),
+) -> Ended:
+    """Run a program to its end.
+
+    Parameters
+    ----------
+    command : sequence of str
+    environment : mapping, optional
+        Its whole environment; default the present one.
+    log : Path
+        File that receives what it prints.
+    on_line : callable, optional
+        Gets every line that it prints.
+    timeout : float
+        Seconds.
+    files : sequence of int
+        Open files that the program gets under the same numbers; closed here once it has them.
+    """
+    try:
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            pass_fds=files,
+        )
+    finally:
+        for number in files:
+            os.close(number)
+    timer = _Deadline(process, timeout)
+    with process, log.open("w", encoding="utf-8") as file:
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                file.write(line)
+                if on_line:
+                    on_line(line)
+            process.wait()
+        finally:
+            expired = timer.stop()
+    return Ended(process.returncode, expired)
+
+
+class _Deadline:
+    """Ends a process and all it started, on time or on `stop`."""
+
+    def __init__(self, process: subprocess.Popen[str], seconds: float) -> None:
+        self._process, self._expired = process, False
+        self._timer = threading.Timer(seconds, self._expire)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _expire(self) -> None:
+        self._expired = True
+        self._kill()
+
+    def _kill(self) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def stop(self) -> bool:
+        self._timer.cancel()
+        self._kill()
+        return self._expired
