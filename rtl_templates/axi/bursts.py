@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike, signed
 from amaranth.lib.wiring import In, Member, Out
 
 from rtl_templates.axi.bus import LONGEST_BURST, PAGE, check_data_width
@@ -34,6 +34,13 @@ def request_members(address_width: int, length_width: int) -> dict[str, Member]:
         "i_valid": In(1),
         "i_ready": Out(1),
     }
+
+
+def below(m: Module, name: str, count: ValueLike, width: int) -> Value:
+    """Return a bit for each index, least first: whether it is below `count`."""
+    above = Signal(width, name=f"above_{name}")  # the other way round
+    m.d.comb += above.eq(Const((1 << width) - 1, width) >> count)
+    return ~above[::-1]
 
 
 class BurstSplitter(Block):
@@ -95,8 +102,8 @@ class BurstSplitter(Block):
 
     def build(self, m: Module) -> None:
         skipped, within = self.byte_bits, self.beat_bits
-        first = Signal(skipped, reset_less=True)
-        final = Signal(skipped, reset_less=True)
+        first_byte = Signal(skipped, reset_less=True)
+        final_byte = Signal(skipped, reset_less=True)
         # The next beat: which aligned stretch of the longest burst, and which beat of it.
         stretch = Signal(len(self.i_address) - skipped - within, reset_less=True)
         beat = Signal(within, reset_less=True)
@@ -108,27 +115,27 @@ class BurstSplitter(Block):
             # ~beat is the number of beats that follow in the stretch.
             self.o_last.eq(remaining <= ~beat if within else remaining == 0),
             self.o_length.eq(Mux(self.o_last, remaining[:within], ~beat) if within else 0),
-            self.o_first.eq(first),
-            self.o_final.eq(Mux(self.o_last, final, -1)),
+            self.o_first.eq(first_byte),
+            self.o_final.eq(Mux(self.o_last, final_byte, -1)),
             self.i_ready.eq(~self.o_valid | self.drop | (self.o_ready & self.o_last)),
         ]
         with m.If(self.i_ready):
-            before = Signal(signed(skipped + 1))
+            origin = Signal(signed(skipped + 1))
             span = Signal(self.length_width + 1)  # index of the last byte in the beats it touches
             m.d.comb += [
-                before.eq(self.i_address[:skipped] - 1),
-                span.eq(self.i_bytes + before),
+                origin.eq(self.i_address[:skipped] - 1),
+                span.eq(self.i_bytes + origin),
             ]
             m.d.sync += [
                 self.o_valid.eq(self.i_valid & ~self.drop),
-                Cat(first, beat, stretch).eq(self.i_address),
+                Cat(first_byte, beat, stretch).eq(self.i_address),
                 remaining.eq(span[skipped:]),
-                final.eq(span[:skipped]),
+                final_byte.eq(span[:skipped]),
             ]
         with m.Elif(self.o_ready):
             less = Cat(beat, Const(-1, signed(len(remaining) - within)))
             m.d.sync += [
-                first.eq(0),
+                first_byte.eq(0),
                 beat.eq(0),
                 stretch.eq(stretch + 1),
                 remaining.eq(remaining + less),

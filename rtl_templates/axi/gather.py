@@ -6,7 +6,7 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.axi.bursts import byte_bits
+from rtl_templates.axi.bursts import below, byte_bits
 from rtl_templates.axi.bus import check_data_width
 from rtl_templates.hierarchy import Block
 
@@ -108,7 +108,10 @@ class Gather(Block):
         ]
 
         filled, now = Signal(word), Signal(word)  # bytes there before; bytes out of this beat
-        m.d.comb += [filled.eq(self._below(m, fill)), now.eq(self._below(m, reach) & ~filled)]
+        m.d.comb += [
+            filled.eq(below(m, "fill", fill, word)),
+            now.eq(below(m, "reach", reach, word) & ~filled),
+        ]
         width = len(self.o_data)
         incoming, held, chosen = (Signal(width, name=n) for n in ("incoming", "held", "chosen"))
         data = Signal(width, reset_less=True)
@@ -120,13 +123,6 @@ class Gather(Block):
         ]
         with m.If(taken | ~self.i_ready):
             m.d.sync += data.eq((incoming & chosen) | (held & ~chosen))
-
-    def _below(self, m: Module, count: Signal) -> Value:
-        """Return a bit for each byte of the word: whether its index is below `count`."""
-        word = self.word_bytes
-        above = Signal(word, name=f"above_{count.name}")  # the other way round
-        m.d.comb += above.eq(Const((1 << word) - 1, word) >> count)
-        return ~above[::-1]
 
     def _bits(self, byte: int) -> int:
         """Return how many bits of a byte of the word belong to its element."""

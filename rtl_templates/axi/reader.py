@@ -90,7 +90,7 @@ class BurstReader(Block):
 
     def build(self, m: Module) -> None:
         burst = {
-            name: Signal(self.splitter.width(f"o_{name}"), name=name)
+            name: Signal(self.splitter.width(f"o_{name}"), name=f"burst_{name}")
             for name in ("address", "length", "first", "final", "last", "valid")
         }
         issue = Signal()
@@ -136,9 +136,9 @@ class BurstReader(Block):
         bits = self.byte_bits
         taken = Signal()
         full = Signal()
-        inside = Signal()  # in a burst, behind its first beat
-        first = Signal(bits)
-        final = Signal(bits)
+        midway = Signal()  # in a burst, behind its first beat
+        first_byte = Signal(bits)
+        final_byte = Signal(bits)
         beat = [
             Signal(self.width(name), name=f"{name}_reg", reset_less=True)
             for name in ("o_data", "o_first", "o_count", "o_last")
@@ -147,14 +147,14 @@ class BurstReader(Block):
             self.r_ready.eq(~full | self.o_ready | self.stop),
             taken.eq(self.r_valid & self.r_ready),
             ends.eq(taken & self.r_last),
-            first.eq(Mux(inside, 0, head[:bits])),
-            final.eq(Mux(self.r_last, head[bits : 2 * bits], -1)),
+            first_byte.eq(Mux(midway, 0, head[:bits])),
+            final_byte.eq(Mux(self.r_last, head[bits : 2 * bits], -1)),
             self.o_valid.eq(full & ~self.stop),
             Cat(self.o_data, self.o_first, self.o_count, self.o_last).eq(Cat(beat)),
         ]
         with m.If(taken):
-            m.d.sync += inside.eq(~self.r_last)
-            new = (self.r_data, first, final - first + 1, self.r_last & head[-1])
+            m.d.sync += midway.eq(~self.r_last)
+            new = (self.r_data, first_byte, final_byte - first_byte + 1, self.r_last & head[-1])
             m.d.sync += [register.eq(value) for register, value in zip(beat, new, strict=True)]
         with m.If(self.r_ready):
             m.d.sync += full.eq(self.r_valid & ~self.stop)
