@@ -116,8 +116,17 @@ class _Emission:
 _emission: ContextVar[_Emission | None] = ContextVar("emission", default=None)
 
 
-def place(m: Module, name: str, block: Block, **connections: ValueLike) -> None:
+def place(
+    m: Module,
+    name: str,
+    block: Block,
+    *,
+    reset: Value | None = None,
+    **connections: ValueLike,
+) -> None:
     """Instantiate `block` in `m` as `name`, its ports connected by keyword.
+
+    `reset` is the block's reset, if it is not that of `m`.
 
     Raises
     ------
@@ -131,7 +140,7 @@ def place(m: Module, name: str, block: Block, **connections: ValueLike) -> None:
         raise RuntimeError("blocks are instantiated only within rtl_templates.hierarchy.emit()")
     ports: dict[str, Any] = {"i_clk": ClockSignal()}
     if block.resettable:
-        ports["i_rst"] = ResetSignal()
+        ports["i_rst"] = ResetSignal() if reset is None else reset
     for port, member in block.members.items():
         if port not in connections:
             raise TypeError(f"{block.module_name}: port {port!r} of {name!r} is not connected")

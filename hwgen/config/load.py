@@ -13,7 +13,13 @@ from pydantic import ValidationError
 
 from hwgen.config.document import Document, core_scalar, parse_document, read_document
 from hwgen.config.model import FamilyConfig
-from hwgen.config.parameters import Parameter, either, parameters, yaml_value
+from hwgen.config.parameters import (
+    Parameter,
+    either,
+    inner_parameters,
+    parameters,
+    yaml_value,
+)
 from hwgen.errors import ConfigError, Problem, did_you_mean
 from hwgen.families import families
 
@@ -65,7 +71,8 @@ def _validate(document: Document) -> FamilyConfig:
         try:
             config = model.model_validate(document.data)
         except ValidationError as error:
-            problems += _translate(error, document, parameters(model))
+            fields = inner_parameters(model, document.data)
+            problems += _translate(error, document, fields)
     if config is None or problems:
         raise ConfigError(in_order(problems))
     return config

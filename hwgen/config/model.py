@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
@@ -246,6 +246,11 @@ class FamilyConfig(Model):
     target: Target = Field(
         default_factory=Target, description="Defaults for `hwgen estimate` and `hwgen synth`."
     )
+
+    @classmethod
+    def cores_in(cls, data: Mapping[str, Any]) -> Mapping[str, type[FamilyConfig]]:
+        """Return the models of the cores that a configuration holds, by field: none."""
+        return {}
 
     def resolved(self) -> dict[str, Any]:
         """Return every parameter, defaults included, as plain JSON values."""

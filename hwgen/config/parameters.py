@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ _TYPES = {
     "string": "text",
     "boolean": "true or false",
     "array": "a list",
+    "object": "a group of parameters",
     "null": "null",
 }
 _NUMBERED = re.compile(r"(.*?[^0-9])([1-9][0-9]*|0)")
@@ -75,7 +76,7 @@ class Parameter:
     @property
     def is_group(self) -> bool:
         """Whether it holds parameters instead of a value."""
-        return "object" in self.types
+        return bool(self.members)
 
     @property
     def type_text(self) -> str:
@@ -124,7 +125,23 @@ def yaml_value(value: Any) -> str:
         return f".{text}".replace(".-", "-.") if text[-1] in "fn" else text
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(yaml_value, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {yaml_value(item)}' for key, item in value.items())}}}"
     return str(value)
+
+
+def inner_parameters(model: type[FamilyConfig], data: Mapping[str, Any]) -> Mapping[Path, Parameter]:
+    """Return the parameters of a model and of the cores that a configuration holds."""
+    found = dict(parameters(model))
+    for field, core in model.cores_in(data).items():
+        for path, parameter in parameters(core).items():
+            if not path or path[0] not in ("name", "target"):
+                inner = (field, *path)
+                members = tuple(k for k in parameter.members if k not in ("name", "target"))
+                found[inner] = replace(
+                    parameter, path=inner, members=parameter.members if path else members
+                )
+    return found
 
 
 @cache

@@ -13,6 +13,7 @@ from hwgen.config.product import IntegerProductConfig
 from hwgen.families import Family
 from hwgen.numerics import IntegerFormat
 from hwgen.streams import StreamPort
+from hwgen.walks import BlockWalk
 
 BUS_ROWS = 16
 """Rows that drain through one combinational OR; a register collects longer columns."""
@@ -168,6 +169,44 @@ class SystolicConfig(IntegerProductConfig):
     def column_operand(self) -> IntegerFormat:
         """Format of the operand that enters from the top (A if input-stationary, else W)."""
         return self.activation if self.input_stationary else self.weight
+
+    @property
+    def block_walk(self) -> BlockWalk | str:
+        """How the array walks through a block in a memory engine, or why it cannot."""
+        rows, cols = self.array.rows, self.array.cols
+        if self.output_stationary:
+            return BlockWalk(
+                m_lanes=rows,
+                k_lanes=1,
+                n_lanes=cols,
+                act=(("row_tiles", "act_row"), ("column_tiles", "nothing"), ("k_tiles", "beat")),
+                wgt=(
+                    ("row_tiles", "nothing"),
+                    ("column_tiles", "beat"),
+                    ("weight_rows", "weight_row"),
+                ),
+                out=(
+                    ("row_tiles", "result_tile"),
+                    ("column_tiles", "beat"),
+                    ("tile_rows", "result_row"),
+                ),
+                weight_rows=1,
+            )
+        if self.input_stationary:
+            return (
+                "array.dataflow: must be output_stationary or weight_stationary in a memory"
+                " engine; an input-stationary array computes the transposed product"
+            )
+        return BlockWalk(
+            m_lanes=1,
+            k_lanes=rows,
+            n_lanes=cols,
+            act=(("column_tiles", "nothing"), ("k_tiles", "beat"), ("rows", "act_row")),
+            wgt=(("column_tiles", "beat"), ("weight_rows", "weight_row")),
+            out=(("column_tiles", "beat"), ("rows", "result_row")),
+            weight_rows=rows,
+            max_rows=self.array.accumulator_depth,
+        )
 
     # -- ports -----------------------------------------------------------------------------
 

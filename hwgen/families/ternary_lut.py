@@ -27,6 +27,7 @@ from hwgen.numerics import (
     ternary,
 )
 from hwgen.streams import StreamPort
+from hwgen.walks import BlockWalk
 
 
 class Array(Model):
@@ -295,6 +296,27 @@ class TernaryLutConfig(ProductConfig):
             return a
         return enclosing_format(
             a.min + others * min(a.min, -a.max), a.max + others * max(a.max, -a.min)
+        )
+
+    @property
+    def block_walk(self) -> BlockWalk | str:
+        """How the core walks through a block in a memory engine, or why it cannot."""
+        if self.is_float:
+            return (
+                f"activation: must be an integer format in a memory engine, not {self.activation};"
+                " sums of blocks would round in another order"
+            )
+        return BlockWalk(
+            m_lanes=1,
+            k_lanes=self.terms,
+            n_lanes=self.array.fetch_ports,
+            act=(("rows", "act_row"), ("k_tiles", "beat")),
+            wgt=(("rows", "nothing"), ("k_tiles", "weight_row"), ("weight_beats", "beat")),
+            out=(("rows", "result_row"), ("column_tiles", "beat")),
+            weight_rows=1,
+            weight_beats=self.planes,
+            image=True,
+            max_column_tiles=self.array.accumulator_depth,
         )
 
     # -- ports -----------------------------------------------------------------------------

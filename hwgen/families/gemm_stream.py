@@ -1,0 +1,471 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GEMM streaming: an engine that works from memory to memory around any core.
+
+The configuration and the geometry that follows from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from hwgen.buses import BusPort
+from hwgen.config.model import FamilyConfig, Model, Target, check_rules
+from hwgen.config.parameters import either
+from hwgen.families import Family, families
+from hwgen.numerics import IntegerFormat
+from hwgen.numerics.column_records import RECORD_BYTES
+from hwgen.numerics.post import ACTIVATIONS, OUTPUTS, ROUNDINGS, PostFeatures
+from hwgen.walks import BlockWalk
+
+_OUTER = ("name", "target")
+"""Fields of a core that are those of the engine."""
+
+CONTROL_ADDRESS_WIDTH = 12
+"""Bits of an address of a register."""
+
+DEFAULT_COMPUTE = {"family": "systolic", "array": {"dataflow": "weight_stationary"}}
+
+
+def core_families() -> dict[str, type[FamilyConfig]]:
+    """Return the configurations of the families that can work inside an engine, by name."""
+    return {
+        name: known.config
+        for name, known in families().items()
+        if hasattr(known.config, "block_walk")
+    }
+
+
+def _core(value: Any, info: ValidationInfo) -> Any:
+    """Return the configuration of the core inside an engine; it has the target of the engine."""
+    if isinstance(value, FamilyConfig):
+        return value
+    known = core_families()
+    if not isinstance(value, dict):
+        raise PydanticCustomError("compute", "must hold the parameters of a core")
+    if value.get("family") not in known:
+        raise PydanticCustomError(
+            "rules", "family: must be {known} inside an engine", {"known": either(tuple(known))}
+        )
+    for key in _OUTER:
+        if key in value:
+            raise PydanticCustomError(
+                "rules", "{key}: belongs to the engine; remove it here", {"key": key}
+            )
+    return known[value["family"]].model_validate(
+        {**value, "name": "core", "target": info.data.get("target", Target())}
+    )
+
+
+def _given(core: FamilyConfig) -> dict[str, Any]:
+    values = core.model_dump(mode="json", exclude_defaults=True, exclude=set(_OUTER))
+    return {"family": core.family, **values}
+
+
+Compute = Annotated[
+    Any,
+    BeforeValidator(_core),
+    PlainSerializer(_given, return_type=dict),
+    WithJsonSchema({"type": "object"}),
+]
+
+
+class Array(Model):
+    """Cores that work on one block together."""
+
+    blocks: int = Field(
+        1,
+        ge=1,
+        le=16,
+        description="Cores side by side: they share the activations, each has columns of its own.",
+        json_schema_extra={"unit": "cores"},
+    )
+    cascade: int = Field(
+        1,
+        ge=1,
+        le=16,
+        description="Cores in a row: each has terms of the reduction of its own, and their partial"
+        " sums are added.",
+        json_schema_extra={"unit": "cores"},
+    )
+
+
+class Buffers(Model):
+    """Memories on the chip; each is two halves, one that is filled and one that is used."""
+
+    activation_kib: int = Field(
+        64, ge=1, le=16384, description="Blocks of A.", json_schema_extra={"unit": "KiB"}
+    )
+    weight_kib: int = Field(
+        64, ge=1, le=16384, description="Blocks of W.", json_schema_extra={"unit": "KiB"}
+    )
+    output_kib: int = Field(
+        64,
+        ge=1,
+        le=16384,
+        description="Blocks of C, as wide as the accumulators.",
+        json_schema_extra={"unit": "KiB"},
+    )
+    column_kib: int = Field(
+        16,
+        ge=1,
+        le=1024,
+        description="Records of columns, 16 bytes each, with `post.columns`.",
+        json_schema_extra={"unit": "KiB"},
+    )
+
+
+class PostProcessing(Model):
+    """What can be done with accumulators on their way to memory; a job chooses."""
+
+    outputs: list[Literal[OUTPUTS]] = Field(  # type: ignore[valid-type]
+        ["raw", "int8"],
+        min_length=1,
+        description="Formats of C: `raw` is the accumulator in 32 or 64 bits; also"
+        f" {', '.join(OUTPUTS[1:])}.",
+    )
+    activations: list[Literal[ACTIVATIONS]] = Field(  # type: ignore[valid-type]
+        ["none", "relu"],
+        min_length=1,
+        description=f"Activation functions, of {', '.join(ACTIVATIONS)}.",
+    )
+    roundings: list[Literal[ROUNDINGS]] = Field(  # type: ignore[valid-type]
+        ["half_even"],
+        min_length=1,
+        description=f"Rounding of integer outputs, of {', '.join(ROUNDINGS)}.",
+    )
+    columns: bool = Field(
+        True,
+        description="Whether a job can have a bias and a scale for each column, read from memory.",
+    )
+    max_lanes: int = Field(
+        4,
+        ge=1,
+        le=64,
+        description="Accumulators processed in a cycle, at most: as many as divide the columns of"
+        " the cores.",
+        json_schema_extra={"unit": "lanes"},
+    )
+
+
+class Memory(Model):
+    """The AXI4 port to the memory."""
+
+    data_width: Literal[32, 64, 128, 256, 512] = Field(
+        128, description="Width of the data.", json_schema_extra={"unit": "bits"}
+    )
+    address_width: int = Field(
+        40, ge=16, le=64, description="Width of an address.", json_schema_extra={"unit": "bits"}
+    )
+    max_burst: Literal[1, 2, 4, 8, 16, 32, 64, 128, 256] = Field(
+        32, description="Longest burst.", json_schema_extra={"unit": "beats"}
+    )
+    outstanding: int = Field(
+        8,
+        ge=1,
+        le=64,
+        description="Bursts in flight, each way; their data hides the memory's latency.",
+        json_schema_extra={"unit": "bursts"},
+    )
+
+
+class GemmStreamConfig(FamilyConfig):
+    """An engine that reads A and W from memory, multiplies, and writes C to memory."""
+
+    family: Literal["gemm_stream"] = Field("gemm_stream", description="Family of the accelerator.")
+    compute: Compute = Field(
+        DEFAULT_COMPUTE,
+        validate_default=True,
+        description="The core: the configuration of another family without `name` and `target`.",
+    )
+    queue: Literal[2, 4, 8, 16] = Field(
+        4,
+        description="Jobs that wait or run; the loads of one overlap the computation of another.",
+        json_schema_extra={"unit": "jobs"},
+    )
+    array: Array = Field(default_factory=Array, description="Cores that work together.")
+    buffers: Buffers = Field(default_factory=Buffers, description="Memories on the chip.")
+    memory: Memory = Field(default_factory=Memory, description="The port to the memory.")
+    post: PostProcessing = Field(
+        default_factory=PostProcessing, description="Post-processing of results."
+    )
+
+    @classmethod
+    def cores_in(cls, data: Mapping[str, Any]) -> dict[str, type[FamilyConfig]]:
+        """Return the models of the cores that a configuration holds, by field."""
+        inner = data.get("compute")
+        name = inner.get("family") if isinstance(inner, Mapping) else None
+        known = core_families()
+        return {"compute": known[name]} if name in known else {}
+
+    @model_validator(mode="after")
+    def _cross_field_rules(self) -> Self:
+        return check_rules(self, self.broken_rules())
+
+    def broken_rules(self) -> list[str]:
+        """Return the rules between fields that are broken, each ``dotted.field: text``."""
+        core, walk = self.compute, self.compute.block_walk
+        if isinstance(walk, str):
+            return [f"compute.{walk}"]
+        broken = []
+        if core.saturates:
+            broken.append(
+                "compute.overflow: must be wrap in an engine, not saturate: blocks of a reduction"
+                f" are added up in an order of the engine's own; use wrap, or accumulator exact"
+                f" ({core.partial_sum(core.max_k)})"
+            )
+        for name, words in (
+            ("column", self.column_groups * self.post_lanes // self.n_lanes),
+            ("activation", self.act_depth // self.row_words(1)),
+            ("weight", self.wgt_depth // self.weight_words(1)),
+            ("output", self.out_depth // walk.m_lanes),
+        ):
+            if not words:
+                broken.append(
+                    f"buffers.{name}_kib: must hold two blocks of at least one tile; raise it"
+                )
+        return broken
+
+    def resolved(self) -> dict[str, Any]:
+        """Return every parameter, defaults included, as plain JSON values."""
+        values = super().resolved()
+        core = self.compute.resolved()
+        values["compute"] = {key: value for key, value in core.items() if key not in _OUTER}
+        return values
+
+    # -- formats ---------------------------------------------------------------------------
+
+    @property
+    def activation(self) -> IntegerFormat:
+        """Format of A."""
+        return self.compute.activation  # type: ignore[no-any-return]
+
+    @property
+    def weight(self) -> IntegerFormat:
+        """Format of W."""
+        return self.compute.weight  # type: ignore[no-any-return]
+
+    @property
+    def result(self) -> IntegerFormat:
+        """Format of the accumulators."""
+        return self.compute.result  # type: ignore[no-any-return]
+
+    @property
+    def saturates(self) -> bool:
+        """Whether accumulators clamp: never."""
+        return False
+
+    @property
+    def max_k(self) -> int:
+        """Longest reduction of a job."""
+        return int(self.compute.max_k)
+
+    # -- geometry --------------------------------------------------------------------------
+
+    @property
+    def cores(self) -> int:
+        """Cores that work together."""
+        return self.array.blocks * self.array.cascade
+
+    @property
+    def macs_per_cycle(self) -> float:
+        """Multiply-accumulates of a full cycle."""
+        return self.cores * self.compute.macs_per_cycle  # type: ignore[no-any-return]
+
+    @property
+    def walk(self) -> BlockWalk:
+        """How one core walks through a block."""
+        return self.compute.block_walk  # type: ignore[no-any-return]
+
+    @property
+    def m_lanes(self) -> int:
+        """Rows of A in a beat of activations."""
+        return self.walk.m_lanes
+
+    @property
+    def k_lanes(self) -> int:
+        """Terms in a beat of activations of all cores."""
+        return self.walk.k_lanes * self.array.cascade
+
+    @property
+    def n_lanes(self) -> int:
+        """Columns in a beat of results of all cores."""
+        return self.walk.n_lanes * self.array.blocks
+
+    @property
+    def natural_sizes(self) -> tuple[int, int, int]:
+        """M, K and N that fill all cores once."""
+        m, k, n = self.compute.natural_sizes
+        return (m, k * self.array.cascade, n * self.array.blocks)
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the last input beat of the core to its first result beat."""
+        return int(self.compute.latency)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of a beat of the memory port."""
+        return self.memory.data_width // 8
+
+    # -- buses -----------------------------------------------------------------------------
+
+    @property
+    def ports(self) -> tuple[()]:
+        """Stream ports: none."""
+        return ()
+
+    @cached_property
+    def buses(self) -> tuple[BusPort, ...]:
+        """The registers, the memory, the interrupt."""
+        memory = self.memory
+        return (
+            BusPort("axi_lite", "control", 32, CONTROL_ADDRESS_WIDTH),
+            BusPort("axi4", "mem", memory.data_width, memory.address_width),
+            BusPort("output", "interrupt"),
+        )
+
+    # -- post-processing -------------------------------------------------------------------
+
+    @cached_property
+    def post_features(self) -> PostFeatures:
+        """What the post-processing hardware offers."""
+        post = self.post
+        return PostFeatures(
+            self.result,
+            tuple(post.outputs),
+            tuple(post.activations),
+            tuple(post.roundings),
+            columns=post.columns,
+        )
+
+    @cached_property
+    def post_lanes(self) -> int:
+        """Accumulators processed in a cycle."""
+        most = min(self.post.max_lanes, self.n_lanes)
+        return next(lanes for lanes in range(most, 0, -1) if self.n_lanes % lanes == 0)
+
+    @property
+    def record_groups(self) -> int:
+        """Groups of `post_lanes` records in a word of their buffer."""
+        return _fill(self.memory_bytes, self.post_lanes * RECORD_BYTES)
+
+    @property
+    def column_groups(self) -> int:
+        """Groups of `post_lanes` records that half their buffer holds."""
+        word = self.post_lanes * RECORD_BYTES * self.record_groups
+        return self.buffers.column_kib * 512 // word * self.record_groups
+
+    # -- buffers ---------------------------------------------------------------------------
+    # A word is what is written at once: as many beats of a port as a beat of the memory can fill,
+    # rounded up to a power of two, so that the low bits of a beat's address select it.
+
+    @property
+    def activation_bytes(self) -> int:
+        """Bytes of an element of A in memory."""
+        return self.activation.lane_width // 8
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of an element of W in memory; of an image it is a byte."""
+        return 1 if self.walk.image else self.weight.lane_width // 8
+
+    @property
+    def weight_beat(self) -> int:
+        """Elements of a row of W in a beat of weights; bytes, of an image."""
+        if not self.walk.image:
+            return self.n_lanes
+        port = next(port for port in self.compute.ports if port.name == "wgt")
+        return int(self.cores * port.beat_bytes)
+
+    @cached_property
+    def act_beats(self) -> int:
+        """Beats of activations in a word."""
+        return _fill(self.memory_bytes, self.k_lanes * self.activation_bytes)
+
+    @cached_property
+    def wgt_beats(self) -> int:
+        """Beats of weights in a word."""
+        return _fill(self.memory_bytes, self.weight_beat * self.weight_bytes)
+
+    @property
+    def act_lanes(self) -> int:
+        """Elements of A in a word."""
+        return self.act_beats * self.k_lanes
+
+    @property
+    def wgt_lanes(self) -> int:
+        """Elements of W, or bytes of its image, in a word."""
+        return self.wgt_beats * self.weight_beat
+
+    @property
+    def act_banks(self) -> int:
+        """Memories that hold a row of A each and are read together."""
+        return self.m_lanes
+
+    @property
+    def wgt_banks(self) -> int:
+        """Memories that hold a row of W each and are read together."""
+        return 1 if self.walk.image else self.array.cascade
+
+    @property
+    def weight_width(self) -> int:
+        """Bits that the weight buffer keeps of an element."""
+        return 8 if self.walk.image else self.weight.width
+
+    @property
+    def act_depth(self) -> int:
+        """Words of half an activation buffer, in each bank."""
+        bits = self.act_banks * self.act_lanes * self.activation.width
+        return self.buffers.activation_kib * 4096 // bits
+
+    @property
+    def wgt_depth(self) -> int:
+        """Words of half a weight buffer, in each bank."""
+        return self.buffers.weight_kib * 4096 // (
+            self.wgt_banks * self.wgt_lanes * self.weight_width
+        )
+
+    @property
+    def out_depth(self) -> int:
+        """Words of half an output buffer: beats of results."""
+        return self.buffers.output_kib * 4096 // (self.n_lanes * self.result.width)
+
+    def row_words(self, k_tiles: int) -> int:
+        """Return the words of a row of A, or of `m_lanes` rows, of a block of some tiles."""
+        return -(-k_tiles // self.act_beats)
+
+    def weight_words(self, column_tiles: int) -> int:
+        """Return the words of a row of W, or of a row for each bank."""
+        return -(-column_tiles * self.walk.weight_beats // self.wgt_beats)
+
+    def weight_rows(self, k_tiles: int) -> int:
+        """Return the rows of W in each bank of a block of some tiles."""
+        return k_tiles * self.walk.weight_rows
+
+
+def _fill(memory_bytes: int, beat_bytes: int) -> int:
+    """Return how many beats a beat of the memory fills, a power of two."""
+    return 1 << (-(-memory_bytes // beat_bytes) - 1).bit_length()
+
+
+FAMILY = Family(
+    name="gemm_stream",
+    summary="memory-to-memory engine around any core: AXI4, any matrix size, post-processing",
+    config=GemmStreamConfig,
+    schedule="hwgen.schedules.gemm_stream",
+    golden="hwgen.golden.gemm_stream",
+    rtl="rtl_templates.gemm_stream",
+    cost="cost_model.families.gemm_stream",
+)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of an engine: where the matrices lie in memory, and what its registers then hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hwgen.errors import InputError
+from hwgen.numerics.column_records import RECORD_BYTES
+from hwgen.numerics.post import PostSettings, element_bytes
+from hwgen.schedules.gemm_stream import Plan
+
+RAW_RESULTS = PostSettings("raw")
+"""Results are the accumulators."""
+
+_ADDRESSES = ("a_address", "w_address", "c_address", "p_address")
+_STRIDES = ("a_stride", "w_stride", "c_stride")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One product in memory.
+
+    Parameters
+    ----------
+    plan : Plan
+        Its sizes and blocks; see `job_of`.
+    a_address, w_address, c_address : int
+        Byte addresses of the first elements of A, of W or its image, and of C; any alignment.
+    p_address : int
+        Byte address of the column records, if ``settings.columns``.
+    a_stride, w_stride, c_stride : int, optional
+        Bytes from one row to the next; by default rows follow each other.
+    settings : PostSettings
+        Post-processing.
+    after : bool
+        Whether the job waits for all earlier ones, because it reads what one of them writes.
+
+    Raises
+    ------
+    InputError
+        If the engine has no such post-processing, or something lies outside the address space,
+        or rows overlap.
+    """
+
+    plan: Plan
+    a_address: int
+    w_address: int
+    c_address: int
+    p_address: int = 0
+    a_stride: int | None = None
+    w_stride: int | None = None
+    c_stride: int | None = None
+    settings: PostSettings = field(default=RAW_RESULTS)
+    after: bool = False
+
+    def __post_init__(self) -> None:
+        config = self.plan.config
+        self.settings.check(config.post_features)
+        space = 1 << config.memory.address_width
+        for name, (rows, row_bytes, stride, address) in self.regions.items():
+            if rows > 1 and name == "C" and stride < row_bytes:
+                raise InputError(
+                    f"{name.lower()}_stride: must be at least the {row_bytes} bytes of a row, not"
+                    f" {stride}"
+                )
+            if not 0 <= stride < 1 << 32:
+                raise InputError(f"{name.lower()}_stride: must be 0..{(1 << 32) - 1}, not {stride}")
+            end = address + (rows - 1) * stride + row_bytes
+            if address < 0 or end > space:
+                raise InputError(
+                    f"{name.lower()}_address: {name} would end at {end:#x}, beyond the"
+                    f" {config.memory.address_width} bits of an address"
+                )
+
+    @property
+    def regions(self) -> dict[str, tuple[int, int, int, int]]:
+        """Rows, bytes of a row, stride and address of A, W, C and, if needed, the records (P)."""
+        plan = self.plan
+        a = plan.k * plan.config.activation_bytes
+        w, c = plan.weight_row_bytes, plan.n * plan.result_bytes
+        found = {
+            "A": (plan.m, a, a if self.a_stride is None else self.a_stride, self.a_address),
+            "W": (
+                plan.weight_image_rows,
+                w,
+                w if self.w_stride is None else self.w_stride,
+                self.w_address,
+            ),
+            "C": (plan.m, c, c if self.c_stride is None else self.c_stride, self.c_address),
+        }
+        if self.settings.columns:
+            size = plan.n * RECORD_BYTES
+            found["P"] = (1, size, size, self.p_address)
+        return found
+
+    def registers(self) -> dict[str, int]:
+        """Return the contents of the job window by register; addresses are whole numbers."""
+        plan, config = self.plan, self.plan.config
+        m, k, n = plan.tiles
+        mbt, kbt, nbt = plan.block_tiles
+        mb, kb, nb = plan.block
+        stride = {name: values[2] for name, values in self.regions.items()}
+        weight_rows = kbt if config.walk.image else kb
+        return {
+            "A_ADDRESS": self.a_address,
+            "W_ADDRESS": self.w_address,
+            "C_ADDRESS": self.c_address,
+            "P_ADDRESS": self.p_address,
+            "A_STRIDE": stride["A"],
+            "W_STRIDE": stride["W"],
+            "C_STRIDE": stride["C"],
+            "M": plan.m,
+            "N": plan.n,
+            "K": plan.k,
+            "MT": m,
+            "NT": n,
+            "KT": k,
+            "MB": mb,
+            "NB": nb,
+            "KB": kb,
+            "MBT": mbt,
+            "NBT": nbt,
+            "KBT": kbt,
+            "A_M_STEP": mb * stride["A"],
+            "W_K_STEP": weight_rows * stride["W"],
+            "C_M_STEP": mb * stride["C"],
+            "m_inner": int(plan.m_inner),
+            "after": int(self.after),
+            **self.settings.registers(config.result),
+        }
+
+
+def plan_of(
+    config: object, m: int, k: int, n: int, settings: PostSettings = RAW_RESULTS
+) -> Plan:
+    """Return the plan of a product whose results are post-processed."""
+    records = RECORD_BYTES if settings.columns else 0
+    size = element_bytes(settings.output, config.result)  # type: ignore[attr-defined]
+    return Plan(config, m, k, n, record_bytes=records, result_bytes=size)  # type: ignore[arg-type]

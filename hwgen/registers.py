@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The registers of an engine, described once.
+
+The RTL, the C header, the manifest and the documentation are all made from `register_map`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from hwgen.numerics import post
+
+if TYPE_CHECKING:
+    from hwgen.families.gemm_stream import GemmStreamConfig
+
+MAGIC = 0x68774753
+"""Contents of ID: ``hwGS``."""
+
+LAYOUT = 1
+"""Contents of LAYOUT; it changes with the meaning of registers."""
+
+JOB_WINDOW = 0x100
+"""Address of the first register of the job window."""
+
+STATES = ("none", "unfinished", "done", "read_error", "write_error", "aborted")
+"""States of a job by their code."""
+
+PENDING = ("job", "failure")
+"""Bits of INTERRUPT: a job is done; jobs ended with an error or by an abort."""
+
+COUNTERS = {
+    "BUSY": "Cycles in which a job was unfinished.",
+    "LOAD_WAITS": "Cycles in which a load waited for a free buffer.",
+    "COMPUTE_WAITS": "Cycles in which the cores waited for operands.",
+    "DRAIN_WAITS": "Cycles in which results waited for a free buffer.",
+    "READS": "Beats read from memory.",
+    "WRITES": "Beats written to memory.",
+}
+"""Counters of `COUNTER_BITS`, in two registers each."""
+
+COUNTER_BITS = 48
+
+Access = Literal["ro", "rw", "wo", "w1c"]
+
+
+@dataclass(frozen=True)
+class Register:
+    """A register of up to 32 bits.
+
+    Parameters
+    ----------
+    name : str
+    offset : int
+        Bytes from the first register.
+    access : {"ro", "rw", "wo", "w1c"}
+        Read only, read and write, write only (reads as 0), write 1 to clear.
+    text : str
+    fields : tuple of Field
+        Where it is more than one number.
+    bits : int
+        From bit 0; the others read as 0.
+    """
+
+    name: str
+    offset: int
+    access: Access
+    text: str
+    fields: tuple[post.Field, ...] = ()
+    bits: int = 32
+
+
+def register_map(config: GemmStreamConfig) -> tuple[Register, ...]:
+    """Return the registers of an engine in the order of their addresses."""
+    found = [
+        Register("ID", 0x00, "ro", f"{MAGIC:#x}: an engine of hwgen."),
+        Register("LAYOUT", 0x04, "ro", "Version of this map."),
+        Register("STATUS", 0x08, "ro", "State of the engine.", _STATUS),
+        Register("SUBMIT", 0x0C, "wo", "Any write puts the job window into the queue; an error if"
+                 " the queue is full or the engine stops."),
+        Register("SUBMITTED", 0x10, "ro", "Jobs ever submitted, modulo 2^32."),
+        Register("FINISHED", 0x14, "ro", "Jobs that have ended in any way, modulo 2^32."),
+        Register("INTERRUPT_ENABLE", 0x18, "rw", "Which of INTERRUPT raise the line.", _PENDING, 2),
+        Register("INTERRUPT", 0x1C, "w1c", "What has happened.", _PENDING, 2),
+        Register("ABORT", 0x20, "wo", "Any write ends all unfinished jobs."),
+        Register("TILE", 0x24, "ro", "Tile of the cores.", (
+            post.Field("m_lanes", 0, 10, False, "Rows."),
+            post.Field("k_lanes", 10, 12, False, "Terms."),
+            post.Field("n_lanes", 22, 10, False, "Columns."),
+        )),
+        Register("QUEUE", 0x28, "ro", "Jobs that the queue holds."),
+    ]  # fmt: skip
+    for slot in range(config.queue):
+        found.append(Register(f"JOB_STATUS_{slot}", 0x40 + 4 * slot, "ro",
+                              f"State of the last job with number {slot} modulo {config.queue}: "
+                              + ", ".join(f"{i} {s}" for i, s in enumerate(STATES)) + "."))  # fmt: skip
+    for index, (name, text) in enumerate(COUNTERS.items()):
+        found.append(Register(f"{name}_LOW", 0x80 + 8 * index, "ro", text))
+        found.append(Register(f"{name}_HIGH", 0x84 + 8 * index, "ro",
+                              f"Upper bits of {name}, as they were when {name}_LOW was read.",
+                              bits=COUNTER_BITS - 32))  # fmt: skip
+    return (*found, *job_window(config))
+
+
+_STATUS = (
+    post.Field("busy", 0, 1, False, "A job is unfinished."),
+    post.Field("stopping", 1, 1, False, "Jobs are being ended by an error or an abort."),
+    post.Field("free", 8, 8, False, "Jobs that the queue can take."),
+)
+
+_PENDING = tuple(
+    post.Field(name, bit, 1, False, text)
+    for bit, (name, text) in enumerate(
+        zip(PENDING, ("A job is done.", "Jobs ended by an error or an abort."), strict=True)
+    )
+)
+
+
+def job_window(config: GemmStreamConfig) -> tuple[Register, ...]:
+    """Return the registers that describe the next job."""
+    address = config.memory.address_width
+    wide = {
+        "A_ADDRESS": "Address of A",
+        "W_ADDRESS": "Address of W, or of its packed image",
+        "C_ADDRESS": "Address of C",
+        "P_ADDRESS": "Address of the column records",
+        "A_M_STEP": "Bytes from one block of rows of A to the next",
+        "W_K_STEP": "Bytes from one block of rows of W to the next",
+        "C_M_STEP": "Bytes from one block of rows of C to the next",
+    }
+    narrow: dict[str, tuple[str, int]] = {
+        f"{name}_STRIDE": (f"Bytes from one row of {name} to the next.", 32) for name in "AWC"
+    }
+    for axis in "MKN":
+        narrow |= {
+            axis: (f"Size {axis}.", 24),
+            f"{axis}T": (f"{axis} in tiles of the cores, rounded up.", 24),
+            f"{axis}B": (f"{axis} of a block.", 24),
+            f"{axis}BT": ("The same in tiles of the cores.", 24),
+        }
+    found: list[Register] = []
+
+    def add(name: str, text: str, bits: int, fields: tuple[post.Field, ...] = ()) -> None:
+        found.append(Register(name, JOB_WINDOW + 4 * len(found), "rw", text, fields, bits))
+
+    for name, text in wide.items():
+        add(f"{name}_LOW", f"{text}, lower 32 bits.", min(32, address))
+        add(f"{name}_HIGH", f"{text}, upper bits.", max(0, address - 32))
+    for name, (text, bits) in narrow.items():
+        add(name, text, bits)
+    add("JOB_FLAGS", "How the job runs.", 2, (
+        post.Field("m_inner", 0, 1, False, "The loop over blocks of rows is the inner one."),
+        post.Field("after", 1, 1, False, "Begin when all earlier jobs have finished."),
+    ))  # fmt: skip
+    for register in post.REGISTERS:
+        add(register.name, register.text, 32, register.fields)
+    return tuple(found)

@@ -1,0 +1,412 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How an engine cuts a product into blocks, and what it then reads, writes and takes.
+
+A *block* of C, `mb` x `nb`, stays in the output buffer while its reduction goes over blocks of
+`kb` terms of A and W; then it is written.  One loop over blocks of C is inside the other; a block
+of A or W that the next step needs as well is not read again, so with the whole reduction in one
+block the operand of the outer loop is read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwgen.errors import InputError
+from hwgen.families import family
+from hwgen.schedules.checks import check_operand
+from hwgen.schedules.product import Product
+
+if TYPE_CHECKING:
+    from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.streams import Beats
+    from hwgen.walks import Loops
+
+TOLERANCE = 1.02
+"""Traffic, as a multiple of the least, up to which the faster plan is taken."""
+
+MAX_SIZE = (1 << 24) - 1
+"""Largest M, K and N of a job."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """One step of a plan: a block of A times a block of W.
+
+    Parameters
+    ----------
+    m, k, n : int
+        Rows, terms and columns, those of the edge blocks being what is left.
+    m_tiles, k_tiles, n_tiles : int
+        The same in tiles of the cores.
+    loads_a, loads_w : bool
+        Whether the block of A, of W, is read; else it is that of the step before.
+    first, last : bool
+        Whether the step begins, ends the reduction of its block of C.
+    """
+
+    m: int
+    k: int
+    n: int
+    m_tiles: int
+    k_tiles: int
+    n_tiles: int
+    loads_a: bool
+    loads_w: bool
+    first: bool
+    last: bool
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that a plan moves over the memory port, and what no plan can do without.
+
+    Parameters
+    ----------
+    activations, weights, parameters, results : int
+        Bytes read of A, W and the parameters of the columns; bytes written of C.
+    compulsory : int
+        Bytes if everything is moved once.
+    bound : int
+        Lower bound for the buffers at hand: see `Plan.traffic`.
+    """
+
+    activations: int
+    weights: int
+    parameters: int
+    results: int
+    compulsory: int
+    bound: int
+
+    @property
+    def total(self) -> int:
+        """All bytes."""
+        return self.activations + self.weights + self.parameters + self.results
+
+
+@dataclass(frozen=True)
+class Plan(Product):
+    """One product on an engine, cut into blocks; see `Product` for its parameters.
+
+    Parameters
+    ----------
+    record_bytes : int
+        Bytes of parameters that are read for each column, 0 without.
+    result_bytes : int
+        Bytes of an element of C in memory, 0 for those of an accumulator.
+    """
+
+    config: GemmStreamConfig
+    record_bytes: int = field(default=0, kw_only=True)
+    result_bytes: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, size in (("M", self.m), ("N", self.n)):
+            if size > MAX_SIZE:
+                raise InputError(f"{name} must be at most {MAX_SIZE}, not {size}")
+        if not self.result_bytes:
+            size = 4 if self.config.result.width <= 32 else 8
+            object.__setattr__(self, "result_bytes", size)
+
+    # -- tiles and blocks ------------------------------------------------------------------
+
+    @property
+    def tiles(self) -> tuple[int, int, int]:
+        """Tiles of the cores along M, K and N."""
+        c = self.config
+        return -(-self.m // c.m_lanes), -(-self.k // c.k_lanes), -(-self.n // c.n_lanes)
+
+    @cached_property
+    def _chosen(self) -> tuple[bool, int, int, int]:
+        """Whether M is the inner loop, and the tiles of a block along M, K and N."""
+        return _choose(self)
+
+    @property
+    def m_inner(self) -> bool:
+        """Whether the loop over rows of blocks is inside that over columns of blocks."""
+        return self._chosen[0]
+
+    @property
+    def block_tiles(self) -> tuple[int, int, int]:
+        """Tiles of a block along M, K and N."""
+        return self._chosen[1:]
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """Rows, terms and columns of a block."""
+        c, (m, k, n) = self.config, self.block_tiles
+        return m * c.m_lanes, k * c.k_lanes, n * c.n_lanes
+
+    @property
+    def blocks(self) -> tuple[int, int, int]:
+        """Blocks along M, K and N."""
+        m, k, n = (-(-all_ // each) for all_, each in zip(self.tiles, self.block_tiles, strict=True))
+        return m, k, n
+
+    def steps(self) -> Iterator[Block]:
+        """Yield the steps in the order in which the engine takes them."""
+        sizes = [
+            _cut(size, tiles, block, lanes)
+            for size, tiles, block, lanes in zip(
+                (self.m, self.k, self.n), self.tiles, self.block_tiles, self._lanes, strict=True
+            )
+        ]
+        ms, ks, ns = sizes
+        held_a = held_w = (-1, -1)
+        pairs = (
+            ((mi, ni) for ni in range(len(ns)) for mi in range(len(ms)))
+            if self.m_inner
+            else ((mi, ni) for mi in range(len(ms)) for ni in range(len(ns)))
+        )
+        for mi, ni in pairs:
+            for ki in range(len(ks)):
+                (m, mt), (k, kt), (n, nt) = ms[mi], ks[ki], ns[ni]
+                yield Block(
+                    m, k, n, mt, kt, nt,
+                    held_a != (mi, ki), held_w != (ki, ni), ki == 0, ki == len(ks) - 1,
+                )  # fmt: skip
+                held_a, held_w = (mi, ki), (ki, ni)
+
+    @property
+    def _lanes(self) -> tuple[int, int, int]:
+        return self.config.m_lanes, self.config.k_lanes, self.config.n_lanes
+
+    # -- traffic ---------------------------------------------------------------------------
+
+    @property
+    def weight_row_bytes(self) -> int:
+        """Bytes of a row of W, or of its image."""
+        c = self.config
+        if c.walk.image:
+            return self.tiles[2] * c.walk.weight_beats * c.weight_beat
+        return self.n * c.weight_bytes
+
+    @property
+    def weight_image_rows(self) -> int:
+        """Rows of W, or of its image."""
+        return self.tiles[1] if self.config.walk.image else self.k
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        """Bytes over the memory port.
+
+        Notes
+        -----
+        The bound: a product of M, K and N with S elements of C on the chip moves at least
+        ``2 M K N / sqrt(S)`` elements of A and W, less what S holds (Smith, Lowery, Langou and
+        van de Geijn, arXiv 1702.02017, section 3), here with S the elements that all
+        buffers could hold of the smallest operand, and at least everything once.
+        """
+        c = self.config
+        a, w = self.m * self.k * c.activation_bytes, self.weight_image_rows * self.weight_row_bytes
+        results = self.m * self.n * self.result_bytes
+        ms, ks, ns = self.blocks
+        a_times, w_times = _reads(self.m_inner, ms, ks, ns)
+        records = ms * self.n * self.record_bytes
+        compulsory = a + w + results + self.n * self.record_bytes
+        b = c.buffers
+        bits = min(c.activation.width, c.weight.width, c.result.width)
+        held = (b.activation_kib + b.weight_kib + b.output_kib) * 8192 / bits
+        element = min(c.activation_bytes, w / (self.k * self.n))
+        inner = (2 * self.macs / held**0.5 - 2 * held) * element
+        bound = max(compulsory, int(inner) + results)
+        return Traffic(a * a_times, w * w_times, records, results, compulsory, bound)
+
+    # -- beats -----------------------------------------------------------------------------
+
+    def beats(self, loops: Loops, block: Block) -> int:
+        """Return the beats of a port for a step."""
+        walk, found = self.config.walk, 1
+        counts = {
+            "rows": block.m,
+            "row_tiles": block.m_tiles,
+            "tile_rows": walk.m_lanes,
+            "k_tiles": block.k_tiles,
+            "weight_rows": block.k_tiles * walk.weight_rows,
+            "column_tiles": block.n_tiles,
+            "weight_beats": block.n_tiles * walk.weight_beats,
+        }
+        for count, _ in loops:
+            found *= counts[count]
+        return found
+
+    # -- memory ----------------------------------------------------------------------------
+
+    def pack_activations(self, a: NDArray[np.integer]) -> Beats:
+        """Return A, shape (m, k), as the bytes of its rows, shape (m, bytes)."""
+        check_operand("activations", a, (self.m, self.k), self.config.activation)
+        return _bytes(a, self.config.activation.dtype)
+
+    def pack_weights(self, w: NDArray[np.integer]) -> Beats:
+        """Return W, shape (k, n), as the bytes of its rows, or of its image's, in memory.
+
+        Returns
+        -------
+        ndarray of uint8, shape (`weight_image_rows`, `weight_row_bytes`)
+        """
+        check_operand("weights", w, (self.k, self.n), self.config.weight)
+        if not self.config.walk.image:
+            return _bytes(w, self.config.weight.dtype)
+        c, (_, kt, nt) = self.config, self.tiles
+        padded = np.full((kt * c.k_lanes, nt * c.n_lanes), c.weight.zero, w.dtype)
+        padded[: self.k, : self.n] = w
+        beats = self._core_plan(padded.shape).pack_weights(padded)
+        cascade, blocks, planes = c.array.cascade, c.array.blocks, c.walk.weight_beats
+        beats = beats.reshape(kt, cascade, nt, blocks, planes, -1)
+        return np.ascontiguousarray(beats.transpose(0, 2, 4, 1, 3, 5)).reshape(kt, -1)
+
+    def unpack_weights(self, image: Beats) -> NDArray[np.integer]:
+        """Return W, shape (k, n), from what `pack_weights` made, in any shape.
+
+        Raises
+        ------
+        InputError
+            If the number of bytes is not what `pack_weights` makes, or a value is not a weight.
+        """
+        rows, size = self.weight_image_rows, self.weight_row_bytes
+        if image.size != rows * size:
+            raise InputError(
+                f"packed weights: must be {rows} x {size} = {rows * size} bytes (rows x bytes),"
+                f" found {image.size}"
+            )
+        c = self.config
+        if not c.walk.image:
+            dtype = c.weight.dtype.newbyteorder("<")
+            w = np.ascontiguousarray(image).reshape(-1).view(dtype).reshape(self.k, self.n)
+            w = w.astype(c.weight.dtype)
+        else:
+            _, kt, nt = self.tiles
+            cascade, blocks, planes = c.array.cascade, c.array.blocks, c.walk.weight_beats
+            beats = image.reshape(kt, nt, planes, cascade, blocks, -1).transpose(0, 3, 1, 4, 2, 5)
+            plan = self._core_plan((kt * c.k_lanes, nt * c.n_lanes))
+            w = np.ascontiguousarray(plan.unpack_weights(beats)[: self.k, : self.n])
+        check_operand("packed weights", w, (self.k, self.n), c.weight)
+        return w
+
+    def _core_plan(self, shape: tuple[int, ...]) -> Any:
+        """Return the plan of a core for weights of a shape, whatever its `max_k`."""
+        core = self.config.compute
+        longest = max(core.max_k, shape[0])
+        core = core.model_copy(update={"max_k": longest})
+        return family(core.family).part("schedule").schedule(core, 1, shape[0], shape[1])
+
+
+def _bytes(matrix: NDArray[Any], dtype: np.dtype[Any]) -> Beats:
+    rows = np.ascontiguousarray(matrix.astype(dtype.newbyteorder("<")))
+    return rows.view(np.uint8).reshape(matrix.shape[0], -1)
+
+
+def _cut(size: int, tiles: int, block: int, lanes: int) -> list[tuple[int, int]]:
+    """Return the elements and the tiles of each block along an axis."""
+    return [
+        (min(size - start * lanes, block * lanes), min(tiles - start, block))
+        for start in range(0, tiles, block)
+    ]
+
+
+def _reads(m_inner: Any, ms: Any, ks: Any, ns: Any) -> tuple[Any, Any]:
+    """Return how often all of A and all of W are read."""
+    one = np.asarray(ks) == 1
+    if m_inner:
+        return np.where(one & (np.asarray(ms) == 1), 1, ns), np.where(one, 1, ms)
+    return np.where(one, 1, ns), np.where(one & (np.asarray(ns) == 1), 1, ms)
+
+
+def _candidates(tiles: int, most: int) -> NDArray[np.int64]:
+    """Return the sizes of blocks, in tiles, that cut an axis into as equal blocks as there are."""
+    most = min(tiles, most)
+    counts = np.unique(-(-tiles // np.arange(1, int(tiles**0.5) + 2)))
+    sizes = np.unique(np.concatenate([counts, -(-tiles // counts)]))
+    fewest = -(-tiles // most)
+    return np.unique(np.append(sizes[sizes <= most], -(-tiles // fewest)))
+
+
+def _choose(plan: Plan) -> tuple[bool, int, int, int]:
+    """Return the loop order and the block that move the fewest bytes, then take the fewest cycles.
+
+    All pairs of block sizes along M and N that the output buffer holds are looked at, each with
+    the longest block along K that fits the input buffers.
+    """
+    c, walk = plan.config, plan.config.walk
+    mt, kt, nt = plan.tiles
+    m = _candidates(mt, min(c.act_depth, c.out_depth // walk.m_lanes, walk.max_rows))[:, None]
+    most = min(c.out_depth, walk.max_column_tiles)
+    if plan.record_bytes:
+        most = min(most, c.column_groups * c.post_lanes // c.n_lanes)
+    n = _candidates(nt, most)[None, :]
+    row_words = c.act_depth // m
+    words = -(-n * walk.weight_beats // c.wgt_beats) * walk.weight_rows
+    k = np.minimum(np.minimum(row_words * c.act_beats, c.wgt_depth // words), kt)
+    fits = (m * walk.m_lanes * n <= c.out_depth) & (k >= 1)
+    k = np.where(fits, k, 1)
+    k = -(-kt // -(-kt // k))
+    ms, ks, ns = -(-mt // m), -(-kt // k), -(-nt // n)
+    a = plan.m * plan.k * c.activation_bytes
+    w = plan.weight_image_rows * plan.weight_row_bytes
+    records = ms * (plan.n * plan.record_bytes)
+    compute = _compute_cycles(plan, m, k, n, ms, ks, ns)
+    best: tuple[float, float, tuple[bool, int, int, int]] | None = None
+    found = []
+    for m_inner in (False, True):
+        a_times, w_times = _reads(m_inner, ms, ks, ns)
+        traffic = np.where(fits, a * a_times + w * w_times + records, np.inf)
+        # Blocks of A and W come before the first result, a block of C after the last one.
+        load = np.minimum(m * walk.m_lanes, plan.m) * np.minimum(k * c.k_lanes, plan.k)
+        load = load * c.activation_bytes + w / (ks * ns)
+        store = np.minimum(m * walk.m_lanes, plan.m) * np.minimum(n * c.n_lanes, plan.n)
+        ends = (load + store * plan.result_bytes) / c.memory_bytes
+        cycles = np.maximum(compute, traffic / c.memory_bytes) + ends
+        found.append((m_inner, traffic, cycles))
+    least = min(float(traffic.min()) for _, traffic, _ in found)
+    for m_inner, traffic, cycles in found:
+        near = np.where(traffic <= TOLERANCE * least, cycles, np.inf)
+        i, j = np.unravel_index(int(near.argmin()), near.shape)
+        entry = (
+            float(near[i, j]),
+            float(traffic[i, j]),
+            (m_inner, int(m[i, 0]), int(k[i, j]), int(n[0, j])),
+        )
+        if best is None or entry[:2] < best[:2]:
+            best = entry
+    assert best is not None
+    return best[2]
+
+
+def _compute_cycles(plan: Plan, m: Any, k: Any, n: Any, ms: Any, ks: Any, ns: Any) -> Any:
+    """Return the cycles that the busiest port of the cores needs for all steps."""
+    walk = plan.config.walk
+    rows = plan.m if walk.m_lanes == 1 else plan.tiles[0] * walk.m_lanes
+    totals = {
+        "rows": rows,
+        "row_tiles": plan.tiles[0],
+        "tile_rows": walk.m_lanes,
+        "k_tiles": plan.tiles[1],
+        "weight_rows": plan.tiles[1] * walk.weight_rows,
+        "column_tiles": plan.tiles[2],
+        "weight_beats": plan.tiles[2] * walk.weight_beats,
+    }
+    axis = {"rows": ms, "row_tiles": ms, "tile_rows": 0, "k_tiles": ks, "weight_rows": ks,
+            "column_tiles": ns, "weight_beats": ns}  # fmt: skip
+    steps = {id(ms): ms, id(ks): ks, id(ns): ns}
+    cycles: Any = 0
+    for loops in (walk.act, walk.wgt, walk.out):
+        beats: Any = 1.0
+        used = set()
+        for count, _ in loops:
+            beats = beats * totals[count]
+            used.add(id(axis[count]))
+        for key, blocks in steps.items():
+            beats = beats * (1 if key in used else blocks)
+        cycles = np.maximum(cycles, beats)
+    return cycles
+
+
+def schedule(config: GemmStreamConfig, m: int, k: int, n: int, **kwargs: Any) -> Plan:
+    """Return the plan of ``C[m,n] = A[m,k] . W[k,n]`` on the engine."""
+    return Plan(config, m, k, n, **kwargs)

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The registers of an engine behind AXI4-Lite, its job queue, and how jobs end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import memory
+from amaranth.lib.wiring import In, Member, Out
+
+from hwgen.buses import axi_lite_signals
+from hwgen.registers import (
+    COUNTER_BITS,
+    COUNTERS,
+    LAYOUT,
+    MAGIC,
+    STATES,
+    Register,
+    job_window,
+    register_map,
+)
+from rtl_templates.hierarchy import Block
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hwgen.families.gemm_stream import GemmStreamConfig
+
+_ERROR = 2  # SLVERR
+
+
+class Control(Block):
+    """Registers, a queue of jobs, and the state machine that ends them.
+
+    Every consumer takes the jobs in order, at its own pace; the last one to be done with a job
+    finishes it.  After an error on the bus, or an abort, nothing new is issued; when all that was
+    issued is answered the flow of data is reset, and all unfinished jobs have ended.
+
+    Parameters
+    ----------
+    config : GemmStreamConfig
+    consumers : sequence of str
+        In the order in which a job goes through them.
+    job : StructLayout
+        Layout of a job's descriptor: fields called as the registers of the job window.
+    events : sequence of str
+        Events that are counted, beside the cycles with an unfinished job.
+
+    Members
+    -------
+    awaddr, ... rready
+        AXI4-Lite; see `hwgen.buses.axi_lite_signals`.
+    X_job, X_valid, X_done for each consumer X
+        Its job, and whether there is one; a pulse takes it to the next.
+    alone : Out(1)
+        The first consumer's job is the oldest unfinished one.
+    read_error, write_error : In(1)
+        Pulses: the bus answered with an error.
+    busy : In(1)
+        Something that was issued is not answered.
+    stop, flush : Out(1)
+        Issue nothing new; reset the flow of data.
+    interrupt : Out(1)
+        Level.
+    """
+
+    resettable = True
+
+    def __init__(
+        self, config: GemmStreamConfig, consumers: Sequence[str], job: Any, events: Sequence[str]
+    ) -> None:
+        self.config, self.consumers, self.job_layout = config, consumers, job
+        self.events = events
+        members: dict[str, Member] = {}
+        for name, way, bits in axi_lite_signals(config.buses[0].address_width):
+            members[name] = In(bits) if way == "in" else Out(bits)
+        for name in consumers:
+            members |= {f"{name}_job": Out(job.size), f"{name}_valid": Out(1), f"{name}_done": In(1)}
+        members |= {name: In(1) for name in (*events, "read_error", "write_error", "busy")}
+        members |= {name: Out(1) for name in ("alone", "stop", "flush", "interrupt")}
+        super().__init__("control", members)
+
+    def build(self, m: Module) -> None:
+        config = self.config
+        self.pointers = {
+            name: Signal(config.queue.bit_length(), name=f"{name}_pointer")
+            for name in ("submit", *self.consumers)
+        }
+        submit, abort = Signal(name="submit"), Signal(name="abort")
+        window = {
+            register.name: Signal(register.bits, name=f"job_{register.name.lower()}")
+            for register in job_window(config)
+        }
+        count = Signal.like(self.pointers["submit"], name="unfinished_jobs")
+        retired = self.pointers[self.consumers[-1]]
+        m.d.comb += count.eq(self.pointers["submit"] - retired)
+        state = self._end_jobs(m, submit, abort, count)
+        self._queue(m, submit, state["ending"], window)
+        values, refuse = self._values(m, state, count, window)
+        self._bus(m, values, refuse, window, submit=submit, abort=abort, pending=state["pending"])
+
+    # -- jobs ------------------------------------------------------------------------------
+
+    def _end_jobs(self, m: Module, submit: Value, abort: Value, count: Value) -> dict[str, Any]:
+        """Finish jobs one by one, or all unfinished ones after an error or an abort."""
+        queue = self.config.queue
+        code = Signal(range(len(STATES)), reset_less=True)
+        ending, stopping = Signal(name="ending"), Signal(name="stopping")
+        finishes = Signal(name="finishes")
+        pending, enable = Signal(2, name="pending"), Signal(2, name="interrupt_enable")
+        submitted, finished = Signal(32, name="submitted"), Signal(32, name="finished")
+        states = [Signal(range(len(STATES)), name=f"state_{i}") for i in range(queue)]
+        retired = self.pointers[self.consumers[-1]]
+        trouble = self.read_error | self.write_error | abort
+        with m.FSM(name="life"):
+            with m.State("RUN"):
+                m.d.comb += finishes.eq(getattr(self, f"{self.consumers[-1]}_done") & ~trouble)
+                m.d.sync += code.eq(
+                    Mux(
+                        self.read_error,
+                        STATES.index("read_error"),
+                        Mux(self.write_error, STATES.index("write_error"), STATES.index("aborted")),
+                    )
+                )
+                with m.If(trouble):
+                    m.next = "STOP"
+            with m.State("STOP"):
+                m.d.comb += [stopping.eq(1), self.stop.eq(1)]
+                with m.If(~self.busy):
+                    m.next = "END"
+            with m.State("END"):
+                m.d.comb += [stopping.eq(1), self.stop.eq(1), self.flush.eq(1), ending.eq(1)]
+                m.next = "RUN"
+        with m.If(submit):
+            m.d.sync += submitted.eq(submitted + 1)
+        m.d.sync += finished.eq(finished + Mux(ending, count, finishes))
+        for slot, held in enumerate(states):
+            # A slot is unfinished if its state says so.
+            with m.If(submit & (self.pointers["submit"][:-1] == slot)):
+                m.d.sync += held.eq(STATES.index("unfinished"))
+            with m.Elif(ending & (held == STATES.index("unfinished"))):
+                m.d.sync += held.eq(code)
+            with m.Elif(finishes & (retired[:-1] == slot)):
+                m.d.sync += held.eq(STATES.index("done"))
+        clear = Signal(2, name="clear_pending")
+        m.d.sync += pending.eq((pending & ~clear) | Cat(finishes, ending & count.any()))
+        m.d.comb += self.interrupt.eq((pending & enable).any())
+        return {
+            "ending": ending, "stopping": stopping, "finishes": finishes, "states": states,
+            "pending": clear, "pending_now": pending, "enable": enable,
+            "submitted": submitted, "finished": finished,
+        }  # fmt: skip
+
+    def _queue(self, m: Module, submit: Value, ending: Value, window: dict[str, Signal]) -> None:
+        """Keep the jobs and a pointer for each consumer."""
+        queue, pointers = self.config.queue, self.pointers
+        m.submodules.jobs = jobs = memory.Memory(shape=self.job_layout.size, depth=queue, init=[])
+        write = jobs.write_port()
+        m.d.comb += [
+            write.addr.eq(pointers["submit"][:-1]),
+            write.data.eq(_descriptor(self.job_layout, window)),
+            write.en.eq(submit),
+        ]
+        with m.If(submit):
+            m.d.sync += pointers["submit"].eq(pointers["submit"] + 1)
+        for name in self.consumers:
+            pointer, read = pointers[name], jobs.read_port(domain="comb")
+            m.d.comb += [
+                read.addr.eq(pointer[:-1]),
+                getattr(self, f"{name}_job").eq(read.data),
+                getattr(self, f"{name}_valid").eq(pointer != pointers["submit"]),
+            ]
+            with m.If(ending):
+                m.d.sync += pointer.eq(pointers["submit"])
+            with m.Elif(getattr(self, f"{name}_done") & ~self.stop):
+                m.d.sync += pointer.eq(pointer + 1)
+        first, last = pointers[self.consumers[0]], pointers[self.consumers[-1]]
+        m.d.comb += self.alone.eq(first == last)
+
+    # -- registers -------------------------------------------------------------------------
+
+    def _values(
+        self, m: Module, state: dict[str, Any], count: Value, window: dict[str, Signal]
+    ) -> tuple[dict[str, Value], Value]:
+        """Return what registers read as, and whether a submission is refused."""
+        config = self.config
+        free = Signal(8, name="queue_free")
+        m.d.comb += free.eq(config.queue - count)
+        values: dict[str, Value] = {
+            "ID": Const(MAGIC, 32),
+            "LAYOUT": Const(LAYOUT, 32),
+            "STATUS": Cat(count.any(), state["stopping"], Const(0, 6), free),
+            "SUBMITTED": state["submitted"],
+            "FINISHED": state["finished"],
+            "INTERRUPT_ENABLE": state["enable"],
+            "INTERRUPT": state["pending_now"],
+            "TILE": Cat(
+                Const(config.m_lanes, 10), Const(config.k_lanes, 12), Const(config.n_lanes, 10)
+            ),
+            "QUEUE": Const(config.queue, 32),
+            **{f"JOB_STATUS_{i}": held for i, held in enumerate(state["states"])},
+            **window,
+        }
+        self._highs: dict[str, list[Any]] = {}
+        events = (count.any(), *(getattr(self, event) for event in self.events))
+        for name, event in zip(COUNTERS, events, strict=True):
+            counter = Signal(COUNTER_BITS, name=f"counter_{name.lower()}")
+            with m.If(event):
+                m.d.sync += counter.eq(counter + 1)
+            high = Signal(COUNTER_BITS - 32, name=f"{name.lower()}_high", reset_less=True)
+            values |= {f"{name}_LOW": counter[:32], f"{name}_HIGH": high}
+            self._highs[f"{name}_LOW"] = [high.eq(counter[32:])]
+        return values, state["stopping"] | (count == config.queue)
+
+    def _bus(
+        self,
+        m: Module,
+        values: dict[str, Value],
+        refuse: Value,
+        window: dict[str, Signal],
+        *,
+        submit: Signal,
+        abort: Signal,
+        pending: Signal,
+    ) -> None:
+        """Answer reads and writes, one of each at a time."""
+        registers = register_map(self.config)
+        self._reads(m, registers, values)
+        address, strobe = Signal(len(self.awaddr) - 2), Signal(4, name="strobe")
+        word = Signal(32, name="word", reset_less=True)
+        has_address, has_data, go = Signal(), Signal(), Signal(name="go")
+        m.d.comb += [
+            self.awready.eq(~has_address),
+            self.wready.eq(~has_data),
+            go.eq(has_address & has_data & (~self.bvalid | self.bready)),
+        ]
+        with m.If(self.awvalid & self.awready):
+            m.d.sync += [address.eq(self.awaddr[2:]), has_address.eq(1)]
+        with m.If(self.wvalid & self.wready):
+            m.d.sync += [word.eq(self.wdata), strobe.eq(self.wstrb), has_data.eq(1)]
+        with m.If(self.bready):
+            m.d.sync += self.bvalid.eq(0)
+        with m.If(go):
+            m.d.sync += [has_address.eq(0), has_data.eq(0), self.bvalid.eq(1)]
+            m.d.sync += self.bresp.eq(_ERROR)
+            with m.Switch(address):
+                for register in registers:
+                    if register.access == "ro":
+                        continue
+                    with m.Case(register.offset // 4):
+                        m.d.sync += self.bresp.eq(0)
+                        if register.name == "SUBMIT":
+                            m.d.comb += submit.eq(~refuse)
+                            m.d.sync += self.bresp.eq(Mux(refuse, _ERROR, 0))
+                        elif register.name == "ABORT":
+                            m.d.comb += abort.eq(1)
+                        elif register.name == "INTERRUPT":
+                            m.d.comb += pending.eq(Mux(strobe[0], word[:2], 0))
+                        else:
+                            target: Any = values[register.name]
+                            m.d.sync += target.eq(_merged(target, word, strobe))
+
+    def _reads(self, m: Module, registers: Sequence[Register], values: dict[str, Value]) -> None:
+        m.d.comb += self.arready.eq(~self.rvalid | self.rready)
+        with m.If(self.rready):
+            m.d.sync += self.rvalid.eq(0)
+        with m.If(self.arvalid & self.arready):
+            m.d.sync += [self.rvalid.eq(1), self.rdata.eq(0), self.rresp.eq(_ERROR)]
+            with m.Switch(self.araddr[2:]):
+                for register in registers:
+                    with m.Case(register.offset // 4):
+                        m.d.sync += self.rresp.eq(0)
+                        if register.access != "wo":
+                            m.d.sync += self.rdata.eq(values[register.name])
+                        m.d.sync += self._highs.get(register.name, [])
+
+
+def _merged(old: Value, word: Value, strobe: Value) -> Value:
+    """Return a register's new contents: the bytes whose strobes are set."""
+    bits = [
+        Mux(strobe[i], word[8 * i : 8 * i + 8], old[8 * i : 8 * i + 8])[: max(0, len(old) - 8 * i)]
+        for i in range(4)
+        if 8 * i < len(old)
+    ]
+    return Cat(*bits)
+
+
+def _descriptor(layout: Any, window: dict[str, Signal]) -> Value:
+    """Return the job window in a descriptor's layout."""
+    parts: list[Value] = []
+    post = [value for name, value in window.items() if name.startswith("POST_")]
+    for name, field in layout:
+        register = name.upper()
+        if name == "post":
+            value: Value = Cat(*post)
+        elif f"{register}_LOW" in window:
+            value = Cat(window[f"{register}_LOW"], window[f"{register}_HIGH"])
+        elif register in window:
+            value = window[register]
+        else:
+            value = window["JOB_FLAGS"][("m_inner", "after").index(name)]
+        parts.append(value[: field.width])
+    return Cat(*parts)
+
+

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The buffers of A and W: blocks come in as rows of words and leave as beats of a core."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import memory
+from amaranth.lib.wiring import In, Out
+
+from rtl_templates.hierarchy import Block, place
+from rtl_templates.stream import StreamFifo
+
+from .nest import Nest, Walker
+
+if TYPE_CHECKING:
+    from hwgen.families.gemm_stream import GemmStreamConfig
+
+
+class Tokens:
+    """Halves of a buffer that are free, and that are filled.
+
+    Parameters
+    ----------
+    m : Module
+    name : str
+    take, fill, free : Value
+        In this cycle a half is taken to be filled; is full; is free again.
+    """
+
+    def __init__(self, m: Module, name: str, *, take: Any, fill: Any, free: Any) -> None:
+        room, full = Signal(2, name=f"{name}_room", init=2), Signal(2, name=f"{name}_full")
+        m.d.sync += [room.eq(room + free - take), full.eq(full + fill - free)]
+        self.room, self.full = room.any(), full.any()
+
+
+class OperandBuffer(Block):
+    """Two halves: one is filled with a block while the cores work on the other.
+
+    Parameters
+    ----------
+    config : GemmStreamConfig
+    name : {"act", "wgt"}
+        The port of the cores.
+    rows_in_flight : int
+        Rows that are on their way from the memory at most.
+    job : StructLayout
+        Layout of a job's descriptor.
+
+    Members
+    -------
+    take : In(1)
+        A half is taken for the next block, if there is `room`.
+    row_final, row_valid, row_ready : stream in
+        Announces a row that is on its way and whether it is the last of its block.
+    i_data, i_last, i_valid : In
+        A word; it is the last of its row.
+    job, job_valid, job_done
+        Descriptor of the job that the cores work on, from the queue.
+    o_data, o_last, o_valid, o_ready : stream out
+        Beats of all banks side by side.
+    hungry : Out(1)
+        The cores could take a beat, but the block is not there.
+    """
+
+    resettable = True
+
+    def __init__(
+        self, config: GemmStreamConfig, name: str, rows_in_flight: int, job: Any
+    ) -> None:
+        self.config, self.name, self.rows_in_flight = config, name, rows_in_flight
+        act = name == "act"
+        self.banks = config.act_banks if act else config.wgt_banks
+        self.beats = config.act_beats if act else config.wgt_beats
+        self.depth = config.act_depth if act else config.wgt_depth
+        lanes = config.act_lanes if act else config.wgt_lanes
+        self.word = lanes * (config.activation.width if act else config.weight_width)
+        self.job_layout = job
+        super().__init__(
+            f"engine_{name}_buffer",
+            {
+                "take": In(1),
+                "room": Out(1),
+                "row_final": In(1),
+                "row_valid": In(1),
+                "row_ready": Out(1),
+                "i_data": In(self.word),
+                "i_last": In(1),
+                "i_valid": In(1),
+                "job": In(job.size),
+                "job_valid": In(1),
+                "job_done": Out(1),
+                "o_data": Out(self.banks * self.word // self.beats),
+                "o_last": Out(1),
+                "o_valid": Out(1),
+                "o_ready": In(1),
+                "hungry": Out(1),
+            },
+        )
+
+    def build(self, m: Module) -> None:
+        filled, freed = Signal(), Signal()
+        tokens = Tokens(m, "halves", take=self.take, fill=filled, free=freed)
+        m.d.comb += self.room.eq(tokens.room)
+        writes = self._write(m, filled)
+        self._read(m, tokens.full, freed, writes)
+
+    def _write(self, m: Module, filled: Signal) -> tuple[Signal, list[Any]]:
+        """Put words where they belong; return the address and the write enable of each bank."""
+        final = Signal(name="final")
+        ends = Signal(name="row_ends")
+        m.d.comb += ends.eq(self.i_valid & self.i_last)
+        place(
+            m,
+            "rows",
+            StreamFifo(1, self.rows_in_flight),
+            i_data=self.row_final,
+            i_valid=self.row_valid,
+            i_ready=self.row_ready,
+            o_data=final,
+            o_valid=Signal(name="row_there"),
+            o_ready=ends,
+        )
+        address, half = Signal(range(2 * self.depth)), Signal()
+        other_half = Mux(half, 0, self.depth)
+        m.d.comb += filled.eq(ends & final)
+        if self.banks == 1:
+            enables: list[Any] = [self.i_valid]
+            with m.If(self.i_valid):
+                m.d.sync += address.eq(address + 1)
+        else:
+            bank = Signal(self.banks, init=1)  # one hot
+            start = Signal(range(2 * self.depth))  # of the row in its bank
+            enables = [self.i_valid & bank[i] for i in range(self.banks)]
+            with m.If(self.i_valid):
+                m.d.sync += address.eq(address + 1)
+            with m.If(ends):
+                m.d.sync += bank.eq(Cat(bank[-1], bank[:-1]))
+                with m.If(bank[-1]):
+                    m.d.sync += start.eq(address + 1)
+                with m.Else():
+                    m.d.sync += address.eq(start)
+            with m.If(filled):
+                m.d.sync += [bank.eq(1), start.eq(other_half)]
+        with m.If(filled):
+            m.d.sync += [half.eq(~half), address.eq(other_half)]
+        return address, enables
+
+    def _read(
+        self, m: Module, full: Any, freed: Signal, writes: tuple[Signal, list[Any]]
+    ) -> None:
+        config, walk, act = self.config, self.config.walk, self.name == "act"
+        beats, select = self.beats, (self.beats - 1).bit_length()
+        job = self.job_layout(self.job)
+        nest = Nest(m, job)
+        counts = nest.counts(walk)
+        row_beats = counts["k_tiles" if act else "weight_beats"]
+        # Rows begin with a word of their own.
+        pitch = (((row_beats + beats - 1) >> select) << select) if select else row_beats
+        stride = {"nothing": 0, "beat": 1, "act_row": pitch, "weight_row": pitch}
+        walker = Walker(
+            m, walk.act if act else walk.wgt, counts, stride, (2 * self.depth * beats).bit_length()
+        )
+        half = Signal(name="read_half")
+        step, advance = Signal(name="step"), Signal(name="advance")
+        frees = nest.frees_a if act else nest.frees_w
+        with m.FSM():
+            with m.State("IDLE"):
+                with m.If(self.job_valid):
+                    nest.begin()
+                    m.next = "WAIT"
+            with m.State("WAIT"):
+                walker.begin(Mux(half, self.depth << select, 0))
+                m.d.comb += self.hungry.eq(~full)
+                with m.If(full):
+                    m.next = "WALK"
+            with m.State("WALK"):
+                m.d.comb += step.eq(~self.o_valid | self.o_ready)
+                with m.If(step):
+                    walker.advance()
+                    with m.If(walker.last):
+                        m.d.comb += [advance.eq(1), freed.eq(frees)]
+                        nest.advance()
+                        with m.If(frees):
+                            m.d.sync += half.eq(~half)
+                        m.next = "WAIT"
+                        with m.If(nest.last):
+                            m.d.comb += self.job_done.eq(1)
+                            m.next = "IDLE"
+        with m.If(~self.o_valid | self.o_ready):
+            m.d.sync += [self.o_valid.eq(step), self.o_last.eq(walker.ends)]
+
+        address, enables = writes
+        chosen = Signal(range(beats), name="chosen", reset_less=True)
+        with m.If(step):
+            m.d.sync += chosen.eq(walker.address[:select])
+        found = []
+        for bank, enable in enumerate(enables):
+            m.submodules[f"bank_{bank}"] = words = memory.Memory(
+                shape=self.word, depth=2 * self.depth, init=[]
+            )
+            write, read = words.write_port(), words.read_port()
+            m.d.comb += [
+                write.addr.eq(address),
+                write.data.eq(self.i_data),
+                write.en.eq(enable),
+                read.addr.eq(walker.address[select:]),
+                read.en.eq(step),
+            ]
+            found.append(read.data.word_select(chosen, self.word // beats) if select else read.data)
+        m.d.comb += self.o_data.eq(Cat(*found))
+        del config

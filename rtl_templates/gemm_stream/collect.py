@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The buffer of C: partial sums of the cores are added up in it, and totals leave it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import memory
+from amaranth.lib.wiring import In, Out
+
+from rtl_templates.hierarchy import Block
+
+from .buffer import Tokens
+from .nest import Nest, Walker
+
+if TYPE_CHECKING:
+    from hwgen.families.gemm_stream import GemmStreamConfig
+
+
+class ResultBuffer(Block):
+    """Two halves: one collects a block of C while the other is drained.
+
+    Parameters
+    ----------
+    config : GemmStreamConfig
+    job : StructLayout
+        Layout of a job's descriptor.
+
+    Members
+    -------
+    job, job_valid, job_done
+        Descriptor of the job whose sums come, from the queue.
+    i_data, i_valid, i_ready : stream in
+        Beats of partial sums, in the order of the cores.
+    full : Out(1)
+        A block is complete.
+    address, read : In
+        A beat of it, in rows of the block; `read` looks it up.
+    data : Out
+        The beat, one cycle later.
+    free : In(1)
+        The block is drained.
+    blocked : Out(1)
+        A block of C waits for its half.
+    """
+
+    resettable = True
+
+    def __init__(self, config: GemmStreamConfig, job: Any) -> None:
+        self.config, self.job_layout = config, job
+        beat = config.n_lanes * config.result.width
+        super().__init__(
+            "engine_result_buffer",
+            {
+                "job": In(job.size),
+                "job_valid": In(1),
+                "job_done": Out(1),
+                "i_data": In(beat),
+                "i_valid": In(1),
+                "i_ready": Out(1),
+                "full": Out(1),
+                "address": In(range(config.out_depth)),
+                "read": In(1),
+                "data": Out(beat),
+                "free": In(1),
+                "blocked": Out(1),
+            },
+        )
+
+    def build(self, m: Module) -> None:
+        config, walk, depth = self.config, self.config.walk, self.config.out_depth
+        job = self.job_layout(self.job)
+        nest = Nest(m, job)
+        counts = nest.counts(walk)
+        pitch = counts["column_tiles"]
+        strides = {
+            "nothing": 0,
+            "beat": 1,
+            "result_row": pitch,
+            "result_tile": pitch * walk.m_lanes,
+        }
+        walker = Walker(m, walk.out, counts, strides, (depth - 1).bit_length() + 1)
+        take, ends, half = Signal(), Signal(), Signal()
+        filled = Signal()
+        tokens = Tokens(m, "halves", take=take, fill=filled, free=self.free)
+        m.d.comb += self.full.eq(tokens.full)
+        with m.FSM():
+            with m.State("IDLE"):
+                with m.If(self.job_valid):
+                    nest.begin()
+                    m.next = "WAIT"
+            with m.State("WAIT"):
+                walker.begin(0)
+                # One cycle at least between blocks: what is written can then be read.
+                with m.If(~nest.first | tokens.room):
+                    m.d.comb += take.eq(nest.first)
+                    m.next = "WALK"
+                with m.Else():
+                    m.d.comb += self.blocked.eq(1)
+            with m.State("WALK"):
+                m.d.comb += self.i_ready.eq(1)
+                with m.If(self.i_valid):
+                    walker.advance()
+                    with m.If(walker.last):
+                        nest.advance()
+                        m.d.comb += ends.eq(nest.k.last)
+                        m.next = "WAIT"
+                        with m.If(nest.last):
+                            m.d.comb += self.job_done.eq(1)
+                            m.next = "IDLE"
+
+        # A beat is read with its address and written, added up, a cycle later.
+        sums, first = Signal(len(self.i_data), reset_less=True), Signal(name="begins")
+        where, which = Signal(range(depth), reset_less=True), Signal(name="which_half")
+        writes = Signal()
+        accepted = Signal()
+        m.d.comb += accepted.eq(self.i_ready & self.i_valid)
+        m.d.sync += [
+            sums.eq(self.i_data),
+            where.eq(walker.address),
+            which.eq(half),
+            first.eq(nest.first),
+            writes.eq(accepted),
+            filled.eq(ends),
+        ]
+        with m.If(ends):
+            m.d.sync += half.eq(~half)
+        drained, drained_half = Signal(name="drained"), Signal()
+        with m.If(self.free):
+            m.d.sync += drained.eq(~drained)
+        with m.If(self.read):
+            m.d.sync += drained_half.eq(drained)
+
+        width = config.result.width
+        stored = []
+        for h in range(2):
+            m.submodules[f"half_{h}"] = words = memory.Memory(
+                shape=len(self.i_data), depth=depth, init=[]
+            )
+            write, read = words.write_port(), words.read_port()
+            collects = half == h
+            m.d.comb += [
+                read.addr.eq(Mux(collects & accepted, walker.address, self.address)),
+                read.en.eq(Mux(collects & accepted, 1, self.read & (drained == h))),
+                write.addr.eq(where),
+                write.en.eq(writes & (which == h)),
+            ]
+            totals = [
+                (
+                    Mux(first, 0, read.data.word_select(i, width)) + sums.word_select(i, width)
+                )[:width]
+                for i in range(config.n_lanes)
+            ]
+            m.d.comb += write.data.eq(Cat(*totals))
+            stored.append(read.data)
+        m.d.comb += self.data.eq(Mux(drained_half, stored[1], stored[0]))

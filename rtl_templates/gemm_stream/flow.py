@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything between the memory port and the job queue of an engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Member, Out
+
+from hwgen.numerics.column_records import RECORD_BYTES
+from rtl_templates.axi.gather import Gather
+from rtl_templates.axi.reader import BurstReader
+from rtl_templates.axi.scatter import Scatter
+from rtl_templates.axi.writer import BurstWriter
+from rtl_templates.hierarchy import Block, place
+from rtl_templates.post import Post
+from rtl_templates.stream import StreamFifo
+
+from .buffer import OperandBuffer
+from .collect import ResultBuffer
+from .cores import CoreArray
+from .drain import ColumnBuffer, Drain, offsets
+from .job import post_field
+from .load import ACT, COLUMNS, WGT, Loader
+
+if TYPE_CHECKING:
+    from hwgen.families.gemm_stream import GemmStreamConfig
+
+CONSUMERS = ("load", "act", "wgt", "collect", "drain")
+"""Who takes the jobs of the queue, in the order in which a job goes through them."""
+
+EVENTS = ("load_waits", "compute_waits", "drain_waits", "reads", "writes")
+"""What is counted: cycles without a free buffer for a load, without operands, without room for
+results; beats on the memory port."""
+
+
+def length_width(config: GemmStreamConfig) -> int:
+    """Return the bits of the length of a row of a block in bytes."""
+    longest = max(
+        config.act_depth * config.act_lanes * config.activation_bytes,
+        config.wgt_depth * config.wgt_lanes * config.weight_bytes,
+        config.out_depth * config.n_lanes * 8,
+        config.column_groups * config.post_lanes * RECORD_BYTES,
+    )
+    return longest.bit_length()
+
+
+def bus_members(config: GemmStreamConfig) -> dict[str, Member]:
+    """Return the ports of the reader and the writer toward the memory."""
+    address, data = config.memory.address_width, config.memory.data_width
+    return {
+        "ar_addr": Out(address),
+        "ar_len": Out(8),
+        "ar_valid": Out(1),
+        "ar_ready": In(1),
+        "r_data": In(data),
+        "r_resp": In(2),
+        "r_last": In(1),
+        "r_valid": In(1),
+        "r_ready": Out(1),
+        "aw_addr": Out(address),
+        "aw_len": Out(8),
+        "aw_valid": Out(1),
+        "aw_ready": In(1),
+        "w_data": Out(data),
+        "w_strb": Out(data // 8),
+        "w_last": Out(1),
+        "w_valid": Out(1),
+        "w_ready": In(1),
+        "b_resp": In(2),
+        "b_valid": In(1),
+        "b_ready": Out(1),
+    }
+
+
+def channels(bus: Any) -> dict[str, Any]:
+    """Return the signals of an AXI4 bus under the names of `bus_members`."""
+    names = (
+        "ar_addr ar_len ar_valid ar_ready r_data r_resp r_last r_valid r_ready aw_addr aw_len"
+        " aw_valid aw_ready w_data w_strb w_last w_valid w_ready b_resp b_valid b_ready"
+    )
+    return {name: getattr(bus, name.replace("_", "")) for name in names.split()}
+
+
+class Flow(Block):
+    """Loads, cores and results; its reset ends whatever it is at.
+
+    Parameters
+    ----------
+    config : GemmStreamConfig
+    core : Component
+        One core.
+    job : StructLayout
+        Layout of a job's descriptor.
+
+    Members
+    -------
+    X_job, X_valid, X_done for each X of `CONSUMERS`
+        Descriptor of the job of that consumer, from the queue.
+    alone : In(1)
+        The job to load is the oldest one.
+    stop : In(1)
+        Issue nothing more on the memory port.
+    busy : Out(1)
+        Something that was issued is not answered.
+    read_error, write_error : Out(1)
+        Pulses: an answer was an error.
+    load_waits, compute_waits, drain_waits, reads, writes : Out(1)
+        See `EVENTS`.
+    ar_..., r_..., aw_..., w_..., b_...
+        Channels of the memory port; see `bus_members`.
+    """
+
+    resettable = True
+
+    def __init__(self, config: GemmStreamConfig, core: wiring.Component, job: Any) -> None:
+        self.config, self.core, self.job_layout = config, core, job
+        members: dict[str, Member] = {}
+        for name in CONSUMERS:
+            members |= {f"{name}_job": In(job.size), f"{name}_valid": In(1), f"{name}_done": Out(1)}
+        members |= {"alone": In(1), "stop": In(1), "busy": Out(1)}
+        members |= {name: Out(1) for name in ("read_error", "write_error", *EVENTS)}
+        super().__init__("engine", {**members, **bus_members(config)})
+
+    def build(self, m: Module) -> None:
+        columns = self.config.post.columns
+        wires = _Wires(m)
+        m.d.comb += [
+            self.reads.eq(self.r_valid & self.r_ready),
+            self.writes.eq(self.w_valid & self.w_ready),
+        ]
+        words = self._read(m, wires, columns)
+        self._compute(m, wires, words)
+        self._write(m, wires, columns, words)
+
+    def _job(self, name: str) -> dict[str, Any]:
+        return {
+            "job": getattr(self, f"{name}_job"),
+            "job_valid": getattr(self, f"{name}_valid"),
+            "job_done": getattr(self, f"{name}_done"),
+        }
+
+    def _channel(self, *prefixes: str) -> dict[str, Any]:
+        names = [n for n in bus_members(self.config) if n.split("_")[0] in prefixes]
+        return {name: getattr(self, name) for name in names}
+
+    # -- memory to buffers -----------------------------------------------------------------
+
+    def _read(self, m: Module, wires: _Wires, columns: bool) -> dict[str, Any]:
+        """Place loader, reader and what turns its beats into words; return the words."""
+        config, memory = self.config, self.config.memory
+        rows = memory.outstanding + 4
+        bits = length_width(config)
+        route, routed, tracked = wires("route", 2), wires("routed"), wires("tracked")
+        request = wires.some("row", address=memory.address_width, bytes=bits, what=2, final=1)
+        valid, ready = wires("row_valid"), wires("row_ready")
+        room, take = wires("room", 3), wires("take", 3)
+        place(
+            m, "loader", Loader(config, self.job_layout, bits),
+            **self._job("load"), alone=self.alone, room=room, take=take,
+            **request, valid=valid, ready=ready, starved=self.load_waits,
+        )  # fmt: skip
+
+        # A row goes to the reader, to the queue of where its beats belong, and to its buffer.
+        reader_ready, busy = wires("reader_ready"), wires("reader_busy")
+        buffer_ready = {ACT: wires("act_row_ready"), WGT: wires("wgt_row_ready")}
+        there = Signal(name="row_place")
+        m.d.comb += there.eq(1)
+        for what, known in buffer_ready.items():
+            with m.If(request["what"] == what):
+                m.d.comb += there.eq(known)
+        m.d.comb += ready.eq(reader_ready & tracked & there)
+        going = valid & tracked & there
+        beat = wires.some(
+            "beat", o_data=memory.data_width, o_first=(memory.data_width // 8 - 1).bit_length(),
+            o_count=(memory.data_width // 8).bit_length(), o_last=1,
+        )  # fmt: skip
+        beat_valid, beat_ready = wires("beat_valid"), wires("beat_ready")
+        place(
+            m, "reader",
+            BurstReader(memory.data_width, memory.address_width, memory.max_burst,
+                        memory.outstanding, bits),
+            i_address=request["address"], i_bytes=request["bytes"], i_valid=going,
+            i_ready=reader_ready, **beat, o_valid=beat_valid, o_ready=beat_ready,
+            stop=self.stop, busy=busy, error=self.read_error, **self._channel("ar", "r"),
+        )  # fmt: skip
+        place(
+            m, "routes", StreamFifo(2, rows),
+            i_data=request["what"], i_valid=ready & valid, i_ready=tracked,
+            o_data=route, o_valid=routed, o_ready=beat_valid & beat_ready & beat["o_last"],
+        )  # fmt: skip
+        found: dict[str, Any] = {"busy": busy, "room": room, "take": take}
+        kinds: list[tuple[int, str, int, int, int]] = [
+            (ACT, "act", config.activation_bytes, config.activation.width, config.act_lanes),
+            (WGT, "wgt", config.weight_bytes, config.weight_width, config.wgt_lanes),
+        ]
+        if columns:
+            lanes = config.post_lanes * config.record_groups
+            kinds.append((COLUMNS, "columns", RECORD_BYTES, 8 * RECORD_BYTES, lanes))
+        gathered = Signal(3)
+        for what, name, size, width, lanes in kinds:
+            word = wires.some(name, o_data=lanes * width, o_last=1, o_valid=1)
+            place(
+                m, f"{name}_gather", Gather(memory.data_width, size, width, lanes),
+                **{key.replace("o_", "i_"): value for key, value in beat.items()},
+                i_valid=beat_valid & routed & (route == what), i_ready=gathered[what], **word,
+            )  # fmt: skip
+            found[name] = {key.replace("o_", "i_"): value for key, value in word.items()}
+            if what in buffer_ready:
+                found[name] |= {
+                    "row_final": request["final"],
+                    "row_valid": valid & ready & (request["what"] == what),
+                    "row_ready": buffer_ready[what],
+                }
+        m.d.comb += beat_ready.eq(routed & gathered.bit_select(route, 1))
+        return found
+
+    # -- the cores -------------------------------------------------------------------------
+
+    def _compute(self, m: Module, wires: _Wires, words: dict[str, Any]) -> None:
+        config = self.config
+        rows = config.memory.outstanding + 4
+        cores = CoreArray(config, self.core)
+        hungry, ports = [], {}
+        for what, name in ((ACT, "act"), (WGT, "wgt")):
+            stream = wires.some(
+                f"{name}_beat",
+                data=cores.width(f"{name}_data"), last=1, valid=1, ready=1,
+            )  # fmt: skip
+            hungry.append(wires(f"{name}_hungry"))
+            place(
+                m, f"{name}_buffer", OperandBuffer(config, name, rows, self.job_layout),
+                **self._job(name), take=words["take"][what], room=words["room"][what],
+                **words[name], hungry=hungry[-1],
+                **{f"o_{key}": value for key, value in stream.items()},
+            )  # fmt: skip
+            ports |= {f"{name}_{key}": value for key, value in stream.items()}
+        sums = wires.some("sums", data=cores.width("out_data"), valid=1, ready=1)
+        place(m, "cores", cores, **ports, **{f"out_{key}": value for key, value in sums.items()})
+        block = wires.some("block", full=1, address=_bits(config.out_depth), read=1,
+                           data=cores.width("out_data"), free=1)  # fmt: skip
+        place(
+            m, "results", ResultBuffer(config, self.job_layout),
+            **self._job("collect"), **{f"i_{key}": value for key, value in sums.items()},
+            **block, blocked=self.drain_waits,
+        )  # fmt: skip
+        m.d.comb += self.compute_waits.eq(hungry[0] | hungry[1])
+        words["block"] = block
+
+    # -- results to memory -----------------------------------------------------------------
+
+    def _write(self, m: Module, wires: _Wires, columns: bool, words: dict[str, Any]) -> None:
+        config, memory, lanes = self.config, self.config.memory, self.config.post_lanes
+        bits, offset_bits = length_width(config), (config.memory_bytes - 1).bit_length()
+        row = wires.some("result_row", address=memory.address_width, bytes=bits, valid=1)
+        row_ready, writer_ready, queue_ready = (
+            wires(f"{who}_takes_row") for who in ("all", "writer", "queue")
+        )
+        records = wires.some("records", full=1, free=1, address=_bits(config.column_groups))
+        item = wires.some(
+            "item", data=lanes * config.result.width, count=_bits(lanes + 1), last=1, valid=1,
+            ready=1,
+        )  # fmt: skip
+        writer_busy = wires("writer_busy")
+        place(
+            m, "drain", Drain(config, self.job_layout, bits),
+            **self._job("drain"), **words["block"],
+            **{f"columns_{key}": value for key, value in records.items()},
+            **{f"row_{key}": value for key, value in row.items()}, row_ready=row_ready,
+            **{f"o_{key}": value for key, value in item.items()}, idle=~writer_busy,
+        )  # fmt: skip
+        parameters = {}
+        if columns:
+            parameters = {"i_records": Signal(8 * RECORD_BYTES * lanes, name="parameters")}
+            place(
+                m, "columns", ColumnBuffer(config),
+                take=words["take"][COLUMNS], room=words["room"][COLUMNS], **words["columns"],
+                **records, read=words["block"]["read"], data=parameters["i_records"],
+            )  # fmt: skip
+        job = self.job_layout(self.drain_job)
+        post = Post(config.post_features, lanes)
+        done = wires.some(
+            "done", data=post.width("o_data"), count=_bits(lanes + 1), last=1, valid=1, ready=1
+        )
+        place(
+            m, "post", post,
+            settings=job.post, **parameters,
+            **{f"i_{key}": value for key, value in item.items()},
+            **{f"o_{key}": value for key, value in done.items()},
+        )  # fmt: skip
+        last_taken = done["valid"] & done["ready"] & done["last"]
+        m.d.comb += row_ready.eq(writer_ready & queue_ready)
+        offset = offsets(
+            m, row["address"][:offset_bits], push=row["valid"] & row_ready, pop=last_taken,
+            depth=8, ready=queue_ready,
+        )  # fmt: skip
+        beat = wires.some("write", data=memory.data_width, strobe=config.memory_bytes, last=1,
+                          valid=1, ready=1)  # fmt: skip
+        lane_bytes = post.width("o_data") // lanes // 8
+        place(
+            m, "scatter", Scatter(memory.data_width, lanes, lane_bytes),
+            size=post_field(job, "size"), offset=offset,
+            **{f"i_{key}": value for key, value in done.items()},
+            **{f"o_{key}": value for key, value in beat.items()},
+        )  # fmt: skip
+        place(
+            m, "writer",
+            BurstWriter(memory.data_width, memory.address_width, memory.max_burst,
+                        memory.outstanding, bits),
+            i_address=row["address"], i_bytes=row["bytes"],
+            i_valid=row["valid"] & queue_ready, i_ready=writer_ready,
+            **{f"d_{key}": value for key, value in beat.items()},
+            stop=self.stop, busy=writer_busy, error=self.write_error,
+            **self._channel("aw", "w", "b"),
+        )  # fmt: skip
+        m.d.comb += self.busy.eq(words["busy"] | writer_busy)
+
+
+class _Wires:
+    """Makes the signals between blocks."""
+
+    def __init__(self, m: Module) -> None:
+        self._m = m
+
+    def __call__(self, name: str, width: int = 1) -> Signal:
+        return Signal(width, name=name)
+
+    def some(self, stem: str, **widths: int) -> dict[str, Signal]:
+        """Return signals called ``STEM_NAME`` by name."""
+        return {name: Signal(width, name=f"{stem}_{name}") for name, width in widths.items()}
+
+
+def _bits(values: int) -> int:
+    """Return the bits of a number below `values`."""
+    return max(1, (max(values, 2) - 1).bit_length())

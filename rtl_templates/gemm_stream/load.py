@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sequencer of loads: which rows of A, of W and of the columns' parameters are read, and when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib.wiring import In, Out
+
+from hwgen.numerics.column_records import RECORD_BYTES
+from rtl_templates.hierarchy import Block
+
+from .job import post_field
+from .nest import Nest
+
+if TYPE_CHECKING:
+    from hwgen.families.gemm_stream import GemmStreamConfig
+
+ACT, WGT, COLUMNS = 0, 1, 2
+"""What a row is of."""
+
+
+class Loader(Block):
+    """Requests the rows of each block that a job needs, in the order of its steps.
+
+    A block of A comes first, then that of W, then the parameters of the columns of a new block
+    of C; each waits until half of its buffer is free.
+
+    Parameters
+    ----------
+    config : GemmStreamConfig
+    job : StructLayout
+        Layout of a job's descriptor.
+    length_width : int
+        Bits of the length of a row in bytes.
+
+    Members
+    -------
+    job, job_valid, job_done
+        Descriptor of the job to load, from the queue.
+    alone : In(1)
+        No earlier job is unfinished.
+    room, take : In(3), Out(3)
+        Half a buffer is free; it is taken: of A, W, parameters.
+    address, bytes, what, final, valid, ready : stream out
+        A row: `what` it is of, and whether it is the `final` one of its block.
+    starved : Out(1)
+        A block waits for its buffer.
+    """
+
+    resettable = True
+
+    def __init__(self, config: GemmStreamConfig, job: Any, length_width: int) -> None:
+        self.config, self.job_layout, self.length_width = config, job, length_width
+        super().__init__(
+            "engine_loader",
+            {
+                "job": In(job.size),
+                "job_valid": In(1),
+                "job_done": Out(1),
+                "alone": In(1),
+                "room": In(3),
+                "take": Out(3),
+                "address": Out(config.memory.address_width),
+                "bytes": Out(length_width),
+                "what": Out(2),
+                "final": Out(1),
+                "valid": Out(1),
+                "ready": In(1),
+                "starved": Out(1),
+            },
+        )
+
+    def build(self, m: Module) -> None:
+        job = self.job_layout(self.job)
+        nest = Nest(m, job)
+        places = self._places(m, job, nest)
+        columns = post_field(job, "columns") & self.config.post.columns
+        needs = Cat(nest.loads_a, nest.loads_w, nest.first & columns)
+        done = Signal(3)  # blocks of this step that are requested
+        left = needs & ~done
+        row = Signal(len(self.address), name="row_address", reset_less=True)
+        rows = Signal(len(job.m), name="rows_left", reset_less=True)
+        size = Signal(self.length_width, name="row_bytes", reset_less=True)
+        stride = Signal(32, reset_less=True)
+        what = Signal(2, name="what_now", reset_less=True)
+        accepted = Signal()
+        m.d.comb += [
+            accepted.eq(self.valid & self.ready),
+            self.address.eq(row),
+            self.bytes.eq(size),
+            self.what.eq(what),
+            self.final.eq(rows == 1),
+        ]
+        with m.FSM():
+            with m.State("IDLE"):
+                with m.If(self.job_valid & (self.alone | ~job.after)):
+                    nest.begin()
+                    for value, first, *_ in places.values():
+                        m.d.sync += value.eq(first)
+                    m.next = "BLOCK"
+            with m.State("BLOCK"):
+                # What a block needs is looked up in order; the first that is left goes.
+                for index in (COLUMNS, WGT, ACT):
+                    with m.If(left[index]):
+                        m.d.sync += [
+                            what.eq(index),
+                            row.eq(self._first_row(index, places)),
+                            rows.eq(self._rows(index, nest)),
+                            size.eq(self._row_bytes(index, nest)),
+                            stride.eq(0 if index == COLUMNS else job[f"{'aw'[index]}_stride"]),
+                        ]
+                chosen = Mux(left[ACT], ACT, Mux(left[WGT], WGT, COLUMNS))
+                with m.If(~left.any()):
+                    m.d.sync += done.eq(0)
+                    self._advance(m, nest, places)
+                    m.next = "BLOCK"
+                    with m.If(nest.last):
+                        m.d.comb += self.job_done.eq(1)
+                        m.next = "IDLE"
+                with m.Elif(self.room.bit_select(chosen, 1)):
+                    m.d.comb += self.take.eq(1 << chosen)
+                    m.d.sync += done.eq(done | (1 << chosen))
+                    m.next = "ROWS"
+                with m.Else():
+                    m.d.comb += self.starved.eq(1)
+            with m.State("ROWS"):
+                m.d.comb += self.valid.eq(1)
+                with m.If(accepted):
+                    m.d.sync += [row.eq(row + stride), rows.eq(rows - 1)]
+                    with m.If(self.final):
+                        m.next = "BLOCK"
+
+    def _places(self, m: Module, job: Any, nest: Nest) -> dict[str, tuple[Any, ...]]:
+        """Return registers of where blocks begin: name to (register, start, step, moves, wraps).
+
+        The place of a block is the sum of a part that moves along each of its axes.
+        """
+        config = self.config
+        image = config.walk.image
+        column_bytes = config.walk.weight_beats * config.weight_beat
+        steps = {
+            "a_m": (job.a_address, job.a_m_step, nest.m_moves, nest.m.last),
+            "a_k": (0, job.kb * config.activation_bytes, 1, nest.k.last),
+            "w_k": (job.w_address, job.w_k_step, 1, nest.k.last),
+            "w_n": (
+                0,
+                job.nbt * column_bytes if image else job.nb * config.weight_bytes,
+                nest.n_moves,
+                nest.n.last,
+            ),
+            "p_n": (job.p_address, job.nb * RECORD_BYTES, nest.n_moves, nest.n.last),
+        }
+        return {
+            name: (Signal(len(self.address), name=name, reset_less=True), *step)
+            for name, step in steps.items()
+        }
+
+    def _advance(self, m: Module, nest: Nest, places: dict[str, tuple[Any, ...]]) -> None:
+        nest.advance()
+        for value, first, step, moves, wraps in places.values():
+            with m.If(moves):
+                m.d.sync += value.eq(Mux(wraps, first, value + step))
+
+    def _first_row(self, index: int, places: dict[str, tuple[Any, ...]]) -> Value:
+        if index == ACT:
+            return places["a_m"][0] + places["a_k"][0]
+        if index == WGT:
+            return places["w_k"][0] + places["w_n"][0]
+        return places["p_n"][0]
+
+    def _rows(self, index: int, nest: Nest) -> Any:
+        if index == ACT:
+            return nest.m.size
+        if index == WGT:
+            return nest.k.tiles if self.config.walk.image else nest.k.size
+        return 1
+
+    def _row_bytes(self, index: int, nest: Nest) -> Any:
+        config = self.config
+        if index == ACT:
+            return nest.k.size * config.activation_bytes
+        if index == COLUMNS:
+            return nest.n.size * RECORD_BYTES
+        if config.walk.image:
+            return nest.n.tiles * (config.walk.weight_beats * config.weight_beat)
+        return nest.n.size * config.weight_bytes

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products in the memory of an engine: where operands are put, and what must stand there after.
+
+Nothing here knows how the engine is simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hwgen.golden.gemm_stream import golden
+from hwgen.jobs import RAW_RESULTS, Job, plan_of
+from hwgen.numerics.column_records import Columns
+from hwgen.numerics.post import PostSettings
+
+FILL = 0xA5
+"""What memory holds where nothing was put; it must still be there after a run."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the regions of a job go.
+
+    Parameters
+    ----------
+    align : int
+        Bytes that addresses and strides are multiples of.
+    gap : int
+        Bytes between regions, at least.
+    """
+
+    align: int = 64
+    gap: int = 64
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A job with its operands.
+
+    Parameters
+    ----------
+    job : Job
+    a, w : ndarray
+    columns : Columns or None
+    expected : ndarray, shape (m, n)
+    """
+
+    job: Job
+    a: np.ndarray
+    w: np.ndarray
+    columns: Columns | None
+    expected: np.ndarray
+
+    def images(self) -> Iterator[tuple[int, bytes]]:
+        """Yield what is to be put into memory: address and bytes."""
+        plan, regions = self.job.plan, self.job.regions
+        images = {"A": plan.pack_activations(self.a), "W": plan.pack_weights(self.w)}
+        if self.columns is not None:
+            images["P"] = self.columns.encode().reshape(1, -1)
+        for name, rows in images.items():
+            _, _, stride, address = regions[name]
+            for index, row in enumerate(rows):
+                yield address + index * stride, row.tobytes()
+
+    def results(self, read: Any) -> np.ndarray:
+        """Return C from memory; `read` takes an address and a length."""
+        rows, size, stride, address = self.job.regions["C"]
+        raw = b"".join(bytes(read(address + row * stride, size)) for row in range(rows))
+        dtype = self.expected.dtype.newbyteorder("<")
+        return np.frombuffer(raw, dtype).reshape(rows, -1).astype(self.expected.dtype)
+
+
+def place(
+    config: Any,
+    products: Sequence[tuple[np.ndarray, np.ndarray]],
+    *,
+    settings: PostSettings = RAW_RESULTS,
+    columns: Columns | None = None,
+    rng: np.random.Generator | None = None,
+    base: int = 0,
+) -> tuple[list[Placed], int]:
+    """Put products one after the other into memory.
+
+    Parameters
+    ----------
+    config : GemmStreamConfig
+    products : sequence of (a, w)
+    settings : PostSettings
+    columns : Columns, optional
+        If the settings ask for them; every product has as many columns of C.
+    rng : numpy Generator, optional
+        Draws odd addresses and strides; without it they are aligned.
+    base : int
+        First address.
+
+    Returns
+    -------
+    list of Placed, int
+        And the first address behind everything.
+    """
+    found, at = [], base
+    for a, w in products:
+        plan = plan_of(config, a.shape[0], a.shape[1], w.shape[1], settings)
+        sizes = {
+            "a": (plan.m, plan.k * config.activation_bytes),
+            "w": (plan.weight_image_rows, plan.weight_row_bytes),
+            "c": (plan.m, plan.n * plan.result_bytes),
+            "p": (1, plan.n * plan.record_bytes),
+        }
+        where: dict[str, int] = {}
+        for name, (rows, size) in sizes.items():
+            slack, pad = (int(x) for x in rng.integers(0, 70, 2)) if rng is not None else (0, 0)
+            at = -(-at // 64) * 64 + slack
+            where[f"{name}_address"] = at
+            if name != "p":
+                where[f"{name}_stride"] = size + pad
+            at += rows * (size + pad) + 1
+        job = Job(plan, settings=settings, **where)  # type: ignore[arg-type]
+        expected = golden(config, a, w, settings, columns)
+        found.append(Placed(job, a, w, columns, expected))
+    return found, at
