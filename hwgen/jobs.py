@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from hwgen.errors import InputError
 from hwgen.numerics.column_records import RECORD_BYTES
 from hwgen.numerics.post import PostSettings, element_bytes
+from hwgen.registers import job_window
 from hwgen.schedules.gemm_stream import Plan
 
 RAW_RESULTS = PostSettings("raw")
@@ -125,10 +126,22 @@ class Job:
             "A_M_STEP": mb * stride["A"],
             "W_K_STEP": weight_rows * stride["W"],
             "C_M_STEP": mb * stride["C"],
-            "m_inner": int(plan.m_inner),
-            "after": int(self.after),
+            "JOB_FLAGS": int(plan.m_inner) | int(self.after) << 1,
             **self.settings.registers(config.result),
         }
+
+    def writes(self) -> list[tuple[int, int]]:
+        """Return what is written to the job window: offset and contents of each register."""
+        contents = self.registers()
+        found = []
+        for register in job_window(self.plan.config):
+            name, _, part = register.name.rpartition("_")
+            if part in ("LOW", "HIGH"):
+                value = contents[name] >> (32 * (part == "HIGH"))
+            else:
+                value = contents[register.name]
+            found.append((register.offset, value & 0xFFFFFFFF))
+        return found
 
 
 def plan_of(

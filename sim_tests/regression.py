@@ -67,13 +67,13 @@ def cases(config: Any, seed: int) -> list[Case]:
         lengths(size, limit)
         for size, limit in zip(config.natural_sizes, (big, config.max_k, big), strict=True)
     ]
-    sizes = _pairwise(axes)
+    sizes = pairwise(axes)
     ports = [port.name for port in config.ports]
     found = [Case(f"shapes_{i}", (size,), (OPERANDS[i % 2 * 6],)) for i, size in enumerate(sizes)]
     largest = (axes[0][-1], axes[1][-1], axes[2][-1])
     kinds = OPERANDS if config.activation.specials else OPERANDS[:-1]
     found += [Case(f"values_{kind}", (largest, largest), (kind, "random")) for kind in kinds]
-    for i, probabilities in enumerate(_pairwise([list(PROBABILITIES)] * len(ports))):
+    for i, probabilities in enumerate(pairwise([list(PROBABILITIES)] * len(ports))):
         picked = tuple(sizes[j] for j in rng.integers(len(sizes), size=3))
         idle = tuple(zip(ports, probabilities, strict=True))
         found.append(Case(f"stalls_{i}", picked, ("random",) * 3, idle))
@@ -89,7 +89,7 @@ def cases(config: Any, seed: int) -> list[Case]:
     return found
 
 
-def _pairwise(axes: list[list[Any]]) -> list[tuple[Any, ...]]:
+def pairwise(axes: list[list[Any]]) -> list[tuple[Any, ...]]:
     """Return tuples in which every pair of values of any two of three axes occurs.
 
     The third index is the sum of the first two modulo the longest axis: a Latin square.

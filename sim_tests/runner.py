@@ -21,6 +21,7 @@ from flows.waves import fst_from_vcd, trace_format
 from hwgen.build import verilog_of
 from hwgen.config.model import FamilyConfig
 from hwgen.errors import CheckFailed
+from sim_tests.engine_regression import engine_cases
 from sim_tests.programs import compiled, follow
 from sim_tests.regression import cases
 
@@ -189,6 +190,17 @@ def _outcomes(results: Path) -> list[Outcome]:
     return outcomes
 
 
+def is_engine(config: FamilyConfig) -> bool:
+    """Return whether a configuration has a memory port instead of streams."""
+    return bool(getattr(config, "buses", ()))
+
+
+def case_names(config: FamilyConfig, seed: int) -> list[str]:
+    """Return the names of the regression's cases."""
+    found: Sequence[Any] = engine_cases(config, seed) if is_engine(config) else cases(config, seed)
+    return [case.name for case in found]
+
+
 def regress(
     config: FamilyConfig,
     work: Path,
@@ -221,14 +233,16 @@ def regress(
         Gets every line the simulators print.
     """
     build_dir = compile_design(config, waves=waves, verilog=verilog)
-    chosen = [case.name for case in cases(config, seed)] if names is None else list(names)
+    chosen = case_names(config, seed) if names is None else list(names)
+    # An engine is tested from memory to memory, a core at its streams.
+    module = "cocotb_engine" if is_engine(config) else "cocotb_regression"
     shares = [share for i in range(jobs) if (share := chosen[i::jobs])]
 
     def run(index: int) -> list[Outcome]:
         outcomes = simulate(
             config,
             build_dir,
-            "sim_tests.cocotb_regression",
+            f"sim_tests.{module}",
             {"seed": seed, "cases": shares[index]},
             work if len(shares) == 1 else work / f"part_{index}",
             seed=seed,

@@ -47,11 +47,10 @@ def command(
 
     from hwgen.config.load import load_config
     from hwgen.errors import InputError, did_you_mean
-    from sim_tests.regression import cases
-    from sim_tests.runner import regress, write_results
+    from sim_tests.runner import case_names, regress, write_results
 
     core = load_config(config)
-    known = [case.name for case in cases(core, seed)]
+    known = case_names(core, seed)
     for name in names:
         if name not in known:
             raise InputError(

@@ -39,7 +39,7 @@ class Core(Block):
             for field, shape in member.signature.members["payload"].shape.members.items():
                 members[f"{name}_{field}"] = toward(shape)
             members |= {f"{name}_valid": toward(1), f"{name}_ready": back(1)}
-        super().__init__("core", members)
+        super().__init__("compute_core", members)
 
     def build(self, m: Module) -> None:
         m.submodules.core = self.core

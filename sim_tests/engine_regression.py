@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the regression of a memory engine runs: cases over shapes, values, stalls and interruptions.
+
+Cases are plain data made from the configuration and a seed, as those of `sim_tests.regression`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from hwgen.numerics.column_records import Columns
+from hwgen.numerics.post import FLOATS, RAW, PostSettings
+from sim_tests.regression import OPERANDS, Size, lengths, pairwise
+
+CHANNELS = ("ar", "r", "aw", "w", "b")
+PROBABILITIES = (0.0, 0.3, 0.85)
+Event = Literal["", "reset", "abort", "read_error", "write_error"]
+
+
+@dataclass(frozen=True)
+class EngineCase:
+    """Jobs that are queued one after the other.
+
+    Parameters
+    ----------
+    name : str
+    sizes : tuple of (m, k, n)
+    kinds : tuple of str
+        Of the operands of each job; see `sim_tests.regression.operands`.
+    posts : tuple of int
+        Which of `settings_of` each job has.
+    odd : bool
+        Whether addresses and strides are unaligned.
+    latency : int
+        Cycles of the memory.
+    idle : tuple of (str, float)
+        Probability, for each channel, that a cycle is idle.
+    event : str
+        What breaks off a first run of the same jobs, before the run that counts.
+    at : int
+        Cycles after the submission at which it happens.
+    """
+
+    name: str
+    sizes: tuple[Size, ...]
+    kinds: tuple[str, ...]
+    posts: tuple[int, ...]
+    odd: bool = False
+    latency: int = 1
+    idle: tuple[tuple[str, float], ...] = ()
+    event: Event = ""
+    at: int = 0
+
+
+def settings_of(config: Any) -> list[PostSettings]:
+    """Return settings of post-processing, among them every output, activation and rounding."""
+    post, found = config.post, []
+    count = max(len(post.outputs), len(post.activations), len(post.roundings))
+    for i in range(count):
+        output = post.outputs[i % len(post.outputs)]
+        activation = post.activations[i % len(post.activations)]
+        rounding = post.roundings[i % len(post.roundings)]
+        if output == RAW and activation == "leaky":
+            activation = post.activations[(i + 1) % len(post.activations)]
+        scaled = output != RAW
+        # Scales that leave the results of random operands within the output's range, and beyond.
+        spread = 2.0 ** (8 - config.result.width // 2)
+        for columns in (False, True) if post.columns else (False,):
+            if columns:
+                found.append(PostSettings(output, activation, rounding, columns=True))
+            elif scaled:
+                leaky = {"slope": 0.125} if activation == "leaky" else {}
+                if output not in FLOATS:
+                    leaky["rounding"] = rounding
+                found.append(
+                    PostSettings.scaled(output, spread, activation=activation, **leaky)  # type: ignore[arg-type]
+                )
+            else:
+                found.append(PostSettings(output, activation))
+    return found
+
+
+def columns_of(settings: PostSettings, n: int, config: Any, rng: np.random.Generator) -> Columns:
+    """Return random records of `n` columns."""
+    spread = 2.0 ** (8 - config.result.width // 2)
+    scales = rng.uniform(0.1, 2, n) * spread
+    bias = rng.integers(-(1 << 12), 1 << 12, n)
+    slopes = rng.uniform(0, 1, n) if settings.activation == "leaky" else 0.0
+    return Columns.scaled(settings.output, scales, bias=bias, slopes=slopes)
+
+
+def engine_cases(config: Any, seed: int) -> list[EngineCase]:
+    """Return the regression of an engine, the same for the same seed."""
+    rng = np.random.default_rng([seed, zlib.crc32(config.name.encode())])
+    axes = [
+        lengths(size, limit)
+        for size, limit in zip(
+            config.natural_sizes, (1 << 20, config.max_k, 1 << 20), strict=True
+        )
+    ]
+    sizes = pairwise(axes)
+    posts = len(settings_of(config))
+
+    def some(count: int) -> tuple[Size, ...]:
+        return tuple(sizes[i] for i in rng.integers(len(sizes), size=count))
+
+    def any_posts(count: int) -> tuple[int, ...]:
+        return tuple(int(i) for i in rng.integers(posts, size=count))
+
+    found = [
+        EngineCase(f"shapes_{i}", (size,), ("random",), (i % posts,), odd=bool(i % 2))
+        for i, size in enumerate(sizes)
+    ]
+    largest = (axes[0][-1], axes[1][-1], axes[2][-1])
+    for i, kind in enumerate(OPERANDS[:-1]):
+        found.append(
+            EngineCase(f"values_{kind}", (largest, largest), (kind, "random"), (i % posts, 0))
+        )
+    found += [
+        EngineCase(f"post_{i}", (largest, sizes[0]), ("random",) * 2, (i, i), odd=True)
+        for i in range(posts)
+    ]
+    for i in range(8):
+        idle = tuple(
+            (channel, float(rng.choice(PROBABILITIES))) for channel in CHANNELS
+        )
+        latency = int(rng.choice((1, 2, 17, 60)))
+        found.append(
+            EngineCase(f"stalls_{i}", some(3), ("random",) * 3, any_posts(3), True, latency, idle)
+        )
+    events: tuple[Event, ...] = ("reset", "abort", "read_error", "write_error")
+    for i in range(8):
+        found.append(
+            EngineCase(
+                f"{events[i % 4]}_{i // 4}", some(3), ("random",) * 3, any_posts(3), bool(i & 4),
+                int(rng.choice((1, 9))), tuple((c, 0.3 * (i // 4)) for c in CHANNELS),
+                events[i % 4], int(rng.integers(1, 200)),
+            )
+        )  # fmt: skip
+    found.append(EngineCase("queue", some(12), ("random",) * 12, any_posts(12)))
+    return found
