@@ -190,14 +190,9 @@ def _outcomes(results: Path) -> list[Outcome]:
     return outcomes
 
 
-def is_engine(config: FamilyConfig) -> bool:
-    """Return whether a configuration has a memory port instead of streams."""
-    return bool(getattr(config, "buses", ()))
-
-
 def case_names(config: FamilyConfig, seed: int) -> list[str]:
     """Return the names of the regression's cases."""
-    found: Sequence[Any] = engine_cases(config, seed) if is_engine(config) else cases(config, seed)
+    found: Sequence[Any] = engine_cases(config, seed) if config.buses else cases(config, seed)
     return [case.name for case in found]
 
 
@@ -235,7 +230,7 @@ def regress(
     build_dir = compile_design(config, waves=waves, verilog=verilog)
     chosen = case_names(config, seed) if names is None else list(names)
     # An engine is tested from memory to memory, a core at its streams.
-    module = "cocotb_engine" if is_engine(config) else "cocotb_regression"
+    module = "cocotb_engine" if config.buses else "cocotb_regression"
     shares = [share for i in range(jobs) if (share := chosen[i::jobs])]
 
     def run(index: int) -> list[Outcome]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hwgen.families import family
 
@@ -18,14 +18,15 @@ def verilog_of(config: FamilyConfig) -> str:
     return to_verilog(family(config.family).part("rtl").generate(config), config.name)
 
 
-def files_of(config: FamilyConfig) -> dict[str, str]:
+def files_of(config: Any) -> dict[str, str]:
     """Return every file that ``hwgen build`` writes: name to text.
 
     The text depends on the configuration and hwgen's version alone.
     """
-    from hwgen.build import files
+    from hwgen.build import files, registers
 
     name = config.name
+    pages = {f"{name}_registers.md": registers.markdown(config)} if config.buses else {}
     return {
         f"{name}.v": files.header(config, "//") + "\n" + verilog_of(config),
         f"{name}.json": files.manifest(config),
@@ -34,4 +35,5 @@ def files_of(config: FamilyConfig) -> dict[str, str]:
         f"{name}.core": files.fusesoc(config),
         f"{name}.vlt": files.waivers(config),
         f"{name}_regs.h": files.c_header(config),
+        **pages,
     }

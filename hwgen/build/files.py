@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cost_model.estimate import estimate
 from hwgen import __version__
+from hwgen.build import registers
 from hwgen.families import family
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def ports(config: Any) -> list[dict[str, Any]]:
             found.append(_port(f"{stream.prefix}_tlast", stream.direction, 1))
         found.append(_port(f"{stream.prefix}_tvalid", stream.direction, 1))
         found.append(_port(f"{stream.prefix}_tready", back, 1))
-    for bus in getattr(config, "buses", ()):
+    for bus in config.buses:
         found += [_port(*signal) for signal in bus.flat]
     return found
 
@@ -83,7 +84,7 @@ def manifest(config: Any) -> str:
         "streams": [_stream(port) for port in config.ports],
         "latency_cycles": config.latency,
         "throughput_macs_per_cycle": config.macs_per_cycle,
-        "registers": [],
+        "registers": registers.plain(config) if config.buses else [],
         "estimate": estimate(config),
     }
     return json.dumps(data, indent=2) + "\n"
@@ -160,6 +161,11 @@ def c_header(config: Any) -> str:
         f"#define {prefix}_MACS_PER_CYCLE {config.macs_per_cycle}",
         f"#define {prefix}_LATENCY_CYCLES {config.latency}",
     ]
+    if config.buses:
+        about = "Registers behind s_axi_control."
+        lines += registers.defines(config)
+    else:
+        about = "The core has stream ports only: no registers."
     for port in config.ports:
         stem = f"{prefix}_{port.name.upper()}"
         lines += [
@@ -174,6 +180,6 @@ def c_header(config: Any) -> str:
     return (
         "/*\n"
         + header(config, " *")
-        + " *\n * The core has stream ports only: no registers.\n */\n"
+        + f" *\n * {about}\n */\n"
         + f"#ifndef {guard}\n#define {guard}\n\n{body}\n\n#endif\n"
     )

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from hwgen.buses import BusPort
 from hwgen.config.parameters import either
 from hwgen.errors import did_you_mean
 from hwgen.numerics import (
@@ -251,6 +252,11 @@ class FamilyConfig(Model):
     def cores_in(cls, data: Mapping[str, Any]) -> Mapping[str, type[FamilyConfig]]:
         """Return the models of the cores that a configuration holds, by field: none."""
         return {}
+
+    @property
+    def buses(self) -> tuple[BusPort, ...]:
+        """Memory-mapped ports: none, unless the accelerator is an engine with a memory port."""
+        return ()
 
     def resolved(self) -> dict[str, Any]:
         """Return every parameter, defaults included, as plain JSON values."""

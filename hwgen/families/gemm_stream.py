@@ -326,7 +326,7 @@ class GemmStreamConfig(FamilyConfig):
         """Stream ports: none."""
         return ()
 
-    @cached_property
+    @property
     def buses(self) -> tuple[BusPort, ...]:
         """The registers, the memory, the interrupt."""
         memory = self.memory

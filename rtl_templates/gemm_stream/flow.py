@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Member, Out
 
@@ -34,6 +34,10 @@ CONSUMERS = ("load", "act", "wgt", "collect", "drain")
 EVENTS = ("load_waits", "compute_waits", "drain_waits", "reads", "writes")
 """What is counted: cycles without a free buffer for a load, without operands, without room for
 results; beats on the memory port."""
+
+
+ROWS_AHEAD = 16
+"""Rows of results that are announced before their data has come."""
 
 
 def length_width(config: GemmStreamConfig) -> int:
@@ -255,21 +259,21 @@ class Flow(Block):
         config, memory, lanes = self.config, self.config.memory, self.config.post_lanes
         bits, offset_bits = length_width(config), (config.memory_bytes - 1).bit_length()
         row = wires.some("result_row", address=memory.address_width, bytes=bits, valid=1)
-        row_ready, writer_ready, queue_ready = (
-            wires(f"{who}_takes_row") for who in ("all", "writer", "queue")
+        row_ready, rows_ready, queue_ready, writer_ready = (
+            wires(f"{who}_takes_row") for who in ("all", "rows", "offsets", "writer")
         )
         records = wires.some("records", full=1, free=1, address=_bits(config.column_groups))
         item = wires.some(
             "item", data=lanes * config.result.width, count=_bits(lanes + 1), last=1, valid=1,
             ready=1,
         )  # fmt: skip
-        writer_busy = wires("writer_busy")
+        writer_busy, waiting = wires("writer_busy"), wires("row_waits")
         place(
             m, "drain", Drain(config, self.job_layout, bits),
             **self._job("drain"), **words["block"],
             **{f"columns_{key}": value for key, value in records.items()},
             **{f"row_{key}": value for key, value in row.items()}, row_ready=row_ready,
-            **{f"o_{key}": value for key, value in item.items()}, idle=~writer_busy,
+            **{f"o_{key}": value for key, value in item.items()}, idle=~(writer_busy | waiting),
         )  # fmt: skip
         parameters = {}
         if columns:
@@ -291,10 +295,17 @@ class Flow(Block):
             **{f"o_{key}": value for key, value in done.items()},
         )  # fmt: skip
         last_taken = done["valid"] & done["ready"] & done["last"]
-        m.d.comb += row_ready.eq(writer_ready & queue_ready)
+        m.d.comb += row_ready.eq(rows_ready & queue_ready)
+        # Rows are announced while the ones before are still on their way through `post`.
+        announced = wires("announced_row", len(row["address"]) + bits)
+        place(
+            m, "rows", StreamFifo(len(announced), ROWS_AHEAD),
+            i_data=Cat(row["address"], row["bytes"]), i_valid=row["valid"] & queue_ready,
+            i_ready=rows_ready, o_data=announced, o_valid=waiting, o_ready=writer_ready,
+        )  # fmt: skip
         offset = offsets(
             m, row["address"][:offset_bits], push=row["valid"] & row_ready, pop=last_taken,
-            depth=8, ready=queue_ready,
+            depth=ROWS_AHEAD, ready=queue_ready,
         )  # fmt: skip
         beat = wires.some("write", data=memory.data_width, strobe=config.memory_bytes, last=1,
                           valid=1, ready=1)  # fmt: skip
@@ -309,8 +320,8 @@ class Flow(Block):
             m, "writer",
             BurstWriter(memory.data_width, memory.address_width, memory.max_burst,
                         memory.outstanding, bits),
-            i_address=row["address"], i_bytes=row["bytes"],
-            i_valid=row["valid"] & queue_ready, i_ready=writer_ready,
+            i_address=announced[: memory.address_width], i_bytes=announced[-bits:],
+            i_valid=waiting, i_ready=writer_ready,
             **{f"d_{key}": value for key, value in beat.items()},
             stop=self.stop, busy=writer_busy, error=self.write_error,
             **self._channel("aw", "w", "b"),
