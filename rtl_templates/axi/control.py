@@ -96,7 +96,7 @@ class Control(Block):
         retired = self.pointers[self.consumers[-1]]
         m.d.comb += count.eq(self.pointers["submit"] - retired)
         state = self._end_jobs(m, submit, abort, count)
-        self._queue(m, submit, state["ending"], window)
+        self._queue(m, submit, state, window)
         values, refuse = self._values(m, state, count, window)
         self._bus(m, values, refuse, window, submit=submit, abort=abort, pending=state["pending"])
 
@@ -152,7 +152,9 @@ class Control(Block):
             "submitted": submitted, "finished": finished,
         }  # fmt: skip
 
-    def _queue(self, m: Module, submit: Value, ending: Value, window: dict[str, Signal]) -> None:
+    def _queue(
+        self, m: Module, submit: Value, state: dict[str, Any], window: dict[str, Signal]
+    ) -> None:
         """Keep the jobs and a pointer for each consumer."""
         queue, pointers = self.config.queue, self.pointers
         m.submodules.jobs = jobs = memory.Memory(shape=self.job_layout.size, depth=queue, init=[])
@@ -171,9 +173,12 @@ class Control(Block):
                 getattr(self, f"{name}_job").eq(read.data),
                 getattr(self, f"{name}_valid").eq(pointer != pointers["submit"]),
             ]
-            with m.If(ending):
+            # A job that is done in the cycle of an error ends with the others.
+            last = name == self.consumers[-1]
+            done = state["finishes"] if last else getattr(self, f"{name}_done") & ~self.stop
+            with m.If(state["ending"]):
                 m.d.sync += pointer.eq(pointers["submit"])
-            with m.Elif(getattr(self, f"{name}_done") & ~self.stop):
+            with m.Elif(done):
                 m.d.sync += pointer.eq(pointer + 1)
         first, last = pointers[self.consumers[0]], pointers[self.consumers[-1]]
         m.d.comb += self.alone.eq(first == last)
