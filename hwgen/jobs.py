@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hwgen.errors import InputError
-from hwgen.numerics.column_records import RECORD_BYTES
+from hwgen.numerics.post.records import RECORD_BYTES
 from hwgen.numerics.post import PostSettings, element_bytes
 from hwgen.registers import job_window
 from hwgen.schedules.gemm_stream import Plan

@@ -14,7 +14,7 @@ import numpy as np
 
 from hwgen.golden.gemm_stream import golden
 from hwgen.jobs import RAW_RESULTS, Job, plan_of
-from hwgen.numerics.column_records import Columns
+from hwgen.numerics.post.records import Columns
 from hwgen.numerics.post import PostSettings
 
 FILL = 0xA5

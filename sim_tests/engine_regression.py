@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hwgen.numerics.column_records import Columns
+from hwgen.numerics.post.records import Columns
 from hwgen.numerics.post import FLOATS, RAW, PostSettings
 from sim_tests.regression import OPERANDS, Size, lengths, pairwise
 

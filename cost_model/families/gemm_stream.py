@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from hwgen.families import family
-from hwgen.numerics.column_records import RECORD_BYTES
+from hwgen.numerics.post.records import RECORD_BYTES
 from hwgen.schedules.gemm_stream import Block, Plan
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ FILLED = 2
 COLLECTED = 3
 """Cycles from the last beat of results to a complete block of C."""
 
-WRITTEN = 12
+WRITTEN = 8
 """Cycles from the last accumulator to the answer of the write, less the beats of its burst."""
 
 
@@ -99,7 +99,7 @@ def plan_cycles(plan: Plan) -> int:
         if block.last:
             words = -(-block.n // config.post_lanes)
             beats, _ = _transfer(config, block.n * plan.result_bytes)
-            drained = max(drained, out + COLLECTED) + 1 + block.m * (1 + max(words, beats))
+            drained = max(drained, out + COLLECTED) + 1 + block.m * max(1 + words, beats)
             free["c"].append(drained)
     tail, bursts = _transfer(config, block.n * plan.result_bytes)
     return drained + WRITTEN + min(tail, config.memory.max_burst)

@@ -25,7 +25,7 @@ from hwgen.config.model import FamilyConfig, Model, Target, check_rules
 from hwgen.config.parameters import either
 from hwgen.families import Family, families
 from hwgen.numerics import IntegerFormat
-from hwgen.numerics.column_records import RECORD_BYTES
+from hwgen.numerics.post.records import RECORD_BYTES
 from hwgen.numerics.post import ACTIVATIONS, OUTPUTS, ROUNDINGS, PostFeatures
 from hwgen.walks import BlockWalk
 

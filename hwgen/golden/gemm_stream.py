@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hwgen.families.gemm_stream import GemmStreamConfig
-    from hwgen.numerics.column_records import Columns
+    from hwgen.numerics.post.records import Columns
     from hwgen.numerics.post import PostSettings
 
 

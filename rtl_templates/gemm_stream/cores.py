@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -157,7 +157,7 @@ class CoreArray(Block):
 
 
 def _padded(value: Value, width: int) -> Value:
-    return Cat(value, Value.cast(0)[:0]) if len(value) == width else value.zext(width)
+    return Cat(value, Const(0, width - len(value)))
 
 
 def _sum(values: list[Value]) -> Value:

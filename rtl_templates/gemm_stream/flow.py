@@ -9,7 +9,7 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Member, Out
 
-from hwgen.numerics.column_records import RECORD_BYTES
+from hwgen.numerics.post.records import RECORD_BYTES
 from rtl_templates.axi.gather import Gather
 from rtl_templates.axi.reader import BurstReader
 from rtl_templates.axi.scatter import Scatter

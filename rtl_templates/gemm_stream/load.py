@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics.column_records import RECORD_BYTES
+from hwgen.numerics.post.records import RECORD_BYTES
 from rtl_templates.hierarchy import Block
 
 from .job import post_field
