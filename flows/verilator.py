@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verilator: compiling a design for cocotb or with C++ of one's own, and linting it.
 
-`build_program` compiles a design together with C++ sources.  `build` compiles it into a program
-that `cocotb_tools.runner.Verilator.test` runs.  It stands in for the runner's own ``build`` for
-three reasons: the runner makes every signal of the design public, which keeps Verilator from
-optimising; it compiles Verilator's run-time library anew for each design; and it fails where a
-directory has a space in its name.
+`build_program` and `build_library` compile a design together with C++ sources.  `build` compiles
+it into a program that `cocotb_tools.runner.Verilator.test` runs.  It stands in for the runner's own
+``build`` for three reasons: the runner makes every signal of the design public, which keeps
+Verilator from optimising; it compiles Verilator's run-time library anew for each design; and it
+fails where a directory has a space in its name.
 """
 
 from __future__ import annotations
@@ -294,6 +294,19 @@ def build_program(
     """
     verilate = [*program, *(str(path.resolve()) for path in sources)]
     return _compile(verilate, top, build_dir, PROGRAM_OPTIMISATION, "", jobs)
+
+
+def build_library(
+    sources: Sequence[Path], top: str, build_dir: Path, program: Sequence[str]
+) -> Path:
+    """Compile a design and C++ around it into a shared library; see `build_program`.
+
+    It shows the functions that are declared with default visibility, and nothing else, so that
+    one process can load several.
+    """
+    options = ["-CFLAGS", "-fPIC -fvisibility=hidden", "-LDFLAGS", "-shared"]
+    verilate = [*options, *program, *(str(path.resolve()) for path in sources)]
+    return _compile(verilate, top, build_dir, PROGRAM_OPTIMISATION, "library", None)
 
 
 def _compile(
