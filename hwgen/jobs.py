@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hwgen.errors import InputError
-from hwgen.numerics.post.records import RECORD_BYTES
 from hwgen.numerics.post import PostSettings, element_bytes
+from hwgen.numerics.post.records import RECORD_BYTES
 from hwgen.registers import job_window
 from hwgen.schedules.gemm_stream import Plan
 
@@ -144,9 +144,7 @@ class Job:
         return found
 
 
-def plan_of(
-    config: object, m: int, k: int, n: int, settings: PostSettings = RAW_RESULTS
-) -> Plan:
+def plan_of(config: object, m: int, k: int, n: int, settings: PostSettings = RAW_RESULTS) -> Plan:
     """Return the plan of a product whose results are post-processed."""
     records = RECORD_BYTES if settings.columns else 0
     size = element_bytes(settings.output, config.result)  # type: ignore[attr-defined]

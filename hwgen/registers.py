@@ -91,9 +91,9 @@ def register_map(config: GemmStreamConfig) -> tuple[Register, ...]:
         Register("QUEUE", 0x28, "ro", "Jobs that the queue holds."),
     ]  # fmt: skip
     for slot in range(config.queue):
-        found.append(Register(f"JOB_STATUS_{slot}", 0x40 + 4 * slot, "ro",
-                              f"State of the last job with number {slot} modulo {config.queue}: "
-                              + ", ".join(f"{i} {s}" for i, s in enumerate(STATES)) + "."))  # fmt: skip
+        states = ", ".join(f"{code} {state}" for code, state in enumerate(STATES))
+        text = f"State of the last job with number {slot} modulo {config.queue}: {states}."
+        found.append(Register(f"JOB_STATUS_{slot}", 0x40 + 4 * slot, "ro", text))
     for index, (name, text) in enumerate(COUNTERS.items()):
         found.append(Register(f"{name}_LOW", 0x80 + 8 * index, "ro", text))
         found.append(Register(f"{name}_HIGH", 0x84 + 8 * index, "ro",

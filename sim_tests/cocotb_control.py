@@ -143,7 +143,9 @@ class Port:
         lead = int(self.rng.integers(-4, 5)) if self.rng.random() < 0.5 else 0
         address = {"awaddr": offset, "awprot": int(self.rng.integers(8))}
         data = {"wdata": value, "wstrb": strobe}
-        first, then = (("aw", address), ("w", data)) if lead >= 0 else (("w", data), ("aw", address))
+        first, then = (
+            (("aw", address), ("w", data)) if lead >= 0 else (("w", data), ("aw", address))
+        )
         self._put(first[0], **first[1])
         for _ in range(abs(lead)):
             await RisingEdge(self.dut.clk)
@@ -294,7 +296,7 @@ class Consumers:
             )
             # While it stops, nobody listens; the flush resets what could be done.
             noise = stopped and self.dut.flush.value == 0 and self.rng.random() < 0.3
-            done.value = int(go and not stopped or noise)
+            done.value = int((go and not stopped) or noise)
             limit = number
         if self._struck:
             getattr(self.dut, self._struck).value = 0

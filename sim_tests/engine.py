@@ -14,8 +14,8 @@ import numpy as np
 
 from hwgen.golden.gemm_stream import golden
 from hwgen.jobs import RAW_RESULTS, Job, plan_of
-from hwgen.numerics.post.records import Columns
 from hwgen.numerics.post import PostSettings
+from hwgen.numerics.post.records import Columns
 
 FILL = 0xA5
 """What memory holds where nothing was put; it must still be there after a run."""

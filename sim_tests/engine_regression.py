@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hwgen.numerics.post.records import Columns
 from hwgen.numerics.post import FLOATS, RAW, PostSettings
+from hwgen.numerics.post.records import Columns
 from sim_tests.regression import OPERANDS, Size, lengths, pairwise
 
 CHANNELS = ("ar", "r", "aw", "w", "b")
@@ -98,9 +98,7 @@ def engine_cases(config: Any, seed: int) -> list[EngineCase]:
     rng = np.random.default_rng([seed, zlib.crc32(config.name.encode())])
     axes = [
         lengths(size, limit)
-        for size, limit in zip(
-            config.natural_sizes, (1 << 20, config.max_k, 1 << 20), strict=True
-        )
+        for size, limit in zip(config.natural_sizes, (1 << 20, config.max_k, 1 << 20), strict=True)
     ]
     sizes = pairwise(axes)
     posts = len(settings_of(config))
@@ -125,9 +123,7 @@ def engine_cases(config: Any, seed: int) -> list[EngineCase]:
         for i in range(posts)
     ]
     for i in range(8):
-        idle = tuple(
-            (channel, float(rng.choice(PROBABILITIES))) for channel in CHANNELS
-        )
+        idle = tuple((channel, float(rng.choice(PROBABILITIES))) for channel in CHANNELS)
         latency = int(rng.choice((1, 2, 17, 60)))
         found.append(
             EngineCase(f"stalls_{i}", some(3), ("random",) * 3, any_posts(3), True, latency, idle)

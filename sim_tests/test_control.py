@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The registers of an engine in simulation: access, job queue, interrupts, counters, ends of jobs."""
+"""The registers of an engine in simulation: access, queue, interrupts, counters, ends of jobs."""
 
 from __future__ import annotations
 

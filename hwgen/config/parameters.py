@@ -130,7 +130,9 @@ def yaml_value(value: Any) -> str:
     return str(value)
 
 
-def inner_parameters(model: type[FamilyConfig], data: Mapping[str, Any]) -> Mapping[Path, Parameter]:
+def inner_parameters(
+    model: type[FamilyConfig], data: Mapping[str, Any]
+) -> Mapping[Path, Parameter]:
     """Return the parameters of a model and of the cores that a configuration holds."""
     found = dict(parameters(model))
     for field, core in model.cores_in(data).items():

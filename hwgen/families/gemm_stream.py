@@ -25,8 +25,8 @@ from hwgen.config.model import FamilyConfig, Model, Target, check_rules
 from hwgen.config.parameters import either
 from hwgen.families import Family, families
 from hwgen.numerics import IntegerFormat
-from hwgen.numerics.post.records import RECORD_BYTES
 from hwgen.numerics.post import ACTIVATIONS, OUTPUTS, ROUNDINGS, PostFeatures
+from hwgen.numerics.post.records import RECORD_BYTES
 from hwgen.walks import BlockWalk
 
 _OUTER = ("name", "target")
@@ -433,8 +433,8 @@ class GemmStreamConfig(FamilyConfig):
     @property
     def wgt_depth(self) -> int:
         """Words of half a weight buffer, in each bank."""
-        return self.buffers.weight_kib * 4096 // (
-            self.wgt_banks * self.wgt_lanes * self.weight_width
+        return (
+            self.buffers.weight_kib * 4096 // (self.wgt_banks * self.wgt_lanes * self.weight_width)
         )
 
     @property

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hwgen.families.gemm_stream import GemmStreamConfig
-    from hwgen.numerics.post.records import Columns
     from hwgen.numerics.post import PostSettings
+    from hwgen.numerics.post.records import Columns
 
 
 def golden(

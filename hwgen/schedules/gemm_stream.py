@@ -146,7 +146,9 @@ class Plan(Product):
     @property
     def blocks(self) -> tuple[int, int, int]:
         """Blocks along M, K and N."""
-        m, k, n = (-(-all_ // each) for all_, each in zip(self.tiles, self.block_tiles, strict=True))
+        m, k, n = (
+            -(-all_ // each) for all_, each in zip(self.tiles, self.block_tiles, strict=True)
+        )
         return m, k, n
 
     def steps(self) -> Iterator[Block]:

@@ -76,7 +76,11 @@ class Control(Block):
         for name, way, bits in axi_lite_signals(config.buses[0].address_width):
             members[name] = In(bits) if way == "in" else Out(bits)
         for name in consumers:
-            members |= {f"{name}_job": Out(job.size), f"{name}_valid": Out(1), f"{name}_done": In(1)}
+            members |= {
+                f"{name}_job": Out(job.size),
+                f"{name}_valid": Out(1),
+                f"{name}_done": In(1),
+            }
         members |= {name: In(1) for name in (*events, "read_error", "write_error", "busy")}
         members |= {name: Out(1) for name in ("alone", "stop", "flush", "interrupt")}
         super().__init__("control", members)
@@ -307,5 +311,3 @@ def _descriptor(layout: Any, window: dict[str, Signal]) -> Value:
             value = window["JOB_FLAGS"][("m_inner", "after").index(name)]
         parts.append(value[: field.width])
     return Cat(*parts)
-
-

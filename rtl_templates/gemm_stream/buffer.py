@@ -66,9 +66,7 @@ class OperandBuffer(Block):
 
     resettable = True
 
-    def __init__(
-        self, config: GemmStreamConfig, name: str, rows_in_flight: int, job: Any
-    ) -> None:
+    def __init__(self, config: GemmStreamConfig, name: str, rows_in_flight: int, job: Any) -> None:
         self.config, self.name, self.rows_in_flight = config, name, rows_in_flight
         act = name == "act"
         self.banks = config.act_banks if act else config.wgt_banks
@@ -147,9 +145,7 @@ class OperandBuffer(Block):
             m.d.sync += [half.eq(~half), address.eq(other_half)]
         return address, enables
 
-    def _read(
-        self, m: Module, full: Any, freed: Signal, writes: tuple[Signal, list[Any]]
-    ) -> None:
+    def _read(self, m: Module, full: Any, freed: Signal, writes: tuple[Signal, list[Any]]) -> None:
         config, walk, act = self.config, self.config.walk, self.name == "act"
         beats, select = self.beats, (self.beats - 1).bit_length()
         job = self.job_layout(self.job)
@@ -166,10 +162,9 @@ class OperandBuffer(Block):
         step, advance = Signal(name="step"), Signal(name="advance")
         frees = nest.frees_a if act else nest.frees_w
         with m.FSM():
-            with m.State("IDLE"):
-                with m.If(self.job_valid):
-                    nest.begin()
-                    m.next = "WAIT"
+            with m.State("IDLE"), m.If(self.job_valid):
+                nest.begin()
+                m.next = "WAIT"
             with m.State("WAIT"):
                 walker.begin(Mux(half, self.depth << select, 0))
                 m.d.comb += self.hungry.eq(~full)

@@ -86,10 +86,9 @@ class ResultBuffer(Block):
         tokens = Tokens(m, "halves", take=take, fill=filled, free=self.free)
         m.d.comb += self.full.eq(tokens.full)
         with m.FSM():
-            with m.State("IDLE"):
-                with m.If(self.job_valid):
-                    nest.begin()
-                    m.next = "WAIT"
+            with m.State("IDLE"), m.If(self.job_valid):
+                nest.begin()
+                m.next = "WAIT"
             with m.State("WAIT"):
                 walker.begin(0)
                 # One cycle at least between blocks: what is written can then be read.
@@ -147,9 +146,9 @@ class ResultBuffer(Block):
                 write.en.eq(writes & (which == h)),
             ]
             totals = [
-                (
-                    Mux(first, 0, read.data.word_select(i, width)) + sums.word_select(i, width)
-                )[:width]
+                (Mux(first, 0, read.data.word_select(i, width)) + sums.word_select(i, width))[
+                    :width
+                ]
                 for i in range(config.n_lanes)
             ]
             m.d.comb += write.data.eq(Cat(*totals))

@@ -45,7 +45,9 @@ class Core(Block):
         m.submodules.core = self.core
         for name, member in self.core.signature.members.items():
             stream = getattr(self.core, name)
-            inner = {f"{name}_{field}": stream.payload[field] for field in stream.payload.shape().members}
+            inner = {
+                f"{name}_{field}": stream.payload[field] for field in stream.payload.shape().members
+            }
             inner[f"{name}_valid"] = stream.valid
             ready = getattr(self, f"{name}_ready")
             if member.flow == In:

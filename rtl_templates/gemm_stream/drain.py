@@ -107,11 +107,10 @@ class Drain(Block):
             ends.eq(left <= lanes),
         ]
         with m.FSM():
-            with m.State("IDLE"):
-                with m.If(self.job_valid):
-                    nest.begin()
-                    m.d.sync += [row.eq(job.c_address), column.eq(0)]
-                    m.next = "WAIT"
+            with m.State("IDLE"), m.If(self.job_valid):
+                nest.begin()
+                m.d.sync += [row.eq(job.c_address), column.eq(0)]
+                m.next = "WAIT"
             with m.State("WAIT"):
                 m.d.sync += [
                     this.eq(row + column),
@@ -150,10 +149,9 @@ class Drain(Block):
                             m.next = "WAIT"
                             with m.If(nest.last):
                                 m.next = "FLUSH"
-            with m.State("FLUSH"):
-                with m.If(self.idle):
-                    m.d.comb += self.job_done.eq(1)
-                    m.next = "IDLE"
+            with m.State("FLUSH"), m.If(self.idle):
+                m.d.comb += self.job_done.eq(1)
+                m.next = "IDLE"
         m.d.comb += [self.free.eq(finished), self.columns_free.eq(finished & columns)]
 
         chosen = Signal(range(parts), name="chosen", reset_less=True)

@@ -227,7 +227,8 @@ class Flow(Block):
         config = self.config
         rows = config.memory.outstanding + 4
         cores = CoreArray(config, self.core)
-        hungry, ports = [], {}
+        hungry: list[Signal] = []
+        ports: dict[str, Signal] = {}
         for what, name in ((ACT, "act"), (WGT, "wgt")):
             stream = wires.some(
                 f"{name}_beat",

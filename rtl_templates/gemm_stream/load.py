@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sequencer of loads: which rows of A, of W and of the columns' parameters are read, and when."""
+"""The sequencer of loads: which rows of A, W and column records are read, and when."""
 
 from __future__ import annotations
 
@@ -94,12 +94,11 @@ class Loader(Block):
             self.final.eq(rows == 1),
         ]
         with m.FSM():
-            with m.State("IDLE"):
-                with m.If(self.job_valid & (self.alone | ~job.after)):
-                    nest.begin()
-                    for value, first, *_ in places.values():
-                        m.d.sync += value.eq(first)
-                    m.next = "BLOCK"
+            with m.State("IDLE"), m.If(self.job_valid & (self.alone | ~job.after)):
+                nest.begin()
+                for value, first, *_ in places.values():
+                    m.d.sync += value.eq(first)
+                m.next = "BLOCK"
             with m.State("BLOCK"):
                 # What a block needs is looked up in order; the first that is left goes.
                 for index in (COLUMNS, WGT, ACT):

@@ -47,15 +47,12 @@ class Axis:
             self.many.eq(self._all[1] > self._block[1]),
         ]
         self.size, self.tiles = (
-            Mux(self.last, left, block)
-            for left, block in zip(self._left, self._block, strict=True)
+            Mux(self.last, left, block) for left, block in zip(self._left, self._block, strict=True)
         )
 
     def begin(self) -> None:
         """Go to the first block, in the statement context at hand."""
-        self._m.d.sync += [
-            left.eq(all_) for left, all_ in zip(self._left, self._all, strict=True)
-        ]
+        self._m.d.sync += [left.eq(all_) for left, all_ in zip(self._left, self._all, strict=True)]
 
     def step(self) -> None:
         """Go to the next block, from the last one to the first."""
@@ -197,8 +194,7 @@ class Walker:
         self._m.d.sync += [register.eq(value) for register, value in self._given]
         given = dict((id(register), value) for register, value in self._given)
         self._m.d.sync += [
-            left.eq(given[id(count)])
-            for left, count in zip(self._left, self._counts, strict=True)
+            left.eq(given[id(count)]) for left, count in zip(self._left, self._counts, strict=True)
         ]
         self._m.d.sync += [at.eq(base) for at in self._at]
 
