@@ -430,11 +430,10 @@ def test_post(name: str, tmp_path: Path, record_property: Record) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", RTL)
-def test_post_campaign(name: str, seed: int, tmp_path: Path, record_property: Record) -> None:
+def test_post_campaign(name: str, tmp_path: Path, record_property: Record) -> None:
     offered, _ = RTL[name]
-    run_post(vectors(offered, 400_000, LANES, seed=100 + seed), tmp_path)
+    run_post(vectors(offered, 400_000, LANES, seed=100), tmp_path)
     record_property(f"{name} vectors", 400_000 * LANES)
 
 
@@ -515,10 +514,7 @@ MUTATIONS = {
     "quotient wraps": (r"assign (\{ \w+\[64:10\], clamped \}) = \w+ \?", r"assign \1 = 1'h0 ?"),
     "zero point lost": (r"\{ zero\w*, round_up \}", "{ 8'h00, round_up }"),
     "no lower limit": (r"assign below = .*;", "assign below = 1'h0;"),
-    "upper limit one less": (
-        r"assign above = \$signed\(result_4\) > ",
-        "assign above = 1 + $signed(result_4) > ",
-    ),
+    "upper limit one more": (r"(assign above = \$signed\(result_4\) >) ", r"\1 1 + "),
     "relu keeps negative numbers": (r"assign keep = .*;", "assign keep = 1'h1;"),
     "slope everywhere": (r"assign leaks = total\[32\] & ", "assign leaks = "),
     "bias without records": (r"record\[31:0\] & \{.*\};", "record[31:0];"),
