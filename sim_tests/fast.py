@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.verilator import build_program, compiler_id
+from flows.verilator import build_program, program_id
 from hwgen.build import verilog_of
 from hwgen.config.model import FamilyConfig
 from hwgen.errors import CheckFailed
@@ -53,7 +53,7 @@ def compile_stream(config: FamilyConfig, *, verilog: str | None = None) -> Path:
     def make(work: Path) -> None:
         build_program([work / f"{top}.v"], top, work, ["stream.cpp"])
 
-    return compiled(top, sources, [compiler_id()], make, kind="fast") / top
+    return compiled(top, sources, [program_id()], make, kind="fast") / top
 
 
 def _connections(ports: Any) -> str:

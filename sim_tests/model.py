@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from flows.verilator import build_library, compiler_id
+from flows.verilator import build_library, program_id
 from hwgen.buses import BusPort
 from hwgen.errors import CheckFailed
 from sim_tests.fast import HARNESS
@@ -56,7 +56,7 @@ def compile_model(top: str, verilog: str, buses: Iterable[BusPort]) -> Path:
     def make(work: Path) -> None:
         build_library([work / f"{top}.v"], top, work, SOURCES)
 
-    return compiled(top, sources, [compiler_id(), "library"], make, kind="fast")
+    return compiled(top, sources, [program_id(), "library"], make, kind="fast")
 
 
 def _connections(buses: Iterable[BusPort]) -> str:
