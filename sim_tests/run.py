@@ -11,8 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hwgen.errors import CheckFailed
+from hwgen.errors import CheckFailed, InputError
 from hwgen.families import family
+from sim_tests.engine_run import run_engine
 from sim_tests.fast import compile_stream, run_stream
 from sim_tests.runner import compile_design, simulate
 
@@ -28,7 +29,8 @@ class RunResult:
     c : ndarray, shape (m, n)
         The product, in the dtype of the core's results.
     cycles : int
-        From the first input beat to the last result beat, both included.
+        From the first input beat to the last result beat, both included; of an engine that works
+        on memory those in which it was busy.
     """
 
     c: np.ndarray
@@ -67,6 +69,13 @@ def run_matrices(
     """
     plan = family(config.family).part("schedule").schedule(config, *a.shape, w.shape[1])
     plan.check_operands(a, w)
+    if not config.ports:
+        if engine != "fast":
+            raise InputError(
+                f"cocotb runs cores with stream ports, but {config.name!r} works on memory;"
+                " use --engine fast"
+            )
+        return RunResult(*run_engine(config, plan, a, w, on_progress=on_progress, timeout=timeout))
     cycles = 0
 
     def follow(line: str) -> None:

@@ -12,9 +12,13 @@ import pytest
 
 from flows.toolchain import require
 from hwgen.build.verilog import to_verilog
-from hwgen.errors import CheckFailed
+from hwgen.config.load import parse_config
+from hwgen.errors import CheckFailed, InputError
+from hwgen.families import family
 from sim_tests import copy_engine as engine
 from sim_tests.model import BusError, Model, compile_model
+from sim_tests.regression import operands
+from sim_tests.run import run_matrices
 
 FAR = 0x12_3456_7000
 
@@ -211,3 +215,34 @@ def test_a_driver_in_c(library: Path, tmp_path: Path) -> None:
     assert done.stdout.splitlines() == [
         "copy 0", "equal 1 interrupt 0", "fault 1", "bytes 4160 message ''"
     ]  # fmt: skip
+
+
+# -- an engine of the tool -------------------------------------------------------------------------
+
+ENGINE = """\
+name: eng
+family: gemm_stream
+compute: {family: systolic, array: {rows: 4, cols: 4, dataflow: weight_stationary}}
+buffers: {activation_kib: 4, weight_kib: 4, output_kib: 4}
+memory: {data_width: 64, address_width: 40}
+"""
+
+
+def test_matrices_through_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products of any size; and a job that ends with an error, or does not end."""
+    config: Any = parse_config(ENGINE)
+    for size in ((1, 1, 1), (37, 21, 19), (64, 64, 64)):
+        a, w = operands(config, size, "random", np.random.default_rng(0))
+        result = run_matrices(config, a, w)
+        assert (result.c == a.astype(int) @ w.astype(int)).all()
+        model = family("gemm_stream").part("cost").cycles(config, *size)
+        assert abs(result.cycles - model) <= 4 * max(size)  # rows that are not aligned take longer
+    with pytest.raises(InputError, match="'eng' works on memory; use --engine fast"):
+        run_matrices(config, a, w, engine="cocotb")
+    with monkeypatch.context() as patch:
+        patch.setattr(Model, "map", lambda model, at, _: model.fault(at, 8, "SLVERR"))
+        with pytest.raises(CheckFailed, match=r"^the job ended with read_error$"):
+            run_matrices(config, a, w)
+    monkeypatch.setattr(Model, "wait", lambda *_: False)
+    with pytest.raises(CheckFailed, match=r"^the job has not ended after \d+ cycles$"):
+        run_matrices(config, a, w)
