@@ -26,6 +26,7 @@ from hwgen.config.model import AUTO
 from hwgen.families import family
 
 if TYPE_CHECKING:
+    from cost_model.fabric import Fabric
     from hwgen.config.model import FamilyConfig
 
 Array = NDArray[np.float64]
@@ -107,13 +108,41 @@ def register(bits: Number, *, enable: bool = False, reset: bool = False) -> dict
     return found
 
 
-def adder(bits: Number) -> dict[str, Number]:
-    """Return the bill of a carry-propagate adder."""
+def adder(
+    bits: Number, fabric: Fabric | None = None, *, carry_in: bool = False
+) -> dict[str, Number]:
+    """Return the bill of a carry-propagate adder.
+
+    Parameters
+    ----------
+    bits : number
+    fabric : Fabric, optional
+        Of an FPGA, whose carry chains have no levels.
+    carry_in : bool
+        Whether one of the bits is there for a carry to enter.
+    """
+    if fabric is not None:
+        return {"adder_bit": bits, "carry": fabric.carries(bits, carry_in=carry_in)}
     return {"adder_bit": bits, "adder_level": bits * np.log2(bits)}
 
 
-def memory(width: Number, depth: Number) -> dict[str, Number]:
-    """Return the bill of a memory that is written and read at one place a cycle."""
+def memory(
+    width: Number, depth: Number, fabric: Fabric | None = None, *, clocked: bool = False
+) -> dict[str, Number]:
+    """Return the bill of a memory that is written and read at one place a cycle.
+
+    Parameters
+    ----------
+    width, depth : number
+        A memory of a single word is none.
+    fabric : Fabric, optional
+        Of an FPGA.
+    clocked : bool
+        Whether a register of `width` bits follows it, which of an FPGA is part of the bill: block
+        memories contain it.
+    """
+    if fabric is not None:
+        return fabric.memory(width, depth, clocked=clocked)
     deep = np.asarray(depth) > 1
     return {"memory_bit": deep * width * depth, "memory_word": deep * depth}
 

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cost_model import technology as technologies
-from cost_model.evaluate import Workloads, evaluate, flattened, view_of
+from cost_model.evaluate import RESOURCES, Workloads, evaluate, flattened, view_of
 from hwgen.families import family
 
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
 
 _OF = {"area_mm2": "area", "fmax_mhz": "fmax", "power_w": "power", "luts": "luts",
-       "flip_flops": "flip_flops"}  # fmt: skip
+       **{name: name for name in RESOURCES}}  # fmt: skip
 """Metrics of which the uncertainty is known, and its name in a table of costs."""
 
 

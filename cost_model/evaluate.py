@@ -42,9 +42,8 @@ if TYPE_CHECKING:
 ACTIVITY = 0.15
 """Rises of the signal at a cell's input in a cycle, on average."""
 
-RESOURCES: Mapping[str, str] = {
-    "luts": "luts", "flip_flops": "flip_flops", "dsps": "dsps", "brams": "brams",
-}  # fmt: skip
+RESOURCES = ("luts", "flip_flops", "carries", "dsps", "brams", "lutrams")
+"""What is used of an FPGA."""
 
 Workloads = Mapping[str, Sequence[tuple[int, int, int]]]
 """Sizes (M, N, K) of the products of each workload."""
@@ -189,7 +188,7 @@ def _metrics(
         area = quantities.get("area_um2", np.nan)
         leakage, energy = quantities.get("leakage_nw", np.nan), quantities.get("energy_fj", np.nan)
         fmax = 1000 / tech.delay_ns(module.paths(view))
-        found |= {name: np.round(quantities[q]) for name, q in RESOURCES.items() if q in quantities}
+        found |= {name: np.round(quantities[name]) for name in RESOURCES if name in quantities}
     clock = np.asarray(view["target.clock_mhz"], np.float64)
     clock = np.where(np.isnan(fmax), clock, np.minimum(clock, fmax))
     tops = 2e-6 * module.macs_at(view) * clock

@@ -17,7 +17,10 @@ from hwgen.errors import InputError, did_you_mean
 
 DIRECTORY = Path(__file__).with_name("technologies")
 
-Quantity = Literal["area_um2", "leakage_nw", "energy_fj", "luts", "flip_flops", "dsps", "brams"]
+Quantity = Literal[
+    "area_um2", "leakage_nw", "energy_fj",
+    "luts", "flip_flops", "carries", "dsps", "brams", "lutrams",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ from cost_model.bill import (
     times,
     total,
 )
+from cost_model.fabric import LISTED, SHORT_COUNTER, drain_leaves, fabric_of
+from cost_model.fabric import product_counts as logic_or_dsp
 from hwgen.families.systolic import BUS_ROWS
 from hwgen.schedules.systolic import Schedule
 
@@ -147,7 +149,15 @@ def product_counts(a: int, w: int, *, signed: tuple[bool, bool]) -> dict[str, fl
 
 def _pe_multiplier(config: SystolicConfig) -> dict[str, float]:
     x, y = config.row_operand, config.column_operand
-    return product_counts(x.width, y.width, signed=(x.signed, y.signed))
+    signed = (x.signed, y.signed)
+    if fabric := fabric_of(config):
+        return logic_or_dsp(fabric, x.width, y.width, signed=signed)
+    return product_counts(x.width, y.width, signed=signed)
+
+
+def _kinds(config: SystolicConfig) -> tuple[str, ...]:
+    """Return the kinds that PEs have."""
+    return (*PE_KINDS, *LISTED) if fabric_of(config) else PE_KINDS
 
 
 def _pipelined(config: SystolicConfig) -> int:
@@ -159,14 +169,16 @@ def _pipelined(config: SystolicConfig) -> int:
 def output_stationary_pe(config: SystolicConfig) -> dict[str, float]:
     """Return the bill of an output-stationary PE."""
     y, total_width = config.column_operand.width, config.result.width
-    return {
-        **_pe_multiplier(config),
-        "flip_flop": y + _pipelined(config) + total_width,
-        "enable": y,
-        "and": total_width,
-        **adder(total_width + config.saturates),
-        "saturate": total_width if config.saturates else 0,
-    }
+    return total(
+        _pe_multiplier(config),
+        {
+            "flip_flop": y + _pipelined(config) + total_width,
+            "enable": y,
+            "and": total_width,
+            "saturate": total_width if config.saturates else 0,
+        },
+        adder(total_width + config.saturates, fabric_of(config)),
+    )
 
 
 def psum_widths(config: SystolicConfig) -> list[int]:
@@ -185,12 +197,14 @@ def stationary_pes(config: SystolicConfig) -> dict[str, float]:
     widths = psum_widths(config)
     psums = sum(widths)
     registers = rows * (2 * y + _pipelined(config)) + psums
-    return {
-        **times(rows, _pe_multiplier(config)),
-        "flip_flop": registers,
-        "enable": registers,
-        **total(*map(adder, widths)),
-    }
+    fabric = fabric_of(config)
+    enables = {"gate": 2.0 * rows} if fabric else {}
+    return total(
+        times(rows, _pe_multiplier(config)),
+        {"flip_flop": registers, "enable": registers},
+        enables,
+        *(adder(width, fabric) for width in widths),
+    )
 
 
 def parts(config: SystolicConfig) -> tuple[Part, ...]:
@@ -224,6 +238,7 @@ class _Geometry:
         self.stages = v["pipeline.pe"]
         self.x, self.y = v.config.row_operand.width, v.config.column_operand.width
         self.result = v.figure(("max_k",), _result_width)
+        self.on_fpga = fabric_of(v.config) is not None
         self.groups = ceil_div(self.cols, self.broadcast)
         self.bands = ceil_div(self.rows, BUS_ROWS)
         self.groups_per_tile = np.maximum(1, TILE_COLUMNS // self.broadcast)
@@ -240,6 +255,14 @@ class _Geometry:
     def inner(self) -> Number:
         """Column groups that begin within a tile, over all tiles."""
         return self.groups - self.tiles
+
+    @property
+    def merged(self) -> Number:
+        """Column groups within a tile whose registers are those from tile to tile.
+
+        Synthesis for an FPGA finds that they are the same.
+        """
+        return (self.tiles - 1) * (self.groups_per_tile - 1) * self.on_fpga
 
     @property
     def passed(self) -> Number:
@@ -259,12 +282,17 @@ def _psum_width(config: SystolicConfig) -> float:
 
 
 def _output_stationary_pes(v: View) -> Counts:
-    one = v.counts(("max_k", "pipeline.pe"), PE_KINDS, output_stationary_pe)
+    one = v.counts(("max_k", "pipeline.pe"), _kinds(v.config), output_stationary_pe)
     return times(v["array.rows"] * v["array.cols"], one)
 
 
 def _drain(v: View) -> Counts:
     width = v.figure(("max_k",), _result_width)
+    if fabric_of(v.config):
+        rows = v["array.rows"]
+        bands, rest = rows // BUS_ROWS, rows % BUS_ROWS
+        leaves = bands * drain_leaves(BUS_ROWS) + drain_leaves(rest)
+        return {"drain_leaf": leaves * v["array.cols"] * width}
     return {"and_or": v["array.rows"] * v["array.cols"] * width}
 
 
@@ -275,7 +303,7 @@ def _output_stationary_edges(v: View) -> Counts:
         g.rows * g.x  # operands at the edge
         + g.rows * (g.tiles * g.stages + g.inner * (g.x + 1))  # rows: flags, then every group
         + g.rows * (g.tiles * g.stages + g.inner)  # drain flags
-        + g.passed * g.rows * (g.x + 2)
+        + (g.passed - g.merged) * g.rows * (g.x + 2)
         + g.y * g.skewed
         + g.result * (g.cols * (g.groups - 1) - g.skewed)
         + (g.bands > 1) * g.cols * g.result * g.bands
@@ -287,7 +315,8 @@ def _output_stationary_edges(v: View) -> Counts:
         register(chains, enable=True, reset=True),
         register(2 * g.rows + (g.groups - 1), reset=True),
         {
-            "and": g.rows * (g.x + 2) + g.cols * g.result * (g.bands - 1),
+            # Registers of an FPGA have a reset for zeros.
+            "and": g.rows * (g.x + 2) * (not g.on_fpga) + g.cols * g.result * (g.bands - 1),
             "fanout": g.rows * g.cols * (g.x + 2),
         },
     )
@@ -310,23 +339,30 @@ def _output_stationary_streams(v: View) -> Counts:
     g = _Geometry(v)
     width, depth = g.cols * g.result + 1, 2 + g.drain_latency
     fifo = depth > 2
-    pointers = 2 * bits_of(depth) + bit_length(depth)
+    # Yosys does not see that the FIFO's level is what the credits are short of.
+    pointers = 2 * bits_of(depth) + bit_length(depth) * (1 + g.on_fpga)
     return total(
         _input_ports(v, g),
         times(~np.asarray(fifo), _buffer(width)),
         times(fifo, register(pointers, enable=True, reset=True)),
-        times(fifo, memory(width, depth)),
+        times(fifo, memory(width, depth, fabric_of(v.config))),
     )
 
 
 def _output_stationary_sequencer(v: View) -> Counts:
     g = _Geometry(v)
+    fabric, bits = fabric_of(v.config), bit_length(g.rows)
+    # Shorter counters are made of look-up tables alone.
+    carries = {"carry": (bits > SHORT_COUNTER) * fabric.carries(bits)} if fabric else {}
     flags = 2 + bit_length(g.rows) + bit_length(2 + g.drain_latency) + 2 * (1 + g.drain_latency)
-    return total(register(flags, reset=True), {"and": g.rows * g.x, "control": 1})
+    control: Counts = {"and": g.rows * g.x, "control": 1}
+    if g.on_fpga:
+        control = {"array_control": 1, "drain_control": 1}
+    return total(register(flags, reset=True), control, carries)
 
 
 def _stationary_pes(v: View) -> Counts:
-    column = v.counts(("array.rows", "pipeline.pe"), PE_KINDS, stationary_pes)
+    column = v.counts(("array.rows", "pipeline.pe"), _kinds(v.config), stationary_pes)
     return times(v["array.cols"], column)
 
 
@@ -341,7 +377,7 @@ def _stationary_edges(v: View) -> Counts:
         g.x * (2 * g.rows + (g.rows * (g.rows - 1)) // 2)
         + g.cols * g.y  # at the edge
         + g.rows * g.inner * (g.x + 2)
-        + g.passed * g.rows * (g.x + 2)
+        + (g.passed - g.merged) * g.rows * (g.x + 2)
         + before * g.cols * g.y
         + g.y * g.skewed
         + psum * (g.cols * (g.groups - 1) - g.skewed)
@@ -349,7 +385,10 @@ def _stationary_edges(v: View) -> Counts:
     return total(
         register(enabled, enable=True),
         register(2 * g.rows + rows_behind_bands, enable=True, reset=True),
-        {"and": g.rows * (g.x + 1), "fanout": g.rows * g.cols * (g.x + g.y + 2)},
+        {
+            "and": g.rows * (1 if g.on_fpga else g.x + 1),
+            "fanout": g.rows * g.cols * (g.x + g.y + 2),
+        },
     )
 
 
@@ -359,18 +398,25 @@ def _accumulators(v: View) -> Counts:
     deep, address = np.asarray(depth) > 1, bits_of(depth)
     width = g.cols * g.result
     again = deep & (np.asarray(g.rows) == 1)
-    saturates = v.figure(("max_k",), _saturates)
+    saturates, fabric = v.figure(("max_k",), _saturates), fabric_of(v.config)
+    rows = memory(width, depth, fabric, clocked=True)
+    old: Number = width
+    counter: Counts = {}
+    if fabric:
+        old = width - rows["memory_emulation"]  # which is a choice, too, in the same tables
+        counter = {"carry": (address > SHORT_COUNTER) * fabric.carries(address)}
     return total(
+        rows,
+        counter,
         register(g.cols * psum + address + width, enable=True),
         register(4 + 2 + address + again, enable=True, reset=True),
-        times(deep, register(width, enable=True)),  # of the memory's port
-        memory(width, depth),
+        {} if fabric else times(deep, register(width, enable=True)),  # of the memory's port
         {
-            "and": width,
+            "and": old,
             "mux": again * width,
             "saturate": saturates * width,
         },
-        times(g.cols, adder(g.result + saturates)),
+        times(g.cols, adder(g.result + saturates, fabric)),
     )
 
 
@@ -388,7 +434,7 @@ def _stationary_sequencer(v: View) -> Counts:
     return total(
         register(5 + g.rows * (g.rows > np.int64(1)), enable=True, reset=True),
         register(4 * g.psum_latency, enable=True, reset=True),
-        {"control": 1},
+        {"array_control" if g.on_fpga else "control": 1},
     )
 
 

@@ -38,6 +38,7 @@ from cost_model.families.ternary_lut_bill import (
     table,
 )
 from cost_model.families.ternary_lut_delay import paths as paths
+from cost_model.fabric import LISTED, SHORT_COUNTER, fabric_of
 from hwgen.schedules.ternary_lut import Schedule
 
 if TYPE_CHECKING:
@@ -143,20 +144,26 @@ _COLUMN = ("array.group_size", "array.tables", "pipeline.reduce", "max_k")
 _FLOAT_COLUMN = ("array.group_size", "array.tables", "pipeline.reduce", "pipeline.accumulate")
 
 
+def _more(v: View) -> tuple[str, ...]:
+    """Return the kinds that only FPGAs have."""
+    return LISTED if fabric_of(v.config) else ()
+
+
 def _tables(v: View) -> Counts:
     count = v["array.clusters"] * v["array.tables"]
-    return times(count, v.counts(_TABLE, TABLE_KINDS, table))
+    return times(count, v.counts(_TABLE, (*TABLE_KINDS, *_more(v), "select"), table))
 
 
 def _corrections(v: View) -> Counts:
-    return times(v["array.clusters"], v.counts(_COLUMN, COLUMN_KINDS, correction))
+    return times(v["array.clusters"], v.counts(_COLUMN, (*COLUMN_KINDS, *_more(v)), correction))
 
 
 def _columns(v: View) -> Counts:
-    one = v.counts(_COLUMN, COLUMN_KINDS, column)
+    one = v.counts(_COLUMN, (*COLUMN_KINDS, *_more(v)), column)
     held = v["array.accumulator_depth"] > np.int64(1)
     names = ("array.group_size", "array.tables", "max_k")
-    deep = {"mux": v.figure(("max_k",), _total_width), "enable": v.figure(names, counted_bits)}
+    old = v.figure(("max_k",), _total_width) * (fabric_of(v.config) is None)
+    deep = {"mux": old, "enable": v.figure(names, counted_bits)}
     inputs = v["array.tables"] * v.figure(("array.group_size",), _table_width)
     return times(v["array.fetch_ports"], total(one, times(held, deep), {"fanout": inputs}))
 
@@ -168,11 +175,12 @@ def _float_tables(v: View) -> Counts:
 
 
 def _float_columns(v: View) -> Counts:
-    kinds = ("flip_flop", "enable", "and", "and_or", "mux", "xor", *operators(v.config))
+    kinds = ("flip_flop", "enable", "and", "and_or", "mux", "xor", *operators(v.config), *_more(v))
     one = v.counts(_FLOAT_COLUMN, kinds, float_column)
     held = v["array.accumulator_depth"] > np.int64(1)
     inputs = v["array.tables"] * v.figure(("array.group_size",), _table_width)
-    deep = {"mux": held * v.config.result.width, "fanout": inputs}
+    old = held * v.config.result.width * (fabric_of(v.config) is None)
+    deep = {"mux": old, "fanout": inputs}
     return times(v["array.fetch_ports"], total(one, deep))
 
 
@@ -207,16 +215,20 @@ def _rows(v: View) -> Counts:
         v["array.accumulator_depth"],
         v["array.fetch_ports"] * v.figure(("max_k",), _total_width),
     )
-    deep, address = depth > np.int64(1), bits_of(depth)
+    deep, address, fabric = depth > np.int64(1), bits_of(depth), fabric_of(v.config)
     behind = _latency(v)
+    counter: Counts = {}
+    if fabric:
+        counter = {"carry": (address > SHORT_COUNTER) * fabric.carries(address)}
     return total(
-        memory(width, depth),
+        memory(width, depth, fabric, clocked=True),
+        counter,
         times(
             deep,
             total(
                 register(address + 1, reset=True),
                 register(address * behind, enable=True),
-                register(width),  # of the memory's port
+                {} if fabric else register(width),  # of the memory's port
             ),
         ),
     )
@@ -241,9 +253,13 @@ def _sequencer(v: View) -> Counts:
     planes = v.config.planes
     shown = bits_of(planes) + 2 * (planes > 1) * v["pipeline.reduce"]
     waits = (accumulate > np.int64(0)) * (1 + 2 * bit_length(accumulate))
+    control: Counts = {"control": 1}
+    if fabric_of(v.config):  # the flags of what is being added are those that wait
+        waits = waits - accumulate
+        control = {"control": 1, "wait_control": accumulate > np.int64(0)}
     return total(
         register(2 * table + 1 + 4 * _latency(v) + 2 + waits + shown, enable=True, reset=True),
-        {"control": 1},
+        control,
     )
 
 

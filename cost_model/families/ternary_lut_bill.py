@@ -13,6 +13,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from cost_model.bill import Counts, adder, register, times, total
+from cost_model.fabric import fabric_of, fetch_counts, product_counts
 from hwgen.families.ternary_lut_choice import sum_groups
 from hwgen.families.ternary_lut_table import table_levels, table_parts, table_sum_format
 from hwgen.numerics import TERNARY, enclosing_format
@@ -49,8 +50,12 @@ def table(config: TernaryLutConfig) -> dict[str, float]:
         # Sums of the same activations share their least significant bit.
         shared = len(held) - len({tuple(map(abs, p)) for p in held})
         registers += sum(table_sum_format(config, p).width for p in held) - shared
-    sums = (adder(table_sum_format(config, p).width) for level in levels for p in level)
-    return total(register(registers, enable=True), *sums)
+    fabric = fabric_of(config)
+    sums = (adder(table_sum_format(config, p).width, fabric) for level in levels for p in level)
+    # On an FPGA an inverse is made where it is held, and not by its readers.
+    inverse = fabric is not None and config.array.method == "select"
+    inverses = {"select": float(config.activation.width)} if inverse else {}
+    return total(register(registers, enable=True), inverses, *sums)
 
 
 def _depth(pattern: tuple[int, ...]) -> int:
@@ -93,15 +98,15 @@ class _Addend:
 def column(config: TernaryLutConfig) -> dict[str, float]:
     """Return the bill of a column of integers that accumulates in one register."""
     array, result, planes = config.array, config.total_width, config.planes
-    compressed = array.reduction == "compressors"
+    compressed, on_fpga = array.reduction == "compressors", fabric_of(config) is not None
     found = total(
         times(array.tables, _read(config)),
         {
             "flip_flop": result + planes - 1,  # and what the total gives away
             "enable": result + planes - 1 - counted_bits(config),
-            "and": result,
+            "and": result + (planes - 1) * on_fpga,
             "saturate": result if config.saturates else 0,
-            "mux": result + planes - 1 if planes > 1 else 0,
+            "mux": result + planes - 1 if planes > 1 and not on_fpga else 0,
         },
     )
     addends = [_Addend(value_width(config), array.method != "multiply", 1)] * array.tables
@@ -134,16 +139,27 @@ def _read(config: TernaryLutConfig) -> dict[str, float]:
     if array.method == "select":
         return {"select": value, "and": 1}
     if array.method == "multiply":
-        return {"ternary_product": value}
+        fabric, signed = fabric_of(config), bool(config.activation.signed)
+        if fabric is None:
+            return {"ternary_product": value}
+        return product_counts(fabric, config.activation.width, 2, signed=(signed, True))
+    if fabric_of(config) and _binary(config):
+        return _chosen(config)
     found: dict[str, float] = {"xor": value - (array.reduction == "compressors"), "and": 1}
     return total(found, _chosen(config))
+
+
+def _binary(config: TernaryLutConfig) -> bool:
+    return config.array.fetch != "one_hot" or not config.index_width
 
 
 def _chosen(config: TernaryLutConfig) -> dict[str, float]:
     """Return the bill of choosing an entry of a table."""
     rows, width = len(config.stored_patterns), config.entry.width
     zero = config.digit is TERNARY
-    if config.array.fetch != "one_hot" or not config.index_width:
+    if _binary(config):
+        if fabric_of(config):
+            return fetch_counts(rows, width)
         return {"mux": (rows - 1) * width, "and": width * zero}
     looked_at = sum(
         1
@@ -166,7 +182,7 @@ def correction(config: TernaryLutConfig) -> dict[str, float]:
     width, registers = correction_width(config), config.pipeline.reduce + 1
     if not width:
         return {}
-    entry = config.entry
+    entry, fabric = config.entry, fabric_of(config)
     widths = [int(entry.width + (not entry.signed))] * config.array.tables
     bits = full = half = 0
     adders: list[Counts] = []
@@ -176,7 +192,10 @@ def correction(config: TernaryLutConfig) -> dict[str, float]:
         for addends in some:
             found = _heap([(w, 0, True) for w in addends], width)
             full, half = full + found[0], half + found[1]
-            adders += [adder(width)] * (len(addends) - (stage > 0))
+            if fabric:  # Yosys makes compressors of all operands but two
+                adders += [adder(width, fabric), {"full_adder": width * (len(addends) - 1)}]
+            else:
+                adders += [adder(width)] * (len(addends) - (stage > 0))
         widths = [width] * len(some)
         bits += width * len(some)
     compressed = config.array.reduction == "compressors"
@@ -237,9 +256,17 @@ def _added(config: TernaryLutConfig, addends: list[_Addend]) -> dict[str, float]
     registers = config.pipeline.reduce
     levels = (len(addends) - 1).bit_length()
     places = [stage * levels // registers for stage in range(registers)]
-    bits, adders = 0, [adder(config.total_width + 1 + config.saturates)]
+    fabric, carry = fabric_of(config), config.array.method != "multiply"
+
+    def sum_of(width: int) -> dict[str, float]:
+        """Return the bill of an adder, which a bit longer takes the carry of a read."""
+        if fabric is None:
+            return adder(width + 1)
+        return adder(width + carry, fabric, carry_in=carry)
+
+    bits, adders = 0, [sum_of(config.total_width + config.saturates)]
     if config.planes > 1:
-        adders.append(adder(config.addend.width + 1))
+        adders.append(sum_of(config.addend.width))
     for level in range(levels + 1):
         for _ in range(places.count(level)):
             bits += sum(addend.bits + addend.carry for addend in addends)
@@ -247,7 +274,9 @@ def _added(config: TernaryLutConfig, addends: list[_Addend]) -> dict[str, float]
         for i in range(0, len(addends) - 1, 2):
             tables = addends[i].tables + addends[i + 1].tables
             width = sum_width(config, tables)
-            adders.append(adder(width + 1))
+            if fabric:  # Yosys takes what the operands need, which may be less
+                width = min(width, max(addends[i].bits, addends[i + 1].bits) + 1)
+            adders.append(sum_of(width))
             merged.append(_Addend(width, addends[i + 1].carry, tables))
         addends = merged + addends[len(addends) & ~1 :]
     return total(register(bits, enable=True), *adders)

@@ -4,7 +4,8 @@
 ``python -m flows.bench.cost [--technology NAME]... [--designs N] [--seed S] [--write]
 [--markdown FILE] [--json]``
 
-A seeded generator draws whole cores of both families, 4 x 4 to 32 x 32.  They are mapped as the
+A seeded generator draws whole cores of both families, 4 x 4 to 32 x 32, for FPGAs with rows of totals
+in memories of each kind.  They are mapped as the
 calibration cores are and compared with their estimates.  ``--write`` puts the errors into the
 tables of costs, as the uncertainty of estimates, and extends the range that these are checked in.
 After a change of the model a new seed is to be drawn, so that nothing is tuned to the designs.
@@ -15,7 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -27,6 +28,7 @@ from rich.table import Table
 
 from cost_model.estimate import estimate
 from cost_model.technology import DIRECTORY, calibrated, technology, write
+from flows.calibration import fpga
 from flows.calibration.calibrate import ranges
 from flows.calibration.measure import measure
 from flows.calibration.points import Values, config_of, held_out_points
@@ -35,7 +37,14 @@ from hwgen.errors import HwgenError
 SEED = 2028
 DESIGNS = 10
 
-GOALS = {"area": (0.03, 0.10), "fmax": (0.10, None), "power": (0.10, None)}
+CELL_GOALS: Mapping[str, tuple[float, float | None]] = {
+    "area": (0.03, 0.10), "fmax": (0.10, None), "power": (0.10, None),
+}  # fmt: skip
+FPGA_GOALS: Mapping[str, tuple[float, float | None]] = {
+    "luts": (0.05, None), "flip_flops": (0.05, None), "carries": (0.05, None),
+    "dsps": (0.0, 0.0), "brams": (0.0, 0.0), "lutrams": (0.05, None),
+}  # fmt: skip
+GOALS = {**CELL_GOALS, **FPGA_GOALS}
 """Largest mean and worst relative error."""
 
 GOAL_TAU = 0.97
@@ -54,9 +63,11 @@ class Point:
 
     def error(self, metric: str) -> float | None:
         """Return the relative error of the estimate."""
-        estimated, measured = self.estimated[metric], self.measured[metric]
+        estimated, measured = self.estimated.get(metric), self.measured.get(metric)
         if estimated is None or measured is None:
             return None
+        if not measured:
+            return None if not estimated else np.inf
         return estimated / measured - 1
 
 
@@ -64,6 +75,11 @@ def compare(values: Values, tech: str) -> Point:
     """Measure one design and estimate it."""
     config = config_of(values)
     found = estimate(config, tech)["metrics"]
+    if tech in fpga.FAMILIES:
+        used = fpga.measure(values, tech).resources
+        return Point(
+            tech, values, {m: found[m] for m in FPGA_GOALS}, {m: used[m] for m in FPGA_GOALS}
+        )
     real = measure(values, tech)
     fmax = None if real.delay_ns is None else 1000 / real.delay_ns
     clock = min(config.target.clock_mhz, found["fmax_mhz"] or np.inf)
@@ -127,7 +143,9 @@ def run(
     """Compare designs in every technology."""
     points = []
     for tech in technologies:
-        for number, values in enumerate(held_out_points(seed, designs), 1):
+        for number, values in enumerate(
+            held_out_points(seed, designs, fpga=tech in fpga.FAMILIES), 1
+        ):
             progress(f"{tech}: design {number} of {designs}")
             points.append(compare(values, tech))
     return points
@@ -193,9 +211,11 @@ def markdown(summaries: Sequence[Summary], points: Sequence[Point], seed: int) -
     """Return the tables for the documentation."""
     lines = [f"Seed {seed}.", "", _line(HEADINGS), _line(["---"] * len(HEADINGS))]
     lines += [_line(row) for row in rows(summaries)]
-    lines += ["", _line(("technology", "design", "area", "Fmax", "power")), _line(["---"] * 5)]
+    metrics = [m for m in GOALS if any(m in p.measured for p in points)]
+    heads = (metric.replace("_", " ") for metric in metrics)
+    lines += ["", _line(("technology", "design", *heads)), _line(["---"] * (2 + len(metrics)))]
     for p in points:
-        errors = [p.error(metric) for metric in ("area", "fmax", "power")]
+        errors = [p.error(metric) for metric in metrics]
         shown = ("-" if e is None else f"{100 * e:+.1f} %" for e in errors)
         lines.append(_line((p.technology, describe(p.values), *shown)))
     return "\n".join(lines) + "\n"
@@ -213,9 +233,12 @@ def describe(values: Values) -> str:
     )
 
 
-def updated(page: str, text: str) -> str:
+def updated(page: str, text: str, kind: str = "") -> str:
     """Return a page with the text between its marks."""
-    before, after = page[: page.index(BEGIN) + len(BEGIN)], page[page.index(END) :]
+    begin, end = BEGIN.replace(" ", f" {kind} ", 1), END.replace(" ", f" {kind} ", 1)
+    if not kind:
+        begin, end = BEGIN, END
+    before, after = page[: page.index(begin) + len(begin)], page[page.index(end) :]
     return f"{before}\n\n{text}\n{after}"
 
 
@@ -251,8 +274,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         save(points, options.seed)
     if options.markdown:
         page = options.markdown.read_text(encoding="utf-8")
-        text = updated(page, markdown(found, points, options.seed))
-        options.markdown.write_text(text, encoding="utf-8")
+        for kind in ("", "fpga"):
+            mine = [p for p in points if (p.technology in fpga.FAMILIES) == bool(kind)]
+            if mine:
+                shown = [s for s in found if (s.technology in fpga.FAMILIES) == bool(kind)]
+                page = updated(page, markdown(shown, mine, options.seed), kind)
+        options.markdown.write_text(page, encoding="utf-8")
     if options.json:
         document: dict[str, Any] = {
             "seed": options.seed,

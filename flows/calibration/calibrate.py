@@ -18,9 +18,14 @@ from flows.calibration.points import NAME, Values, calibration_points, config_of
 from hwgen.errors import InputError, did_you_mean
 from hwgen.families import family
 
-_OPERATOR = re.compile(rf"{NAME}_(add|multiply)_(\w+?)_(\d+)e?")
-_FLOAT = "float_"
+OPERATOR = re.compile(rf"{NAME}_(add|multiply)_(\w+?)_(\d+)e?")
+FLOAT = "float_"
 _OPERATORS = {"add": "float_adder", "multiply": "float_multiplier"}
+
+
+def operator_kind(match: re.Match[str]) -> str:
+    """Return the kind of the floating-point operator whose module's name is matched."""
+    return f"{_OPERATORS[match[1]]}_{match[2]}_{match[3]}"
 
 
 def calibrate(technology: str, progress: Callable[[int, int], None] | None = None) -> Technology:
@@ -29,7 +34,8 @@ def calibrate(technology: str, progress: Callable[[int, int], None] | None = Non
     Parameters
     ----------
     technology : str
-        A standard-cell technology with a clock in `flows.calibration.measure`.
+        A standard-cell technology with a clock in `flows.calibration.measure`, or an FPGA family
+        of `flows.calibration.fpga`.
     progress : callable, optional
         Takes the cores done and the cores in all.
 
@@ -40,18 +46,22 @@ def calibrate(technology: str, progress: Callable[[int, int], None] | None = Non
     ToolMissing, CheckFailed
         As `flows.synthesis.map_core`.
     """
-    if technology not in CLOCKS_PS:
+    from flows.calibration import fit_fpga, fpga
+
+    known = (*CLOCKS_PS, *fpga.FAMILIES)
+    if technology not in known:
         raise InputError(
-            f"{technology!r} cannot be calibrated{did_you_mean(technology, CLOCKS_PS)}; there are"
-            f" {', '.join(CLOCKS_PS)}"
+            f"{technology!r} cannot be calibrated{did_you_mean(technology, known)}; there are"
+            f" {', '.join(known)}"
         )
-    points = list(calibration_points())
-    found = []
+    on_fpga = technology in fpga.FAMILIES
+    points = list(calibration_points(fpga=on_fpga))
+    found: list[Any] = []
     for number, values in enumerate(points):
         if progress:
             progress(number, len(points))
-        found.append(measure(values, technology))
-    return table(technology, found)
+        found.append((fpga.measure if on_fpga else measure)(values, technology))
+    return fit_fpga.table(technology, found) if on_fpga else table(technology, found)
 
 
 def table(technology: str, measured: Sequence[Measured]) -> Technology:
@@ -59,7 +69,7 @@ def table(technology: str, measured: Sequence[Measured]) -> Technology:
     areas = [equation for m in measured for equation in area_equations(m)]
     costs, residuals = {}, {}
     costs["area_um2"], errors = fit(areas)
-    residuals["area_of_parts"] = _summary(errors)
+    residuals["area_of_parts"] = summary(errors)
     wholes = [_whole(m) for m in measured]
     for quantity in ("leakage_nw", "energy_fj"):
         equations = [
@@ -67,25 +77,25 @@ def table(technology: str, measured: Sequence[Measured]) -> Technology:
             for m, counts in zip(measured, wholes, strict=True)
         ]
         costs[quantity], errors = fit(equations)
-        each = costs[quantity].pop(_FLOAT, 0.0)
-        floats = {k: each * area for k, area in costs["area_um2"].items() if k.startswith(_FLOAT)}
+        each = costs[quantity].pop(FLOAT, 0.0)
+        floats = {k: each * area for k, area in costs["area_um2"].items() if k.startswith(FLOAT)}
         costs[quantity] |= floats
-        residuals[quantity] = _summary(errors)
+        residuals[quantity] = summary(errors)
     predicted = [
         sum(costs["area_um2"].get(kind, 0.0) * n for kind, n in counts.items()) / m.area_um2 - 1
         for m, counts in zip(measured, wholes, strict=True)
     ]
-    residuals["area_of_cores"] = _summary(predicted)
+    residuals["area_of_cores"] = summary(predicted)
     timed = [m for m in measured if m.delay_ns]
     delays: dict[str, float] = {}
     if timed:
         paths = [_paths(m.values) for m in timed]
         delays, errors = fit_longest(paths, [m.delay_ns or 0.0 for m in timed])
-        residuals["delay"] = _summary(errors)
+        residuals["delay"] = summary(errors)
     return Technology(
         technology,
-        {quantity: _rounded(prices) for quantity, prices in costs.items()},  # type: ignore[misc]
-        _rounded(delays),
+        {quantity: rounded(prices) for quantity, prices in costs.items()},  # type: ignore[misc]
+        rounded(delays),
         ranges(dict(m.values) for m in measured),
         {},
         {**provenance(technology), "cores": len(measured), "residuals": residuals},
@@ -97,9 +107,9 @@ def _joined(counts: Counts, areas: Mapping[str, float]) -> dict[str, float]:
 
     They are too many kinds to tell apart by whole cores.
     """
-    joined = {kind: n for kind, n in counts.items() if not kind.startswith(_FLOAT)}
-    floats = (areas[kind] * n for kind, n in counts.items() if kind.startswith(_FLOAT))
-    return {**joined, _FLOAT: sum(floats)}
+    joined = {kind: n for kind, n in counts.items() if not kind.startswith(FLOAT)}
+    floats = (areas[kind] * n for kind, n in counts.items() if kind.startswith(FLOAT))
+    return {**joined, FLOAT: sum(floats)}
 
 
 def _space(values: Mapping[str, Any]) -> tuple[str, Space]:
@@ -146,8 +156,8 @@ def area_equations(m: Measured) -> list[Equation]:
     areas = dict.fromkeys((part for part, _, _ in own), 0.0)
     equations, left = [], 0.0
     for module, area in m.modules.items():
-        if operator := _OPERATOR.fullmatch(module):
-            kind = f"{_OPERATORS[operator[1]]}_{operator[2]}_{operator[3]}"
+        if operator := OPERATOR.fullmatch(module):
+            kind = operator_kind(operator)
             equations.append(Equation(kind, {kind: 1.0}, area / m.instances[module]))
             continue
         short = module.removeprefix(f"{NAME}_")
@@ -163,7 +173,8 @@ def area_equations(m: Measured) -> list[Equation]:
     return [*equations, Equation(f"rest of {m.values}", rest, left)]
 
 
-def _summary(errors: Iterable[float]) -> dict[str, float]:
+def summary(errors: Iterable[float]) -> dict[str, float]:
+    """Return the mean and the worst of relative errors."""
     found = np.array(list(errors))
     return {
         "mape": round(float(np.abs(found).mean()), 4),
@@ -172,7 +183,8 @@ def _summary(errors: Iterable[float]) -> dict[str, float]:
     }
 
 
-def _rounded(prices: Mapping[str, float]) -> dict[str, float]:
+def rounded(prices: Mapping[str, float]) -> dict[str, float]:
+    """Return prices of six digits."""
     return {kind: float(f"{price:.6g}") for kind, price in prices.items()}
 
 

@@ -38,25 +38,35 @@ def config_of(values: Mapping[str, Any]) -> ProductConfig:
 
 
 def calibration_points(*, fpga: bool = False) -> Iterator[Values]:
-    """Yield the cores to calibrate on; those of an FPGA use its carry chains."""
+    """Yield the cores to calibrate on.
+
+    Those of an FPGA use its carry chains, and are fewer: counts of blocks and bits of registers are
+    exact there, and few costs are left to find.
+    """
+    if fpga:
+        yield from _systolic_fpga()
+        yield from _ternary_fpga()
+        return
     yield from _systolic()
-    yield from _ternary_integers(fpga=fpga)
+    yield from _ternary_integers()
     yield from _ternary_floats()
 
 
-def _systolic() -> Iterator[Values]:
-    def core(rows: int, cols: int, flow: str = "output_stationary", **more: Any) -> Values:
-        values = {
-            "family": "systolic",
-            "array.rows": rows,
-            "array.cols": cols,
-            "array.dataflow": flow,
-            **{name.replace("__", "."): value for name, value in more.items()},
-        }
-        if flow != "output_stationary":
-            values.setdefault("array.accumulator_depth", 1)
-        return values
+def _array(rows: int, cols: int, flow: str = "output_stationary", **more: Any) -> Values:
+    values = {
+        "family": "systolic",
+        "array.rows": rows,
+        "array.cols": cols,
+        "array.dataflow": flow,
+        **{name.replace("__", "."): value for name, value in more.items()},
+    }
+    if flow != "output_stationary":
+        values.setdefault("array.accumulator_depth", 1)
+    return values
 
+
+def _systolic() -> Iterator[Values]:
+    core = _array
     yield core(4, 4)
     for a, w in (
         ("int4", "int4"), ("int4", "int8"), ("int12", "int8"), ("int8", "int12"),
@@ -91,17 +101,20 @@ def _ternary(**more: Any) -> Values:
     return {**values, **{name.replace("__", "."): value for name, value in more.items()}}
 
 
-def _ternary_integers(*, fpga: bool) -> Iterator[Values]:
-    binary = {"array__fetch": "binary", "array__reduction": "adders"}
-    cells = {"array__fetch": "one_hot", "array__reduction": "compressors"}
+_CHAINS = {"array__fetch": "binary", "array__reduction": "adders"}
+"""What suits the carry chains of an FPGA."""
+_CELLS = {"array__fetch": "one_hot", "array__reduction": "compressors"}
+"""What suits standard cells."""
 
+
+def _ternary_integers() -> Iterator[Values]:
     def core(mu: int, tables: int, ports: int, **more: Any) -> Values:
-        best = binary if fpga else cells
         return _ternary(
-            array__group_size=mu, array__tables=tables, array__fetch_ports=ports, **{**best, **more}
-        )
+            array__group_size=mu, array__tables=tables, array__fetch_ports=ports,
+            **{**_CELLS, **more},
+        )  # fmt: skip
 
-    other = cells if fpga else binary
+    other = _CHAINS
     shapes = (
         (1, 2, 2), (1, 20, 2), (2, 1, 2), (2, 3, 4), (2, 6, 2), (2, 24, 1), (2, 2, 12), (3, 3, 3),
         (3, 11, 1), (4, 2, 2), (4, 5, 1), (5, 2, 1),
@@ -159,6 +172,87 @@ def _ternary_floats() -> Iterator[Values]:
                    array__method="multiply", pipeline__reduce=1, **small)  # fmt: skip
 
 
+def _systolic_fpga() -> Iterator[Values]:
+    core = _array
+    yield core(4, 4)
+    for a, w in (
+        ("int4", "int4"), ("int12", "int8"), ("int16", "int16"), ("uint8", "int8"),
+        ("uint8", "uint8"), ("int5", "int10"), ("int2", "int2"), ("int16", "int4"),
+    ):  # fmt: skip
+        yield core(3, 3, activation=a, weight=w)
+    yield core(2, 3, accumulator="int24")
+    yield core(2, 3, accumulator="int24", overflow="saturate", max_k=1 << 24)
+    for stages in (1, 2):
+        yield core(3, 3, pipeline__pe=stages)
+        yield core(3, 3, "weight_stationary", pipeline__pe=stages)
+        yield core(3, 2, activation="int6", weight="int10", pipeline__pe=stages)
+    yield core(2, 8)
+    yield core(18, 3)
+    yield core(3, 18, array__broadcast=4)
+    yield core(4, 9, array__broadcast=4, pipeline__pe=1)
+    yield core(12, 4, "weight_stationary")
+    yield core(18, 3, "weight_stationary", activation="int4")
+    yield core(4, 18, "weight_stationary", array__broadcast=4)
+    yield core(4, 3, "weight_stationary", activation="int4", weight="int4")
+    yield core(4, 3, "weight_stationary", activation="uint8", weight="int6")
+    yield core(4, 3, "weight_stationary", activation="int16", weight="int16")
+    yield core(3, 4, "input_stationary", activation="int10", weight="int8")
+    for depth in (2, 16, 128):
+        yield core(3, 4, "weight_stationary", array__accumulator_depth=depth)
+
+
+def _ternary_fpga() -> Iterator[Values]:
+    def core(mu: int, tables: int, ports: int, **more: Any) -> Values:
+        return _ternary(
+            array__group_size=mu, array__tables=tables, array__fetch_ports=ports,
+            **{**_CHAINS, **more},
+        )  # fmt: skip
+
+    for mu, tables, ports in (
+        (1, 3, 2), (1, 20, 2), (2, 1, 2), (2, 6, 2), (2, 16, 1), (2, 2, 12), (3, 3, 3), (3, 10, 1),
+        (4, 2, 2), (4, 5, 1), (5, 1, 1),
+    ):  # fmt: skip
+        yield core(mu, tables, ports)
+    for activation in ("int4", "int12", "int16", "uint8"):
+        yield core(2, 4, 2, activation=activation)
+    yield core(3, 3, 2, activation="int4")
+    yield core(2, 4, 2, accumulator="int48")
+    yield core(2, 4, 2, accumulator="int24", overflow="saturate", max_k=1 << 24)
+    for stages in (1, 2, 3):
+        yield core(2, 6, 2, pipeline__reduce=stages)
+    yield core(3, 5, 2, pipeline__reduce=1, pipeline__table=2)
+    yield core(4, 2, 2, pipeline__table=2, activation="int10")
+    yield core(1, 9, 2, pipeline__reduce=2)
+    yield core(2, 3, 4, array__accumulator_depth=4)
+    yield core(2, 3, 4, array__accumulator_depth=2, pipeline__reduce=1)
+    yield core(2, 3, 6, array__accumulator_depth=64)
+    yield core(2, 3, 4, array__clusters=2)
+    for weight in ("int1", "int2", "int4"):
+        yield core(3, 3, 2, weight=weight)
+    for tables, ports in ((4, 3), (16, 2)):
+        yield core(1, tables, ports, array__method="select")
+    yield core(1, 6, 2, array__method="select", activation="int4", pipeline__reduce=1)
+    yield core(1, 6, 2, array__method="multiply", activation="int4")
+    yield core(1, 6, 2, array__method="multiply")
+    for shape in ((2, 6, 2), (3, 3, 3)):
+        yield core(*shape, **_CELLS)
+    yield core(2, 6, 2, pipeline__reduce=2, **_CELLS)
+    yield core(1, 6, 3, array__method="select", **_CELLS)
+    for fmt in ("fp16", "bf16", "fp8_e4m3", "fp8_e5m2"):
+        for reduce, accumulate in ((0, 0), (1, 2), (3, 4), (4, 1), (2, 3)):
+            if fmt in ("fp16", "bf16") or reduce < 2:
+                yield _ternary(
+                    activation=fmt, array__tables=2, array__fetch_ports=2, array__fetch="binary",
+                    pipeline__reduce=reduce, pipeline__accumulate=accumulate,
+                )  # fmt: skip
+    yield _ternary(activation="fp16", accumulator="fp16", array__tables=4, array__fetch_ports=2,
+                   array__fetch="one_hot", pipeline__accumulate=1)  # fmt: skip
+    yield _ternary(activation="bf16", array__tables=3, array__fetch_ports=3, array__group_size=1,
+                   array__fetch="binary", pipeline__accumulate=1)  # fmt: skip
+    yield _ternary(activation="bf16", array__tables=2, array__fetch_ports=2, array__group_size=1,
+                   array__method="multiply", array__fetch="binary")  # fmt: skip
+
+
 def held_out_points(seed: int, count: int, *, fpga: bool = False) -> list[Values]:
     """Return `count` cores that calibration does not use, half of each family.
 
@@ -167,13 +261,15 @@ def held_out_points(seed: int, count: int, *, fpga: bool = False) -> list[Values
     seed : int
     count : int
     fpga : bool
-        Whether they are for an FPGA: ternary cores are then of the kind that suits it.
+        Whether they are for an FPGA: ternary cores are then of the kind that suits it, and some
+        have rows of totals in block memories.
     """
     draw = random.Random(seed)
     known = {tuple(sorted(p.items())) for p in calibration_points(fpga=fpga)}
     found: list[Values] = []
     while len(found) < count:
-        values = _any_ternary(draw, fpga=fpga) if len(found) % 2 else _any_systolic(draw)
+        any_core = _any_ternary if len(found) % 2 else _any_systolic
+        values = any_core(draw, fpga=fpga)
         try:
             config_of(values)
         except (ConfigError, ValueError):
@@ -183,7 +279,11 @@ def held_out_points(seed: int, count: int, *, fpga: bool = False) -> list[Values
     return found
 
 
-def _any_systolic(draw: random.Random) -> Values:
+_DEPTHS_FPGA = (1, 1, 2, 16, 200)
+"""Rows of totals: registers, memories of look-up tables, block memories."""
+
+
+def _any_systolic(draw: random.Random, *, fpga: bool) -> Values:
     flow = draw.choice(("output_stationary", "weight_stationary", "input_stationary"))
     values: Values = {
         "family": "systolic",
@@ -197,7 +297,7 @@ def _any_systolic(draw: random.Random) -> Values:
         "pipeline.pe": draw.choice((0, 0, 1, 2)),
     }
     if flow != "output_stationary":
-        values["array.accumulator_depth"] = draw.choice((1, 1, 2, 4))
+        values["array.accumulator_depth"] = draw.choice(_DEPTHS_FPGA if fpga else (1, 1, 2, 4))
     return values
 
 
@@ -224,7 +324,7 @@ def _any_ternary(draw: random.Random, *, fpga: bool) -> Values:
         array__fetch_ports=columns,
         array__fetch="binary" if cells else "one_hot",
         array__reduction="adders" if cells else "compressors",
-        array__accumulator_depth=draw.choice((1, 1, 1, 2, 4)),
+        array__accumulator_depth=draw.choice(_DEPTHS_FPGA if fpga else (1, 1, 1, 2, 4)),
         pipeline__table=draw.choice((1, 1, 2)),
         pipeline__reduce=draw.choice((0, 0, 1, 2)),
     )

@@ -13,7 +13,8 @@ from hwgen.cli.common import config_option, console, emit_json, json_option
 
 _UNITS = {
     "area_mm2": ("area", "mm²"), "luts": ("LUTs", ""), "flip_flops": ("flip-flops", ""),
-    "dsps": ("DSP blocks", ""), "brams": ("block memories", ""), "fmax_mhz": ("Fmax", "MHz"),
+    "carries": ("carry cells", ""), "dsps": ("DSP blocks", ""), "brams": ("block memories", ""),
+    "lutrams": ("memories of look-up tables", ""), "fmax_mhz": ("Fmax", "MHz"),
     "power_w": ("power", "W"), "tops": ("throughput", "TOPS"), "tops_per_w": ("", "TOPS/W"),
     "tops_per_mm2": ("", "TOPS/mm²"), "bandwidth_gb_s": ("port bandwidth", "GB/s"),
 }  # fmt: skip

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FPGA families: what becomes a carry cell, a DSP block, a memory, a shift register.
+
+These are rules, not costs: they say what Yosys makes of a component, and count it exactly.  What is
+left, look-up tables, is fitted to synthesis results like the area of standard cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cost_model.bill import Counts, Number, bits_of, ceil_div
+
+if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
+
+KINDS: Mapping[str, str] = {
+    "carry": "carry cell",
+    "dsp": "DSP block",
+    "bram": "block memory",
+    "lutram": "memory or shift register of look-up tables",
+    "row_bit": "bit of a row of a product in logic",
+    "row_adder_bit": "bit of an adder of two such rows or sums of them",
+    "memory_select": "bit chosen among the parts of a deep memory of look-up tables",
+    "memory_emulation": "bit of a block memory that must not read what is just written",
+    "gate": "look-up table of its own",
+    "drain_leaf": "look-up table of the tree by which a bit drains",
+    "fetch_few": "look-up table that chooses a bit of a table of up to four entries",
+    "fetch_entry": "bit of a larger table that is chosen from",
+    "array_control": "sequencer of an array, beside that of a core",
+    "drain_control": "sequencer of drains",
+    "wait_control": "sequencer that waits for an accumulator",
+}
+"""Kinds of components that only FPGAs have, and what one of them is."""
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """An FPGA family.
+
+    Parameters
+    ----------
+    carry_bits : int
+        Bits of an adder in one carry cell.
+    last_bit_free : bool
+        Whether an adder's last bit needs no carry cell.
+    dsp_bits : int or None
+        Bits of the smallest product that becomes a DSP block; None if none does.
+    dsp_registers : bool
+        Whether registers around a product, and the sum behind it, move into the DSP block.
+    shift_bits : int
+        Longest chain of registers that becomes one shift register, 0 if none does.
+    lutrams : callable or None
+        Takes width and depth of a memory and returns the small memories that it takes.
+    brams : callable
+        Takes width and depth of a memory and returns the block memories that it takes.
+    lutrams_per_bram : float
+        Small memories that are dearer than a block memory.
+    registers_per_bram : tuple of float
+        The same for bits of registers, where there are no small memories, and how many more a
+        memory must have.
+    bram_reads_old : bool
+        Whether block memories return what was there before a write, so that nothing is to be added.
+    """
+
+    carry_bits: int
+    last_bit_free: bool
+    dsp_bits: int | None
+    dsp_registers: bool
+    shift_bits: int
+    lutrams: Callable[[Number, Number], Number] | None
+    brams: Callable[[Number, Number], Number]
+    lutrams_per_bram: float = 0.0
+    registers_per_bram: tuple[float, float] = (0.0, 0.0)
+    bram_reads_old: bool = False
+
+    def carries(self, bits: Number, *, carry_in: bool = False) -> Number:
+        """Return the carry cells of an adder of `bits` bits, one more if it takes a carry."""
+        if self.last_bit_free:
+            return np.maximum(0, bits - 1 - carry_in)
+        return ceil_div(bits, self.carry_bits)
+
+    def multiplies(self, bits: int, narrow: int) -> bool:
+        """Return whether a product of `bits` bits with a factor of `narrow` bits is a DSP block."""
+        return self.dsp_bits is not None and bits >= self.dsp_bits and narrow >= 2
+
+    def shift_registers(self, length: Number) -> Number:
+        """Return the shift registers of a chain of `length` registers, 0 if it stays registers."""
+        if not self.shift_bits:
+            return np.zeros_like(np.asarray(length))
+        return (np.asarray(length) >= _SHORTEST) * ceil_div(length, self.shift_bits)
+
+    def memory(self, width: Number, depth: Number, *, clocked: bool) -> dict[str, Number]:
+        """Return the bill of a memory that is written and read at one place a cycle.
+
+        Parameters
+        ----------
+        width, depth : number
+        clocked : bool
+            Whether it has a register at its output, which is part of the bill.
+        """
+        width, depth = np.asarray(width), np.asarray(depth)
+        deep = depth > 1
+        bits, brams = width * depth, self.brams(width, depth)
+        small = self.lutrams(width, depth) if self.lutrams else np.zeros_like(bits)
+        if not clocked:
+            block: Any = np.zeros_like(bits, dtype=bool)
+        elif self.lutrams:
+            block = small > self.lutrams_per_bram * brams
+        else:
+            per, more = self.registers_per_bram
+            block = bits > per * brams + more
+        block = block & deep
+        spread = deep & ~block
+        held = spread if self.lutrams is None else np.zeros_like(spread)
+        found: dict[str, Number] = {
+            "bram": block * brams,
+            "lutram": (spread & ~held) * small,
+            "memory_bit": held * bits,
+            "memory_word": held * depth,
+            "memory_select": (spread & ~held) * width * (ceil_div(depth, _LUTRAM_DEPTH) - 1),
+        }
+        emulated = block * (not self.bram_reads_old)
+        found["memory_emulation"] = emulated * width
+        found["flip_flop"] = held * bits + clocked * (
+            spread * width + emulated * (2 * width + bits_of(depth) + 2)
+        )
+        return found
+
+
+_SHORTEST = 3
+"""Registers of the shortest chain that becomes a shift register."""
+
+_LUTRAM_DEPTH = 16
+
+SHORT_COUNTER = 4
+"""Bits of the longest counter that Yosys makes without carry cells."""
+
+
+def product_counts(
+    fabric: Fabric, a: int, w: int, *, signed: tuple[bool, bool]
+) -> dict[str, float]:
+    """Return the bill of a product of `a` by `w` bits; see `flows.fpga.PRODUCTS`."""
+    if fabric.multiplies(a + w, min(a, w)):
+        return {"dsp": 1.0}
+    found: dict[str, float] = {"row_bit": 0.0, "row_adder_bit": 0.0, "carry": 0.0}
+
+    def walk(a: int, w: int, last_signed: bool) -> None:
+        if a < w:
+            a, w = w, a
+        if w == 1:
+            found["row_bit"] += a
+            return
+        low, high = w // 2, w - w // 2
+        walk(a, low, False)
+        if high == 1 and last_signed:
+            found["row_bit"] += a
+        else:
+            walk(a, high, last_signed)
+        found["row_adder_bit"] += a + high
+        found["carry"] += float(fabric.carries(a + high))
+
+    walk(a, w, all(signed))
+    return found
+
+
+def drain_leaves(rows: Number) -> Number:
+    """Return the look-up tables of four inputs by which one bit of `rows` words drains."""
+    pairs, odd = np.asarray(rows) // 2, np.asarray(rows) % 2
+    inputs = pairs + 2 * odd
+    return pairs + ceil_div(np.maximum(inputs - 1, 0), 3)
+
+
+def fetch_counts(entries: int, width: int) -> dict[str, float]:
+    """Return the bill of choosing an entry of a table, or its inverse, or zero."""
+    if entries <= len(_FEW):
+        return {"fetch_few": float(_FEW[entries - 1] * width)}
+    return {"fetch_entry": float(entries * width)}
+
+
+_FEW = (1, 1, 2, 3)
+
+
+def _bram_18k(width: Number, depth: Number) -> Number:
+    """Return memories of 512 words of four bytes of nine bits."""
+    return ceil_div(ceil_div(width, 9) * ceil_div(depth, 512), 4)
+
+
+def _bram_4k(width: Number, depth: Number) -> Number:
+    """Return memories of 256 words of 16 bits."""
+    return ceil_div(width * ceil_div(depth, 256), 16)
+
+
+def _lutrams_16x4(width: Number, depth: Number) -> Number:
+    return ceil_div(width, 4) * ceil_div(depth, 16)
+
+
+def _lutrams_m(width: Number, depth: Number) -> Number:
+    """Return memories of 32 words of 6 bits or of 64 words of 3 bits, of which there are fewer."""
+    return np.minimum(
+        ceil_div(width, 6) * ceil_div(depth, 32), ceil_div(width, 3) * ceil_div(depth, 64)
+    )
+
+
+LISTED = ("carry", "dsp", "row_bit", "row_adder_bit", "gate", "fetch_few", "fetch_entry")
+"""Kinds that counts by combination of parameters may have."""
+
+FABRICS: Mapping[str, Fabric] = {
+    "ecp5": Fabric(
+        carry_bits=2, last_bit_free=False, dsp_bits=0, dsp_registers=False, shift_bits=0,
+        lutrams=_lutrams_16x4, brams=_bram_18k, lutrams_per_bram=24.5,
+    ),
+    "ice40": Fabric(
+        carry_bits=1, last_bit_free=True, dsp_bits=None, dsp_registers=False, shift_bits=0,
+        lutrams=None, brams=_bram_4k, registers_per_bram=(64.0, 32.0),
+    ),
+    "xc7": Fabric(
+        carry_bits=4, last_bit_free=False, dsp_bits=9, dsp_registers=True, shift_bits=32,
+        lutrams=_lutrams_m, brams=_bram_18k, lutrams_per_bram=14.0, bram_reads_old=True,
+    ),
+}  # fmt: skip
+"""By technology; what is not here is made of standard cells.  Thresholds are those at which Yosys
+0.70 changes from one to the other."""
+
+
+def fabric_of(config: FamilyConfig) -> Fabric | None:
+    """Return the FPGA family that a configuration is for, None for standard cells."""
+    return FABRICS.get(config.target.technology)

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From cores mapped to an FPGA to the table of its family.
+
+Registers, carry cells, DSP blocks and memories are counted by rules (`cost_model.fabric`) and cost
+one each; look-up tables are fitted.  Floating-point operators are modules of their own, and cost
+what was measured of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cost_model.bill import KINDS
+from cost_model.evaluate import view_of
+from cost_model.fabric import KINDS as FABRIC_KINDS
+from cost_model.technology import Technology
+from flows.calibration.calibrate import FLOAT, OPERATOR, operator_kind, ranges, rounded, summary
+from flows.calibration.fit import Equation, fit
+from flows.calibration.fpga import Used, provenance
+from flows.calibration.points import NAME, config_of
+from hwgen.families import family
+
+EXACT: Mapping[str, str] = {
+    "flip_flops": "flip_flop", "carries": "carry", "dsps": "dsp", "brams": "bram",
+    "lutrams": "lutram",
+}  # fmt: skip
+"""Resources that are counted by rules, and the kind of which each component takes one."""
+
+
+_FREE = ("flip_flop", "enable")
+"""Kinds that take no look-up tables: a register and its enable are a cell."""
+
+
+def table(target: str, measured: Sequence[Used]) -> Technology:
+    """Return the table that fits cores mapped to an FPGA family."""
+    kinds = (*KINDS, *FABRIC_KINDS)
+    equations, operators = [], {}
+    for used in measured:
+        mine, found = lut_equations(used, target)
+        equations += mine
+        operators |= found
+    floats = {kind: dict(resources) for kind, resources in operators.items()}
+    luts, errors = fit([e for e in equations if e.measured > 0])
+    costs: dict[str, dict[str, float]] = {
+        "luts": {**dict.fromkeys(kinds, 0.0), **luts},
+    }
+    for resource, kind in EXACT.items():
+        costs[resource] = {**dict.fromkeys(kinds, 0.0), kind: 1.0}
+        costs[resource] |= {name: 0.0 for name in luts if name.startswith(FLOAT)}
+    for kind, resources in floats.items():
+        for resource, prices in costs.items():
+            prices[kind] = float(resources[resource])
+    residuals = {"luts_of_parts": summary(errors)}
+    tech = Technology(target, {q: rounded(p) for q, p in costs.items()})  # type: ignore[misc]
+    for resource in ("luts", *EXACT):
+        relative = [
+            estimated / used.resources[resource] - 1
+            for used in measured
+            if used.resources[resource]
+            and np.isfinite(estimated := estimate_of(tech, used.values, resource))
+        ]
+        if relative:
+            residuals[f"{resource}_of_cores"] = summary(relative)
+    return Technology(
+        target,
+        tech.costs,
+        {},
+        ranges(dict(used.values) for used in measured),
+        {},
+        {**provenance(target), "cores": len(measured), "residuals": residuals},
+    )
+
+
+def estimate_of(tech: Technology, values: Mapping[str, Any], resource: str) -> float:
+    """Return how many of a resource a core takes by a table."""
+    bills = _bills(values, tech.name).values()
+    return float(sum(tech.cost(resource, bill) for _, bill in bills))  # type: ignore[arg-type]
+
+
+def _bills(
+    values: Mapping[str, Any], target: str
+) -> dict[str, tuple[tuple[str, ...], dict[str, float]]]:
+    """Return the modules and the bill of each part."""
+    view = view_of(config_of({**values, "target.technology": target}))
+    parts = family(view.space.family).part("cost").parts(view.config)
+    return {
+        part.name: (part.modules, {k: float(n) for k, n in part.counts(view).items() if float(n)})
+        for part in parts
+    }
+
+
+def lut_equations(
+    used: Used, target: str
+) -> tuple[list[Equation], dict[str, Mapping[str, int]]]:
+    """Return an equation for each part that is mapped on its own, one for the rest, and operators.
+
+    Returns
+    -------
+    equations : list of Equation
+        Look-up tables.
+    operators : dict
+        Kind of each floating-point operator: the resources of one.
+    """
+    bills = _bills(used.values, target)
+    luts = dict.fromkeys((name for name, (modules, _) in bills.items() if modules), 0.0)
+    rest, operators = 0.0, {}
+    for module, (count, resources) in used.parts.items():
+        if operator := OPERATOR.fullmatch(module):
+            operators[operator_kind(operator)] = resources
+            continue
+        short = module.removeprefix(f"{NAME}_")
+        owner = next((p for p in luts if short != NAME and short.startswith(bills[p][0])), None)
+        if owner is None:
+            rest += count * resources["luts"]
+        else:
+            luts[owner] += count * resources["luts"]
+    together: dict[str, float] = {}
+    equations = []
+    for name, (modules, counts) in bills.items():
+        mine = {k: n for k, n in counts.items() if not _is_operator(k) and k not in _FREE}
+        if modules and luts[name]:
+            equations.append(Equation(f"{name} of {used.values}", mine, luts[name]))
+        elif not modules:
+            for kind, n in mine.items():
+                together[kind] = together.get(kind, 0.0) + n
+    return [*equations, Equation(f"rest of {used.values}", together, rest)], operators
+
+
+def _is_operator(kind: str) -> bool:
+    return kind.startswith((f"{FLOAT}adder", f"{FLOAT}multiplier"))

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mapping the cores that an FPGA family is calibrated or checked on."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from flows import fpga, levels
+from flows.bench.mapping_cache import hashed, versions
+from flows.cache import Entry, digest
+from flows.calibration.measure import KEPT
+from flows.calibration.points import NAME, config_of
+from flows.synthesis import TIMEOUT
+from flows.toolchain import require
+from hwgen.build import verilog_of
+
+FAMILIES = ("ecp5", "ice40", "xc7")
+"""FPGA families that can be calibrated."""
+
+
+@dataclass(frozen=True)
+class Used:
+    """A core mapped to an FPGA.
+
+    Parameters
+    ----------
+    values : mapping
+        Its dotted parameters.
+    resources : mapping
+        How many of each of `flows.fpga.RESOURCES` it takes.
+    parts : mapping
+        For each module that is mapped on its own, and the rest under the name of the core: its
+        instances, and the resources of one.
+    """
+
+    values: Mapping[str, Any]
+    resources: Mapping[str, int]
+    parts: Mapping[str, tuple[int, Mapping[str, int]]]
+
+
+def measure(values: Mapping[str, Any], target: str) -> Used:
+    """Map the core that dotted parameters describe; results are kept in the user's cache."""
+    config, chosen = config_of(values), fpga.family(target)
+    verilog = verilog_of(config)
+    keep = [f"{NAME}_{prefix}*" for prefix in KEPT[config.family]]
+    key = digest([_flow(), hashed(verilog), NAME, target, chosen.recipe, keep])
+    entry = Entry("mapped-fpga", key)
+    document = entry.read()
+    if document is None:
+        with tempfile.TemporaryDirectory(prefix="hwgen-map-") as work:
+            found = fpga.map_fpga(
+                require("yosys"), verilog, NAME, chosen, chosen.recipe, keep, Path(work), TIMEOUT
+            )
+        document = json.loads(json.dumps(found.document()))
+        entry.write(document, {})
+    parts = {name: (count, of_one) for name, (count, of_one) in document["parts"].items()}
+    return Used(values, document["resources"], parts)
+
+
+def provenance(target: str) -> dict[str, Any]:
+    """Return what measurements of an FPGA family rest on."""
+    chosen = fpga.family(target)
+    return {
+        "recipe": chosen.recipe,
+        "command": " ".join([chosen.command, chosen.options[chosen.recipe]]).strip(),
+        "kept_modules": {family: list(names) for family, names in KEPT.items()},
+        "tools": {"yosys": versions()["yosys"]},
+    }
+
+
+@cache
+def _flow() -> str:
+    """Return a name for Yosys and for the part of this package that drives it."""
+    sources = [
+        Path(str(module.__file__)).read_text(encoding="utf-8") for module in (fpga, levels)
+    ]
+    return hashed("\n".join([*sources, versions()["yosys"]]))
