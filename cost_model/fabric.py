@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FPGA families: what becomes a carry cell, a DSP block, a memory, a shift register.
+"""FPGA families: what becomes a carry cell, a DSP block, a memory.
 
 These are rules, not costs: they say what Yosys makes of a component, and count it exactly.  What is
 left, look-up tables, is fitted to synthesis results like the area of standard cells.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cost_model.bill import Counts, Number, bits_of, ceil_div
+from cost_model.bill import Number, bits_of, ceil_div
 
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
@@ -22,7 +22,7 @@ KINDS: Mapping[str, str] = {
     "carry": "carry cell",
     "dsp": "DSP block",
     "bram": "block memory",
-    "lutram": "memory or shift register of look-up tables",
+    "lutram": "memory made of look-up tables",
     "row_bit": "bit of a row of a product in logic",
     "row_adder_bit": "bit of an adder of two such rows or sums of them",
     "memory_select": "bit chosen among the parts of a deep memory of look-up tables",
@@ -50,10 +50,6 @@ class Fabric:
         Whether an adder's last bit needs no carry cell.
     dsp_bits : int or None
         Bits of the smallest product that becomes a DSP block; None if none does.
-    dsp_registers : bool
-        Whether registers around a product, and the sum behind it, move into the DSP block.
-    shift_bits : int
-        Longest chain of registers that becomes one shift register, 0 if none does.
     lutrams : callable or None
         Takes width and depth of a memory and returns the small memories that it takes.
     brams : callable
@@ -63,20 +59,15 @@ class Fabric:
     registers_per_bram : tuple of float
         The same for bits of registers, where there are no small memories, and how many more a
         memory must have.
-    bram_reads_old : bool
-        Whether block memories return what was there before a write, so that nothing is to be added.
     """
 
     carry_bits: int
     last_bit_free: bool
     dsp_bits: int | None
-    dsp_registers: bool
-    shift_bits: int
     lutrams: Callable[[Number, Number], Number] | None
     brams: Callable[[Number, Number], Number]
     lutrams_per_bram: float = 0.0
     registers_per_bram: tuple[float, float] = (0.0, 0.0)
-    bram_reads_old: bool = False
 
     def carries(self, bits: Number, *, carry_in: bool = False) -> Number:
         """Return the carry cells of an adder of `bits` bits, one more if it takes a carry."""
@@ -87,12 +78,6 @@ class Fabric:
     def multiplies(self, bits: int, narrow: int) -> bool:
         """Return whether a product of `bits` bits with a factor of `narrow` bits is a DSP block."""
         return self.dsp_bits is not None and bits >= self.dsp_bits and narrow >= 2
-
-    def shift_registers(self, length: Number) -> Number:
-        """Return the shift registers of a chain of `length` registers, 0 if it stays registers."""
-        if not self.shift_bits:
-            return np.zeros_like(np.asarray(length))
-        return (np.asarray(length) >= _SHORTEST) * ceil_div(length, self.shift_bits)
 
     def memory(self, width: Number, depth: Number, *, clocked: bool) -> dict[str, Number]:
         """Return the bill of a memory that is written and read at one place a cycle.
@@ -124,16 +109,12 @@ class Fabric:
             "memory_word": held * depth,
             "memory_select": (spread & ~held) * width * (ceil_div(depth, _LUTRAM_DEPTH) - 1),
         }
-        emulated = block * (not self.bram_reads_old)
-        found["memory_emulation"] = emulated * width
+        found["memory_emulation"] = block * width
         found["flip_flop"] = held * bits + clocked * (
-            spread * width + emulated * (2 * width + bits_of(depth) + 2)
+            spread * width + block * (2 * width + bits_of(depth) + 2)
         )
         return found
 
-
-_SHORTEST = 3
-"""Registers of the shortest chain that becomes a shift register."""
 
 _LUTRAM_DEPTH = 16
 
@@ -199,28 +180,17 @@ def _lutrams_16x4(width: Number, depth: Number) -> Number:
     return ceil_div(width, 4) * ceil_div(depth, 16)
 
 
-def _lutrams_m(width: Number, depth: Number) -> Number:
-    """Return memories of 32 words of 6 bits or of 64 words of 3 bits, of which there are fewer."""
-    return np.minimum(
-        ceil_div(width, 6) * ceil_div(depth, 32), ceil_div(width, 3) * ceil_div(depth, 64)
-    )
-
-
 LISTED = ("carry", "dsp", "row_bit", "row_adder_bit", "gate", "fetch_few", "fetch_entry")
 """Kinds that counts by combination of parameters may have."""
 
 FABRICS: Mapping[str, Fabric] = {
     "ecp5": Fabric(
-        carry_bits=2, last_bit_free=False, dsp_bits=0, dsp_registers=False, shift_bits=0,
+        carry_bits=2, last_bit_free=False, dsp_bits=0,
         lutrams=_lutrams_16x4, brams=_bram_18k, lutrams_per_bram=24.5,
     ),
     "ice40": Fabric(
-        carry_bits=1, last_bit_free=True, dsp_bits=None, dsp_registers=False, shift_bits=0,
+        carry_bits=1, last_bit_free=True, dsp_bits=None,
         lutrams=None, brams=_bram_4k, registers_per_bram=(64.0, 32.0),
-    ),
-    "xc7": Fabric(
-        carry_bits=4, last_bit_free=False, dsp_bits=9, dsp_registers=True, shift_bits=32,
-        lutrams=_lutrams_m, brams=_bram_18k, lutrams_per_bram=14.0, bram_reads_old=True,
     ),
 }  # fmt: skip
 """By technology; what is not here is made of standard cells.  Thresholds are those at which Yosys

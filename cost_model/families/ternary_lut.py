@@ -26,6 +26,7 @@ from cost_model.bill import (
     times,
     total,
 )
+from cost_model.fabric import LISTED, SHORT_COUNTER, fabric_of
 from cost_model.families.ternary_lut_bill import (
     COLUMN_KINDS,
     TABLE_KINDS,
@@ -38,7 +39,6 @@ from cost_model.families.ternary_lut_bill import (
     table,
 )
 from cost_model.families.ternary_lut_delay import paths as paths
-from cost_model.fabric import LISTED, SHORT_COUNTER, fabric_of
 from hwgen.schedules.ternary_lut import Schedule
 
 if TYPE_CHECKING:

@@ -37,7 +37,8 @@ _FREE = ("flip_flop", "enable")
 def table(target: str, measured: Sequence[Used]) -> Technology:
     """Return the table that fits cores mapped to an FPGA family."""
     kinds = (*KINDS, *FABRIC_KINDS)
-    equations, operators = [], {}
+    equations: list[Equation] = []
+    operators: dict[str, Mapping[str, int]] = {}
     for used in measured:
         mine, found = lut_equations(used, target)
         equations += mine
@@ -92,9 +93,7 @@ def _bills(
     }
 
 
-def lut_equations(
-    used: Used, target: str
-) -> tuple[list[Equation], dict[str, Mapping[str, int]]]:
+def lut_equations(used: Used, target: str) -> tuple[list[Equation], dict[str, Mapping[str, int]]]:
     """Return an equation for each part that is mapped on its own, one for the rest, and operators.
 
     Returns

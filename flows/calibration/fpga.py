@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from cost_model.fabric import FABRICS
 from flows import fpga, levels
 from flows.bench.mapping_cache import hashed, versions
 from flows.cache import Entry, digest
@@ -20,8 +21,8 @@ from flows.synthesis import TIMEOUT
 from flows.toolchain import require
 from hwgen.build import verilog_of
 
-FAMILIES = ("ecp5", "ice40", "xc7")
-"""FPGA families that can be calibrated."""
+FAMILIES = tuple(FABRICS)
+"""FPGA families that can be calibrated: those whose rules are known."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,5 @@ def provenance(target: str) -> dict[str, Any]:
 @cache
 def _flow() -> str:
     """Return a name for Yosys and for the part of this package that drives it."""
-    sources = [
-        Path(str(module.__file__)).read_text(encoding="utf-8") for module in (fpga, levels)
-    ]
+    sources = [Path(str(module.__file__)).read_text(encoding="utf-8") for module in (fpga, levels)]
     return hashed("\n".join([*sources, versions()["yosys"]]))

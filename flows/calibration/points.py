@@ -101,9 +101,9 @@ def _ternary(**more: Any) -> Values:
     return {**values, **{name.replace("__", "."): value for name, value in more.items()}}
 
 
-_CHAINS = {"array__fetch": "binary", "array__reduction": "adders"}
+_CHAINS: dict[str, Any] = {"array__fetch": "binary", "array__reduction": "adders"}
 """What suits the carry chains of an FPGA."""
-_CELLS = {"array__fetch": "one_hot", "array__reduction": "compressors"}
+_CELLS: dict[str, Any] = {"array__fetch": "one_hot", "array__reduction": "compressors"}
 """What suits standard cells."""
 
 
@@ -197,7 +197,7 @@ def _systolic_fpga() -> Iterator[Values]:
     yield core(4, 3, "weight_stationary", activation="uint8", weight="int6")
     yield core(4, 3, "weight_stationary", activation="int16", weight="int16")
     yield core(3, 4, "input_stationary", activation="int10", weight="int8")
-    for depth in (2, 16, 128):
+    for depth in (2, 16, 28, 128):
         yield core(3, 4, "weight_stationary", array__accumulator_depth=depth)
 
 
@@ -226,6 +226,7 @@ def _ternary_fpga() -> Iterator[Values]:
     yield core(2, 3, 4, array__accumulator_depth=4)
     yield core(2, 3, 4, array__accumulator_depth=2, pipeline__reduce=1)
     yield core(2, 3, 6, array__accumulator_depth=64)
+    yield core(2, 2, 4, array__accumulator_depth=48)
     yield core(2, 3, 4, array__clusters=2)
     for weight in ("int1", "int2", "int4"):
         yield core(3, 3, 2, weight=weight)

@@ -11,7 +11,7 @@ from hwgen.cli.common import console, emit_json, force_option, json_option
 
 
 @click.command()
-@click.option("--target", metavar="T", required=True, help="Standard-cell technology.")
+@click.option("--target", metavar="T", required=True, help="Technology or FPGA family.")
 @click.option(
     "--output", metavar="FILE", type=click.Path(path_type=Path),
     help="Where to write the table; default where hwgen reads it.",
@@ -21,8 +21,9 @@ from hwgen.cli.common import console, emit_json, force_option, json_option
 def command(target: str, output: Path | None, force: bool, as_json: bool) -> None:
     """Fit the costs of a technology to synthesis results.
 
-    Maps a set of small cores with Yosys and times them with OpenSTA, and fits the cost of each kind
-    of component.  What has been mapped is kept, so a run that was stopped goes on where it was.
+    Maps a set of small cores with Yosys, times those of standard cells with OpenSTA, and fits the
+    cost of each kind of component.  What has been mapped is kept, so a run that was stopped goes on
+    where it was.
     """
     from rich.progress import Progress
 
