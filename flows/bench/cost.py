@@ -4,8 +4,8 @@
 ``python -m flows.bench.cost [--technology NAME]... [--designs N] [--seed S] [--write]
 [--markdown FILE] [--json]``
 
-A seeded generator draws whole cores of both families, 4 x 4 to 32 x 32; those for FPGAs have rows of
-totals in memories of each kind.  They are mapped as the calibration cores are and compared with
+A seeded generator draws whole cores of both families, 4 x 4 to 32 x 32; those for FPGAs have rows
+of totals in memories of each kind.  They are mapped as the calibration cores are and compared with
 their estimates.  ``--write`` puts the errors into the tables of costs, as the uncertainty of
 estimates, and extends the range that these are checked in.  After a change of the model a new seed
 is to be drawn, so that nothing is tuned to the designs.
