@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cost_model import technology as technologies
-from cost_model.evaluate import RESOURCES, Workloads, evaluate, flattened, view_of
+from cost_model.bill import Space
+from cost_model.evaluate import RESOURCES, Workloads, evaluate, flattened
 from hwgen.families import family
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def estimate(
         "meets_clock": None if metrics["fmax_mhz"] is None else metrics["fmax_mhz"] >= clock,
         "metrics": metrics,
         "uncertainty": {m: tech.uncertainty.get(n) if tech else None for m, n in _OF.items()},
-        "breakdown": _breakdown(config, tech),
+        "breakdown": _breakdown(config.family, fixed, tech),
         "extrapolated": _extrapolated(config.family, fixed, tech),
     }
 
@@ -72,8 +73,10 @@ def plain(value: Any) -> float | int | None:
     return int(number) if number.is_integer() and abs(number) >= 1 else number
 
 
-def _breakdown(config: FamilyConfig, tech: technologies.Technology | None) -> list[dict[str, Any]]:
-    view, module = view_of(config), family(config.family).part("cost")
+def _breakdown(
+    name: str, fixed: Mapping[str, Any], tech: technologies.Technology | None
+) -> list[dict[str, Any]]:
+    view, module = Space(name, fixed).view({}), family(name).part("cost")
     found = []
     for part in module.parts(view.config) if hasattr(module, "parts") else ():
         counts = part.counts(view)

@@ -423,6 +423,14 @@ def test_extrapolation_is_flagged() -> None:
     assert "array.rows" in [item["parameter"] for item in found["extrapolated"]]
 
 
+def test_parts_are_those_of_the_technology_asked_for() -> None:
+    found = estimate(config_of(core("systolic")), "ecp5")
+    assert sum(part["luts"] for part in found["breakdown"]) == pytest.approx(
+        found["metrics"]["luts"], abs=1
+    )
+    assert sum(part["dsps"] for part in found["breakdown"]) == found["metrics"]["dsps"]
+
+
 def test_estimate_prints(yaml_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["estimate", "--config", str(yaml_file), "--gemm", "1,64,64"]
     assert main([*arguments, "--workload", "minilm_l6"]) == 0
