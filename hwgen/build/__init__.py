@@ -23,7 +23,7 @@ def files_of(config: Any) -> dict[str, str]:
 
     The text depends on the configuration and hwgen's version alone.
     """
-    from hwgen.build import files, registers
+    from hwgen.build import files, ipxact, registers
 
     name = config.name
     pages = {f"{name}_registers.md": registers.markdown(config)} if config.buses else {}
@@ -35,5 +35,6 @@ def files_of(config: Any) -> dict[str, str]:
         f"{name}.core": files.fusesoc(config),
         f"{name}.vlt": files.waivers(config),
         f"{name}_regs.h": files.c_header(config),
+        ipxact.FILE: ipxact.component(config),
         **pages,
     }
