@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,12 @@ from rtl_templates.gemm_stream.job import job_layout
 from sim_tests.runner import Outcome, compile_verilog, run_module
 
 TOP = "registers_control"
-CASES = ("access", "overlapped", "jobs", "full", "interrupts", "counters", "ends", "at_once",
-         "resets")  # fmt: skip
+CASES = {
+    "usual": ("access", "overlapped", "jobs", "full", "interrupts", "counters", "ends", "at_once",
+              "resets"),
+    "narrow": ("access", "full", "ends", "at_once"),
+    "roomy": ("overlapped", "jobs", "full", "resets"),
+}  # fmt: skip
 CONFIGS: dict[str, dict[str, Any]] = {
     "usual": {},
     "narrow": {"queue": 2, "memory": {"address_width": 32}},
@@ -63,6 +68,43 @@ def test_control(name: str, tmp_path: Path) -> None:
     source = tmp_path / "control.v"
     source.write_text(text)
     assert lint([source], TOP, WAIVED) == []
-    outcomes = run(config, text, CASES, tmp_path)
-    assert len(outcomes) == len(CASES)
+    outcomes = run(config, text, CASES[name], tmp_path)
+    assert len(outcomes) == len(CASES[name])
     assert [f"{o.name}: {o.message}" for o in outcomes if not o.passed] == []
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault in the Verilog and the case that must notice it."""
+
+    name: str
+    pattern: str
+    replacement: str
+    case: str
+
+
+FAULTS = [
+    Fault("one_end", r"(assign finishes = \w+ \? )\w+", r"\1drain_done", "at_once"),
+]
+MORE_FAULTS = [
+    Fault("strobes", r"strobe <= wstrb;", "strobe <= 4'hf;", "access"),
+    Fault("kept", r"if \(\w+\) (reads_high <= )", r"\1", "counters"),
+    Fault("alone", r"(assign alone = ).*;", r"\g<1>1'h1;", "jobs"),
+    Fault("enable", r"(assign interrupt = ).*;", r"\1| pending;", "interrupts"),
+    Fault("cleared", r"(assign clear_pending = go \? )\w+", r"\g<1>2'h3", "interrupts"),
+    Fault("word", r"word <= wdata;", "word <= { wdata[31:9], wdata[7], wdata[7:0] };", "access"),
+    Fault("flush", r"(assign flush = ).*;", r"\1stop;", "ends"),
+]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [*FAULTS, *(pytest.param(fault, marks=pytest.mark.long) for fault in MORE_FAULTS)],
+    ids=lambda fault: fault.name,
+)
+def test_faults_are_noticed(fault: Fault, tmp_path: Path) -> None:
+    config = configuration("usual")
+    text, count = re.subn(fault.pattern, fault.replacement, verilog(config))
+    assert count, f"{fault.pattern} does not occur"
+    (outcome,) = run(config, text, (fault.case,), tmp_path)
+    assert not outcome.passed

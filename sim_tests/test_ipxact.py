@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from hwgen.build import ipxact
+from hwgen.build import files_of, ipxact
 from hwgen.build.files import manifest, ports
 from hwgen.families.gemm_stream import GemmStreamConfig
 from hwgen.families.systolic import SystolicConfig
 from hwgen.families.ternary_lut import TernaryLutConfig
 from hwgen.registers import register_map
 
-CONFIGS = [
+CONFIGS: list[Any] = [
     SystolicConfig.model_validate({"name": "array", "family": "systolic"}),
     SystolicConfig.model_validate({"name": "still", "array": {"dataflow": "weight_stationary"}}),
     TernaryLutConfig.model_validate({"name": "tables"}),
@@ -143,6 +143,11 @@ def test_registers_of_an_engine() -> None:
         assert offsets == [register.offset for register in registers]
         widths = texts(root, ".//register[name='STATUS']/field/bitWidth")
         assert widths == [str(field.bits) for field in registers[2].fields]
+
+
+def test_files_are_built() -> None:
+    for config in (CONFIGS[0], CONFIGS[3]):
+        assert set(texts(parsed(config), ".//file/name")) <= set(files_of(config))
 
 
 def test_it_is_the_same_every_time_and_names_the_configuration() -> None:

@@ -23,10 +23,12 @@ def files_of(config: Any) -> dict[str, str]:
 
     The text depends on the configuration and hwgen's version alone.
     """
-    from hwgen.build import files, ipxact, registers
+    from hwgen.build import driver, files, ipxact, registers
 
     name = config.name
-    pages = {f"{name}_registers.md": registers.markdown(config)} if config.buses else {}
+    pages = {}
+    if config.buses:
+        pages = {f"{name}_registers.md": registers.markdown(config), **driver.driver(config)}
     return {
         f"{name}.v": files.header(config, "//") + "\n" + verilog_of(config),
         f"{name}.json": files.manifest(config),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The description of an accelerator as IP-XACT (IEEE 1685-2014), with the names of AXI in Vivado."""
+"""An accelerator as IP-XACT (IEEE 1685-2014), with the names that AXI has in Vivado."""
 
 from __future__ import annotations
 
@@ -204,13 +204,14 @@ def _model(root: ET.Element, config: Any) -> None:
 
 
 def _files(root: ET.Element, config: Any) -> None:
-    sets = {
-        "rtl": {f"{config.name}.v": "verilogSource"},
-        "software": {f"{config.name}_regs.h": "cSource"},
-    }
+    name = config.name
+    driver = [f"{name}_driver.c", f"{name}_driver.h"] if config.buses else []
     found = _add(root, "fileSets")
-    for name, files in sets.items():
+    for purpose, kind, files in (
+        ("rtl", "verilogSource", [f"{name}.v"]),
+        ("software", "cSource", [f"{name}_regs.h", *driver]),
+    ):
         file_set = _add(found, "fileSet")
-        _leaves(file_set, name=name)
-        for file, kind in files.items():
+        _leaves(file_set, name=purpose)
+        for file in files:
             _leaves(_add(file_set, "file"), name=file, fileType=kind)

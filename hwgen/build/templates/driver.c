@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "@name@_driver.h"
+
+#include <stddef.h>
+
+/* What the buffers hold, and which codes of post-processing there are, one bit each. */
+enum {
+@LIMITS@
+};
+
+#define LARGEST 0xFFFFFFu /* m, k, n */
+
+static uint32_t get(const @name@_device *device, uint32_t offset)
+{
+    return device->read(device->context, offset);
+}
+
+static void put(const @name@_device *device, uint32_t offset, uint32_t value)
+{
+    device->write(device->context, offset, value);
+}
+
+static void put_wide(const @name@_device *device, uint32_t low, uint64_t value)
+{
+    put(device, low, (uint32_t)(value & 0xFFFFFFFFu));
+    put(device, low + 4u, (uint32_t)(value >> 32));
+}
+
+static uint32_t ceil_div(uint32_t value, uint32_t by)
+{
+    return value / by + (value % by != 0u);
+}
+
+static uint32_t offers(uint32_t codes, uint32_t code)
+{
+    return code < 32u && (codes >> code & 1u) != 0u;
+}
+
+/* Whether rows of `bytes` end within the address space. */
+static int reachable(uint64_t address, uint32_t rows, uint32_t stride, uint64_t bytes)
+{
+    uint64_t extent = (uint64_t)(rows - 1u) * stride + bytes;
+    uint64_t last = UINT64_MAX >> (64 - @NAME@_ADDRESS_BITS);
+
+    return address <= last && extent - 1u <= last - address;
+}
+
+static int check_block(const @name@_job *job)
+{
+    uint32_t m = job->mb / @NAME@_TILE_M;
+    uint32_t k = job->kb / @NAME@_TILE_K;
+    uint32_t n = job->nb / @NAME@_TILE_N;
+    uint64_t words;
+
+    if (job->mb % @NAME@_TILE_M != 0u || job->kb % @NAME@_TILE_K != 0u ||
+        job->nb % @NAME@_TILE_N != 0u || m == 0u || k == 0u || n == 0u)
+        return @NAME@_E_BLOCK;
+    if (m > MOST_ROW_TILES || n > MOST_COLUMN_TILES || (uint64_t)job->mb * n > OUT_DEPTH ||
+        (job->post.columns != 0u && n > RECORD_TILES))
+        return @NAME@_E_BLOCK;
+    words = (uint64_t)ceil_div(n * WEIGHT_BEATS, WGT_BEATS) * WEIGHT_ROWS * k;
+    if (words > WGT_DEPTH || (uint64_t)ceil_div(k, ACT_BEATS) * m > ACT_DEPTH)
+        return @NAME@_E_BLOCK;
+    return @NAME@_OK;
+}
+
+static int check(const @name@_job *job)
+{
+    const @name@_post *post = &job->post;
+    uint64_t a_bytes = (uint64_t)job->k * @NAME@_A_ELEMENT_BYTES;
+    uint64_t w_bytes = (uint64_t)job->n * @NAME@_W_ELEMENT_BYTES;
+    uint64_t c_bytes;
+    uint32_t w_rows = job->k;
+    int status;
+
+    if (job->m == 0u || job->k == 0u || job->n == 0u || job->m > LARGEST || job->k > LARGEST ||
+        job->n > LARGEST || job->k > @NAME@_MAX_K)
+        return @NAME@_E_SIZE;
+    if (!offers(POST_KINDS, post->kind) || !offers(POST_ACTIVATIONS, post->activation) ||
+        !offers(POST_ROUNDINGS, post->rounding) || post->size > 3u ||
+        post->columns > (uint32_t)(RECORD_TILES != 0))
+        return @NAME@_E_POST;
+    c_bytes = (uint64_t)job->n << post->size;
+    status = check_block(job);
+    if (status != @NAME@_OK)
+        return status;
+    if (@NAME@_W_IS_IMAGE) {
+        w_rows = ceil_div(job->k, @NAME@_TILE_K);
+        w_bytes = (uint64_t)ceil_div(job->n, @NAME@_TILE_N) * @NAME@_W_TILE_BYTES;
+    }
+    if (job->m > 1u && job->c_stride < c_bytes)
+        return @NAME@_E_STRIDE;
+    if (!reachable(job->a_address, job->m, job->a_stride, a_bytes) ||
+        !reachable(job->w_address, w_rows, job->w_stride, w_bytes) ||
+        !reachable(job->c_address, job->m, job->c_stride, c_bytes))
+        return @NAME@_E_ADDRESS;
+    if (post->columns != 0u && !reachable(job->p_address, 1u, 0u, (uint64_t)job->n * RECORD_BYTES))
+        return @NAME@_E_ADDRESS;
+    return @NAME@_OK;
+}
+
+static void put_job(const @name@_device *device, const @name@_job *job)
+{
+    const @name@_post *post = &job->post;
+    uint32_t kbt = job->kb / @NAME@_TILE_K;
+    uint32_t w_rows = @NAME@_W_IS_IMAGE ? kbt : job->kb;
+
+    put_wide(device, @NAME@_A_ADDRESS_LOW, job->a_address);
+    put_wide(device, @NAME@_W_ADDRESS_LOW, job->w_address);
+    put_wide(device, @NAME@_C_ADDRESS_LOW, job->c_address);
+    put_wide(device, @NAME@_P_ADDRESS_LOW, job->p_address);
+    put_wide(device, @NAME@_A_M_STEP_LOW, (uint64_t)job->mb * job->a_stride);
+    put_wide(device, @NAME@_W_K_STEP_LOW, (uint64_t)w_rows * job->w_stride);
+    put_wide(device, @NAME@_C_M_STEP_LOW, (uint64_t)job->mb * job->c_stride);
+    put(device, @NAME@_A_STRIDE, job->a_stride);
+    put(device, @NAME@_W_STRIDE, job->w_stride);
+    put(device, @NAME@_C_STRIDE, job->c_stride);
+    put(device, @NAME@_M, job->m);
+    put(device, @NAME@_MT, ceil_div(job->m, @NAME@_TILE_M));
+    put(device, @NAME@_MB, job->mb);
+    put(device, @NAME@_MBT, job->mb / @NAME@_TILE_M);
+    put(device, @NAME@_K, job->k);
+    put(device, @NAME@_KT, ceil_div(job->k, @NAME@_TILE_K));
+    put(device, @NAME@_KB, job->kb);
+    put(device, @NAME@_KBT, kbt);
+    put(device, @NAME@_N, job->n);
+    put(device, @NAME@_NT, ceil_div(job->n, @NAME@_TILE_N));
+    put(device, @NAME@_NB, job->nb);
+    put(device, @NAME@_NBT, job->nb / @NAME@_TILE_N);
+    put(device, @NAME@_JOB_FLAGS,
+        (job->m_inner ? @NAME@_JOB_FLAGS_M_INNER_MASK : 0u) |
+            (job->after ? @NAME@_JOB_FLAGS_AFTER_MASK : 0u));
+@POST_WRITES@
+}
+
+int @name@_probe(const @name@_device *device)
+{
+    if (get(device, @NAME@_ID) != @NAME@_MAGIC || get(device, @NAME@_LAYOUT) != LAYOUT ||
+        get(device, @NAME@_QUEUE) != @NAME@_QUEUE_SLOTS)
+        return @NAME@_E_DEVICE;
+    return @NAME@_OK;
+}
+
+int @name@_submit(const @name@_device *device, const @name@_job *job, uint32_t *ticket)
+{
+    int status = check(job);
+    uint32_t number, state;
+
+    if (status != @NAME@_OK)
+        return status;
+    state = get(device, @NAME@_STATUS);
+    if ((state & @NAME@_STATUS_FREE_MASK) == 0u || (state & @NAME@_STATUS_STOPPING_MASK) != 0u)
+        return @NAME@_E_FULL;
+    number = get(device, @NAME@_SUBMITTED);
+    put_job(device, job);
+    put(device, @NAME@_SUBMIT, 1u);
+    /* The engine refuses a job if an error has begun to end others in the meantime. */
+    if (get(device, @NAME@_SUBMITTED) == number)
+        return @NAME@_E_FULL;
+    if (ticket != NULL)
+        *ticket = number;
+    return @NAME@_OK;
+}
+
+int @name@_poll(const @name@_device *device, uint32_t ticket)
+{
+    uint32_t finished = get(device, @NAME@_FINISHED);
+    uint32_t slot = ticket % @NAME@_QUEUE_SLOTS;
+    uint32_t state = get(device, @NAME@_JOB_STATUS_0 + 4u * slot);
+    uint32_t ahead = get(device, @NAME@_SUBMITTED) - ticket;
+
+    /* Numbers wrap around, so that only their distance counts. */
+    if (ahead == 0u || ahead > 0x80000000u)
+        return @NAME@_E_TICKET;
+    if (finished == ticket || finished - ticket > 0x80000000u)
+        return @NAME@_PENDING;
+    if (ahead > @NAME@_QUEUE_SLOTS)
+        return @NAME@_E_LOST;
+    switch (state) {
+    case @NAME@_JOB_DONE:
+        return @NAME@_OK;
+    case @NAME@_JOB_READ_ERROR:
+        return @NAME@_E_READ;
+    case @NAME@_JOB_WRITE_ERROR:
+        return @NAME@_E_WRITE;
+    case @NAME@_JOB_ABORTED:
+        return @NAME@_E_ABORTED;
+    default:
+        return @NAME@_PENDING;
+    }
+}
+
+int @name@_wait(const @name@_device *device, uint32_t ticket, uint32_t polls)
+{
+    for (;;) {
+        int status = @name@_poll(device, ticket);
+
+        if (status != @NAME@_PENDING)
+            return status;
+        if (polls == 0u)
+            return @NAME@_E_TIMEOUT;
+        polls--;
+    }
+}
+
+void @name@_abort(const @name@_device *device)
+{
+    put(device, @NAME@_ABORT, 1u);
+}
+
+uint64_t @name@_counter(const @name@_device *device, uint32_t low)
+{
+    /* Reading the lower word keeps the upper one. */
+    uint32_t value = get(device, low);
+
+    return (uint64_t)get(device, low + 4u) << 32 | value;
+}
+
+const char *@name@_message(int status)
+{
+    switch (status) {
+    case @NAME@_OK:
+        return "done";
+    case @NAME@_PENDING:
+        return "not finished";
+    case @NAME@_E_TIMEOUT:
+        return "not finished in time";
+    case @NAME@_E_FULL:
+        return "the queue is full or jobs are being ended";
+    case @NAME@_E_SIZE:
+        return "m, k or n is 0 or too large";
+    case @NAME@_E_BLOCK:
+        return "the block is no multiple of the tile or too large for the buffers";
+    case @NAME@_E_STRIDE:
+        return "rows of C overlap";
+    case @NAME@_E_ADDRESS:
+        return "beyond the address space";
+    case @NAME@_E_POST:
+        return "post-processing that the engine does not have";
+    case @NAME@_E_TICKET:
+        return "no such job was submitted";
+    case @NAME@_E_LOST:
+        return "finished, but how is not known any more";
+    case @NAME@_E_DEVICE:
+        return "no such engine";
+    case @NAME@_E_READ:
+        return "reading from memory failed";
+    case @NAME@_E_WRITE:
+        return "writing to memory failed";
+    case @NAME@_E_ABORTED:
+        return "aborted";
+    default:
+        return "unknown status";
+    }
+}

@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C driver of an engine: compiled with all warnings, and run against registers in Python."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hwgen.build import driver
+from hwgen.build.files import c_header
+from hwgen.families.gemm_stream import GemmStreamConfig
+from hwgen.jobs import Job, plan_of
+from hwgen.numerics.post import PostSettings
+from hwgen.registers import LAYOUT, MAGIC, STATES, job_window, register_map
+
+TERNARY = {"family": "ternary_lut"}
+OUTPUT_STATIONARY = {"family": "systolic", "array": {"dataflow": "output_stationary"}}
+CONFIGS: list[dict[str, Any]] = [
+    {"name": "engine"},
+    {"name": "tables", "compute": TERNARY, "memory": {"address_width": 64}, "queue": 2},
+    {
+        "name": "bare",
+        "compute": OUTPUT_STATIONARY,
+        "memory": {"address_width": 32},
+        "post": {"columns": False, "outputs": ["int8", "fp32"], "activations": ["none", "leaky"]},
+        "array": {"blocks": 2},
+    },
+]
+STATUSES = (
+    "TIMEOUT", "FULL", "SIZE", "BLOCK", "STRIDE", "ADDRESS", "POST", "TICKET", "LOST", "DEVICE",
+    "READ", "WRITE", "ABORTED",
+)  # fmt: skip
+CODE = {"OK": 0, "PENDING": 1, **{name: -1 - i for i, name in enumerate(STATUSES)}}
+
+READ = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32)
+WRITE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)
+
+
+class Device(ctypes.Structure):
+    _fields_ = (("context", ctypes.c_void_p), ("read", READ), ("write", WRITE))
+
+
+def post_structure(config: GemmStreamConfig) -> type[ctypes.Structure]:
+    fields = [
+        (field.name, ctypes.c_int32 if field.signed else ctypes.c_uint32)
+        for register in job_window(config)
+        if register.name.startswith("POST_")
+        for field in register.fields
+    ]
+    return type("Post", (ctypes.Structure,), {"_fields_": fields})
+
+
+def job_structure(post: type[ctypes.Structure]) -> type[ctypes.Structure]:
+    fields: list[tuple[str, Any]] = [(f"{x}_address", ctypes.c_uint64) for x in "awcp"]
+    fields += [(f"{x}_stride", ctypes.c_uint32) for x in "awc"]
+    fields += [(name, ctypes.c_uint32) for name in ("m", "k", "n", "mb", "kb", "nb")]
+    fields += [("m_inner", ctypes.c_int), ("after", ctypes.c_int), ("post", post)]
+    return type("Job", (ctypes.Structure,), {"_fields_": fields})
+
+
+class Engine:
+    """Registers of an engine without the engine, and its driver."""
+
+    def __init__(self, config: GemmStreamConfig, library: ctypes.CDLL) -> None:
+        self.config, self.library = config, library
+        self.offsets = {register.name: register.offset for register in register_map(config)}
+        self.names = {offset: name for name, offset in self.offsets.items()}
+        self.values = dict.fromkeys(self.offsets, 0)
+        self.values |= {"ID": MAGIC, "LAYOUT": LAYOUT, "QUEUE": config.queue}
+        self.values["STATUS"] = config.queue << 8
+        self.log: list[tuple[str, int]] = []
+        self.refuse = False
+        self.reads: dict[str, int] = dict.fromkeys(self.offsets, 0)
+        self.when_read: dict[str, Any] = {}
+        self.device = Device(None, READ(self._read), WRITE(self._write))
+        self.job_type = job_structure(post_structure(config))
+
+    def _read(self, _: Any, offset: int) -> int:
+        name = self.names[offset]
+        self.reads[name] += 1
+        if name in self.when_read:
+            self.when_read[name]()
+        return self.values[name]
+
+    def _write(self, _: Any, offset: int, value: int) -> None:
+        name = self.names[offset]
+        self.log.append((name, value))
+        if name == "SUBMIT" and not self.refuse:
+            self.values["SUBMITTED"] = (self.values["SUBMITTED"] + 1) & 0xFFFFFFFF
+
+    def call(self, name: str, *arguments: Any) -> int:
+        function = getattr(self.library, f"{self.config.name}_{name}")
+        return int(function(ctypes.byref(self.device), *arguments))
+
+    def submit(self, job: Any) -> tuple[int, int]:
+        ticket = ctypes.c_uint32(0xFFFFFFFF)
+        return self.call("submit", ctypes.byref(job), ctypes.byref(ticket)), ticket.value
+
+    def described(self, job: Job) -> Any:
+        """Return a job as the driver takes it."""
+        plan = job.plan
+        mb, kb, nb = plan.block
+        found = self.job_type(
+            m=plan.m, k=plan.k, n=plan.n, mb=mb, kb=kb, nb=nb, m_inner=plan.m_inner,
+            after=job.after, p_address=job.p_address,
+        )  # fmt: skip
+        for name in "awc":
+            setattr(found, f"{name}_address", job.regions[name.upper()][3])
+            setattr(found, f"{name}_stride", job.regions[name.upper()][2])
+        contents = job.registers()
+        for register in job_window(self.config):
+            if register.name.startswith("POST_"):
+                for field in register.fields:
+                    value = contents[register.name] >> field.offset & ((1 << field.bits) - 1)
+                    setattr(found.post, field.name, value)
+        return found
+
+
+@pytest.fixture(scope="module", params=CONFIGS, ids=lambda values: values["name"])
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler is installed")
+    config = GemmStreamConfig.model_validate(request.param)
+    work: Path = tmp_path_factory.mktemp(config.name)
+    for name, text in {
+        **driver.driver(config), f"{config.name}_regs.h": c_header(config)
+    }.items():  # fmt: skip
+        assert config.digest in text
+        (work / name).write_text(text, encoding="utf-8")
+    subprocess.run(
+        [compiler, "-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror",
+         "-pedantic", "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error", "-fPIC",
+         "-shared", "-o", str(work / "driver.so"), str(work / f"{config.name}_driver.c")],
+        check=True, timeout=60,
+    )  # fmt: skip
+    return Engine(config, ctypes.CDLL(str(work / "driver.so")))
+
+
+@pytest.fixture
+def fresh(engine: Engine) -> Engine:
+    return Engine(engine.config, engine.library)
+
+
+def random_job(config: GemmStreamConfig, rng: np.random.Generator) -> Job:
+    features = config.post_features
+    output = str(rng.choice(features.outputs))
+    activation = str(
+        rng.choice([a for a in features.activations if (output, a) != ("raw", "leaky")])
+    )
+    settings = PostSettings(
+        output, activation, str(rng.choice(features.roundings)),
+        columns=bool(rng.integers(2)) and features.columns,
+    )  # fmt: skip
+    if not settings.columns and output in ("int8", "int16"):
+        settings = dataclasses.replace(
+            settings, multiplier=int(rng.integers(-(1 << 31), 1 << 31)), zero=-3,
+            shift=int(rng.integers(64)), minimum=-100, maximum=int(rng.integers(0, 100)),
+        )  # fmt: skip
+    m, n = (int(2 ** rng.uniform(0, 13)) for _ in range(2))
+    k = min(int(2 ** rng.uniform(0, 13)), config.max_k)
+    plan = plan_of(config, m, k, n, settings)
+    top = min((1 << config.memory.address_width) - (1 << 31), 1 << 62)
+    where: dict[str, Any] = {f"{x}_address": int(rng.integers(top)) for x in "awcp"}
+    job = Job(plan, settings=settings, after=bool(rng.integers(2)), **where)
+    padded: dict[str, Any] = {
+        f"{name.lower()}_stride": stride + int(rng.integers(5000))
+        for name, (_, _, stride, _) in job.regions.items()
+        if name != "P"
+    }
+    return dataclasses.replace(job, **padded)
+
+
+def test_jobs_are_written_as_the_planner_would(fresh: Engine) -> None:
+    rng = np.random.default_rng(1)
+    for number in range(60):
+        job = random_job(fresh.config, rng)
+        fresh.log.clear()
+        assert fresh.submit(fresh.described(job)) == (CODE["OK"], number)
+        assert fresh.log.pop()[0] == "SUBMIT"
+        wanted = {fresh.names[offset]: value for offset, value in job.writes()}
+        assert dict(fresh.log) == wanted
+        assert len(fresh.log) == len(wanted)
+
+
+def test_what_is_refused(fresh: Engine) -> None:
+    rng = np.random.default_rng(2)
+    config = fresh.config
+    good = fresh.described(random_job(config, rng))
+    tile = {"mb": config.m_lanes, "kb": config.k_lanes, "nb": config.n_lanes}
+
+    def refused(status: str, post: Any = None, /, **changes: int) -> None:
+        job = fresh.job_type.from_buffer_copy(good)
+        for name, value in changes.items():
+            setattr(job, name, value)
+        for name, value in (post or {}).items():
+            setattr(job.post, name, value)
+        assert fresh.submit(job) == (CODE[status], 0xFFFFFFFF), (status, changes, post)
+        assert fresh.log == []
+
+    for axis in "mkn":
+        refused("SIZE", **{axis: 0})
+        refused("SIZE", **{axis: 1 << 24})
+        refused("BLOCK", **{f"{axis}b": 0})
+        if tile[f"{axis}b"] > 1:
+            refused("BLOCK", **{f"{axis}b": tile[f"{axis}b"] + 1})
+        refused("BLOCK", **{f"{axis}b": tile[f"{axis}b"] << 20})
+    if config.max_k < 1 << 24:
+        refused("SIZE", k=config.max_k + 1)
+    refused("STRIDE", m=2, c_stride=0)
+    refused("POST", {"kind": 7})
+    refused("POST", {"activation": 3})
+    refused("POST", {"rounding": 3})
+    refused("POST", {"size": 4})
+    refused("POST", {"columns": 1 + config.post.columns})
+    last = (1 << config.memory.address_width) - 1
+    for name in "awc":
+        refused("ADDRESS", m=1, **{f"{name}_address": last})
+    if config.memory.address_width < 64:
+        refused("ADDRESS", c_address=last + 1)
+    if config.post.columns:
+        refused("ADDRESS", {"columns": 1}, p_address=last)
+
+
+def test_the_largest_blocks_are_those_that_the_planner_takes(fresh: Engine) -> None:
+    """Enlarging any axis of a plan's block, where only buffers bound it, is refused or fits."""
+    config = fresh.config
+    walk = config.walk
+    plan = plan_of(config, 4096, min(4096, config.max_k), 4096)
+    if "raw" not in config.post_features.outputs:
+        plan = plan_of(config, 4096, min(4096, config.max_k), 4096, PostSettings("int8"))
+    settings = PostSettings("raw" if "raw" in config.post_features.outputs else "int8")
+    job = Job(plan, 0, 0, 0, settings=settings)
+    for axis, lanes in (("mb", config.m_lanes), ("kb", config.k_lanes), ("nb", config.n_lanes)):
+        described = fresh.described(job)
+        for _ in range(200):
+            tiles = [described.mb // config.m_lanes, described.kb // config.k_lanes,
+                     described.nb // config.n_lanes]  # fmt: skip
+            mt, kt, nt = tiles
+            words = -(-nt * walk.weight_beats // config.wgt_beats) * walk.weight_rows * kt
+            fits = (
+                mt * walk.m_lanes * nt <= config.out_depth
+                and mt <= walk.max_rows
+                and nt <= walk.max_column_tiles
+                and words <= config.wgt_depth
+                and -(-kt // config.act_beats) * mt <= config.act_depth
+            )
+            status, _ = fresh.submit(described)
+            assert status == CODE["OK" if fits else "BLOCK"], tiles
+            setattr(described, axis, getattr(described, axis) + lanes * max(1, tiles[0] // 50))
+
+
+def test_a_queue_without_room(fresh: Engine) -> None:
+    job = fresh.described(random_job(fresh.config, np.random.default_rng(3)))
+    for status in (0x001, 0x003 | fresh.config.queue << 8):
+        fresh.values["STATUS"] = status
+        assert fresh.submit(job)[0] == CODE["FULL"]
+        assert fresh.log == []
+    fresh.values["STATUS"], fresh.refuse = 0x100, True
+    assert fresh.submit(job)[0] == CODE["FULL"]
+
+
+@pytest.mark.parametrize("start", [0, 0xFFFFFFFD])
+def test_how_jobs_end(fresh: Engine, start: int) -> None:
+    queue = fresh.config.queue
+    job = fresh.described(random_job(fresh.config, np.random.default_rng(4)))
+    fresh.values["SUBMITTED"] = fresh.values["FINISHED"] = start
+    tickets = [fresh.submit(job)[1] for _ in range(queue)]
+    assert tickets[0] == start
+    assert fresh.call("poll", (tickets[-1] + 1) & 0xFFFFFFFF) == CODE["TICKET"]
+    for ticket in tickets:
+        fresh.values[f"JOB_STATUS_{ticket % queue}"] = STATES.index("unfinished")
+        assert fresh.call("poll", ticket) == CODE["PENDING"]
+        before = fresh.reads["FINISHED"]
+        assert fresh.call("wait", ticket, 5) == CODE["TIMEOUT"]
+        assert fresh.reads["FINISHED"] == before + 6
+    ends = {"done": "OK", "read_error": "READ", "write_error": "WRITE", "aborted": "ABORTED"}
+    for ticket, (state, status) in zip(tickets, ends.items(), strict=False):
+        fresh.values["FINISHED"] = (fresh.values["FINISHED"] + 1) & 0xFFFFFFFF
+        fresh.values[f"JOB_STATUS_{ticket % queue}"] = STATES.index(state)
+        assert fresh.call("wait", ticket, 0) == CODE[status]
+        assert fresh.call("poll", ticket) == CODE[status]
+    for _ in range(queue):
+        assert fresh.submit(job)[0] == CODE["OK"]
+    assert fresh.call("poll", tickets[0]) == CODE["LOST"]
+
+
+def test_waiting_ends_when_the_job_does(fresh: Engine) -> None:
+    job = fresh.described(random_job(fresh.config, np.random.default_rng(5)))
+    _, ticket = fresh.submit(job)
+    fresh.values["JOB_STATUS_0"] = STATES.index("unfinished")
+
+    def later() -> None:
+        if fresh.reads["FINISHED"] == 8:
+            fresh.values |= {"FINISHED": 1, "JOB_STATUS_0": STATES.index("done")}
+
+    fresh.when_read["FINISHED"] = later
+    assert fresh.call("wait", ticket, 100) == CODE["OK"]
+    assert fresh.reads["FINISHED"] == 8
+
+
+def test_the_rest(fresh: Engine) -> None:
+    assert fresh.call("probe") == CODE["OK"]
+    for name in ("ID", "LAYOUT", "QUEUE"):
+        fresh.values[name] += 1
+        assert fresh.call("probe") == CODE["DEVICE"]
+        fresh.values[name] -= 1
+    fresh.values |= {"READS_LOW": 0x89ABCDEF, "READS_HIGH": 0x4567}
+    counter = getattr(fresh.library, f"{fresh.config.name}_counter")
+    counter.restype = ctypes.c_uint64
+    offset = fresh.offsets["READS_LOW"]
+    assert counter(ctypes.byref(fresh.device), offset) == 0x456789ABCDEF
+    fresh.call("abort")
+    assert [name for name, _ in fresh.log] == ["ABORT"]
+    message = getattr(fresh.library, f"{fresh.config.name}_message")
+    message.restype = ctypes.c_char_p
+    texts = [message(code) for code in (*CODE.values(), 77)]
+    assert len(set(texts)) == len(texts)
