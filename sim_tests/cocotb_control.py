@@ -190,8 +190,17 @@ async def counters(bench: ControlBench) -> None:
     await bench.begin()
     bench.master(0.0)
     start = PLAN["counters_from"]
-    bench.consumers.events = 0.7
-    for _ in range(QUEUE):
+    # The lower words are read, then all of them overflow: the upper words stay as they were.
+    for name in COUNTERS:
+        assert await bench.read(f"{name}_LOW") == start & 0xFFFFFFFF
+    bench.consumers.events, bench.consumers.pace = 0.7, 0
+    assert await bench.submit() == OKAY
+    await bench.cycles(200)
+    for name in COUNTERS:
+        assert bench.consumers.tally[name] > 100, "the lower word has not overflowed"
+        assert await bench.read(f"{name}_HIGH") == start >> 32, f"{name}_HIGH was not kept"
+    bench.consumers.pace = 0.5
+    for _ in range(QUEUE - 1):
         assert await bench.submit() == OKAY
     for name in COUNTERS:
         before = start + bench.consumers.tally[name]
