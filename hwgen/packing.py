@@ -96,15 +96,19 @@ def pack(
     else:
         beats = plan.pack_weights(weights)
         image = beats.tobytes()
-        width, together = _port(config).lane_width, getattr(plan, "weights_per_lane", 1)
-        planes = getattr(config, "planes", 1)
+        # Inside an engine the core decides what keys are, the engine how they lie in memory.
+        core: Any = getattr(config, "compute", config)
+        port = next(port for port in core.ports if port.name == "wgt")
+        width, together = port.lane_width, getattr(plan, "weights_per_lane", 1)
+        planes = getattr(core, "planes", 1)
+        size = beats.shape[-1] if config.buses else port.beat_bytes
         facts = {
             "key_bits": width,
             "weights_per_key": together,
             "planes": planes,
             "bits_per_weight": width * planes / together,
-            "beats": beats.size // _port(config).beat_bytes,
-            "beat_bytes": _port(config).beat_bytes,
+            "beats": beats.size // size,
+            "beat_bytes": size,
         }
     description = {
         "format": FORMAT,
@@ -237,11 +241,6 @@ def _schedule(config: FamilyConfig, k: int, n: int) -> Any:
 
 def _format(config: FamilyConfig) -> Any:
     return config.weight  # type: ignore[attr-defined]
-
-
-def _port(config: FamilyConfig) -> Any:
-    ports = config.ports  # type: ignore[attr-defined]
-    return next(port for port in ports if port.name == "wgt")
 
 
 def _need_ternary(config: FamilyConfig) -> None:

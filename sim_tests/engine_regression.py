@@ -137,5 +137,10 @@ def engine_cases(config: Any, seed: int) -> list[EngineCase]:
                 events[i % 4], int(rng.integers(1, 200)),
             )
         )  # fmt: skip
+    # Several blocks along every axis, the operands' kept ones among them.
+    m, k, n = config.natural_sizes
+    for i, size in enumerate(((10 * m + 1, 9 * k + 2, 11 * n + 1), (12 * m, k, 12 * n))):
+        size = (size[0], min(size[1], config.max_k), size[2])
+        found.append(EngineCase(f"blocks_{i}", (size,), ("random",), (i % posts,), odd=i == 0))
     found.append(EngineCase("queue", some(12), ("random",) * 12, any_posts(12)))
     return found

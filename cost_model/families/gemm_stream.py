@@ -92,10 +92,15 @@ def plan_cycles(plan: Plan) -> int:
         if shape not in tails:
             tails[shape] = _tail(config, block, work, pre)
         out = busy + tails[shape]
-        # Halves are free again when the step after needs another block; the plan says so there,
-        # so that every load is entered with the end of the last step that used the half before.
-        free["a"].append(busy) if block.loads_a else free["a"].__setitem__(-1, busy)
-        free["w"].append(busy) if block.loads_w else free["w"].__setitem__(-1, busy)
+        # A half is free again when the last step that works on its block ends; weights are read
+        # ahead of the activations that they meet.
+        for which, loaded, end in (
+            ("a", block.loads_a, busy), ("w", block.loads_w, busy - pre)
+        ):  # fmt: skip
+            if loaded:
+                free[which].append(end)
+            else:
+                free[which][-1] = end
         if block.last:
             words = -(-block.n // config.post_lanes)
             beats, _ = _transfer(config, block.n * plan.result_bytes)

@@ -137,12 +137,11 @@ def inner_parameters(
     found = dict(parameters(model))
     for field, core in model.cores_in(data).items():
         for path, parameter in parameters(core).items():
-            if not path or path[0] not in ("name", "target"):
-                inner = (field, *path)
-                members = tuple(k for k in parameter.members if k not in ("name", "target"))
-                found[inner] = replace(
-                    parameter, path=inner, members=parameter.members if path else members
-                )
+            members = parameter.members
+            if not path:  # what the engine says for its core
+                members = tuple(key for key in members if key not in ("name", "target"))
+            inner = (field, *path)
+            found[inner] = replace(parameter, path=inner, members=members)
     return found
 
 

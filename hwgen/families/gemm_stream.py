@@ -56,7 +56,7 @@ def _core(value: Any, info: ValidationInfo) -> Any:
         raise PydanticCustomError("compute", "must hold the parameters of a core")
     if value.get("family") not in known:
         raise PydanticCustomError(
-            "rules", "family: must be {known} inside an engine", {"known": either(tuple(known))}
+            "core", "must have a family inside an engine: {known}", {"known": either(tuple(known))}
         )
     for key in _OUTER:
         if key in value:

@@ -238,6 +238,12 @@ class Plan(Product):
             found *= counts[count]
         return found
 
+    @property
+    def weights_per_lane(self) -> int:
+        """Weights that a key of an image stands for."""
+        core = self.config.compute
+        return int(core.array.group_size) if self.config.walk.image else 1
+
     # -- memory ----------------------------------------------------------------------------
 
     def pack_activations(self, a: NDArray[np.integer]) -> Beats:

@@ -27,11 +27,16 @@ class Tokens:
     name : str
     take, fill, free : Value
         In this cycle a half is taken to be filled; is full; is free again.
+    leave : Value, optional
+        In this cycle the reader leaves the half that will be free; by default it is free then.
     """
 
-    def __init__(self, m: Module, name: str, *, take: Any, fill: Any, free: Any) -> None:
+    def __init__(
+        self, m: Module, name: str, *, take: Any, fill: Any, free: Any, leave: Any = None
+    ) -> None:
         room, full = Signal(2, name=f"{name}_room", init=2), Signal(2, name=f"{name}_full")
-        m.d.sync += [room.eq(room + free - take), full.eq(full + fill - free)]
+        leave = free if leave is None else leave
+        m.d.sync += [room.eq(room + free - take), full.eq(full + fill - leave)]
         self.room, self.full = room.any(), full.any()
 
 

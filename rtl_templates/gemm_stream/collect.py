@@ -39,8 +39,9 @@ class ResultBuffer(Block):
         A beat of it, in rows of the block; `read` looks it up.
     data : Out
         The beat, one cycle later.
-    free : In(1)
-        The block is drained.
+    leave, free : In(1)
+        The last beat of the block is looked up; it has been taken.  The port that looks beats up
+        is also that of the sums, so the half stays the reader's until then.
     blocked : Out(1)
         A block of C waits for its half.
     """
@@ -63,6 +64,7 @@ class ResultBuffer(Block):
                 "address": In(range(config.out_depth)),
                 "read": In(1),
                 "data": Out(beat),
+                "leave": In(1),
                 "free": In(1),
                 "blocked": Out(1),
             },
@@ -83,7 +85,7 @@ class ResultBuffer(Block):
         walker = Walker(m, walk.out, counts, strides, (depth - 1).bit_length() + 1)
         take, ends, half = Signal(), Signal(), Signal()
         filled = Signal()
-        tokens = Tokens(m, "halves", take=take, fill=filled, free=self.free)
+        tokens = Tokens(m, "halves", take=take, fill=filled, free=self.free, leave=self.leave)
         m.d.comb += self.full.eq(tokens.full)
         with m.FSM():
             with m.State("IDLE"), m.If(self.job_valid):
@@ -126,7 +128,7 @@ class ResultBuffer(Block):
         with m.If(ends):
             m.d.sync += half.eq(~half)
         drained, drained_half = Signal(name="drained"), Signal()
-        with m.If(self.free):
+        with m.If(self.leave):
             m.d.sync += drained.eq(~drained)
         with m.If(self.read):
             m.d.sync += drained_half.eq(drained)

@@ -35,7 +35,7 @@ class Drain(Block):
     -------
     job, job_valid, job_done
         Descriptor of the job whose results leave, from the queue.
-    full, free, address, read, data
+    full, leave, free, address, read, data
         Of `ResultBuffer`.
     columns_full, columns_free, columns_address, columns_read
         The same of `ColumnBuffer`; its records come beside the data.
@@ -59,6 +59,7 @@ class Drain(Block):
                 "job_valid": In(1),
                 "job_done": Out(1),
                 "full": In(1),
+                "leave": Out(1),
                 "free": Out(1),
                 "address": Out(range(config.out_depth)),
                 "read": Out(1),
@@ -152,7 +153,13 @@ class Drain(Block):
             with m.State("FLUSH"), m.If(self.idle):
                 m.d.comb += self.job_done.eq(1)
                 m.next = "IDLE"
-        m.d.comb += [self.free.eq(finished), self.columns_free.eq(finished & columns)]
+        taken, freeing = self.o_valid & self.o_ready, Signal(name="freeing")
+        m.d.comb += [
+            self.leave.eq(finished),
+            self.free.eq(freeing & taken),
+            self.columns_free.eq(finished & columns),
+        ]
+        m.d.sync += freeing.eq(finished | (freeing & ~taken))
 
         chosen = Signal(range(parts), name="chosen", reset_less=True)
         with m.If(~self.o_valid | self.o_ready):

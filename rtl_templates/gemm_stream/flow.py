@@ -244,7 +244,7 @@ class Flow(Block):
             ports |= {f"{name}_{key}": value for key, value in stream.items()}
         sums = wires.some("sums", data=cores.width("out_data"), valid=1, ready=1)
         place(m, "cores", cores, **ports, **{f"out_{key}": value for key, value in sums.items()})
-        block = wires.some("block", full=1, address=_bits(config.out_depth), read=1,
+        block = wires.some("block", full=1, leave=1, address=_bits(config.out_depth), read=1,
                            data=cores.width("out_data"), free=1)  # fmt: skip
         place(
             m, "results", ResultBuffer(config, self.job_layout),

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Show how an engine would cut a product into blocks, and what it then reads and takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hwgen.cli.common import config_option, console, emit_json, json_option
+
+
+@click.command()
+@config_option
+@click.option("--m", type=click.IntRange(1), required=True, help="Rows of A and C.")
+@click.option("--n", type=click.IntRange(1), required=True, help="Columns of W and C.")
+@click.option("--k", type=click.IntRange(1), required=True, help="Length of the reduction.")
+@json_option
+def command(config: Path, m: int, n: int, k: int, as_json: bool) -> None:
+    """Show how an engine would cut a product into blocks, and what it then reads and takes.
+
+    The plan moves the fewest bytes that the engine's buffers allow (within 2 %), then takes the
+    fewest cycles.
+    """
+    from hwgen.config.load import load_config
+    from hwgen.errors import InputError
+    from hwgen.families import family
+
+    core = load_config(config)
+    if not core.buses:
+        raise InputError(
+            f"{config}: family: {core.family} has no memory port, so there is nothing to plan;"
+            " use a gemm_stream configuration"
+        )
+    plan = family(core.family).part("schedule").schedule(core, m, k, n)
+    cycles = family(core.family).part("cost").cycles(core, m, k, n)
+    traffic = plan.traffic
+    utilisation = plan.macs / (core.macs_per_cycle * cycles)  # type: ignore[attr-defined]
+    names = ("m", "k", "n")
+    document = {
+        "m": m,
+        "k": k,
+        "n": n,
+        "block": dict(zip(names, plan.block, strict=True)),
+        "blocks": dict(zip(names, plan.blocks, strict=True)),
+        "inner_loop": "m" if plan.m_inner else "n",
+        "traffic_bytes": {
+            "activations": traffic.activations,
+            "weights": traffic.weights,
+            "parameters": traffic.parameters,
+            "results": traffic.results,
+            "total": traffic.total,
+            "compulsory": traffic.compulsory,
+            "lower_bound": traffic.bound,
+        },
+        "cycles": cycles,
+        "utilisation": utilisation,
+    }
+    if as_json:
+        emit_json(document)
+        return
+    out = console()
+    sizes = " x ".join(map(str, plan.block))
+    counts = " x ".join(map(str, plan.blocks))
+    out.print(f"{core.name}: C[{m},{n}] = A[{m},{k}] W[{k},{n}]")
+    out.print(
+        f"  blocks (M x K x N)   {sizes}; {counts} of them, {document['inner_loop']} innermost"
+    )
+    for name in ("activations", "weights", "results"):
+        out.print(f"  {name:<20} {getattr(traffic, name):>14,} bytes")
+    out.print(
+        f"  {'all traffic':<20} {traffic.total:>14,} bytes,"
+        f" {traffic.total / traffic.compulsory:.2f} times everything once,"
+        f" {traffic.total / traffic.bound:.2f} times the bound of these buffers"
+    )
+    out.print(f"  {'cycles':<20} {cycles:>14,}, {100 * utilisation:.1f} % of the PEs' cycles used")

@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The GEMM streaming family: plans, memory images, and engines in simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cost_model.families.gemm_stream import cycles
+from hwgen.build import verilog_of
+from hwgen.config.load import load_config, parse_config
+from hwgen.errors import ConfigError, InputError
+from hwgen.families.gemm_stream import GemmStreamConfig
+from hwgen.jobs import Job
+from hwgen.numerics.post import PostSettings
+from hwgen.schedules.gemm_stream import MAX_SIZE, Plan, schedule
+from sim_tests.engine import place
+from sim_tests.engine_regression import columns_of, settings_of
+from sim_tests.host import EngineHost, open_engine
+from sim_tests.mutations import Mutation, assert_noticed
+from sim_tests.regression import operands
+from sim_tests.runner import regress
+
+SHIPPED = Path(__file__).parents[1] / "configs" / "gemm_stream.yaml"
+
+HEAD = "name: engine\nfamily: gemm_stream\n"
+SMALL = "buffers: {activation_kib: 1, weight_kib: 1, output_kib: 1, column_kib: 1}\n"
+WS = "compute: {family: systolic, array: {rows: 4, cols: 4, dataflow: weight_stationary}}\n"
+OS = (
+    "compute: {family: systolic, activation: int12, weight: uint5, max_k: 500,"
+    " array: {rows: 3, cols: 5}}\n"
+)
+LUT = (
+    "compute: {family: ternary_lut,"
+    " array: {group_size: 2, tables: 3, fetch_ports: 4, accumulator_depth: 8}}\n"
+)
+W2 = (
+    "compute: {family: ternary_lut, weight: int2,"
+    " array: {group_size: 3, tables: 2, fetch_ports: 4, accumulator_depth: 8}}\n"
+)
+ALL_POST = (
+    "post: {outputs: [raw, int4, int8, uint8, int16, int32, fp32, fp16],"
+    " activations: [none, relu, leaky], roundings: [half_even, half_away, floor], max_lanes: 2}\n"
+)
+ENGINES = {
+    "ws": WS + SMALL + "memory: {data_width: 64}\n",
+    "os_cascade": OS
+    + SMALL
+    + "array: {cascade: 3, blocks: 2}\n"
+    + "memory: {data_width: 32, address_width: 48, max_burst: 4, outstanding: 2}\n",
+    "lut_post": LUT + SMALL + "queue: 8\nmemory: {data_width: 64, address_width: 64}\n" + ALL_POST,
+    "w2_blocks": W2
+    + SMALL
+    + "array: {cascade: 2, blocks: 2}\nmemory: {max_burst: 1, outstanding: 1}\n"
+    + "post: {columns: false}\n",
+    "lut_wide": LUT + SMALL + "queue: 2\nmemory: {data_width: 512}\narray: {blocks: 2}\n",
+    "ws_narrow": WS + SMALL + "array: {cascade: 2, blocks: 3}\nmemory: {data_width: 32}\n",
+}
+
+
+def config_of(name: str) -> Any:
+    return parse_config(HEAD + ENGINES[name])
+
+
+# -- configuration -------------------------------------------------------------------------------
+
+REFUSED = {
+    "input stationary": (
+        "compute: {family: systolic, array: {dataflow: input_stationary}}",
+        (
+            r"3:\d+: compute\.array\.dataflow: must be output_stationary or weight_stationary in a"
+            r" memory engine.*"
+        ),
+    ),
+    "value of the core": (
+        "compute: {family: systolic, array: {rows: 0}}",
+        r"3:\d+: compute\.array\.rows: must be 1\.\.256, not 0",
+    ),
+    "key of the core": (
+        "compute: {family: systolic, array: {rowz: 2}}",
+        r"3:\d+: compute\.array\.rowz: unknown key \(did you mean 'rows'\?\); legal here: rows, .*",
+    ),
+    "family of the core": (
+        "compute: {family: gemm_stream}",
+        r"3:\d+: compute: must have a family inside an engine: systolic or ternary_lut",
+    ),
+    "no core": ("compute: 3", r"3:\d+: compute: must hold the parameters of a core"),
+    "name of the core": (
+        "compute: {family: systolic, name: x}",
+        r"3:\d+: compute\.name: belongs to the engine; remove it here",
+    ),
+    "saturation": (
+        (
+            "compute: {family: systolic, overflow: saturate, accumulator: int16, array:"
+            " {dataflow: weight_stationary}}"
+        ),
+        r"3:\d+: compute\.overflow: must be wrap in an engine.*",
+    ),
+    "floats": (
+        "compute: {family: ternary_lut, activation: fp16}",
+        r"3:\d+: compute\.activation: must be an integer format in a memory engine, not fp16.*",
+    ),
+    "too small a buffer": (
+        (
+            "compute: {family: systolic, array: {rows: 64, dataflow: output_stationary}}\n"
+            "buffers: {activation_kib: 1}"
+        ),
+        r"4:\d+: buffers\.activation_kib: must hold two blocks of at least one tile; raise it",
+    ),
+    "width": (
+        "memory: {data_width: 48}",
+        r"3:\d+: memory\.data_width: must be 32, 64, 128, 256 or 512, not 48",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_an_engine_cannot_be(name: str) -> None:
+    import re
+
+    text, expected = REFUSED[name]
+    with pytest.raises(ConfigError) as caught:
+        parse_config(HEAD + text + "\n", "e.yaml")
+    messages = [str(problem) for problem in caught.value.problems]
+    assert any(re.fullmatch(f"e.yaml:{expected}", m) for m in messages), messages
+
+
+# -- plans ---------------------------------------------------------------------------------------
+
+SIZES = st.tuples(st.integers(1, 300), st.integers(1, 500), st.integers(1, 300))
+
+
+@given(name=st.sampled_from(sorted(ENGINES)), size=SIZES, records=st.booleans())
+@settings(max_examples=120, deadline=None)
+def test_plans_cover_the_product_and_fit_the_buffers(
+    name: str, size: tuple[int, int, int], records: bool
+) -> None:
+    config = config_of(name)
+    plan = Plan(config, *size, record_bytes=16 if records else 0)
+    m, k, n = plan.block_tiles
+    rows = m if config.m_lanes == 1 else 1
+    assert (m if rows == 1 else rows) * config.row_words(k) <= config.act_depth
+    assert config.weight_rows(k) * config.weight_words(n) <= config.wgt_depth
+    assert m * config.m_lanes * n <= config.out_depth
+    steps = list(plan.steps())
+    assert sum(step.m * step.k * step.n for step in steps) == plan.macs
+    # Traffic is what the steps load.
+    traffic = plan.traffic
+    assert traffic.activations == sum(
+        step.m * step.k * config.activation_bytes for step in steps if step.loads_a
+    )
+    rows_of = (lambda step: step.k_tiles) if config.walk.image else (lambda step: step.k)
+    row = config.weight_beat * config.walk.weight_beats
+    width = (
+        (lambda step: step.n_tiles * row)
+        if config.walk.image
+        else (lambda step: step.n * config.weight_bytes)
+    )
+    assert traffic.weights == sum(rows_of(step) * width(step) for step in steps if step.loads_w)
+    assert traffic.total >= traffic.compulsory
+    assert traffic.total >= traffic.bound
+
+
+def test_the_registers_alone_hold_the_sizes() -> None:
+    config = config_of("ws")
+    text = verilog_of(config)
+    for size in ((1, 1, 1), (100, 200, 300)):
+        assert Plan(config, *size).block
+        assert verilog_of(config) == text
+
+
+@given(name=st.sampled_from(sorted(ENGINES)), size=SIZES, seed=st.integers(0, 1 << 30))
+@settings(max_examples=40, deadline=None)
+def test_weights_come_back(name: str, size: tuple[int, int, int], seed: int) -> None:
+    config = config_of(name)
+    plan = schedule(config, *size)
+    _, w = operands(config, size, "random", np.random.default_rng(seed))
+    image = plan.pack_weights(w)
+    assert image.shape == (plan.weight_image_rows, plan.weight_row_bytes)
+    assert (plan.unpack_weights(image.reshape(-1)) == w).all()
+
+
+def test_impossible_jobs_are_refused() -> None:
+    config = config_of("ws")
+    plan = Plan(config, 3, 4, 5)
+    with pytest.raises(InputError, match=r"c_stride: must be at least the 20 bytes of a row"):
+        Job(plan, 0, 64, 128, c_stride=19)
+    with pytest.raises(InputError, match=r"w_address: W would end at .*, beyond the 40 bits"):
+        Job(plan, 0, (1 << 40) - 3, 128)
+    with pytest.raises(InputError, match=r"output: this hardware has raw, int8, not fp16"):
+        Job(plan, 0, 64, 128, settings=PostSettings("fp16"))
+    with pytest.raises(InputError, match=rf"N must be at most {MAX_SIZE}"):
+        Plan(config, 1, 1, MAX_SIZE + 1)
+    with pytest.raises(InputError, match=r"K = 501 exceeds max_k = 500"):
+        Plan(config_of("os_cascade"), 1, 501, 1)
+
+
+# -- simulation: cocotb, every channel stalled, errors, aborts, resets ----------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.long] * (n not in ("ws", "lut_post"))) for n in ENGINES],
+)
+@pytest.mark.slow
+def test_regression(name: str, tmp_path: Path) -> None:
+    outcomes = regress(config_of(name), tmp_path)
+    failed = [f"{o.name}: {o.message}" for o in outcomes if not o.passed]
+    assert not failed, "\n".join(failed)
+
+
+# -- simulation: thousands of jobs without Python in the loop -------------------------------------
+
+
+def random_jobs(host: EngineHost, count: int, rng: np.random.Generator, most: int) -> None:
+    """Run jobs of random sizes, settings and addresses and check what stands in memory."""
+    config, run = host.config, 0
+    while run < count:
+        batch, base = [], 0
+        for _ in range(int(rng.integers(1, config.queue + 1))):
+            size = tuple(int(x) for x in np.exp(rng.uniform(0, np.log(most), 3)).astype(int))
+            size = (size[0], min(size[1], config.max_k), size[2])
+            choices = settings_of(config)
+            post = choices[int(rng.integers(len(choices)))]
+            columns = columns_of(post, size[2], config, rng) if post.columns else None
+            (placed,), base = place(
+                config, [operands(config, size, "random", rng)], settings=post, columns=columns,
+                rng=rng, base=base,
+            )  # fmt: skip
+            batch.append(placed)
+        for placed in batch:
+            host.put(placed)
+        numbers = [host.submit(placed.job) for placed in batch]
+        for number, placed in zip(numbers, batch, strict=True):
+            plan = placed.job.plan
+            state = host.wait(number, 1_000_000)
+            assert state == "done", f"{plan.m}x{plan.k}x{plan.n} ended as {state}"
+        for placed in batch:
+            got, plan = host.results(placed), placed.job.plan
+            where = np.argwhere(got.view(np.uint8) != placed.expected.view(np.uint8))
+            assert not len(where), f"{plan.m}x{plan.k}x{plan.n}, {placed.job.settings}"
+        run += len(batch)
+
+
+@pytest.mark.parametrize("name", ["ws", "lut_post"])
+@pytest.mark.slow
+def test_random_jobs_under_stalls(name: str) -> None:
+    rng = np.random.default_rng(7)
+    for stalls, latency in ((0.0, 1), (0.5, 3), (0.9, 40)):
+        host = open_engine(
+            config_of(name), read_latency=latency, write_latency=latency, stalls=stalls, seed=5
+        )
+        with host.model:
+            random_jobs(host, 30, rng, 90)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.long
+def test_thousands_of_random_jobs(name: str) -> None:
+    rng = np.random.default_rng(11)
+    for stalls, latency in ((0.0, 1), (0.2, 200), (0.5, 7), (0.9, 2)):
+        host = open_engine(
+            config_of(name), read_latency=latency, write_latency=latency, stalls=stalls, seed=3
+        )
+        with host.model:
+            random_jobs(host, 120, rng, 1000 if not stalls else 130)
+
+
+# -- simulation: the shipped engine ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Iterator[EngineHost]:
+    host = open_engine(load_config(SHIPPED), read_latency=1, write_latency=1)
+    with host.model:
+        yield host
+
+
+def counted(host: EngineHost, size: tuple[int, int, int]) -> tuple[dict[str, int], Plan]:
+    """Run a job on an idle engine and return what the counters counted."""
+    config, rng = host.config, np.random.default_rng(3)
+    (placed,), _ = place(config, [operands(config, size, "random", rng)])
+    host.put(placed)
+    before = host.counters()
+    assert host.wait(host.submit(placed.job), 10_000_000) == "done"
+    after = host.counters()
+    assert (host.results(placed) == placed.expected).all()
+    return {name: after[name] - before[name] for name in after}, placed.job.plan
+
+
+@pytest.mark.slow
+def test_cycles_and_traffic(shipped: EngineHost) -> None:
+    config = shipped.config
+    for size, tolerance in (
+        ((16, 16, 16), 0.02),
+        ((64, 64, 64), 0.02),
+        ((128, 512, 256), 0.005),
+        ((1, 512, 1024), 0.02),
+    ):
+        found, plan = counted(shipped, size)
+        expected = cycles(config, *size)
+        assert abs(expected - found["BUSY"]) <= tolerance * found["BUSY"], (size, expected, found)
+        moved = (found["READS"] + found["WRITES"]) * config.memory_bytes
+        assert moved == plan.traffic.total, size
+
+
+@pytest.mark.slow
+def test_a_job_reads_what_the_one_before_wrote(shipped: EngineHost) -> None:
+    """Two layers of a network: int8 results of the first are activations of the second."""
+    config, rng = shipped.config, np.random.default_rng(1)
+    post = PostSettings.scaled("int8", 2.0**-9, activation="relu")
+    a, w = operands(config, (40, 100, 60), "random", rng)
+    (first,), end = place(config, [(a, w)], settings=post)
+    _, w2 = operands(config, (40, 60, 30), "random", rng)
+    (second,), _ = place(config, [(first.expected, w2)], base=end)
+    chained = Job(
+        second.job.plan, first.job.c_address, second.job.w_address, second.job.c_address,
+        after=True,
+    )  # fmt: skip
+    shipped.put(first)
+    shipped.put(second)
+    shipped.model.store(second.job.a_address, bytes(40 * 60))
+    shipped.submit(first.job)
+    assert shipped.wait(shipped.submit(chained), 1_000_000) == "done"
+    assert (shipped.results(second) == second.expected).all()
+
+
+@pytest.mark.parametrize("size", [(1, 2560, 6912), (64, 2560, 2560), (128, 768, 3072), (512,) * 3])
+@pytest.mark.long
+def test_layers_of_transformers(shipped: EngineHost, size: tuple[int, int, int]) -> None:
+    found, _ = counted(shipped, size)
+    assert abs(cycles(shipped.config, *size) - found["BUSY"]) <= 0.01 * found["BUSY"]
+
+
+# -- tests of the tests ---------------------------------------------------------------------------
+
+MUTANT = {
+    "family": "gemm_stream",
+    "compute": {
+        "family": "systolic",
+        "array": {"rows": 4, "cols": 4, "dataflow": "weight_stationary"},
+    },
+    "buffers": {"activation_kib": 1, "weight_kib": 1, "output_kib": 1, "column_kib": 1},
+    "memory": {"data_width": 64},
+}
+
+MUTATIONS = [
+    Mutation("a row of a block is not read", "engine_loader", "rows_left == 1'h1",
+             "rows_left <= 2'h2", MUTANT),
+    Mutation("bytes before a row are written", r"scatter_\w+", r"above_begin = 8'hff >> \S+;",
+             "above_begin = 8'hff;", MUTANT),
+    Mutation("blocks are loaded in the other order", "engine_loader", r"job\[(\d+)\] \| n_last",
+             r"(~job[\1]) | n_last", MUTANT),
+    Mutation("a burst is a beat too long", r"burst_splitter_\w+",
+             r"o_last \? remaining\[4:0\]", "o_last ? (remaining[4:0] + 5'd1)", MUTANT),
+    Mutation("sums do not begin at zero", "engine_result_buffer", r"begins \? 32'd0 : ", "",
+             MUTANT),
+    Mutation("the other half is read", "engine_wgt_buffer", r"= read_half \?", "= (~read_half) ?",
+             MUTANT),
+]  # fmt: skip
+
+
+QUICK = ("bytes before a row are written", "sums do not begin at zero")
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    [
+        pytest.param(m, id=m.name, marks=[pytest.mark.long] * (m.name not in QUICK))
+        for m in MUTATIONS
+    ],
+)
+@pytest.mark.slow
+def test_mutations_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
+    cases = ("shapes_3", "shapes_8", "values_random", "blocks_1")
+    assert_noticed(mutation, GemmStreamConfig, cases, tmp_path)
