@@ -83,12 +83,10 @@ def register_map(config: GemmStreamConfig) -> tuple[Register, ...]:
         Register("INTERRUPT_ENABLE", 0x18, "rw", "Which of INTERRUPT raise the line.", _PENDING, 2),
         Register("INTERRUPT", 0x1C, "w1c", "What has happened.", _PENDING, 2),
         Register("ABORT", 0x20, "wo", "Any write ends all unfinished jobs."),
-        Register("TILE", 0x24, "ro", "Tile of the cores.", (
-            post.Field("m_lanes", 0, 10, False, "Rows."),
-            post.Field("k_lanes", 10, 12, False, "Terms."),
-            post.Field("n_lanes", 22, 10, False, "Columns."),
-        )),
-        Register("QUEUE", 0x28, "ro", "Jobs that the queue holds."),
+        Register("M_LANES", 0x24, "ro", "Rows of a tile of the cores."),
+        Register("K_LANES", 0x28, "ro", "Terms of a tile of the cores."),
+        Register("N_LANES", 0x2C, "ro", "Columns of a tile of the cores."),
+        Register("QUEUE", 0x30, "ro", "Jobs that the queue holds."),
     ]  # fmt: skip
     for slot in range(config.queue):
         states = ", ".join(f"{code} {state}" for code, state in enumerate(STATES))

@@ -15,6 +15,7 @@ from rtl_templates.gemm_stream.flow import CONSUMERS
 from sim_tests.control_bench import (
     ADDRESSES,
     BY_OFFSET,
+    CONFIG,
     LAST,
     LIMIT,
     MAP,
@@ -139,7 +140,11 @@ async def full(bench: ControlBench) -> None:
         await bench.fill(2)
         assert await bench.submit() == SLVERR
     assert await bench.read("SUBMITTED") == QUEUE
-    assert await bench.read("QUEUE") == QUEUE
+    for name, value in (
+        ("QUEUE", QUEUE), ("M_LANES", CONFIG.m_lanes), ("K_LANES", CONFIG.k_lanes),
+        ("N_LANES", CONFIG.n_lanes),
+    ):  # fmt: skip
+        assert await bench.read(name) == value
     assert {await bench.read(f"JOB_STATUS_{i}") for i in range(QUEUE)} == {1}
     bench.consumers.pace = 0.5
     await bench.drained()

@@ -29,7 +29,13 @@ CASES = {
 CONFIGS: dict[str, dict[str, Any]] = {
     "usual": {},
     "narrow": {"queue": 2, "memory": {"address_width": 32}},
-    "roomy": {"queue": 16, "memory": {"address_width": 64}},
+    "roomy": {
+        "queue": 16,
+        "memory": {"address_width": 64},
+        "compute": {"family": "systolic", "array": {"cols": 256, "dataflow": "weight_stationary"}},
+        "array": {"blocks": 16},
+        "buffers": {"weight_kib": 1024, "output_kib": 1024, "column_kib": 1024},
+    },
 }
 WAIVED = (*LINT_WAIVERS, "CASEOVERLAP", "SYMRSVDWORD")
 """Also choices by one bit of several, which exclude each other, and the name of the interrupt."""

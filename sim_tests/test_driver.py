@@ -13,12 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hwgen.build import driver
+from flows.toolchain import require
+from hwgen.build import driver, verilog_of
 from hwgen.build.files import c_header
+from hwgen.config.load import parse_config
 from hwgen.families.gemm_stream import GemmStreamConfig
 from hwgen.jobs import Job, plan_of
 from hwgen.numerics.post import PostSettings
 from hwgen.registers import LAYOUT, MAGIC, STATES, job_window, register_map
+from sim_tests.model import compile_model
+from sim_tests.test_model import ENGINE
 
 TERNARY = {"family": "ternary_lut"}
 OUTPUT_STATIONARY = {"family": "systolic", "array": {"dataflow": "output_stationary"}}
@@ -74,6 +78,8 @@ class Engine:
         self.names = {offset: name for name, offset in self.offsets.items()}
         self.values = dict.fromkeys(self.offsets, 0)
         self.values |= {"ID": MAGIC, "LAYOUT": LAYOUT, "QUEUE": config.queue}
+        for axis in "mkn":
+            self.values[f"{axis.upper()}_LANES"] = getattr(config, f"{axis}_lanes")
         self.values["STATUS"] = config.queue << 8
         self.log: list[tuple[str, int]] = []
         self.refuse = False
@@ -308,7 +314,7 @@ def test_waiting_ends_when_the_job_does(fresh: Engine) -> None:
 
 def test_the_rest(fresh: Engine) -> None:
     assert fresh.call("probe") == CODE["OK"]
-    for name in ("ID", "LAYOUT", "QUEUE"):
+    for name in ("ID", "LAYOUT", "QUEUE", "M_LANES", "K_LANES", "N_LANES"):
         fresh.values[name] += 1
         assert fresh.call("probe") == CODE["DEVICE"]
         fresh.values[name] -= 1
@@ -323,3 +329,34 @@ def test_the_rest(fresh: Engine) -> None:
     message.restype = ctypes.c_char_p
     texts = [message(code) for code in (*CODE.values(), 77)]
     assert len(set(texts)) == len(texts)
+
+
+def test_on_the_engine(tmp_path: Path) -> None:
+    """The driver, compiled as C, makes the RTL compute; errors and aborts come back."""
+    config: Any = parse_config(ENGINE)
+    library = compile_model(config.name, verilog_of(config), config.buses)
+    files: dict[str, str] = {**driver.driver(config), f"{config.name}_regs.h": c_header(config)}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (compiler,) = require("g++").argv
+    subprocess.run(
+        [compiler, "-std=c99", "-Wall", "-Wextra", "-Werror", f"-I{library}", f"-I{tmp_path}",
+         "-x", "c", Path(__file__).with_name("gemm_driver.c"),
+         "-x", "c", tmp_path / "eng_driver.c",
+         "-x", "none", library / config.name, f"-Wl,-rpath,{library}", "-o", tmp_path / "work"],
+        check=True, timeout=100,
+    )  # fmt: skip
+    done = subprocess.run(
+        [tmp_path / "work"], check=True, capture_output=True, text=True, timeout=100
+    )
+    assert done.stdout.splitlines() == [
+        "probe: done",
+        "9 of 9 products are right",
+        "the queue was full",
+        "counted: 1",
+        "fault: reading from memory failed",
+        "abort: aborted",
+        "lost: finished, but how is not known any more",
+        "after: done",
+        "bus: ''",
+    ]

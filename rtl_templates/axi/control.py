@@ -204,9 +204,9 @@ class Control(Block):
             "FINISHED": state["finished"],
             "INTERRUPT_ENABLE": state["enable"],
             "INTERRUPT": state["pending_now"],
-            "TILE": Cat(
-                Const(config.m_lanes, 10), Const(config.k_lanes, 12), Const(config.n_lanes, 10)
-            ),
+            "M_LANES": Const(config.m_lanes, 32),
+            "K_LANES": Const(config.k_lanes, 32),
+            "N_LANES": Const(config.n_lanes, 32),
             "QUEUE": Const(config.queue, 32),
             **{f"JOB_STATUS_{i}": held for i, held in enumerate(state["states"])},
             **window,

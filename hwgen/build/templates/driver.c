@@ -136,7 +136,10 @@ static void put_job(const @name@_device *device, const @name@_job *job)
 int @name@_probe(const @name@_device *device)
 {
     if (get(device, @NAME@_ID) != @NAME@_MAGIC || get(device, @NAME@_LAYOUT) != LAYOUT ||
-        get(device, @NAME@_QUEUE) != @NAME@_QUEUE_SLOTS)
+        get(device, @NAME@_QUEUE) != @NAME@_QUEUE_SLOTS ||
+        get(device, @NAME@_M_LANES) != @NAME@_TILE_M ||
+        get(device, @NAME@_K_LANES) != @NAME@_TILE_K ||
+        get(device, @NAME@_N_LANES) != @NAME@_TILE_N)
         return @NAME@_E_DEVICE;
     return @NAME@_OK;
 }
