@@ -209,7 +209,7 @@ class Plan(Product):
         a, w = self.m * self.k * c.activation_bytes, self.weight_image_rows * self.weight_row_bytes
         results = self.m * self.n * self.result_bytes
         ms, ks, ns = self.blocks
-        a_times, w_times = _reads(self.m_inner, ms, ks, ns)
+        a_times, w_times = map(int, _reads(self.m_inner, ms, ks, ns))
         records = ms * self.n * self.record_bytes
         compulsory = a + w + results + self.n * self.record_bytes
         b = c.buffers
