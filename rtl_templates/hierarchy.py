@@ -121,12 +121,12 @@ def place(
     name: str,
     block: Block,
     *,
-    reset: Value | None = None,
+    rst: Value | None = None,
     **connections: ValueLike,
 ) -> None:
     """Instantiate `block` in `m` as `name`, its ports connected by keyword.
 
-    `reset` is the block's reset, if it is not that of `m`.
+    `rst` is the block's reset, if it is not that of `m`.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def place(
         raise RuntimeError("blocks are instantiated only within rtl_templates.hierarchy.emit()")
     ports: dict[str, Any] = {"i_clk": ClockSignal()}
     if block.resettable:
-        ports["i_rst"] = ResetSignal() if reset is None else reset
+        ports["i_rst"] = ResetSignal() if rst is None else rst
     for port, member in block.members.items():
         if port not in connections:
             raise TypeError(f"{block.module_name}: port {port!r} of {name!r} is not connected")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Utilisation, traffic and cycles of a memory engine, measured in simulation: ``make bench-engine``.
+"""Utilisation, traffic and cycles of memory engines, simulated: ``make bench-engine``.
 
 ``python -m sim_tests.bench_engine [--config FILE] [--size M,K,N ...] [--json]``
 """

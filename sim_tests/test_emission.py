@@ -18,8 +18,11 @@ import yaml
 from flows.toolchain import require
 from flows.verilator import lint
 from hwgen.build import files_of, verilog_of
+from hwgen.config.load import load_config
 from hwgen.families.systolic import SystolicConfig
 from sim_tests.test_systolic import COVERING, sized
+
+ENGINE = Path(__file__).parents[1] / "configs" / "gemm_stream.yaml"
 
 SAMPLE = [
     *COVERING[::5],
@@ -47,6 +50,12 @@ def tool(name: str) -> str:
 
 @pytest.mark.parametrize("config", SAMPLE, ids=names)
 def test_verilator_has_nothing_to_say(config: SystolicConfig, tmp_path: Path) -> None:
+    source = write(config, tmp_path)
+    assert lint([source.with_suffix(".vlt"), source], config.name) == []
+
+
+def test_verilator_has_nothing_to_say_about_engines(tmp_path: Path) -> None:
+    config: Any = load_config(ENGINE)
     source = write(config, tmp_path)
     assert lint([source.with_suffix(".vlt"), source], config.name) == []
 
