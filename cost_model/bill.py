@@ -182,7 +182,7 @@ def _config(name: str, values: tuple[tuple[str, Any], ...]) -> FamilyConfig | No
         node = tree
         for group in groups:
             node = node.setdefault(group, {})
-        node[key] = value
+        node[key] = _thawed(value)
     try:
         return family(name).config.model_validate(tree)
     except ValueError:
@@ -235,7 +235,7 @@ class Space:
             for path, value in {**self.fixed, **(self._legal or {}), **values}.items()
             if path not in ("name", "family") and usual.get(path) != value
         }
-        return _config(self.family, tuple(sorted(given.items())))
+        return _config(self.family, tuple((path, _frozen(given[path])) for path in sorted(given)))
 
     def view(self, varying: Mapping[str, NDArray[Any]]) -> View:
         """Return configurations at which to evaluate."""
@@ -252,6 +252,18 @@ class Space:
 
 _TRIED = 1000
 """Points among which a legal one is looked for."""
+
+
+def _frozen(value: Any) -> Any:
+    """Return a parameter's value in a form that can be a key."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_frozen, value))
+    return value
+
+
+def _thawed(value: Any) -> Any:
+    """Undo `_frozen`."""
+    return [_thawed(each) for each in value] if isinstance(value, tuple) else value
 
 
 def _plain(x: float) -> float | int:

@@ -29,6 +29,7 @@ from flows.calibration.points import calibration_points, config_of, held_out_poi
 from flows.toolchain import require
 from hwgen.build import verilog_of
 from hwgen.cli import main
+from hwgen.config.load import parse_config
 from hwgen.errors import InputError
 from hwgen.families import family
 from hwgen.workloads import load_workload, shipped
@@ -192,6 +193,13 @@ def test_without_costs_cycles_are_known_and_nothing_else() -> None:
     found = evaluate("systolic", {}, {}, "no-such", {"w": [(4, 4, 4)]})
     assert found["cycles(w)"][0] > 0
     assert all(math.isnan(found[m][0]) for m in ("area_mm2", "power_w", "fmax_mhz", "luts"))
+
+
+def test_parameters_may_be_lists() -> None:
+    config = parse_config(
+        "name: e\nfamily: gemm_stream\npost: {roundings: [half_even, half_up], outputs: [int8]}\n"
+    )
+    assert estimate(config, TECH)["metrics"]["area_mm2"] is None
 
 
 def test_a_reduction_that_is_too_long_has_no_cycles() -> None:
