@@ -12,6 +12,7 @@ for it, if they have fewer than four bits; else in floating point, and rounded a
 accuracy to compare with is that of a floating-point network of the same shape.
 
 Nothing here knows a family: any with integer operands, activations of at least four bits, will do.
+An engine that works on memory does more of the network by itself: see `sim_tests.demo_engine`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,42 +33,18 @@ from hwgen.cli.common import console, cycle_progress, write_file
 from hwgen.config.load import load_config
 from hwgen.errors import CheckFailed
 from hwgen.families import family
-from sim_tests import digits
+from sim_tests import demo_engine, digits
 from sim_tests.digits import Digits, Integers, QuantisedNetwork
-from sim_tests.run import RunResult, run_matrices
+from sim_tests.host import open_engine
+from sim_tests.run import LayerRun, RunResult, run_matrices
 from sim_tests.runner import compile_design
 
 DEFAULT_CONFIG = Path("configs") / "lut_core.yaml"
 DEFAULT_OUTPUT = Path("build") / "demo"
 PICTURE = "digits.png"
+COMPILING = "compiling the RTL with Verilator"
 HIDDEN, HIDDEN_TERNARY = 32, 64
 """Widths of the hidden layer."""
-
-
-@dataclass(frozen=True)
-class LayerRun:
-    """One layer on the RTL.
-
-    Parameters
-    ----------
-    m, k, n : int
-        Sizes of the product.
-    cycles, model_cycles : int
-        Of the simulation and of the cost model.
-    utilisation : float
-        Useful multiply-accumulates in relation to what the core could do in `cycles`.
-    """
-
-    m: int
-    k: int
-    n: int
-    cycles: int
-    model_cycles: int
-    utilisation: float
-
-    @property
-    def size(self) -> str:
-        return f"{self.m} x {self.k} x {self.n}"
 
 
 def run_layer(
@@ -150,7 +126,9 @@ def command(config: Path, output: Path) -> None:
     out.print(f"[dim]hwgen {shlex.join(arguments)}[/dim]", soft_wrap=True)
     cli.main(arguments, prog_name="hwgen", standalone_mode=False)
     core: Any = load_config(config)
-    golden = family(core.family).part("golden").golden
+    streams = bool(core.ports)
+    if not streams:
+        demo_engine.settings_of(core)  # what it lacks is said before the training
 
     data = digits.load()
     ternary = digits.wants_ternary(core.weight)
@@ -160,25 +138,46 @@ def command(config: Path, output: Path) -> None:
     integers = digits.quantise(
         network, data.train_pixels, core.activation, core.weight, core.result
     )
-    with _busy("compiling the RTL with Verilator"):
-        compile_design(core)
-    predictions, layers = classify(core, integers, data.test_pixels)
+    run = _on_streams if streams else _in_memory
+    predictions, expected, layers = run(core, integers, data.test_pixels)
     answers = {
         "floating point": real.classify(data.test_pixels),
-        "golden model": integers.classify(data.test_pixels, lambda a, w: golden(core, a, w)),
+        "golden model": expected,
         "RTL": predictions,
     }
     _report(core, data, answers, layers)
     if ternary:
+        where = "the core's stream" if streams else "memory"
         count, bits = sum(layer.weight.size for layer in integers.layers), weight_bits(core)
         out.print(
-            f"{count} ternary weights: {bits:.2f} bits each in the core's stream,"
-            f" {100 * bits / 8:.1f} % of int8.",
+            f"{count} ternary weights: {bits:.2f} bits each in {where}, {100 * bits / 8:.1f} % of"
+            " int8.",
             soft_wrap=True,
         )
     picture = draw(core, data, predictions, layers)
     write_file(output / PICTURE, picture, force=True)
     out.print(f"\npicture: {output / PICTURE}", soft_wrap=True)
+
+
+def _on_streams(
+    config: Any, network: QuantisedNetwork, pixels: Integers
+) -> tuple[Integers, Integers, list[LayerRun]]:
+    """Return the digits by the RTL and the golden model, and what each layer took."""
+    golden = family(config.family).part("golden").golden
+    with _busy(COMPILING):
+        compile_design(config)
+    predictions, layers = classify(config, network, pixels)
+    return predictions, network.classify(pixels, lambda a, w: golden(config, a, w)), layers
+
+
+def _in_memory(
+    config: Any, network: QuantisedNetwork, pixels: Integers
+) -> tuple[Integers, Integers, list[LayerRun]]:
+    """Return the same of an engine, with a memory that answers in the next cycle."""
+    with _busy(COMPILING):
+        host = open_engine(config, read_latency=1, write_latency=1)
+    with host.model, cycle_progress(quiet=False) as update:
+        return demo_engine.classify(host, network, pixels, on_progress=update)
 
 
 def _busy(what: str) -> AbstractContextManager[Any]:
@@ -206,7 +205,8 @@ def _report(
         table.add_row(name, formats, f"{round(share * images)}", f"{100 * share:.2f} %")
     out.print(table)
     table = Table("layer", "M x K x N", box=None, pad_edge=False)
-    for heading in ("cycles", "cycle model", "utilisation"):
+    moved = [f"{layer.moved:,}" for layer in layers if layer.moved is not None]
+    for heading in ("cycles", "cycle model", "utilisation", *["bytes moved"] * bool(moved)):
         table.add_column(heading, justify="right")
     for index, layer in enumerate(layers, 1):
         table.add_row(
@@ -215,9 +215,17 @@ def _report(
             str(layer.cycles),
             str(layer.model_cycles),
             f"{100 * layer.utilisation:.1f} %",
+            *moved[index - 1 : index],
         )
     out.print()
     out.print(table)
+    if moved:
+        total = sum(layer.cycles for layer in layers)
+        out.print(
+            f"\n{len(layers)} jobs in the queue, {total} cycles; bias, ReLU and requantisation in"
+            " hardware,\nactivations between layers stay in memory.",
+            soft_wrap=True,
+        )
     out.print("\nEvery result of the RTL equals the golden model, bit for bit.")
 
 

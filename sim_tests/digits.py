@@ -18,7 +18,9 @@ integers too:
   ``0 .. limit``, with an integer multiplier per column, one shift per layer and ``half =
   1 << (shift - 1)``; the scale of the hidden activations maps the largest that the training
   split produces to `limit`;
-- the scores of the last layer are ``(C + bias) * multiplier``; the largest is the answer.
+- the scores of the last layer are ``(C + bias) * multiplier``; the largest is the answer.  Its
+  shift makes activations of them as well, about zero, for an engine whose results are all of that
+  format (`sim_tests.demo_engine`).
 """
 
 from __future__ import annotations
@@ -264,18 +266,19 @@ class QuantisedNetwork:
     layers: tuple[Layer, ...]
     activation: IntegerFormat
 
+    def inputs(self, pixels: Integers) -> Integers:
+        """Return pixels as activations of the first layer."""
+        scaled = (pixels * self.activation.max + PIXEL_MAX // 2) // PIXEL_MAX
+        return scaled.astype(self.activation.dtype)
+
     def classify(self, pixels: Integers, product: Product) -> Integers:
         """Return the digit of every image, with `product` called once a layer."""
         limit, dtype = self.activation.max, self.activation.dtype
-        a = _input(pixels, limit).astype(dtype)
+        a = self.inputs(pixels)
         for layer in self.layers[:-1]:
             a = layer.requantise(layer.totals(a, product(a, layer.weight)), limit).astype(dtype)
         last = self.layers[-1]
         return (last.totals(a, product(a, last.weight)) * last.multiplier).argmax(axis=1)
-
-
-def _input(pixels: Integers, limit: int) -> Integers:
-    return (pixels * limit + PIXEL_MAX // 2) // PIXEL_MAX
 
 
 def quantise(
@@ -306,16 +309,17 @@ def quantise(
                 " bits or more"
             )
     values = network.activations(pixels)
-    # The real value of one step of every layer's input; scores have no scale of their own.
+    # The real value of one step of every layer's input, and last of the scores, of both signs.
     steps = [value.max() / activation.max for value in values[:-1]]
     steps[0] = 1 / activation.max
+    steps.append(np.abs(values[-1]).max() / (activation.max - middle(activation)))
     layers = []
     for index, (real, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
         signed, scale = _quantise_weights(real, weight)
         offset = 0 if weight.signed else 1 << (weight.width - 1)
         stored = (signed + offset).astype(weight.dtype)
         _check_range(index, stored, activation.max, accumulator)
-        factor = steps[index] * scale / (steps[index + 1] if index + 1 < len(steps) else 1)
+        factor = steps[index] * scale / steps[index + 1]
         shift = max(1, MULTIPLIER_BITS - int(np.frexp(factor.max())[1]))
         layers.append(
             Layer(
@@ -327,6 +331,11 @@ def quantise(
             )
         )
     return QuantisedNetwork(tuple(layers), activation)
+
+
+def middle(fmt: IntegerFormat) -> int:
+    """Return the number that stands for zero in scores of a format."""
+    return (fmt.min + fmt.max + 1) // 2
 
 
 def _quantise_weights(real: Floats, fmt: IntegerFormat) -> tuple[Integers, Floats]:

@@ -44,13 +44,15 @@ class Placed:
     Parameters
     ----------
     job : Job
-    a, w : ndarray
+    a : ndarray or None
+        None if an earlier job writes A.
+    w : ndarray
     columns : Columns or None
     expected : ndarray, shape (m, n)
     """
 
     job: Job
-    a: np.ndarray
+    a: np.ndarray | None
     w: np.ndarray
     columns: Columns | None
     expected: np.ndarray
@@ -58,7 +60,9 @@ class Placed:
     def images(self) -> Iterator[tuple[int, bytes]]:
         """Yield what is to be put into memory: address and bytes."""
         plan, regions = self.job.plan, self.job.regions
-        images = {"A": plan.pack_activations(self.a), "W": plan.pack_weights(self.w)}
+        images = {"W": plan.pack_weights(self.w)}
+        if self.a is not None:
+            images["A"] = plan.pack_activations(self.a)
         if self.columns is not None:
             images["P"] = self.columns.encode().reshape(1, -1)
         for name, rows in images.items():

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,12 @@ from hwgen.cli import main
 from hwgen.config.load import parse_config
 from hwgen.errors import CheckFailed, InputError
 from hwgen.families import family
+from hwgen.golden.post import apply
 from hwgen.numerics import TERNARY, IntegerFormat, integer
-from sim_tests import demo, digits
+from sim_tests import demo, demo_engine, digits
 from sim_tests.digits import Digits, Integers, Network
+from sim_tests.engine import Placed
+from sim_tests.host import open_engine
 from sim_tests.run import RunResult
 
 SMALL = """\
@@ -32,6 +36,19 @@ family: ternary_lut
 activation: int8
 array: {method: %s, group_size: %d, tables: 4, fetch_ports: 6}
 """
+ENGINE = """\
+name: demo_engine
+family: gemm_stream
+compute: {family: %s}
+buffers: {activation_kib: 1, weight_kib: 1, output_kib: 1, column_kib: 1}
+memory: {data_width: 64}
+post: {outputs: [%s], roundings: [half_up], activations: [none, relu], max_lanes: 2}
+"""
+CORES = {
+    "systolic": "systolic, array: {rows: 4, cols: 4, dataflow: weight_stationary}",
+    "unsigned": "systolic, activation: uint8, weight: int5, array: {rows: 3, cols: 5}",
+    "ternary": "ternary_lut, array: {group_size: 2, tables: 3, fetch_ports: 4}",
+}
 WIDE = integer("int64")
 
 
@@ -56,6 +73,11 @@ def ternary_small(method: str = "lut", group_size: int = 3) -> Any:
 
 def small(dataflow: str = "output_stationary") -> Any:
     return parse_config(SMALL % dataflow, "small.yaml")
+
+
+def engine(core: str) -> Any:
+    output = "uint8" if core == "unsigned" else "int8"
+    return parse_config(ENGINE % (CORES[core], output), "engine.yaml")
 
 
 def multiply(a: Integers, w: Integers) -> Integers:
@@ -172,6 +194,31 @@ def test_requantisation_rounds_and_clamps() -> None:
     assert layer.requantise(totals, 7)[:, 0].tolist() == [0, 0, 1, 2, 2, 7, 7, 7]
 
 
+@pytest.mark.parametrize("activation", ["int4", "int8", "uint8", "int16"])
+def test_an_engine_requantises_like_the_network(
+    data: Digits, network: Network, activation: str
+) -> None:
+    formats = integer(activation), integer("int6")
+    quantised = digits.quantise(network, data.train_pixels, *formats, WIDE)
+    config = parse_config(
+        ENGINE % (f"systolic, activation: {activation}, array: {{rows: 4, cols: 4}}", activation)
+    )
+    layer, accumulator = quantised.layers[0], integer("int40")
+    rng = np.random.default_rng(0)
+    acc = (
+        rng.integers(-(1 << 24), 1 << 24, (1000, len(layer.bias)))
+        >> rng.integers(0, 20, 1000)[:, None]
+    )
+    hidden, _ = demo_engine.settings_of(config)
+    expected = layer.requantise(acc + layer.bias, quantised.activation.max)
+    found = apply(hidden, accumulator, acc, demo_engine.columns_of(layer))
+    np.testing.assert_array_equal(found, expected)
+    half = replace(layer, bias=0 * layer.bias, multiplier=0 * layer.multiplier + 1, shift=1)
+    ties = np.repeat(np.arange(-9, 9)[:, None], len(layer.bias), axis=1)
+    found = apply(hidden, accumulator, ties, demo_engine.columns_of(half))
+    np.testing.assert_array_equal(found, half.requantise(ties, quantised.activation.max))
+
+
 @pytest.mark.parametrize(
     ("activation", "weight", "text"),
     [
@@ -225,6 +272,95 @@ def test_ternary_rtl_equals_the_golden_model(
     np.testing.assert_array_equal(answers, quantised.classify(pixels, multiply))
     assert [(layer.m, layer.k, layer.n) for layer in layers] == [(20, 64, 64), (20, 64, 10)]
     assert all(layer.cycles == layer.model_cycles for layer in layers)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("core", ["systolic", "ternary"])
+def test_an_engine_does_the_whole_inference(
+    data: Digits, network: Network, ternary: Network, core: str
+) -> None:
+    config, trained = engine(core), ternary if core == "ternary" else network
+    quantised = digits.quantise(
+        trained, data.train_pixels, config.activation, config.weight, config.result
+    )
+    pixels = data.test_pixels[:15]
+    host = open_engine(config, read_latency=1, write_latency=1)
+    with host.model:
+        answers, expected, layers = demo_engine.classify(host, quantised, pixels)
+        first, second = demo_engine.jobs_of(config, quantised, pixels)
+        stood = host.results(first)
+    np.testing.assert_array_equal(answers, expected)
+    np.testing.assert_array_equal(stood, first.expected)
+    assert second.job.a_address == first.job.c_address
+    assert second.a is None
+    assert digits.accuracy(answers, quantised.classify(pixels, multiply)) > 0.8
+    for layer in layers:
+        assert layer.cycles == pytest.approx(layer.model_cycles, rel=0.05)
+        assert layer.moved is not None
+        assert layer.moved >= layer.m * layer.k + layer.m * layer.n
+
+
+class GoldenHost:
+    """Stand in for an engine and its host; `error` is added to one result."""
+
+    def __init__(self, config: Any, error: int = 0, state: str = "done") -> None:
+        self.config, self.error, self.state = config, error, state
+        self.model: Any = nullcontext()
+        self.time = 0
+
+    def put(self, placed: Placed) -> None:
+        pass
+
+    def counters(self) -> dict[str, int]:
+        self.time += 100_000
+        return {"BUSY": self.time, "READS": self.time // 2, "WRITES": self.time // 4}
+
+    def submit(self, job: Any) -> int:
+        return 0
+
+    def wait(self, number: int, limit: int, on_progress: Any = None) -> str:
+        on_progress(self.time)
+        return self.state
+
+    def results(self, placed: Placed) -> Integers:
+        found = placed.expected.copy()
+        found[1, 2] += self.error
+        return found
+
+
+def test_a_wrong_byte_of_an_engine_is_found(data: Digits, network: Network) -> None:
+    config = engine("systolic")
+    quantised = digits.quantise(
+        network, data.train_pixels, config.activation, config.weight, config.result
+    )
+    host: Any = GoldenHost(config, error=1)
+    with pytest.raises(CheckFailed, match=r"layer 1: 1 of 96 .* first C\[1,2\]: expected"):
+        demo_engine.classify(host, quantised, data.test_pixels[:3])
+    host = GoldenHost(config, state="read_error")
+    with pytest.raises(CheckFailed, match="layer 1 ended with read_error"):
+        demo_engine.classify(host, quantised, data.test_pixels[:3])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ("[half_up]", "[half_even]", "rounding: this hardware has half_even, not half_up"),
+        ("[none, relu]", "[none]", "activation: this hardware has none, not relu"),
+        ("outputs: [int8]", "outputs: [raw]", "output: this hardware has raw, not int8"),
+        ("max_lanes: 2", "columns: false", "columns: this hardware has no column records"),
+        ("systolic,", "systolic, weight: uint4,", "compute.weight: must be signed .* not uint4"),
+        (
+            "systolic,",
+            "systolic, activation: int12,",
+            "output: must be one of raw, .*, not 'int12'",
+        ),
+    ],
+)
+def test_an_engine_that_lacks_something_is_refused(old: str, new: str, text: str) -> None:
+    description = ENGINE % (CORES["systolic"], "int8")
+    assert old in description
+    with pytest.raises(InputError, match=text):
+        demo_engine.settings_of(parse_config(description.replace(old, new)))
 
 
 def test_a_wrong_result_is_found() -> None:
@@ -295,6 +431,45 @@ def test_the_default_is_a_ternary_core(tmp_path: Path, capsys: pytest.CaptureFix
     assert "int8 x ternary" in text
     assert "360 x 64 x 64" in text
     assert "4736 ternary weights: 2.00 bits each in the core's stream, 25.0 % of int8." in text
+
+
+@pytest.mark.parametrize(
+    ("core", "text"),
+    [
+        ("unsigned", "uint8 x int5"),
+        ("ternary", "2.00 bits each in memory, 25.0 % of int8."),
+    ],
+)
+def test_the_command_runs_engines(
+    core: str,
+    text: str,
+    network: Network,
+    ternary: Network,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    trained = {False: network, True: ternary}
+    monkeypatch.setattr(digits, "train", lambda *_, ternary=False: trained[ternary])
+    monkeypatch.setattr(demo, "open_engine", lambda config, **_: GoldenHost(config))
+    config = tmp_path / "engine.yaml"
+    output = "uint8" if core == "unsigned" else "int8"
+    config.write_text(ENGINE % (CORES[core], output))
+    arguments = ["--config", str(config), "--output", str(tmp_path / "out")]
+    assert main(arguments, demo.command) == 0
+    printed = capsys.readouterr().out
+    assert text in printed
+    assert "bytes moved" in printed
+    assert "2 jobs in the queue, 200000 cycles" in printed
+    right = [line.split()[-3] for line in printed.splitlines() if line.startswith(("RTL", "gold"))]
+    assert all(int(count) >= 0.97 * 360 for count in right), right
+    if core == "unsigned":
+        monkeypatch.setattr(demo, "open_engine", lambda config, **_: GoldenHost(config, 3))
+        assert main(arguments, demo.command) == 1
+        assert "layer 1: 1 of" in capsys.readouterr().err
+    config.write_text(config.read_text().replace("half_up", "floor"))
+    assert main(arguments, demo.command) == 2
+    assert "rounding: this hardware has floor, not half_up" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("no_simulation")
