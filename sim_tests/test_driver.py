@@ -64,9 +64,13 @@ def post_structure(config: GemmStreamConfig) -> type[ctypes.Structure]:
 def job_structure(post: type[ctypes.Structure]) -> type[ctypes.Structure]:
     fields: list[tuple[str, Any]] = [(f"{x}_address", ctypes.c_uint64) for x in "awcp"]
     fields += [(f"{x}_stride", ctypes.c_uint32) for x in "awc"]
-    fields += [(name, ctypes.c_uint32) for name in ("m", "k", "n", "mb", "kb", "nb")]
-    fields += [("m_inner", ctypes.c_int), ("after", ctypes.c_int), ("post", post)]
+    fields += [(name, ctypes.c_uint32) for name in "mkn"]
+    fields += [("after", ctypes.c_int), ("post", post)]
     return type("Job", (ctypes.Structure,), {"_fields_": fields})
+
+
+class Blocks(ctypes.Structure):
+    _fields_ = (*((name, ctypes.c_uint32) for name in "mkn"), ("m_inner", ctypes.c_int))
 
 
 class Engine:
@@ -109,14 +113,17 @@ class Engine:
         ticket = ctypes.c_uint32(0xFFFFFFFF)
         return self.call("submit", ctypes.byref(job), ctypes.byref(ticket)), ticket.value
 
+    def submit_blocks(self, job: Any, blocks: Blocks) -> tuple[int, int]:
+        ticket = ctypes.c_uint32(0xFFFFFFFF)
+        pointers = map(ctypes.byref, (job, blocks, ticket))
+        return self.call("submit_blocks", *pointers), ticket.value
+
     def described(self, job: Job) -> Any:
         """Return a job as the driver takes it."""
         plan = job.plan
-        mb, kb, nb = plan.block
         found = self.job_type(
-            m=plan.m, k=plan.k, n=plan.n, mb=mb, kb=kb, nb=nb, m_inner=plan.m_inner,
-            after=job.after, p_address=job.p_address,
-        )  # fmt: skip
+            m=plan.m, k=plan.k, n=plan.n, after=job.after, p_address=job.p_address
+        )
         for name in "awc":
             setattr(found, f"{name}_address", job.regions[name.upper()][3])
             setattr(found, f"{name}_stride", job.regions[name.upper()][2])
@@ -135,7 +142,10 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     if compiler is None:
         pytest.skip("no C compiler is installed")
     config = GemmStreamConfig.model_validate(request.param)
-    work: Path = tmp_path_factory.mktemp(config.name)
+    return Engine(config, compiled_driver(config, compiler, tmp_path_factory.mktemp(config.name)))
+
+
+def compiled_driver(config: GemmStreamConfig, compiler: str, work: Path) -> ctypes.CDLL:
     for name, text in {
         **driver.driver(config), f"{config.name}_regs.h": c_header(config)
     }.items():  # fmt: skip
@@ -147,7 +157,7 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
          "-shared", "-o", str(work / "driver.so"), str(work / f"{config.name}_driver.c")],
         check=True, timeout=60,
     )  # fmt: skip
-    return Engine(config, ctypes.CDLL(str(work / "driver.so")))
+    return ctypes.CDLL(str(work / "driver.so"))
 
 
 @pytest.fixture
@@ -200,7 +210,6 @@ def test_what_is_refused(fresh: Engine) -> None:
     rng = np.random.default_rng(2)
     config = fresh.config
     good = fresh.described(random_job(config, rng))
-    tile = {"mb": config.m_lanes, "kb": config.k_lanes, "nb": config.n_lanes}
 
     def refused(status: str, post: Any = None, /, **changes: int) -> None:
         job = fresh.job_type.from_buffer_copy(good)
@@ -214,10 +223,6 @@ def test_what_is_refused(fresh: Engine) -> None:
     for axis in "mkn":
         refused("SIZE", **{axis: 0})
         refused("SIZE", **{axis: 1 << 24})
-        refused("BLOCK", **{f"{axis}b": 0})
-        if tile[f"{axis}b"] > 1:
-            refused("BLOCK", **{f"{axis}b": tile[f"{axis}b"] + 1})
-        refused("BLOCK", **{f"{axis}b": tile[f"{axis}b"] << 20})
     if config.max_k < 1 << 24:
         refused("SIZE", k=config.max_k + 1)
     refused("STRIDE", m=2, c_stride=0)
@@ -235,6 +240,18 @@ def test_what_is_refused(fresh: Engine) -> None:
         refused("ADDRESS", {"columns": 1}, p_address=last)
 
 
+def test_blocks_that_are_refused(fresh: Engine) -> None:
+    config = fresh.config
+    job = fresh.described(random_job(config, np.random.default_rng(2)))
+    tile = {"m": config.m_lanes, "k": config.k_lanes, "n": config.n_lanes}
+    for axis, lanes in tile.items():
+        for wrong in (0, lanes + 1 if lanes > 1 else 0, lanes << 20):
+            found = fresh.submit_blocks(job, Blocks(**{**tile, axis: wrong}))
+            assert found == (CODE["BLOCK"], 0xFFFFFFFF)
+            assert fresh.log == []
+    assert fresh.submit_blocks(job, Blocks(**tile)) == (CODE["OK"], 0)
+
+
 def test_the_largest_blocks_are_those_that_the_planner_takes(fresh: Engine) -> None:
     """Enlarging any axis of a plan's block, where only buffers bound it, is refused or fits."""
     config = fresh.config
@@ -244,11 +261,12 @@ def test_the_largest_blocks_are_those_that_the_planner_takes(fresh: Engine) -> N
         plan = plan_of(config, 4096, min(4096, config.max_k), 4096, PostSettings("int8"))
     settings = PostSettings("raw" if "raw" in config.post_features.outputs else "int8")
     job = Job(plan, 0, 0, 0, settings=settings)
-    for axis, lanes in (("mb", config.m_lanes), ("kb", config.k_lanes), ("nb", config.n_lanes)):
-        described = fresh.described(job)
+    described = fresh.described(job)
+    for axis, lanes in (("m", config.m_lanes), ("k", config.k_lanes), ("n", config.n_lanes)):
+        blocks = Blocks(*plan.block, plan.m_inner)
         for _ in range(200):
-            tiles = [described.mb // config.m_lanes, described.kb // config.k_lanes,
-                     described.nb // config.n_lanes]  # fmt: skip
+            tiles = [blocks.m // config.m_lanes, blocks.k // config.k_lanes,
+                     blocks.n // config.n_lanes]  # fmt: skip
             mt, kt, nt = tiles
             words = -(-nt * walk.weight_beats // config.wgt_beats) * walk.weight_rows * kt
             fits = (
@@ -258,9 +276,9 @@ def test_the_largest_blocks_are_those_that_the_planner_takes(fresh: Engine) -> N
                 and words <= config.wgt_depth
                 and -(-kt // config.act_beats) * mt <= config.act_depth
             )
-            status, _ = fresh.submit(described)
+            status, _ = fresh.submit_blocks(described, blocks)
             assert status == CODE["OK" if fits else "BLOCK"], tiles
-            setattr(described, axis, getattr(described, axis) + lanes * max(1, tiles[0] // 50))
+            setattr(blocks, axis, getattr(blocks, axis) + lanes * max(1, tiles[0] // 50))
 
 
 def test_a_queue_without_room(fresh: Engine) -> None:

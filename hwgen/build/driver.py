@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwgen.build.files import header
 from hwgen.numerics.post import ACTIVATIONS, KINDS, RECORD_BYTES, ROUNDINGS
 from hwgen.registers import LAYOUT, job_window
+from hwgen.schedules.blocks import FINEST, TOLERANCE, limits_of
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
@@ -29,6 +31,10 @@ def driver(config: GemmStreamConfig) -> dict[str, str]:
         "POST_MEMBERS": "\n".join(_members(post)),
         "POST_WRITES": "\n".join(_writes(config.name.upper(), post)),
         "LIMITS": ",\n".join(f"    {name} = {value}" for name, value in _limits(config).items()),
+        "PORTS": ",\n".join(
+            f"    {{{', '.join(f'{int(value)}u' for value in astuple(port))}}}"
+            for port in limits_of(config).ports
+        ),
     }
     found = {}
     for suffix in ("h", "c"):
@@ -43,9 +49,10 @@ def driver(config: GemmStreamConfig) -> dict[str, str]:
 
 
 def _limits(config: GemmStreamConfig) -> dict[str, int]:
-    """Return what the driver checks jobs with; tiles and words as in the planner."""
-    walk, features = config.walk, config.post_features
-    records = config.column_groups * config.post_lanes // config.n_lanes
+    """Return what the driver plans and checks jobs with."""
+    features = config.post_features
+    planner = asdict(limits_of(config))
+    del planner["ports"]
     offered = {
         "POST_KINDS": (features.kinds, KINDS),
         "POST_ACTIVATIONS": (features.activations, ACTIVATIONS),
@@ -53,17 +60,11 @@ def _limits(config: GemmStreamConfig) -> dict[str, int]:
     }
     return {
         "LAYOUT": LAYOUT,
-        "ACT_DEPTH": config.act_depth,
-        "ACT_BEATS": config.act_beats,
-        "WGT_DEPTH": config.wgt_depth,
-        "WGT_BEATS": config.wgt_beats,
-        "WEIGHT_ROWS": walk.weight_rows,
-        "WEIGHT_BEATS": walk.weight_beats,
-        "OUT_DEPTH": config.out_depth,
-        "MOST_ROW_TILES": min(walk.max_rows, config.out_depth),
-        "MOST_COLUMN_TILES": min(walk.max_column_tiles, config.out_depth),
-        "RECORD_TILES": records if features.columns else 0,
+        **{name.upper(): value for name, value in planner.items()},
+        "TOLERANCE": TOLERANCE,
+        "FINEST": FINEST,
         "RECORD_BYTES": RECORD_BYTES,
+        "POST_COLUMNS": int(features.columns),
         **{
             name: sum(1 << known.index(word) for word in words)
             for name, (words, known) in offered.items()

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from hwgen.errors import InputError
 from hwgen.families import family
+from hwgen.schedules.blocks import Blocks, Extent, choose, limits_of, reads
 from hwgen.schedules.checks import check_operand
 from hwgen.schedules.product import Product
 
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
     from hwgen.streams import Beats
     from hwgen.walks import Loops
-
-TOLERANCE = 1.02
-"""Traffic, as a multiple of the least, up to which the faster plan is taken."""
 
 MAX_SIZE = (1 << 24) - 1
 """Largest M, K and N of a job."""
@@ -123,19 +121,29 @@ class Plan(Product):
         return -(-self.m // c.m_lanes), -(-self.k // c.k_lanes), -(-self.n // c.n_lanes)
 
     @cached_property
-    def _chosen(self) -> tuple[bool, int, int, int]:
-        """Whether M is the inner loop, and the tiles of a block along M, K and N."""
-        return _choose(self)
+    def _chosen(self) -> Blocks:
+        return choose(limits_of(self.config), self.extent)
+
+    @property
+    def extent(self) -> Extent:
+        """Tiles and bytes of the whole product."""
+        return Extent(
+            *self.tiles,
+            a=self.m * self.k * self.config.activation_bytes,
+            w=self.weight_image_rows * self.weight_row_bytes,
+            c=self.m * self.n * self.result_bytes,
+            p=self.n * self.record_bytes,
+        )
 
     @property
     def m_inner(self) -> bool:
         """Whether the loop over rows of blocks is inside that over columns of blocks."""
-        return self._chosen[0]
+        return self._chosen.m_inner
 
     @property
     def block_tiles(self) -> tuple[int, int, int]:
         """Tiles of a block along M, K and N."""
-        return self._chosen[1:]
+        return self._chosen.m, self._chosen.k, self._chosen.n
 
     @property
     def block(self) -> tuple[int, int, int]:
@@ -205,20 +213,17 @@ class Plan(Product):
         van de Geijn, arXiv 1702.02017, section 3), here with S the elements that all
         buffers could hold of the smallest operand, and at least everything once.
         """
-        c = self.config
-        a, w = self.m * self.k * c.activation_bytes, self.weight_image_rows * self.weight_row_bytes
-        results = self.m * self.n * self.result_bytes
+        c, all_ = self.config, self.extent
         ms, ks, ns = self.blocks
-        a_times, w_times = map(int, _reads(self.m_inner, ms, ks, ns))
-        records = ms * self.n * self.record_bytes
-        compulsory = a + w + results + self.n * self.record_bytes
+        a_times, w_times = reads(self.m_inner, ms, ks, ns)
+        compulsory = all_.a + all_.w + all_.c + all_.p
         b = c.buffers
         bits = min(c.activation.width, c.weight.width, c.result.width)
         held = (b.activation_kib + b.weight_kib + b.output_kib) * 8192 / bits
-        element = min(c.activation_bytes, w / (self.k * self.n))
+        element = min(c.activation_bytes, all_.w / (self.k * self.n))
         inner = (2 * self.macs / held**0.5 - 2 * held) * element
-        bound = max(compulsory, int(inner) + results)
-        return Traffic(a * a_times, w * w_times, records, results, compulsory, bound)
+        bound = max(compulsory, int(inner) + all_.c)
+        return Traffic(all_.a * a_times, all_.w * w_times, all_.p * ms, all_.c, compulsory, bound)
 
     # -- beats -----------------------------------------------------------------------------
 
@@ -316,103 +321,6 @@ def _cut(size: int, tiles: int, block: int, lanes: int) -> list[tuple[int, int]]
         (min(size - start * lanes, block * lanes), min(tiles - start, block))
         for start in range(0, tiles, block)
     ]
-
-
-def _reads(m_inner: Any, ms: Any, ks: Any, ns: Any) -> tuple[Any, Any]:
-    """Return how often all of A and all of W are read."""
-    one = np.asarray(ks) == 1
-    if m_inner:
-        return np.where(one & (np.asarray(ms) == 1), 1, ns), np.where(one, 1, ms)
-    return np.where(one, 1, ns), np.where(one & (np.asarray(ns) == 1), 1, ms)
-
-
-def _candidates(tiles: int, most: int) -> NDArray[np.int64]:
-    """Return the sizes of blocks, in tiles, that cut an axis into as equal blocks as there are."""
-    most = min(tiles, most)
-    counts = np.unique(-(-tiles // np.arange(1, int(tiles**0.5) + 2)))
-    sizes = np.unique(np.concatenate([counts, -(-tiles // counts)]))
-    fewest = -(-tiles // most)
-    return np.unique(np.append(sizes[sizes <= most], -(-tiles // fewest)))
-
-
-def _choose(plan: Plan) -> tuple[bool, int, int, int]:
-    """Return the loop order and the block that move the fewest bytes, then take the fewest cycles.
-
-    All pairs of block sizes along M and N that the output buffer holds are looked at, each with
-    the longest block along K that fits the input buffers.
-    """
-    c, walk = plan.config, plan.config.walk
-    mt, kt, nt = plan.tiles
-    m = _candidates(mt, min(c.act_depth, c.out_depth // walk.m_lanes, walk.max_rows))[:, None]
-    most = min(c.out_depth, walk.max_column_tiles)
-    if plan.record_bytes:
-        most = min(most, c.column_groups * c.post_lanes // c.n_lanes)
-    n = _candidates(nt, most)[None, :]
-    row_words = c.act_depth // m
-    words = -(-n * walk.weight_beats // c.wgt_beats) * walk.weight_rows
-    k = np.minimum(np.minimum(row_words * c.act_beats, c.wgt_depth // words), kt)
-    fits = (m * walk.m_lanes * n <= c.out_depth) & (k >= 1)
-    k = np.where(fits, k, 1)
-    k = -(-kt // -(-kt // k))
-    ms, ks, ns = -(-mt // m), -(-kt // k), -(-nt // n)
-    a = plan.m * plan.k * c.activation_bytes
-    w = plan.weight_image_rows * plan.weight_row_bytes
-    records = ms * (plan.n * plan.record_bytes)
-    compute = _compute_cycles(plan, m, k, n, ms, ks, ns)
-    best: tuple[float, float, tuple[bool, int, int, int]] | None = None
-    found = []
-    for m_inner in (False, True):
-        a_times, w_times = _reads(m_inner, ms, ks, ns)
-        traffic = np.where(fits, a * a_times + w * w_times + records, np.inf)
-        # Blocks of A and W come before the first result, a block of C after the last one.
-        load = np.minimum(m * walk.m_lanes, plan.m) * np.minimum(k * c.k_lanes, plan.k)
-        load = load * c.activation_bytes + w / (ks * ns)
-        store = np.minimum(m * walk.m_lanes, plan.m) * np.minimum(n * c.n_lanes, plan.n)
-        ends = (load + store * plan.result_bytes) / c.memory_bytes
-        cycles = np.maximum(compute, traffic / c.memory_bytes) + ends
-        found.append((m_inner, traffic, cycles))
-    least = min(float(traffic.min()) for _, traffic, _ in found)
-    for m_inner, traffic, cycles in found:
-        near = np.where(traffic <= TOLERANCE * least, cycles, np.inf)
-        i, j = np.unravel_index(int(near.argmin()), near.shape)
-        entry = (
-            float(near[i, j]),
-            float(traffic[i, j]),
-            (m_inner, int(m[i, 0]), int(k[i, j]), int(n[0, j])),
-        )
-        if best is None or entry[:2] < best[:2]:
-            best = entry
-    assert best is not None
-    return best[2]
-
-
-def _compute_cycles(plan: Plan, m: Any, k: Any, n: Any, ms: Any, ks: Any, ns: Any) -> Any:
-    """Return the cycles that the busiest port of the cores needs for all steps."""
-    walk = plan.config.walk
-    rows = plan.m if walk.m_lanes == 1 else plan.tiles[0] * walk.m_lanes
-    totals = {
-        "rows": rows,
-        "row_tiles": plan.tiles[0],
-        "tile_rows": walk.m_lanes,
-        "k_tiles": plan.tiles[1],
-        "weight_rows": plan.tiles[1] * walk.weight_rows,
-        "column_tiles": plan.tiles[2],
-        "weight_beats": plan.tiles[2] * walk.weight_beats,
-    }
-    axis = {"rows": ms, "row_tiles": ms, "tile_rows": 0, "k_tiles": ks, "weight_rows": ks,
-            "column_tiles": ns, "weight_beats": ns}  # fmt: skip
-    steps = {id(ms): ms, id(ks): ks, id(ns): ns}
-    cycles: Any = 0
-    for loops in (walk.act, walk.wgt, walk.out):
-        beats: Any = 1.0
-        used = set()
-        for count, _ in loops:
-            beats = beats * totals[count]
-            used.add(id(axis[count]))
-        for key, blocks in steps.items():
-            beats = beats * (1 if key in used else blocks)
-        cycles = np.maximum(cycles, beats)
-    return cycles
 
 
 def schedule(config: GemmStreamConfig, m: int, k: int, n: int, **kwargs: Any) -> Plan:

@@ -8,6 +8,28 @@ enum {
 @LIMITS@
 };
 
+/* The ports of the cores: beats for each tile, and whether they go over tiles of m, k and n. */
+static const struct {
+    uint32_t beats, m, k, n;
+} ports[] = {
+@PORTS@
+};
+
+/* A product or a block of it in tiles. */
+typedef struct {
+    uint32_t m, k, n;
+} tiles;
+
+/* Bytes of A, W, C and the column records. */
+typedef struct {
+    uint64_t a, w, c, p;
+} amounts;
+
+/* Bytes read, and bytes that the memory could move until the product is done. */
+typedef struct {
+    uint64_t traffic, cost;
+} expense;
+
 #define LARGEST 0xFFFFFFu /* m, k, n */
 
 static uint32_t get(const @name@_device *device, uint32_t offset)
@@ -45,90 +67,233 @@ static int reachable(uint64_t address, uint32_t rows, uint32_t stride, uint64_t 
     return address <= last && extent - 1u <= last - address;
 }
 
-static int check_block(const @name@_job *job)
+static uint32_t smaller(uint32_t a, uint32_t b)
 {
-    uint32_t m = job->mb / @NAME@_TILE_M;
-    uint32_t k = job->kb / @NAME@_TILE_K;
-    uint32_t n = job->nb / @NAME@_TILE_N;
-    uint64_t words;
+    return a < b ? a : b;
+}
 
-    if (job->mb % @NAME@_TILE_M != 0u || job->kb % @NAME@_TILE_K != 0u ||
-        job->nb % @NAME@_TILE_N != 0u || m == 0u || k == 0u || n == 0u)
+static uint64_t larger_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Sums and products that stop at the largest number. */
+static uint64_t plus(uint64_t a, uint64_t b)
+{
+    return b > UINT64_MAX - a ? UINT64_MAX : a + b;
+}
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+    if ((a | b) >> 32 == 0u)
+        return a * b;
+    return b != 0u && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+
+static tiles tiles_of(const @name@_job *job)
+{
+    tiles all;
+
+    all.m = ceil_div(job->m, @NAME@_TILE_M);
+    all.k = ceil_div(job->k, @NAME@_TILE_K);
+    all.n = ceil_div(job->n, @NAME@_TILE_N);
+    return all;
+}
+
+static uint32_t w_rows_of(const @name@_job *job)
+{
+    return @NAME@_W_IS_IMAGE ? tiles_of(job).k : job->k;
+}
+
+/* Bytes of a row. */
+static amounts row_of(const @name@_job *job)
+{
+    amounts row;
+
+    row.a = (uint64_t)job->k * @NAME@_A_ELEMENT_BYTES;
+    row.w = (uint64_t)job->n * @NAME@_W_ELEMENT_BYTES;
+    if (@NAME@_W_IS_IMAGE)
+        row.w = (uint64_t)tiles_of(job).n * @NAME@_W_TILE_BYTES;
+    row.c = (uint64_t)job->n << job->post.size;
+    row.p = job->post.columns != 0u ? (uint64_t)job->n * RECORD_BYTES : 0u;
+    return row;
+}
+
+/* The plan: hwgen/schedules/blocks.py says what is chosen, and has the same functions. */
+
+static uint32_t next_larger(uint32_t all, uint32_t block)
+{
+    uint32_t blocks = ceil_div(all, block + block / FINEST);
+
+    return blocks > 1u ? ceil_div(all, blocks - 1u) : 0u;
+}
+
+static uint32_t most_columns(const @name@_job *job)
+{
+    return job->post.columns != 0u ? smaller(MOST_N, RECORD_TILES) : MOST_N;
+}
+
+static uint32_t longest(uint32_t m, uint32_t n)
+{
+    uint32_t words = ceil_div(n * WEIGHT_BEATS, WGT_BEATS) * WEIGHT_ROWS;
+
+    return smaller(ACT_DEPTH / m * ACT_BEATS, WGT_DEPTH / words);
+}
+
+static expense expense_of(const tiles *all, const amounts *size, const tiles *block, int m_inner)
+{
+    uint32_t ms = ceil_div(all->m, block->m);
+    uint32_t ks = ceil_div(all->k, block->k);
+    uint32_t ns = ceil_div(all->n, block->n);
+    uint32_t a_times = ns, w_times = ms;
+    uint64_t beats = 0u, ends;
+    expense found;
+    size_t i;
+
+    if (ks == 1u && m_inner) {
+        a_times = ms == 1u ? 1u : ns;
+        w_times = 1u;
+    } else if (ks == 1u) {
+        a_times = 1u;
+        w_times = ns == 1u ? 1u : ms;
+    }
+    found.traffic = plus(times(size->a, a_times), times(size->w, w_times));
+    found.traffic = plus(found.traffic, size->p * ms);
+    for (i = 0u; i < sizeof ports / sizeof ports[0]; i++) {
+        uint64_t m = ports[i].m != 0u ? all->m : ms;
+        uint64_t k = ports[i].k != 0u ? all->k : ks;
+        uint64_t n = ports[i].n != 0u ? all->n : ns;
+
+        beats = larger_of(beats, times(times(ports[i].beats * m, k), n));
+    }
+    ends = size->a / ((uint64_t)ms * ks) + size->w / ((uint64_t)ks * ns) +
+           size->c / ((uint64_t)ms * ns);
+    found.cost = plus(larger_of(times(beats, MEMORY_BYTES), found.traffic), ends);
+    return found;
+}
+
+static void choose(const @name@_job *job, @name@_blocks *blocks)
+{
+    tiles all = tiles_of(job), block;
+    amounts size = row_of(job);
+    expense best = {UINT64_MAX, UINT64_MAX};
+    uint64_t least = UINT64_MAX;
+    uint32_t most_n = most_columns(job);
+    int pass, m_inner;
+
+    size.a *= job->m;
+    size.w *= w_rows_of(job);
+    size.c *= job->m;
+    blocks->m = 0u;
+    /* First the least traffic, then the least cost near it. */
+    for (pass = 0; pass < 2; pass++)
+        for (m_inner = 0; m_inner < 2; m_inner++)
+            for (block.m = 1u; block.m != 0u && block.m <= MOST_M;
+                 block.m = next_larger(all.m, block.m))
+                for (block.n = 1u; block.n != 0u && block.n <= most_n &&
+                                   block.m * M_LANES * block.n <= OUT_DEPTH;
+                     block.n = next_larger(all.n, block.n)) {
+                    expense now;
+
+                    block.k = smaller(longest(block.m, block.n), all.k);
+                    if (block.k == 0u)
+                        break;
+                    block.k = ceil_div(all.k, ceil_div(all.k, block.k));
+                    now = expense_of(&all, &size, &block, m_inner);
+                    if (pass == 0) {
+                        if (now.traffic < least)
+                            least = now.traffic;
+                    } else if (now.traffic - least <= least / TOLERANCE &&
+                               (blocks->m == 0u || now.cost < best.cost ||
+                                (now.cost == best.cost && now.traffic < best.traffic))) {
+                        best = now;
+                        blocks->m = block.m * @NAME@_TILE_M;
+                        blocks->k = block.k * @NAME@_TILE_K;
+                        blocks->n = block.n * @NAME@_TILE_N;
+                        blocks->m_inner = m_inner;
+                    }
+                }
+}
+
+/* Checks. */
+
+static int check_blocks(const @name@_job *job, const @name@_blocks *blocks)
+{
+    uint32_t m = blocks->m / @NAME@_TILE_M;
+    uint32_t k = blocks->k / @NAME@_TILE_K;
+    uint32_t n = blocks->n / @NAME@_TILE_N;
+
+    if (blocks->m % @NAME@_TILE_M != 0u || blocks->k % @NAME@_TILE_K != 0u ||
+        blocks->n % @NAME@_TILE_N != 0u || m == 0u || k == 0u || n == 0u)
         return @NAME@_E_BLOCK;
-    if (m > MOST_ROW_TILES || n > MOST_COLUMN_TILES || (uint64_t)job->mb * n > OUT_DEPTH ||
-        (job->post.columns != 0u && n > RECORD_TILES))
-        return @NAME@_E_BLOCK;
-    words = (uint64_t)ceil_div(n * WEIGHT_BEATS, WGT_BEATS) * WEIGHT_ROWS * k;
-    if (words > WGT_DEPTH || (uint64_t)ceil_div(k, ACT_BEATS) * m > ACT_DEPTH)
+    if (m > MOST_M || n > most_columns(job) || (uint64_t)blocks->m * n > OUT_DEPTH ||
+        k > longest(m, n))
         return @NAME@_E_BLOCK;
     return @NAME@_OK;
 }
 
-static int check(const @name@_job *job)
+/* What a plan depends on. */
+static int check_product(const @name@_job *job)
 {
     const @name@_post *post = &job->post;
-    uint64_t a_bytes = (uint64_t)job->k * @NAME@_A_ELEMENT_BYTES;
-    uint64_t w_bytes = (uint64_t)job->n * @NAME@_W_ELEMENT_BYTES;
-    uint64_t c_bytes;
-    uint32_t w_rows = job->k;
-    int status;
 
     if (job->m == 0u || job->k == 0u || job->n == 0u || job->m > LARGEST || job->k > LARGEST ||
         job->n > LARGEST || job->k > @NAME@_MAX_K)
         return @NAME@_E_SIZE;
     if (!offers(POST_KINDS, post->kind) || !offers(POST_ACTIVATIONS, post->activation) ||
         !offers(POST_ROUNDINGS, post->rounding) || post->size > 3u ||
-        post->columns > (uint32_t)(RECORD_TILES != 0))
+        post->columns > POST_COLUMNS)
         return @NAME@_E_POST;
-    c_bytes = (uint64_t)job->n << post->size;
-    status = check_block(job);
-    if (status != @NAME@_OK)
-        return status;
-    if (@NAME@_W_IS_IMAGE) {
-        w_rows = ceil_div(job->k, @NAME@_TILE_K);
-        w_bytes = (uint64_t)ceil_div(job->n, @NAME@_TILE_N) * @NAME@_W_TILE_BYTES;
-    }
-    if (job->m > 1u && job->c_stride < c_bytes)
+    return @NAME@_OK;
+}
+
+static int check_memory(const @name@_job *job)
+{
+    amounts row = row_of(job);
+
+    if (job->m > 1u && job->c_stride < row.c)
         return @NAME@_E_STRIDE;
-    if (!reachable(job->a_address, job->m, job->a_stride, a_bytes) ||
-        !reachable(job->w_address, w_rows, job->w_stride, w_bytes) ||
-        !reachable(job->c_address, job->m, job->c_stride, c_bytes))
+    if (!reachable(job->a_address, job->m, job->a_stride, row.a) ||
+        !reachable(job->w_address, w_rows_of(job), job->w_stride, row.w) ||
+        !reachable(job->c_address, job->m, job->c_stride, row.c))
         return @NAME@_E_ADDRESS;
-    if (post->columns != 0u && !reachable(job->p_address, 1u, 0u, (uint64_t)job->n * RECORD_BYTES))
+    if (job->post.columns != 0u && !reachable(job->p_address, 1u, 0u, row.p))
         return @NAME@_E_ADDRESS;
     return @NAME@_OK;
 }
 
-static void put_job(const @name@_device *device, const @name@_job *job)
+static void put_job(const @name@_device *device, const @name@_job *job,
+                    const @name@_blocks *blocks)
 {
     const @name@_post *post = &job->post;
-    uint32_t kbt = job->kb / @NAME@_TILE_K;
-    uint32_t w_rows = @NAME@_W_IS_IMAGE ? kbt : job->kb;
+    tiles all = tiles_of(job);
+    uint32_t kbt = blocks->k / @NAME@_TILE_K;
+    uint32_t w_rows = @NAME@_W_IS_IMAGE ? kbt : blocks->k;
 
     put_wide(device, @NAME@_A_ADDRESS_LOW, job->a_address);
     put_wide(device, @NAME@_W_ADDRESS_LOW, job->w_address);
     put_wide(device, @NAME@_C_ADDRESS_LOW, job->c_address);
     put_wide(device, @NAME@_P_ADDRESS_LOW, job->p_address);
-    put_wide(device, @NAME@_A_M_STEP_LOW, (uint64_t)job->mb * job->a_stride);
+    put_wide(device, @NAME@_A_M_STEP_LOW, (uint64_t)blocks->m * job->a_stride);
     put_wide(device, @NAME@_W_K_STEP_LOW, (uint64_t)w_rows * job->w_stride);
-    put_wide(device, @NAME@_C_M_STEP_LOW, (uint64_t)job->mb * job->c_stride);
+    put_wide(device, @NAME@_C_M_STEP_LOW, (uint64_t)blocks->m * job->c_stride);
     put(device, @NAME@_A_STRIDE, job->a_stride);
     put(device, @NAME@_W_STRIDE, job->w_stride);
     put(device, @NAME@_C_STRIDE, job->c_stride);
     put(device, @NAME@_M, job->m);
-    put(device, @NAME@_MT, ceil_div(job->m, @NAME@_TILE_M));
-    put(device, @NAME@_MB, job->mb);
-    put(device, @NAME@_MBT, job->mb / @NAME@_TILE_M);
+    put(device, @NAME@_MT, all.m);
+    put(device, @NAME@_MB, blocks->m);
+    put(device, @NAME@_MBT, blocks->m / @NAME@_TILE_M);
     put(device, @NAME@_K, job->k);
-    put(device, @NAME@_KT, ceil_div(job->k, @NAME@_TILE_K));
-    put(device, @NAME@_KB, job->kb);
+    put(device, @NAME@_KT, all.k);
+    put(device, @NAME@_KB, blocks->k);
     put(device, @NAME@_KBT, kbt);
     put(device, @NAME@_N, job->n);
-    put(device, @NAME@_NT, ceil_div(job->n, @NAME@_TILE_N));
-    put(device, @NAME@_NB, job->nb);
-    put(device, @NAME@_NBT, job->nb / @NAME@_TILE_N);
+    put(device, @NAME@_NT, all.n);
+    put(device, @NAME@_NB, blocks->n);
+    put(device, @NAME@_NBT, blocks->n / @NAME@_TILE_N);
     put(device, @NAME@_JOB_FLAGS,
-        (job->m_inner ? @NAME@_JOB_FLAGS_M_INNER_MASK : 0u) |
+        (blocks->m_inner ? @NAME@_JOB_FLAGS_M_INNER_MASK : 0u) |
             (job->after ? @NAME@_JOB_FLAGS_AFTER_MASK : 0u));
 @POST_WRITES@
 }
@@ -144,18 +309,40 @@ int @name@_probe(const @name@_device *device)
     return @NAME@_OK;
 }
 
+int @name@_plan(const @name@_job *job, @name@_blocks *blocks)
+{
+    int status = check_product(job);
+
+    if (status == @NAME@_OK)
+        choose(job, blocks);
+    return status;
+}
+
 int @name@_submit(const @name@_device *device, const @name@_job *job, uint32_t *ticket)
 {
-    int status = check(job);
+    @name@_blocks blocks;
+    int status = @name@_plan(job, &blocks);
+
+    return status == @NAME@_OK ? @name@_submit_blocks(device, job, &blocks, ticket) : status;
+}
+
+int @name@_submit_blocks(const @name@_device *device, const @name@_job *job,
+                         const @name@_blocks *blocks, uint32_t *ticket)
+{
+    int status = check_product(job);
     uint32_t number, state;
 
+    if (status == @NAME@_OK)
+        status = check_blocks(job, blocks);
+    if (status == @NAME@_OK)
+        status = check_memory(job);
     if (status != @NAME@_OK)
         return status;
     state = get(device, @NAME@_STATUS);
     if ((state & @NAME@_STATUS_FREE_MASK) == 0u || (state & @NAME@_STATUS_STOPPING_MASK) != 0u)
         return @NAME@_E_FULL;
     number = get(device, @NAME@_SUBMITTED);
-    put_job(device, job);
+    put_job(device, job, blocks);
     put(device, @NAME@_SUBMIT, 1u);
     /* The engine refuses a job if an error has begun to end others in the meantime. */
     if (get(device, @NAME@_SUBMITTED) == number)

@@ -36,13 +36,17 @@ typedef struct {
     uint32_t m;
     uint32_t k;
     uint32_t n;
-    uint32_t mb; /* block: rows, a multiple of @NAME@_TILE_M */
-    uint32_t kb; /* terms, a multiple of @NAME@_TILE_K */
-    uint32_t nb; /* columns, a multiple of @NAME@_TILE_N */
-    int m_inner; /* the loop over blocks of rows is the inner one */
-    int after;   /* begin when all earlier jobs have finished */
+    int after; /* begin when all earlier jobs have finished */
     @name@_post post;
 } @name@_job;
+
+/* How a product is cut into blocks. */
+typedef struct {
+    uint32_t m;  /* rows, a multiple of @NAME@_TILE_M */
+    uint32_t k;  /* terms, a multiple of @NAME@_TILE_K */
+    uint32_t n;  /* columns, a multiple of @NAME@_TILE_N */
+    int m_inner; /* the loop over blocks of rows is the inner one */
+} @name@_blocks;
 
 /* What the functions return: 0, or one of these; negative is an error. */
 enum {
@@ -66,8 +70,18 @@ enum {
 /* Look whether the engine that this driver was generated for is there. */
 int @name@_probe(const @name@_device *device);
 
-/* Put a job into the queue; `ticket` is its number. Nothing is written if it is refused. */
+/* Put a job into the queue, cut as @name@_plan says; `ticket` is its number, or NULL. Nothing is
+ * written if it is refused. */
 int @name@_submit(const @name@_device *device, const @name@_job *job, uint32_t *ticket);
+
+/* Find the blocks that move the fewest bytes. They depend on m, k, n, post.columns and post.size
+ * alone, so that jobs of one kind need it once. It compares all pairs of block sizes that fit the
+ * buffers, some thousands for buffers of 64 KiB; large products take the longest. */
+int @name@_plan(const @name@_job *job, @name@_blocks *blocks);
+
+/* The same as @name@_submit with blocks that are known. */
+int @name@_submit_blocks(const @name@_device *device, const @name@_job *job,
+                         const @name@_blocks *blocks, uint32_t *ticket);
 
 /* Look how a job is: PENDING, OK or how it has ended. Jobs finish in the order of submission. */
 int @name@_poll(const @name@_device *device, uint32_t ticket);
