@@ -7,7 +7,7 @@ The plan is plain data: hardware is made from it, and its adders and its delay a
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Literal
@@ -56,15 +56,18 @@ class Plan:
     result : tuple of int
         The bits of the sum by number, least significant first; also `ZERO` and `ONE`.
     delay : int
-        When the last of them is there, in tenths of a gate's delay.
+        When the last of all these bits is there, in tenths of a gate's delay.
+    carries : tuple of (int, int)
+        Carries that are not added: column and number.
     """
 
     adders: tuple[Adder, ...]
     result: tuple[int, ...]
     delay: int
+    carries: tuple[tuple[int, int], ...] = ()
 
 
-def plan(arrivals: Sequence[Sequence[int]], constant: int = 0) -> Plan:
+def plan(arrivals: Sequence[Sequence[int]], constant: int = 0, saved: Collection[int] = ()) -> Plan:
     """Plan the sum of a heap of bits, modulo ``2**len(arrivals)``.
 
     Columns are reduced from the least significant one to a single bit each: three bits that arrive
@@ -78,6 +81,9 @@ def plan(arrivals: Sequence[Sequence[int]], constant: int = 0) -> Plan:
         from 0 in this order.
     constant : int
         Added as well.
+    saved : collection of int
+        Columns to which the latest carry is not added: so many chains of carries end there.  The
+        number is then the result and these carries.
 
     Returns
     -------
@@ -93,8 +99,10 @@ def plan(arrivals: Sequence[Sequence[int]], constant: int = 0) -> Plan:
         heapq.heapify(bits)
     adders: list[Adder] = []
     result: list[int] = []
+    carries: list[tuple[int, int]] = []
     delay = 0
     for column in range(width):
+        before = len(adders)
         bits, one = columns[column], constant >> column & 1
 
         def add(
@@ -128,10 +136,20 @@ def plan(arrivals: Sequence[Sequence[int]], constant: int = 0) -> Plan:
             add("up", taken, taken[0][0], taken[0][0])
         delay = max([delay, *(time for time, _ in bits)])
         result.append(bits[0][1] if bits else ONE if one else ZERO)
-    return Plan(tuple(adders), tuple(result), delay)
+        if column + 1 in saved and len(adders) > before:
+            latest = adders[-1].carry
+            (time,) = [time for time, number in columns[column + 1] if number == latest]
+            columns[column + 1].remove((time, latest))
+            heapq.heapify(columns[column + 1])
+            if column + 1 < width:
+                carries.append((column + 1, latest))
+                delay = max(delay, time)
+    return Plan(tuple(adders), tuple(result), delay, tuple(carries))
 
 
-def count_adders(heights: Sequence[int], constant: int = 0) -> tuple[int, int]:
+def count_adders(
+    heights: Sequence[int], constant: int = 0, saved: Collection[int] = ()
+) -> tuple[int, int]:
     """Return the full and the half adders of `plan` for columns of so many bits.
 
     Which bits meet depends on when they arrive, how many adders there are does not: three bits of
@@ -145,4 +163,5 @@ def count_adders(heights: Sequence[int], constant: int = 0) -> tuple[int, int]:
         full += triples
         half += left == 2
         carries = triples + (left == 2 or (left == 1 and one))
+        carries -= carries > 0 and column + 1 in saved
     return full, half

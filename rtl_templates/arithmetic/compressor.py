@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
@@ -60,7 +60,20 @@ class Operand:
 def sum_of(
     m: Module, name: str, operands: Sequence[Operand], width: int, constant: int = 0
 ) -> Value:
-    """Return ``sum(operands) + constant`` modulo ``2**width``.
+    """Return ``sum(operands) + constant`` modulo ``2**width``; see `compress`."""
+    total, _ = compress(m, name, operands, width, constant)
+    return total
+
+
+def compress(
+    m: Module,
+    name: str,
+    operands: Sequence[Operand],
+    width: int,
+    constant: int = 0,
+    saved: Collection[int] = (),
+) -> tuple[Value, dict[int, Value]]:
+    """Return ``sum(operands) + constant`` modulo ``2**width``, and carries to be added to it.
 
     The bits are reduced by full adders; see `hwgen.numerics.bit_heap.plan`.  No bit is added that
     carries no information: a signed operand brings its top bit inverted, and what that changes is
@@ -77,6 +90,9 @@ def sum_of(
         Bits of the result.
     constant : int
         Added as well.
+    saved : collection of int
+        Columns whose last carry is not added but returned, by column: none, and the result is the
+        sum; all, and the two are the vectors of a carry-save adder.
     """
     heap: list[list[tuple[int, Value]]] = [[] for _ in range(width)]
     for operand in operands:
@@ -88,7 +104,7 @@ def sum_of(
         for column, bit in enumerate(bits, operand.weight):
             heap[column].append((operand.arrival, bit))
 
-    how = plan([[arrival for arrival, _ in column] for column in heap], constant)
+    how = plan([[arrival for arrival, _ in column] for column in heap], constant, saved)
     values: dict[int, Value] = {ZERO: Const(0, 1), ONE: Const(1, 1)}
     values.update(enumerate(bit for column in heap for _, bit in column))
     block = FullAdder()
@@ -112,4 +128,5 @@ def sum_of(
             up = adder.kind == "half_up"
             values[adder.sum] = ~(a ^ b) if up else a ^ b
             values[adder.carry] = a | b if up else a & b
-    return Cat(*(values[number] for number in how.result))
+    total = Cat(*(values[number] for number in how.result))
+    return total, {column: values[number] for column, number in how.carries}
