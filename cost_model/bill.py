@@ -233,7 +233,7 @@ class Space:
         given = {
             path: value
             for path, value in {**self.fixed, **(self._legal or {}), **values}.items()
-            if path not in ("name", "family") and usual.get(path) != value
+            if path not in ("name", "family") and _frozen(usual.get(path)) != _frozen(value)
         }
         return _config(self.family, tuple((path, _frozen(given[path])) for path in sorted(given)))
 

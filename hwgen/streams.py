@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     """Beats as bytes, shape (..., bytes per beat), element 0 in the least significant bits."""
 
 
+POST = "post"
+"""Name of the input port of settings and column records, where results are post-processed."""
+
+
 @dataclass(frozen=True)
 class StreamPort:
     """An AXI4-Stream port of a core.
@@ -27,7 +31,7 @@ class StreamPort:
     Parameters
     ----------
     name : str
-        ``act``, ``wgt`` or ``out``.
+        ``act``, ``wgt``, `POST` or ``out``.
     direction : {"in", "out"}
         Seen from the core.
     format : NumberFormat

@@ -24,19 +24,19 @@ class StreamCore(wiring.Component):
     Parameters
     ----------
     config : FamilyConfig
-        With ``ports`` and ``result``.
+        With ``core_ports`` and ``result``.
 
     Members
     -------
     act, wgt : In(stream)
         Beats as the configuration's ports describe them.
     out : Out(stream)
-        Result beats.
+        Beats of accumulators.
     """
 
     def __init__(self, config: Any) -> None:
         self.config = config
-        super().__init__(stream_members(config.ports))
+        super().__init__(stream_members(config.core_ports))
 
     def take(
         self, m: Module, port: Any, ready: Value, buffer: Callable[[int], Block] = StreamBuffer
@@ -71,7 +71,7 @@ class StreamCore(wiring.Component):
         buffer: Callable[[int], Block] = StreamBuffer,
     ) -> tuple[Value, Value]:
         """Buffer the output port; return its ready and whether a beat leaves it."""
-        port = next(port for port in self.config.ports if port.direction == "out")
+        port = self.config.core_ports[-1]
         width = self.config.result.width
         payload = Cat(values, last)
         head, ready = Signal(len(payload), name="out_head"), Signal(name="out_ready")

@@ -13,6 +13,7 @@ import numpy as np
 
 from hwgen.config.load import load_config
 from hwgen.families import family
+from hwgen.schedules.stream import pack_inputs
 from sim_tests.fast import compile_stream, run_stream
 from sim_tests.regression import cases, operands
 from sim_tests.runner import compile_design, simulate
@@ -46,7 +47,7 @@ def _fast(config: Any, work: Path) -> tuple[float, float]:
     a, w = _operands(config, "fast")
     parts = family(config.family).part
     plan = parts("schedule").schedule(config, *a.shape, w.shape[1])
-    blocks = {"act": plan.pack_activations(a), "wgt": plan.pack_weights(w)}
+    blocks = pack_inputs(plan, a, w)
     expected = parts("cost").cycles(config, plan.m, plan.k, plan.n)
     program = compile_stream(config)
     start = time.perf_counter()

@@ -20,7 +20,8 @@ from hwgen.registers import STATES, register_map
 from sim_tests.axi_memory import AxiMemory
 from sim_tests.axi_monitor import AxiMonitor
 from sim_tests.engine import FILL, Placed, place
-from sim_tests.engine_regression import EngineCase, columns_of, engine_cases, settings_of
+from sim_tests.engine_regression import EngineCase, engine_cases
+from sim_tests.post_cases import columns_of, settings_of
 from sim_tests.regression import operands
 from sim_tests.testbench import start_clock
 
@@ -47,7 +48,7 @@ class EngineBench:
         end = 0
         for size, kind, which in zip(case.sizes, case.kinds, case.posts, strict=True):
             settings = settings_of(CONFIG)[which]
-            columns = columns_of(settings, size[2], CONFIG, self.rng) if settings.columns else None
+            columns = columns_of(settings, size[2], CONFIG, self.rng)
             (placed,), end = place(
                 CONFIG, [operands(CONFIG, size, kind, self.rng)],
                 settings=settings, columns=columns, rng=self.rng if case.odd else None, base=end,

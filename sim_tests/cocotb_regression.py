@@ -14,6 +14,7 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 
 from hwgen.families import family
+from sim_tests.post_cases import columns_of, settings_of
 from sim_tests.regression import Case, cases, operands
 from sim_tests.testbench import Bench, make_job, start_clock
 
@@ -33,10 +34,14 @@ async def regression(dut: Any, index: int) -> None:
 async def run_case(dut: Any, case: Case) -> None:
     seed = [PLAN["seed"], zlib.crc32(case.name.encode())]
     rng = np.random.default_rng(seed)
-    jobs = [
-        make_job(FAMILY, CONFIG, *operands(CONFIG, size, kind, rng))
-        for size, kind in zip(case.sizes, case.operands, strict=True)
-    ]
+    jobs = []
+    for index, (size, kind) in enumerate(zip(case.sizes, case.operands, strict=True)):
+        a, w = operands(CONFIG, size, kind, rng)
+        post: tuple[Any, ...] = ()
+        if case.posts:
+            settings = settings_of(CONFIG)[case.posts[index]]
+            post = settings, columns_of(settings, size[2], CONFIG, rng)
+        jobs.append(make_job(FAMILY, CONFIG, a, w, post))
     full_rate = FAMILY.part("cost").cycles_of(CONFIG, case.sizes)
     # Nine of ten cycles idle on three ports at once leave one in a thousand; far beyond that
     # nothing moves any more.

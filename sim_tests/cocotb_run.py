@@ -19,6 +19,8 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 
 from hwgen.families import family
+from hwgen.numerics.post import Columns, PostSettings
+from hwgen.schedules.stream import pack_inputs, stream_input
 from sim_tests.testbench import start_clock
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
@@ -70,6 +72,15 @@ def _beats(chunks: Iterator[tuple[np.ndarray, bool]]) -> Iterator[tuple[int, int
             yield value, int(last and start == end)
 
 
+def _post() -> tuple[Any, ...]:
+    """Return settings and records of the job; nothing without post-processing."""
+    if "settings" not in PLAN:
+        return ()
+    settings = PLAN["settings"] and PostSettings(**PLAN["settings"])
+    columns = Columns.decode(np.load(PLAN["columns"])) if "columns" in PLAN else None
+    return settings, columns
+
+
 def _tell(kind: str, cycles: int, expected: int) -> None:
     """Write a line for the process that started the simulation."""
     sys.stdout.write(f"{kind} {cycles} {expected}\n")
@@ -80,8 +91,9 @@ def _tell(kind: str, cycles: int, expected: int) -> None:
 async def run(dut: Any) -> None:
     """Stream A and W through the core and write the result beats to a file."""
     a, w = (np.load(PLAN[name], mmap_mode="r") for name in ("activations", "weights"))
-    plan = FAMILY.part("schedule").schedule(CONFIG, a.shape[0], a.shape[1], w.shape[1])
-    blocks = {"act": plan.pack_activations(a), "wgt": plan.pack_weights(w)}
+    sizes = a.shape[0], a.shape[1], w.shape[1]
+    plan = FAMILY.part("schedule").schedule(CONFIG, *sizes, *_post())
+    blocks = pack_inputs(plan, a, w)
     expected = FAMILY.part("cost").cycles(CONFIG, plan.m, plan.k, plan.n)
     start_clock(dut)
     out = next(port for port in CONFIG.ports if port.direction == "out")
@@ -95,7 +107,7 @@ async def run(dut: Any) -> None:
     valid, data = getattr(dut, f"{out.prefix}_tvalid"), getattr(dut, f"{out.prefix}_tdata")
     getattr(dut, f"{out.prefix}_tready").value = 1
     await edge
-    feeders = [Feeder(dut, port, plan.stream(port, blocks[port.name])) for port in inputs]
+    feeders = [Feeder(dut, port, stream_input(plan, port, blocks[port.name])) for port in inputs]
     remaining, cycles, first, report = plan.output_beats, 0, None, 0.0
     with Path(PLAN["beats"]).open("wb") as file:
         while remaining:

@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hwgen.numerics.post import FLOATS, RAW, PostSettings
-from hwgen.numerics.post.records import Columns
+from sim_tests.post_cases import settings_of
 from sim_tests.regression import OPERANDS, Size, lengths, pairwise
 
 CHANNELS = ("ar", "r", "aw", "w", "b")
@@ -54,43 +53,6 @@ class EngineCase:
     idle: tuple[tuple[str, float], ...] = ()
     event: Event = ""
     at: int = 0
-
-
-def settings_of(config: Any) -> list[PostSettings]:
-    """Return settings of post-processing, among them every output, activation and rounding."""
-    post, found = config.post, []
-    count = max(len(post.outputs), len(post.activations), len(post.roundings))
-    for i in range(count):
-        output = post.outputs[i % len(post.outputs)]
-        activation = post.activations[i % len(post.activations)]
-        rounding = post.roundings[i % len(post.roundings)]
-        if output == RAW and activation == "leaky":
-            activation = post.activations[(i + 1) % len(post.activations)]
-        scaled = output != RAW
-        # Scales that leave the results of random operands within the output's range, and beyond.
-        spread = 2.0 ** (8 - config.result.width // 2)
-        for columns in (False, True) if post.columns else (False,):
-            if columns:
-                found.append(PostSettings(output, activation, rounding, columns=True))
-            elif scaled:
-                leaky = {"slope": 0.125} if activation == "leaky" else {}
-                if output not in FLOATS:
-                    leaky["rounding"] = rounding
-                found.append(
-                    PostSettings.scaled(output, spread, activation=activation, **leaky)  # type: ignore[arg-type]
-                )
-            else:
-                found.append(PostSettings(output, activation))
-    return found
-
-
-def columns_of(settings: PostSettings, n: int, config: Any, rng: np.random.Generator) -> Columns:
-    """Return random records of `n` columns."""
-    spread = 2.0 ** (8 - config.result.width // 2)
-    scales = rng.uniform(0.1, 2, n) * spread
-    bias = rng.integers(-(1 << 12), 1 << 12, n)
-    slopes = rng.uniform(0, 1, n) if settings.activation == "leaky" else 0.0
-    return Columns.scaled(settings.output, scales, bias=bias, slopes=slopes)
 
 
 def engine_cases(config: Any, seed: int) -> list[EngineCase]:

@@ -12,8 +12,10 @@ import numpy as np
 from hwgen.build import verilog_of
 from hwgen.errors import CheckFailed
 from hwgen.families import family
-from hwgen.jobs import Job
+from hwgen.jobs import Job, plan_of
+from hwgen.numerics.post import Columns, PostSettings, output_format
 from hwgen.registers import STATES, register_map
+from hwgen.schedules.gemm_stream import Plan
 from sim_tests.engine import Placed
 from sim_tests.model import Model, compile_model
 
@@ -23,23 +25,26 @@ ALIGNMENT = 4096
 
 def run_engine(
     config: Any,
-    plan: Any,
     a: np.ndarray,
     w: np.ndarray,
+    settings: PostSettings,
+    columns: Columns | None,
     *,
     on_progress: Callable[[int, int], None] | None = None,
     timeout: float,
 ) -> tuple[np.ndarray, int]:
-    """Compute ``a . w`` as one job, with a memory that answers in the next cycle.
+    """Compute ``post(a . w)`` as one job, with a memory that answers in the next cycle.
 
     Parameters
     ----------
     config : FamilyConfig
         Of an engine.
-    plan : Plan
-        Of the product, its results as the core gives them.
     a : ndarray, shape (m, k)
     w : ndarray, shape (k, n)
+    settings : PostSettings
+        Post-processing.
+    columns : Columns or None
+        Records of the columns, if ``settings.columns``.
     on_progress : callable, optional
         Gets the cycles simulated and the cycles in all.
     timeout : float
@@ -55,9 +60,11 @@ def run_engine(
     CheckFailed
         If the job does not end well within twice its cycles and 1000, or the bus is misused.
     """
-    expected = family(config.family).part("cost").cycles(config, plan.m, plan.k, plan.n)
+    plan = plan_of(config, a.shape[0], a.shape[1], w.shape[1], settings)
+    plan.check_operands(a, w)
+    placed = _place(config, plan, a, w, settings, columns)
+    expected = family(config.family).part("cost").plan_cycles(plan)
     limit = 2 * expected + 1000
-    placed = _place(config, plan, a, w)
     registers = {register.name: register.offset for register in register_map(config)}
     library = compile_model(config.name, verilog_of(config), config.buses)
     end = time.monotonic() + timeout
@@ -84,20 +91,28 @@ def run_engine(
             raise CheckFailed(f"the job ended with {state}")
         busy = model.read32(registers["BUSY_LOW"])
         busy |= model.read32(registers["BUSY_HIGH"]) << 32
-        return placed.results(model.load).astype(config.result.dtype), busy
+        return placed.results(model.load), busy
 
 
-def _place(config: Any, plan: Any, a: np.ndarray, w: np.ndarray) -> Placed:
+def _place(
+    config: Any,
+    plan: Plan,
+    a: np.ndarray,
+    w: np.ndarray,
+    settings: PostSettings,
+    columns: Columns | None,
+) -> Placed:
     sizes = {
         "a_address": plan.m * plan.k * config.activation_bytes,
         "w_address": plan.weight_image_rows * plan.weight_row_bytes,
         "c_address": plan.m * plan.n * plan.result_bytes,
+        "p_address": plan.n * plan.record_bytes,
     }
     addresses: dict[str, Any] = {}
     at = ALIGNMENT
     for name, size in sizes.items():
         addresses[name] = at
         at += -(-size // ALIGNMENT) * ALIGNMENT
-    kind = "i" if config.result.signed else "u"
-    blank = np.empty((plan.m, plan.n), f"{kind}{plan.result_bytes}")
-    return Placed(Job(plan, **addresses), a, w, None, blank)
+    fmt = output_format(settings.output, config.result)
+    blank = np.empty((plan.m, plan.n), fmt.dtype)
+    return Placed(Job(plan, settings=settings, **addresses), a, w, columns, blank)

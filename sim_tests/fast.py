@@ -22,6 +22,7 @@ from flows.verilator import build_program, program_id
 from hwgen.build import verilog_of
 from hwgen.config.model import FamilyConfig
 from hwgen.errors import CheckFailed
+from hwgen.schedules.stream import stream_input
 from sim_tests.programs import compiled, follow
 
 HARNESS = Path(__file__).parent / "harness"
@@ -95,7 +96,7 @@ def run_stream(
     plan : Schedule
         Of the product.
     blocks : dict
-        What the plan's packers made, by port.
+        What `pack_inputs` made of the plan.
     expected : int
         Cycles that the product takes; twice as many and 1000 are the limit.
     work : Path
@@ -133,7 +134,7 @@ def run_stream(
         if on_line:
             on_line(line)
 
-    senders = [_Sender(plan.stream(port, blocks[port.name])) for port in inputs]
+    senders = [_Sender(stream_input(plan, port, blocks[port.name])) for port in inputs]
     files = [sender.file for sender in senders]
     numbers = [plan.output_beats, limit, expected, seed + 1, *files]
     for sender in senders:

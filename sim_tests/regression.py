@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from hwgen.config.model import FamilyConfig
+from sim_tests.post_cases import settings_of
 
 Size = tuple[int, int, int]
 
@@ -39,6 +40,8 @@ class Case:
     resets : tuple of int
         Cycles after which a run of the same jobs is cut off by a reset, before the run that
         counts.
+    posts : tuple of int
+        Which of `settings_of` each job has; empty without post-processing.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Case:
     operands: tuple[str, ...]
     idle: tuple[tuple[str, float], ...] = ()
     resets: tuple[int, ...] = ()
+    posts: tuple[int, ...] = ()
 
     @property
     def full_rate(self) -> bool:
@@ -86,20 +90,36 @@ def cases(config: Any, seed: int) -> list[Case]:
         picked = tuple(sizes[j] for j in rng.integers(len(sizes), size=20))
         idle = tuple((port, probability) for port in ports)
         found.append(Case(f"back_to_back_{name}", picked, ("random",) * 20, idle))
+    return (
+        found if config.post_features is None else _with_posts(config, found, (largest, sizes[0]))
+    )
+
+
+def _with_posts(config: Any, found: list[Case], sizes: tuple[Size, ...]) -> list[Case]:
+    """Give the jobs of all cases settings, in turn, and add a case for each of the settings."""
+    count = len(settings_of(config))
+    found = [
+        replace(case, posts=tuple((i + job) % count for job in range(len(case.sizes))))
+        for i, case in enumerate(found)
+    ]
+    found += [
+        Case(f"post_{i}", sizes, ("random",) * len(sizes), posts=(i,) * len(sizes))
+        for i in range(count)
+    ]
     return found
 
 
 def pairwise(axes: list[list[Any]]) -> list[tuple[Any, ...]]:
     """Return tuples in which every pair of values of any two of three axes occurs.
 
-    The third index is the sum of the first two modulo the longest axis: a Latin square.
+    The third index is the sum of the first two modulo the longest axis: a Latin square.  So is a
+    fourth, which adds the second twice; pairs with it occur if the longest axis is odd.
     """
-    first, second, third = axes
     period = max(len(axis) for axis in axes)
-    chosen = [
-        (first[i % len(first)], second[j % len(second)], third[(i + j) % period % len(third)])
-        for i, j in itertools.product(range(period), repeat=2)
-    ]
+    chosen = []
+    for i, j in itertools.product(range(period), repeat=2):
+        indices = [i, j, *((i + k * j) % period for k in range(1, len(axes) - 1))]
+        chosen.append(tuple(axis[x % len(axis)] for axis, x in zip(axes, indices, strict=True)))
     return list(dict.fromkeys(chosen))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +13,9 @@ import numpy as np
 
 from hwgen.errors import CheckFailed, InputError
 from hwgen.families import family
+from hwgen.jobs import RAW_RESULTS
+from hwgen.numerics.post import Columns, PostSettings
+from hwgen.schedules.stream import pack_inputs
 from sim_tests.engine_run import run_engine
 from sim_tests.fast import compile_stream, run_stream
 from sim_tests.runner import compile_design, simulate
@@ -27,7 +30,7 @@ class RunResult:
     Parameters
     ----------
     c : ndarray, shape (m, n)
-        The product, in the dtype of the core's results.
+        The product, in the dtype of the results.
     cycles : int
         From the first input beat to the last result beat, both included; of an engine that works
         on memory those in which it was busy.
@@ -71,18 +74,24 @@ def run_matrices(
     config: Any,
     a: np.ndarray,
     w: np.ndarray,
+    settings: PostSettings | None = None,
+    columns: Columns | None = None,
     *,
     engine: Engine = "fast",
     on_progress: Callable[[int, int], None] | None = None,
     timeout: float = 24 * 3600,
 ) -> RunResult:
-    """Compute ``a . w`` with the RTL of a configuration in Verilator.
+    """Compute ``post(a . w)`` with the RTL of a configuration in Verilator.
 
     Parameters
     ----------
     config : FamilyConfig
     a : ndarray, shape (m, k)
     w : ndarray of int, shape (k, n)
+    settings : PostSettings, optional
+        Post-processing; by default raw results, of hardware that has post-processing.
+    columns : Columns, optional
+        Records of the columns, if ``settings.columns``.
     engine : {"fast", "cocotb"}
         What drives the simulation: a C++ harness, or cocotb, which gives the same and takes longer.
     on_progress : callable, optional
@@ -97,15 +106,19 @@ def run_matrices(
     CheckFailed
         If the simulation fails.
     """
-    plan = family(config.family).part("schedule").schedule(config, *a.shape, w.shape[1])
-    plan.check_operands(a, w)
     if not config.ports:
         if engine != "fast":
             raise InputError(
                 f"cocotb runs cores with stream ports, but {config.name!r} works on memory;"
                 " use --engine fast"
             )
-        return RunResult(*run_engine(config, plan, a, w, on_progress=on_progress, timeout=timeout))
+        settings = settings or RAW_RESULTS
+        return RunResult(
+            *run_engine(config, a, w, settings, columns, on_progress=on_progress, timeout=timeout)
+        )
+    post = () if config.post_features is None else (settings, columns)
+    plan = family(config.family).part("schedule").schedule(config, *a.shape, w.shape[1], *post)
+    plan.check_operands(a, w)
     cycles = 0
 
     def follow(line: str) -> None:
@@ -120,7 +133,7 @@ def run_matrices(
     with tempfile.TemporaryDirectory(prefix="hwgen-run-") as name:
         work = Path(name)
         if engine == "fast":
-            blocks = {"act": plan.pack_activations(a), "wgt": plan.pack_weights(w)}
+            blocks = pack_inputs(plan, a, w)
             expected = family(config.family).part("cost").cycles(config, plan.m, plan.k, plan.n)
             program = compile_stream(config)
             image, cycles = run_stream(
@@ -145,7 +158,12 @@ def _cocotb(
     np.save(files["activations"], a.astype(config.activation.file_dtype))
     np.save(files["weights"], w)
     beats = work / "beats.bin"
-    request = {**files, "beats": str(beats)}
+    request: dict[str, Any] = {**files, "beats": str(beats)}
+    if config.post_features is not None:
+        request["settings"] = None if plan.settings is None else asdict(plan.settings)
+        if plan.columns is not None:
+            request["columns"] = str(work / "columns.npy")
+            np.save(request["columns"], plan.columns.encode())
     outcomes = simulate(
         config, build_dir, "sim_tests.cocotb_run", request, work, on_line=follow, timeout=timeout
     )

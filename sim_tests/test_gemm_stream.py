@@ -21,9 +21,9 @@ from hwgen.jobs import Job
 from hwgen.numerics.post import PostSettings
 from hwgen.schedules.gemm_stream import MAX_SIZE, Plan, schedule
 from sim_tests.engine import place
-from sim_tests.engine_regression import columns_of, settings_of
 from sim_tests.host import EngineHost, open_engine
 from sim_tests.mutations import Mutation, assert_noticed
+from sim_tests.post_cases import columns_of, settings_of
 from sim_tests.regression import operands
 from sim_tests.runner import regress
 

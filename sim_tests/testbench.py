@@ -23,6 +23,7 @@ from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStream
 from hwgen.config.model import FamilyConfig
 from hwgen.families import Family
 from hwgen.numerics import differences
+from hwgen.schedules.stream import pack_inputs, stream_input
 from hwgen.streams import StreamPort
 
 PERIOD_NS = 2
@@ -39,10 +40,13 @@ class Job:
     expected: np.ndarray
 
 
-def make_job(family: Family, config: FamilyConfig, a: np.ndarray, w: np.ndarray) -> Job:
-    """Return the job ``a . w`` with its golden result."""
-    plan = family.part("schedule").schedule(config, a.shape[0], a.shape[1], w.shape[1])
-    return Job(plan, a, w, family.part("golden").golden(config, a, w))
+def make_job(
+    family: Family, config: FamilyConfig, a: np.ndarray, w: np.ndarray, post: tuple[Any, ...] = ()
+) -> Job:
+    """Return the job ``a . w`` with its golden result; `post` is of settings and columns."""
+    sizes = a.shape[0], a.shape[1], w.shape[1]
+    plan = family.part("schedule").schedule(config, *sizes, *post)
+    return Job(plan, a, w, family.part("golden").golden(config, a, w, *post))
 
 
 class Monitor:
@@ -144,13 +148,10 @@ class Bench:
 
     def send(self, job: Job) -> None:
         """Queue the beats of a job on the input ports."""
-        blocks = {
-            "act": job.schedule.pack_activations(job.a),
-            "wgt": job.schedule.pack_weights(job.w),
-        }
+        blocks = pack_inputs(job.schedule, job.a, job.w)
         for port in self.config.ports:
             if port.direction == "in":
-                for frame in _frames(job.schedule.stream(port, blocks[port.name])):
+                for frame in _frames(stream_input(job.schedule, port, blocks[port.name])):
                     self.sources[port.name].send_nowait(AxiStreamFrame(frame))
 
     async def wait(self, beats: int, limit: int) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cost_model import post
 from cost_model.bill import (
     Counts,
     Number,
@@ -67,7 +68,7 @@ def cycles_of(config: SystolicConfig, sizes: Iterable[Size]) -> int:
     held up.
 
     Both: a beat spends one cycle in the buffer of its port on the way in, a result one on the
-    way out.
+    way out, where post-processing delays it further.
     """
     array, plans = config.array, [Schedule(config, *size) for size in sizes]
     latency = config.drain_latency if config.output_stationary else config.psum_latency
@@ -75,14 +76,15 @@ def cycles_of(config: SystolicConfig, sizes: Iterable[Size]) -> int:
         config, array.rows, array.cols, array.accumulator_depth, latency,
         [(plan.m, plan.k, plan.n) for plan in plans],
     )  # fmt: skip
-    return int(found)
+    return int(found) + config.post_latency
 
 
 def cycles_at(v: View, sizes: Sequence[Size]) -> Number:
     """Return the cycles of `cycles_of` for every configuration of a view."""
     g = _Geometry(v)
     latency = g.drain_latency if v.config.output_stationary else g.psum_latency
-    return _cycles(v.config, g.rows, g.cols, v["array.accumulator_depth"], latency, sizes)
+    found = _cycles(v.config, g.rows, g.cols, v["array.accumulator_depth"], latency, sizes)
+    return found + post.latency(v)
 
 
 def _cycles(
@@ -216,6 +218,7 @@ def parts(config: SystolicConfig) -> tuple[Part, ...]:
             Part("edges", (), _output_stationary_edges),
             Part("stream registers", (), _output_stationary_streams),
             Part("sequencer", (), _output_stationary_sequencer),
+            *post.parts(config, "array.cols"),
         )
     return (
         Part("PEs", ("pe",), _stationary_pes),
@@ -223,6 +226,7 @@ def parts(config: SystolicConfig) -> tuple[Part, ...]:
         Part("accumulators", (), _accumulators),
         Part("stream registers", (), _stationary_streams),
         Part("sequencer", (), _stationary_sequencer),
+        *post.parts(config, "array.cols"),
     )
 
 
@@ -328,7 +332,7 @@ def _buffer(width: Number) -> dict[str, Number]:
 
 
 def _input_ports(v: View, g: _Geometry) -> Counts:
-    lasts = {port.name: bool(port.last) for port in v.config.ports}
+    lasts = {port.name: bool(port.last) for port in v.config.core_ports}
     return total(
         _buffer(g.rows * g.x + lasts[v.config.row_port.name]),
         _buffer(g.cols * g.y + lasts[v.config.column_port.name]),
@@ -460,6 +464,7 @@ def paths(v: View) -> list[Counts]:
     start = {"register": 1.0}
     reach = {"fanout": fanout}
     return [
+        *post.paths(v),
         total(start, reach, product, times(alone, accumulate)),
         total(start, accumulate),
         *(
@@ -489,10 +494,7 @@ def macs_at(v: View) -> Number:
 
 def port_bits_at(v: View) -> Number:
     """Return the bits of a beat of all ports together."""
-    lane = v.figure(("max_k",), _lane_width)
+    cols = v["array.cols"]
     x, y = v.config.row_operand.width, v.config.column_operand.width
-    return v["array.rows"] * x + v["array.cols"] * (y + lane)
-
-
-def _lane_width(config: SystolicConfig) -> float:
-    return float(config.result.lane_width)
+    records = post.port_bits(v, 1 if v.config.input_stationary else cols)
+    return v["array.rows"] * x + cols * (y + post.lane_bits(v)) + records

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cost_model import post
 from cost_model.bill import (
     Counts,
     Number,
@@ -38,7 +39,7 @@ from cost_model.families.ternary_lut_bill import (
     operators,
     table,
 )
-from cost_model.families.ternary_lut_delay import paths as paths
+from cost_model.families.ternary_lut_delay import paths as core_paths
 from hwgen.schedules.ternary_lut import Schedule
 
 if TYPE_CHECKING:
@@ -62,24 +63,26 @@ def cycles_of(config: TernaryLutConfig, sizes: Iterable[tuple[int, int, int]]) -
     columns and bit plane.  The first waits for the first tables: one cycle in the buffer of the
     port and ``pipeline.table`` cycles to build them.  A pass that is not the last of its reduction
     takes at least the cycles after which the next one finds its totals.  Behind the last beat come
-    the path to the results (``config.latency``, which counts the input buffer once more).
+    the path to the totals (``config.core_latency``, which counts the input buffer once more) and
+    post-processing.
     """
     array, pipeline = config.array, config.pipeline
     plans = [Schedule(config, *size) for size in sizes]
     found = _cycles(
         config, config.terms, array.fetch_ports, array.accumulator_depth, pipeline.table,
-        pipeline.accumulate, config.latency, [(plan.m, plan.k, plan.n) for plan in plans],
+        pipeline.accumulate, config.core_latency, [(plan.m, plan.k, plan.n) for plan in plans],
     )  # fmt: skip
-    return int(found)
+    return int(found) + config.post_latency
 
 
 def cycles_at(v: View, sizes: Sequence[tuple[int, int, int]]) -> Number:
     """Return the cycles of `cycles_of` for every configuration of a view."""
-    return _cycles(
+    found = _cycles(
         v.config, v["array.tables"] * v["array.group_size"], v["array.fetch_ports"],
         v["array.accumulator_depth"], v["pipeline.table"], v["pipeline.accumulate"],
         2 + _latency(v), sizes,
     )  # fmt: skip
+    return found + post.latency(v)
 
 
 def _cycles(
@@ -119,6 +122,7 @@ def parts(config: TernaryLutConfig) -> tuple[Part, ...]:
         Part("rows of totals", (), _rows),
         Part("stream registers", (), _streams),
         Part("sequencer", (), _sequencer),
+        *post.parts(config, "array.fetch_ports"),
     )
     if config.is_float:
         return (
@@ -263,6 +267,11 @@ def _sequencer(v: View) -> Counts:
     )
 
 
+def paths(v: View) -> list[Counts]:
+    """Return what the longest paths lead through; see `cost_model.technology.Technology.delays`."""
+    return [*core_paths(v), *post.paths(v)]
+
+
 # -- rates -----------------------------------------------------------------------------------------
 
 
@@ -273,10 +282,7 @@ def macs_at(v: View) -> Number:
 
 def port_bits_at(v: View) -> Number:
     """Return the bits of a beat of all ports together."""
-    lane, key = v.figure(("max_k",), _lane_width), v.figure(("array.group_size",), _key_width)
+    ports, key = v["array.fetch_ports"], v.figure(("array.group_size",), _key_width)
     act = v["array.tables"] * v["array.group_size"] * v.config.activation.width
-    return act + v["array.fetch_ports"] * (v["array.tables"] * key + lane)
-
-
-def _lane_width(config: TernaryLutConfig) -> float:
-    return float(config.result.lane_width)
+    columns = ports * (v["array.tables"] * key + post.lane_bits(v))
+    return act + columns + post.port_bits(v, ports)

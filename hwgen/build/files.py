@@ -10,6 +10,7 @@ from cost_model.estimate import estimate
 from hwgen import __version__
 from hwgen.build import registers
 from hwgen.families import family
+from hwgen.streams import POST
 
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
@@ -67,6 +68,7 @@ def _stream(port: StreamPort) -> dict[str, Any]:
         "tdata_bits": port.data_width,
         "beat": port.beat,
         "tlast": port.last or None,
+        **({"words": registers.beat_words()} if port.name == POST else {}),
     }
 
 
@@ -177,6 +179,8 @@ def c_header(config: Any) -> str:
             f"#define {stem}_BEAT_BYTES {port.beat_bytes}",
             f"#define {stem}_SIGNED {int(port.format.signed)}",
         ]
+        if port.name == POST:
+            lines += registers.beat_defines(prefix)
     guard = f"{prefix}_REGS_H"
     body = "\n".join(lines)
     return (

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The register map of an engine as C, JSON and Markdown; see `hwgen.registers`."""
+"""Registers as C, JSON and Markdown: an engine's map, and the words of beats of port ``post``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hwgen.numerics.post.beats import RECORD_WORDS, WORDS
 from hwgen.registers import COUNTERS, MAGIC, STATES, job_window, register_map
 
 if TYPE_CHECKING:
@@ -38,12 +39,7 @@ def defines(config: GemmStreamConfig) -> list[str]:
     for register in register_map(config):
         stem = f"{prefix}_{register.name}"
         lines.append(f"#define {stem} {register.offset:#05x}u /* {register.text} */")
-        for field in register.fields:
-            mask = ((1 << field.bits) - 1) << field.offset
-            lines += [
-                f"#define {stem}_{field.name.upper()}_SHIFT {field.offset}",
-                f"#define {stem}_{field.name.upper()}_MASK {mask:#x}u",
-            ]
+        lines += _field_defines(stem, register)
     window = job_window(config)
     lines += [
         "",
@@ -63,19 +59,56 @@ def plain(config: GemmStreamConfig) -> list[dict[str, Any]]:
             "access": register.access,
             "bits": register.bits,
             "description": register.text,
-            "fields": [
-                {
-                    "name": field.name,
-                    "offset": field.offset,
-                    "bits": field.bits,
-                    "signed": field.signed,
-                    "description": field.text,
-                }
-                for field in register.fields
-            ],
+            "fields": _fields(register),
         }
         for register in register_map(config)
     ]
+
+
+def _fields(register: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": field.name,
+            "offset": field.offset,
+            "bits": field.bits,
+            "signed": field.signed,
+            "description": field.text,
+        }
+        for field in register.fields
+    ]
+
+
+def beat_words() -> list[dict[str, Any]]:
+    """Return the words of a beat of port ``post`` before the records, for the manifest."""
+    return [
+        {"name": word.name, "word": place, "description": word.text, "fields": _fields(word)}
+        for place, word in enumerate(WORDS)
+    ]
+
+
+def beat_defines(prefix: str) -> list[str]:
+    """Return the lines of the C header about the words of a beat of port ``post``."""
+    lines = []
+    for place, word in enumerate(WORDS):
+        stem = f"{prefix}_{word.name}"
+        lines.append(f"#define {stem} {place} /* word of the beat; {word.text} */")
+        lines += _field_defines(stem, word)
+    return [
+        *lines,
+        f"#define {prefix}_POST_RECORDS {len(WORDS)} /* word of the first record */",
+        f"#define {prefix}_POST_RECORD_WORDS {RECORD_WORDS}",
+    ]
+
+
+def _field_defines(stem: str, register: Any) -> list[str]:
+    lines = []
+    for field in register.fields:
+        mask = ((1 << field.bits) - 1) << field.offset
+        lines += [
+            f"#define {stem}_{field.name.upper()}_SHIFT {field.offset}",
+            f"#define {stem}_{field.name.upper()}_MASK {mask:#x}u",
+        ]
+    return lines
 
 
 def markdown(config: GemmStreamConfig) -> str:

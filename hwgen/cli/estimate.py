@@ -134,8 +134,10 @@ def _parts(entry: Mapping[str, Any]) -> Any:
     total = sum(part[key] or 0.0 for part in parts) if key else 0.0
     table = Table(box=None, pad_edge=False)
     table.add_column("part")
+    whole = bool(total and key and all(part[key] is not None for part in parts))
     if total:
         table.add_column(key or "", justify="right")
+    if whole:
         table.add_column("%", justify="right")
         table.add_column("")
     table.add_column("consists of", overflow="fold")
@@ -144,10 +146,12 @@ def _parts(entry: Mapping[str, Any]) -> Any:
             continue
         shown = sorted(part["components"].items(), key=lambda item: -(item[1] or 0))
         text = ", ".join(f"{_number(n)} {kind.replace('_', ' ')}" for kind, n in shown[:4])
-        cells = []
+        cells: list[str] = []
         if total and key:
-            share = (part[key] or 0.0) / total
-            cells = [_number(part[key]), f"{100 * share:.1f}", "█" * round(_BAR * share)]
+            cells.append(_number(part[key]))
+        if whole and key:
+            share = part[key] / total
+            cells += [f"{100 * share:.1f}", "█" * round(_BAR * share)]
         table.add_row(part["part"], *cells, text)
     return table
 

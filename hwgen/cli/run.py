@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,7 @@ from hwgen.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from hwgen.numerics.post import Columns, PostSettings
     from sim_tests.run import Engine
 
 
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
     "--engine", type=click.Choice(["fast", "cocotb"]), default="fast", show_default=True,
     help="What drives the simulation: compiled C++, or cocotb, with the same result in more time.",
 )  # fmt: skip
+@click.option(
+    "--post", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Post-processing (YAML or JSON): output, activation, scale, bias, ...; default: raw.",
+)  # fmt: skip
 @click.option("--check", is_flag=True, help="Compare with the golden model; exit 1 if it differs.")
 @force_option
 @json_option
@@ -49,6 +54,7 @@ def command(
     weights: Path,
     output: Path,
     engine: Engine,
+    post: Path | None,
     check: bool,
     force: bool,
     as_json: bool,
@@ -82,14 +88,15 @@ def command(
             f"{activations} has K = {a.shape[1]} columns but {weights} has K = {w.shape[0]} rows;"
             " C = A W needs the same K"
         )
+    processing = _processing(core, post, w.shape[1])
     start = time.monotonic()
     with cycle_progress(quiet=as_json) as update:
-        result = run_matrices(core, a, w, engine=engine, on_progress=update)
+        result = run_matrices(core, a, w, *processing, engine=engine, on_progress=update)
     seconds = time.monotonic() - start
     buffer = io.BytesIO()
-    np.save(buffer, result.c.astype(core.result.file_dtype))  # type: ignore[attr-defined]
+    np.save(buffer, result.c.astype(_file_dtype(core, *processing)))
     if check:
-        golden = family(core.family).part("golden").golden(core, a, w)
+        golden = family(core.family).part("golden").golden(core, a, w, *processing)
         wrong = differences(result.c, golden)
         if len(wrong):
             m, n = (int(i) for i in wrong[0])
@@ -118,3 +125,42 @@ def command(
     checked = ", equal to the golden model" if check else ""
     out.print(f"{output}: {m} x {n} from {m} x {k} x {n} on {core.name}{checked}")
     out.print(f"  {result.cycles} cycles, {100 * utilisation:.1f} % of the PEs' cycles used")
+
+
+def _processing(
+    core: Any, post: Path | None, n: int
+) -> tuple[()] | tuple[PostSettings, Columns | None]:
+    """Return what is done with results: settings and records, nothing without post-processing."""
+    from hwgen.config.post_file import load_post
+    from hwgen.errors import InputError
+    from hwgen.numerics.post import RAW, PostSettings
+
+    features = core.post_features
+    if features is None:
+        if post is not None:
+            raise InputError(
+                f"--post: {core.name!r} has no post-processing; name post.outputs in its"
+                " configuration, or leave the option out"
+            )
+        return ()
+    if post is not None:
+        return load_post(post, features, n)
+    settings = PostSettings(RAW)
+    try:
+        settings.check(features)
+    except InputError:
+        raise InputError(
+            f"{core.name!r} gives no raw results but {', '.join(features.outputs)}; say with --post"
+            " what is done with them"
+        ) from None
+    return settings, None
+
+
+def _file_dtype(
+    core: Any, settings: PostSettings | None = None, columns: Columns | None = None
+) -> Any:
+    """Return NumPy's type of results in files."""
+    from hwgen.numerics.post import output_format
+
+    fmt = core.result if settings is None else output_format(settings.output, core.result)
+    return fmt.file_dtype

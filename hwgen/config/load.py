@@ -12,12 +12,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from hwgen.config.document import Document, core_scalar, parse_document, read_document
-from hwgen.config.model import FamilyConfig
+from hwgen.config.model import FamilyConfig, M, Model
 from hwgen.config.parameters import (
     Parameter,
     either,
     inner_parameters,
     parameters,
+    plain_parameters,
     yaml_value,
 )
 from hwgen.errors import ConfigError, Problem, did_you_mean
@@ -55,6 +56,36 @@ def parse_config(text: str | bytes, filename: str = "config.yaml") -> FamilyConf
         With every problem of the text.
     """
     return _validate(parse_document(text, filename))
+
+
+def load_model(path: str | Path, model: type[M]) -> tuple[M, Document]:
+    """Read and validate a file that is no configuration, such as settings of a job.
+
+    Returns
+    -------
+    (Model, Document)
+        What it holds, and where; see `placed`.
+
+    Raises
+    ------
+    ConfigError
+        With every problem of the file.
+    """
+    document = read_document(path)
+    problems = list(document.problems)
+    found: M | None = None
+    try:
+        found = model.model_validate(document.data)
+    except ValidationError as error:
+        problems += _translate(error, document, plain_parameters(model))
+    if found is None or problems:
+        raise ConfigError(in_order(problems))
+    return found, document
+
+
+def placed(text: str, document: Document, model: type[Model]) -> Problem:
+    """Return the problem of a message that begins with the field of a file that it is about."""
+    return _rule(text, (), document, plain_parameters(model))
 
 
 def _validate(document: Document) -> FamilyConfig:

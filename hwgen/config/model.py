@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -28,6 +28,9 @@ from hwgen.numerics import (
     NumberFormat,
     number_format,
 )
+
+if TYPE_CHECKING:
+    from hwgen.numerics.post import PostFeatures
 
 TECHNOLOGIES = ("asap7", "nangate45", "sky130hd", "ihp-sg13g2", "ecp5", "ice40", "xc7")
 
@@ -257,6 +260,11 @@ class FamilyConfig(Model):
     def buses(self) -> tuple[BusPort, ...]:
         """Memory-mapped ports: none, unless the accelerator is an engine with a memory port."""
         return ()
+
+    @property
+    def post_features(self) -> PostFeatures | None:
+        """What post-processing hardware offers: none, unless the family has some."""
+        return None
 
     def resolved(self) -> dict[str, Any]:
         """Return every parameter, defaults included, as plain JSON values."""

@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hwgen.config.model import FamilyConfig
+    from hwgen.config.model import FamilyConfig, Model
 
 Path = tuple[str, ...]
 
@@ -139,7 +139,7 @@ def inner_parameters(
         for path, parameter in parameters(core).items():
             members = parameter.members
             if not path:  # what the engine says for its core
-                members = tuple(key for key in members if key not in ("name", "target"))
+                members = tuple(key for key in members if key not in ("name", "target", "post"))
             inner = (field, *path)
             found[inner] = replace(parameter, path=inner, members=members)
     return found
@@ -161,6 +161,13 @@ def parameters(model: type[FamilyConfig]) -> Mapping[Path, Parameter]:
     found = {p.path: p for p in _walk(schema, schema.get("$defs", {}), (), defaults, False)}
     order = sorted(found, key=lambda path: bool(path) and path[0] in shared)
     return {path: found[path] for path in order}
+
+
+@cache
+def plain_parameters(model: type[Model]) -> Mapping[Path, Parameter]:
+    """Return every parameter of a model that is no configuration, as `parameters`."""
+    schema = model.model_json_schema()
+    return {p.path: p for p in _walk(schema, schema.get("$defs", {}), (), {}, False)}
 
 
 def _walk(

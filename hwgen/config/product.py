@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the configurations of all matrix products share: formats and accumulation."""
+"""What the configurations of all matrix products share: formats, accumulation, post-processing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from hwgen.config.model import (
     Operand,
     check_rules,
 )
+from hwgen.config.post import PostProcessing, with_post
+from hwgen.errors import InputError
 from hwgen.numerics import FLOATS, FloatFormat, IntegerFormat, floating, integer
+from hwgen.numerics.post import PostFeatures
+from hwgen.streams import StreamPort
 
 WIDE_FLOAT = floating("fp32")
 """The accumulator of floating-point sums unless a configuration says otherwise."""
@@ -25,7 +29,9 @@ WIDE_FLOAT = floating("fp32")
 class ProductConfig(FamilyConfig):
     """A core that computes products; the formats derive from the operands and `max_k`.
 
-    Formats are an `IntegerFormat` or a `FloatFormat`; a family says which it takes.
+    Formats are an `IntegerFormat` or a `FloatFormat`; a family says which it takes.  It describes
+    the core alone, by `core_ports`, `core_latency` and `columns_per_beat`; the accelerator has
+    post-processing behind it if the configuration asks for that.
     """
 
     activation: Operand = Field(integer("int8"), description="Format of A.")
@@ -47,6 +53,10 @@ class ProductConfig(FamilyConfig):
         description="Longest reduction K of a job.",
         json_schema_extra={"unit": "terms"},
     )
+    post: PostProcessing = Field(
+        default_factory=PostProcessing,
+        description="Post-processing of results on their way out, of integer accumulators.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -66,13 +76,16 @@ class ProductConfig(FamilyConfig):
 
         A family adds its own to those of its base.
         """
-        return self._broken_by_floats() if self.is_float else self._broken_by_integers()
+        broken = self._broken_by_floats() if self.is_float else self._broken_by_integers()
+        return broken or self._broken_by_post()
 
     def resolved(self) -> dict[str, Any]:
         """Return every parameter that the formats have, as plain JSON values."""
         values = super().resolved()
         if self.is_float:
             del values["overflow"]
+        if not self.post.outputs:
+            del values["post"]
         return values
 
     @property
@@ -111,6 +124,27 @@ class ProductConfig(FamilyConfig):
         )
         return [text]
 
+    def _broken_by_post(self) -> list[str]:
+        post = self.post
+        if not post.outputs:
+            unused = sorted(post.model_fields_set - {"outputs"})
+            return [
+                f"post.{name}: has no effect without post.outputs; name outputs, or remove it"
+                for name in unused
+            ]
+        if self.is_float:
+            text = (
+                f"post.outputs: must be empty with activation {self.activation}, not"
+                f" {', '.join(post.outputs)}; post-processing is of integer accumulators, not of"
+                f" {self.result}"
+            )
+            return [text]
+        try:
+            post.features(self.result)
+        except InputError as error:
+            return [f"post.{error}"]
+        return []
+
     @cached_property
     def product(self) -> Any:
         """Format of one product: of integers exact, of floating-point numbers theirs."""
@@ -131,6 +165,45 @@ class ProductConfig(FamilyConfig):
         return bool(
             self.overflow == "saturate" and self.result.width < self.partial_sum(self.max_k).width
         )
+
+    # -- post-processing and ports ---------------------------------------------------------
+
+    @cached_property
+    def post_features(self) -> PostFeatures | None:
+        """What the post-processing hardware offers, None if there is none."""
+        return self.post.features(self.result) if self.post.outputs else None
+
+    @property
+    def core_ports(self) -> tuple[StreamPort, ...]:
+        """Stream ports of the core alone: the inputs by name, then the accumulators."""
+        raise NotImplementedError
+
+    @property
+    def columns_per_beat(self) -> int:
+        """Columns of C in a beat of results."""
+        return self.core_ports[-1].lanes
+
+    @property
+    def core_latency(self) -> int:
+        """Cycles from the last input beat of a reduction to its first beat of accumulators."""
+        raise NotImplementedError
+
+    @cached_property
+    def ports(self) -> tuple[StreamPort, ...]:
+        """The stream ports: the inputs, ``post`` if there is post-processing, the output."""
+        if self.post_features is None:
+            return self.core_ports
+        return with_post(self.core_ports, self.post_features, self.columns_per_beat)
+
+    @property
+    def post_latency(self) -> int:
+        """Cycles that post-processing adds to everything."""
+        return self.post_features.latency if self.post_features else 0
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the last input beat of a reduction to its first result beat."""
+        return self.core_latency + self.post_latency
 
 
 class IntegerProductConfig(ProductConfig):

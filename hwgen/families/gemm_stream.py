@@ -23,13 +23,14 @@ from pydantic_core import PydanticCustomError
 from hwgen.buses import BusPort
 from hwgen.config.model import FamilyConfig, Model, Target, check_rules
 from hwgen.config.parameters import either
+from hwgen.config.post import FORMATS, PostProcessing
 from hwgen.families import Family, families
 from hwgen.numerics import IntegerFormat
-from hwgen.numerics.post import ACTIVATIONS, OUTPUTS, ROUNDINGS, PostFeatures
+from hwgen.numerics.post import OUTPUTS, PostFeatures
 from hwgen.numerics.post.records import RECORD_BYTES
 from hwgen.walks import BlockWalk
 
-_OUTER = ("name", "target")
+_OUTER = ("name", "target", "post")
 """Fields of a core that are those of the engine."""
 
 CONTROL_ADDRESS_WIDTH = 12
@@ -126,28 +127,11 @@ class Buffers(Model):
     )
 
 
-class PostProcessing(Model):
+class EnginePost(PostProcessing):
     """What can be done with accumulators on their way to memory; a job chooses."""
 
     outputs: list[Literal[OUTPUTS]] = Field(  # type: ignore[valid-type]
-        ["raw", "int8"],
-        min_length=1,
-        description="Formats of C: `raw` is the accumulator in 32 or 64 bits; also"
-        f" {', '.join(OUTPUTS[1:])}.",
-    )
-    activations: list[Literal[ACTIVATIONS]] = Field(  # type: ignore[valid-type]
-        ["none", "relu"],
-        min_length=1,
-        description=f"Activation functions, of {', '.join(ACTIVATIONS)}.",
-    )
-    roundings: list[Literal[ROUNDINGS]] = Field(  # type: ignore[valid-type]
-        ["half_even"],
-        min_length=1,
-        description=f"Rounding of integer outputs, of {', '.join(ROUNDINGS)}.",
-    )
-    columns: bool = Field(
-        True,
-        description="Whether a job can have a bias and a scale for each column, read from memory.",
+        ["raw", "int8"], min_length=1, description=f"Formats of C: {FORMATS}"
     )
     max_lanes: int = Field(
         4,
@@ -197,9 +181,7 @@ class GemmStreamConfig(FamilyConfig):
     array: Array = Field(default_factory=Array, description="Cores that work together.")
     buffers: Buffers = Field(default_factory=Buffers, description="Memories on the chip.")
     memory: Memory = Field(default_factory=Memory, description="The port to the memory.")
-    post: PostProcessing = Field(
-        default_factory=PostProcessing, description="Post-processing of results."
-    )
+    post: EnginePost = Field(default_factory=EnginePost, description="Post-processing of results.")
 
     @classmethod
     def cores_in(cls, data: Mapping[str, Any]) -> dict[str, type[FamilyConfig]]:
@@ -341,14 +323,7 @@ class GemmStreamConfig(FamilyConfig):
     @cached_property
     def post_features(self) -> PostFeatures:
         """What the post-processing hardware offers."""
-        post = self.post
-        return PostFeatures(
-            self.result,
-            tuple(post.outputs),
-            tuple(post.activations),
-            tuple(post.roundings),
-            columns=post.columns,
-        )
+        return self.post.features(self.result)
 
     @cached_property
     def post_lanes(self) -> int:

@@ -152,8 +152,8 @@ class SystolicConfig(IntegerProductConfig):
         return self.array.rows + 2 + self.pipeline.pe + self.column_groups - 1
 
     @property
-    def latency(self) -> int:
-        """Cycles from the last input beat of a reduction to its first result beat.
+    def core_latency(self) -> int:
+        """Cycles from the last input beat of a reduction to its first beat of accumulators.
 
         One in the input buffer, one in the output buffer, and in between the path through the
         array; see `drain_latency` and `psum_latency`.
@@ -238,7 +238,7 @@ class SystolicConfig(IntegerProductConfig):
 
     @cached_property
     def output_port(self) -> StreamPort:
-        """Output port of the results."""
+        """Output port of the accumulators."""
         beat = {
             "output_stationary": "C[m, n0..n0+cols-1], one m a beat, rows beats a tile",
             "weight_stationary": "C[m, n0..n0+cols-1], one m a beat",
@@ -249,8 +249,13 @@ class SystolicConfig(IntegerProductConfig):
         return StreamPort("out", "out", fmt, self.array.cols, fmt.lane_width, beat, last)
 
     @property
-    def ports(self) -> tuple[StreamPort, ...]:
-        """The stream ports: the inputs by name, then the output."""
+    def columns_per_beat(self) -> int:
+        """Columns of C in a beat of results."""
+        return 1 if self.input_stationary else self.array.cols
+
+    @property
+    def core_ports(self) -> tuple[StreamPort, ...]:
+        """Stream ports of the array alone: the inputs by name, then the accumulators."""
         inputs = sorted((self.row_port, self.column_port), key=lambda port: port.name)
         return (*inputs, self.output_port)
 

@@ -221,8 +221,8 @@ class TernaryLutConfig(ProductConfig):
         return (1, self.terms, self.array.fetch_ports)
 
     @property
-    def latency(self) -> int:
-        """Cycles from the last input beat of a reduction to its first result beat.
+    def core_latency(self) -> int:
+        """Cycles from the last input beat of a reduction to its first beat of accumulators.
 
         One in the key register, the registers of the reduction and of the adder that
         accumulates, one for the totals.
@@ -322,8 +322,8 @@ class TernaryLutConfig(ProductConfig):
     # -- ports -----------------------------------------------------------------------------
 
     @cached_property
-    def ports(self) -> tuple[StreamPort, ...]:
-        """The stream ports: the inputs by name, then the output."""
+    def core_ports(self) -> tuple[StreamPort, ...]:
+        """Stream ports of the core alone: the inputs by name, then the accumulators."""
         array, key = self.array, self.key
         one = plane = ""
         if self.planes > 1:

@@ -21,6 +21,7 @@ from hwgen.numerics.post import RAW, SINGLE, PostSettings, output_format
 if TYPE_CHECKING:
     from hwgen.numerics import IntegerFormat
     from hwgen.numerics.post import Columns
+    from hwgen.schedules.stream import StreamProduct
 
 _HALF = 32
 _LOW = (1 << _HALF) - 1
@@ -79,6 +80,20 @@ def apply(
         return fmt.decode(single if fmt == SINGLE else convert(SINGLE, fmt, single))
     rounded = _requantised(total, factor, shift, settings.rounding)
     return (rounded + settings.zero).clip(*settings.limits).astype(fmt.dtype)
+
+
+def processed(plan: StreamProduct, acc: NDArray[Any]) -> NDArray[Any]:
+    """Return the results of a stream core from its accumulators, shape (m, n).
+
+    Raises
+    ------
+    InputError
+        If the core has no such post-processing; see `StreamProduct.processing`.
+    """
+    settings = plan.processing
+    if settings is None:
+        return acc
+    return apply(settings, plan.config.result, acc, plan.columns)
 
 
 def _check_columns(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwgen.golden.floating import accumulated_sums
 from hwgen.golden.integer import accumulated_product
+from hwgen.golden.post import processed
 from hwgen.schedules.ternary_lut import Schedule
 
 if TYPE_CHECKING:
@@ -14,10 +15,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hwgen.families.ternary_lut import TernaryLutConfig
+    from hwgen.numerics.post import Columns, PostSettings
 
 
-def golden(config: TernaryLutConfig, a: NDArray[Any], w: NDArray[np.integer]) -> NDArray[Any]:
-    """Return what the RTL computes for ``A . W``, bit for bit.
+def golden(
+    config: TernaryLutConfig,
+    a: NDArray[Any],
+    w: NDArray[np.integer],
+    settings: PostSettings | None = None,
+    columns: Columns | None = None,
+) -> NDArray[Any]:
+    """Return what the RTL computes for ``post(A . W)``, bit for bit.
 
     Of integers, tables, trees and the sum over bit planes are exact, so the result is the integer
     product; a saturating accumulator clamps after each beat of activations (``config.terms``
@@ -31,16 +39,22 @@ def golden(config: TernaryLutConfig, a: NDArray[Any], w: NDArray[np.integer]) ->
         Of the activations' format.
     w : ndarray of int, shape (k, n)
         Of the format of the configuration's weights.
+    settings : PostSettings, optional
+        Post-processing; by default raw results, of a core that has post-processing.
+    columns : Columns, optional
+        Records of the columns, if ``settings.columns``.
 
     Returns
     -------
     ndarray, shape (m, n)
-        In the dtype of ``config.result``.
+        In the dtype of the output, without post-processing that of ``config.result``.
 
     Raises
     ------
     InputError
-        If shapes do not match, `k` exceeds ``config.max_k``, or a value is outside its format.
+        If shapes do not match, `k` exceeds ``config.max_k``, a value is outside its format, or the
+        core has no such post-processing.
     """
-    plan = Schedule(config, a.shape[0], a.shape[1], w.shape[1])
-    return accumulated_sums(plan, a, w) if config.is_float else accumulated_product(plan, a, w)
+    plan = Schedule(config, a.shape[0], a.shape[1], w.shape[1], settings, columns)
+    total = accumulated_sums(plan, a, w) if config.is_float else accumulated_product(plan, a, w)
+    return processed(plan, total)

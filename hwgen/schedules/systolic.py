@@ -16,16 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hwgen.schedules.checks import check_operand, weight_beats
-from hwgen.schedules.product import Product
+from hwgen.schedules.stream import StreamProduct
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
+    from hwgen.numerics.post import Columns, PostSettings
     from hwgen.streams import Beats, StreamPort
 
     Chunk = tuple[Beats, bool]
@@ -54,8 +55,8 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class Schedule(Product):
-    """The tile jobs of one product; see `Product` for its parameters."""
+class Schedule(StreamProduct):
+    """The tile jobs of one product; see `StreamProduct` for its parameters."""
 
     config: SystolicConfig
 
@@ -187,6 +188,15 @@ class Schedule(Product):
             return xs * ks * ys * self.k_block
         return ys * ks * (xs * self.k if self.config.output_stationary else self._xy[0])
 
+    def output_columns(self) -> Iterator[tuple[int, int]]:
+        """Yield the first column of C of result beats, and how many follow each other with it."""
+        for p in self.passes():
+            if not self.config.input_stationary:
+                yield p.y * self.config.array.cols, p.outputs
+                continue
+            for i in range(p.outputs):
+                yield p.x * self.x_block + i, 1
+
     def output_last(self) -> Iterator[bool]:
         """Yield the ``tlast`` of every result beat."""
         for p in self.passes():
@@ -204,9 +214,9 @@ class Schedule(Product):
             beat = tile[1] * self._xy[0] + x
         return beat, (tile[::-1] if self.config.input_stationary else tile)
 
-    def unpack_outputs(self, beats: Beats) -> NDArray[np.integer]:
+    def unpack_outputs(self, beats: Beats) -> NDArray[Any]:
         """Return C, shape (m, n), from the result beats, shape (output_beats, bytes)."""
-        values = self.config.output_port.unpack(beats)
+        values = self.results(beats)
         (xs, _, ys), (x, y), cols = self.blocks, self._xy, self.config.array.cols
         if self.config.output_stationary:
             rows = self.config.array.rows
@@ -225,6 +235,13 @@ def _padded(matrix: NDArray[np.integer], rows: int, cols: int) -> NDArray[np.int
     return result
 
 
-def schedule(config: SystolicConfig, m: int, k: int, n: int) -> Schedule:
-    """Return the schedule of ``C[m,n] = A[m,k] . W[k,n]`` on the array."""
-    return Schedule(config, m, k, n)
+def schedule(
+    config: SystolicConfig,
+    m: int,
+    k: int,
+    n: int,
+    settings: PostSettings | None = None,
+    columns: Columns | None = None,
+) -> Schedule:
+    """Return the schedule of ``C[m,n] = post(A[m,k] . W[k,n])`` on the array."""
+    return Schedule(config, m, k, n, settings, columns)

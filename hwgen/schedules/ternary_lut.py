@@ -20,16 +20,17 @@ from numpy.typing import NDArray
 from hwgen.errors import InputError
 from hwgen.numerics import TERNARY, bit_planes, ternary
 from hwgen.schedules.checks import check_operand, weight_beats
-from hwgen.schedules.product import Product
+from hwgen.schedules.stream import StreamProduct
 
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut import TernaryLutConfig
+    from hwgen.numerics.post import Columns, PostSettings
     from hwgen.streams import Beats, StreamPort
 
 
 @dataclass(frozen=True)
-class Schedule(Product):
-    """The tile jobs of one product; see `Product` for its parameters."""
+class Schedule(StreamProduct):
+    """The tile jobs of one product; see `StreamProduct` for its parameters."""
 
     config: TernaryLutConfig
 
@@ -69,7 +70,7 @@ class Schedule(Product):
         terms = self.config.terms
         padded = np.zeros((self.m, self.k_tiles * terms), a.dtype)
         padded[:, : self.k] = a
-        return self.config.ports[0].pack(padded.reshape(self.m, self.k_tiles, terms))
+        return self.config.core_ports[0].pack(padded.reshape(self.m, self.k_tiles, terms))
 
     def keys(self, w: NDArray[np.integer]) -> NDArray[Any]:
         """Return the keys of W, shape (k_tiles, groups * planes, fetch_ports, tables)."""
@@ -97,7 +98,7 @@ class Schedule(Product):
         """Pack W, shape (k, n), into beats of keys, shape (k_tiles, groups * planes, bytes)."""
         check_operand("weights", w, (self.k, self.n), self.config.weight)
         keys = self.keys(w)
-        return self.config.ports[1].pack(keys.reshape(*keys.shape[:2], -1))
+        return self.config.core_ports[1].pack(keys.reshape(*keys.shape[:2], -1))
 
     @property
     def weights_per_lane(self) -> int:
@@ -112,7 +113,7 @@ class Schedule(Product):
         InputError
             If the number of bytes is not what `pack_weights` makes, or a key stands for nothing.
         """
-        config, array, port = self.config, self.config.array, self.config.ports[1]
+        config, array, port = self.config, self.config.array, self.config.core_ports[1]
         keys = port.unpack(weight_beats(image, port, self.k_tiles, self._beats))
         keys = keys.reshape(
             self.k_tiles, self.groups, config.planes, array.fetch_ports, array.tables
@@ -151,6 +152,14 @@ class Schedule(Product):
         rows = self.m * self.k_tiles
         return rows * (len(list(self.blocks())) if port.name == "act" else self._beats)
 
+    def output_columns(self) -> Iterator[tuple[int, int]]:
+        """Yield the first column of C of result beats, and how many follow each other with it."""
+        ports = self.config.array.fetch_ports
+        for first, count in self.blocks():
+            for _ in range(self.m):
+                for group in range(first, first + count):
+                    yield group * ports, 1
+
     def output_last(self) -> Iterator[bool]:
         """Yield the ``tlast`` of every result beat."""
         for _, count in self.blocks():
@@ -170,7 +179,7 @@ class Schedule(Product):
 
     def unpack_outputs(self, beats: Beats) -> NDArray[Any]:
         """Return C, shape (m, n), from the result beats, shape (output_beats, bytes)."""
-        values = self.config.ports[2].unpack(beats)
+        values = self.results(beats)
         parts, start = [], 0
         for _, count in self.blocks():
             part = values[start : start + self.m * count]
@@ -179,6 +188,13 @@ class Schedule(Product):
         return np.ascontiguousarray(np.concatenate(parts, axis=1)[:, : self.n])
 
 
-def schedule(config: TernaryLutConfig, m: int, k: int, n: int) -> Schedule:
-    """Return the schedule of ``C[m,n] = A[m,k] . W[k,n]`` on the core."""
-    return Schedule(config, m, k, n)
+def schedule(
+    config: TernaryLutConfig,
+    m: int,
+    k: int,
+    n: int,
+    settings: PostSettings | None = None,
+    columns: Columns | None = None,
+) -> Schedule:
+    """Return the schedule of ``C[m,n] = post(A[m,k] . W[k,n])`` on the core."""
+    return Schedule(config, m, k, n, settings, columns)

@@ -17,6 +17,7 @@ from hwgen.numerics.post import (
     SINGLE,
     PostFeatures,
 )
+from hwgen.numerics.post.stages import MULTIPLY_STAGES, Stages
 from hwgen.numerics.scale import SHIFT_BITS
 from rtl_templates.arithmetic.float_multiplier import FloatMultiplier
 from rtl_templates.arithmetic.float_narrow import FloatNarrow
@@ -26,35 +27,6 @@ from rtl_templates.arithmetic.pipeline import Pipeline, named, shift_right_stick
 from rtl_templates.hierarchy import Block, place
 
 _WORD = 32
-_SPLIT = 34  # sums of more bits than these are multiplied in two parts
-_MULTIPLY_STAGES = 3
-
-
-class Stages:
-    """Numbers of registers before the places of a lane; which there are depends on the features.
-
-    Parameters
-    ----------
-    features : PostFeatures
-
-    Attributes
-    ----------
-    split : bool
-        Whether the product is the sum of two, in a stage of its own.
-    rounding : int
-        Registers before the rounding.
-    results : int
-        Registers before the choice of a result, the latency of a lane.
-    """
-
-    def __init__(self, features: PostFeatures) -> None:
-        self.split = features.total.width > _SPLIT
-        self.rounding = 3 + self.split
-        integers = self.rounding + 1 if features.integers else 1
-        # Sum, conversion, multiplication, and a register before the conversion to a shorter one.
-        floats = 3 + _MULTIPLY_STAGES if features.floats else 1
-        shorter = any(fmt != SINGLE for fmt in features.floats)
-        self.results = max(integers, floats + shorter)
 
 
 def later_fields(features: PostFeatures) -> dict[str, int]:
@@ -72,16 +44,24 @@ def later_fields(features: PostFeatures) -> dict[str, int]:
 
 def first_fields(features: PostFeatures) -> tuple[str, ...]:
     """Return the settings that a lane takes together with the accumulator."""
-    scaled = bool(features.integers or features.floats)
-    leaky = scaled and "leaky" in features.activations
     fields = ["activation"] if len(features.activations) > 1 else []
     if features.columns and features.tensor:
         fields.append("columns")
-    if features.tensor and scaled:
-        fields += ["multiplier", *(["slope"] if leaky else [])]
-        if features.integers:
-            fields += ["shift", *(["slope_shift"] if leaky else [])]
-    return tuple(fields)
+    return (*fields, *(_scale_fields(features) if features.tensor else ()))
+
+
+def record_fields(features: PostFeatures) -> tuple[str, ...]:
+    """Return the fields of a record that a lane looks at."""
+    return ("bias", *_scale_fields(features)) if features.columns else ()
+
+
+def _scale_fields(features: PostFeatures) -> tuple[str, ...]:
+    """Return what scales a sum, in settings and in records."""
+    if not (features.integers or features.floats):
+        return ()
+    leaky = ("slope", "slope_shift") if "leaky" in features.activations else ("", "")
+    fields = ["multiplier", leaky[0], *(("shift", leaky[1]) if features.integers else ())]
+    return tuple(filter(None, fields))
 
 
 def field_bits(features: PostFeatures) -> dict[str, int]:
@@ -282,13 +262,13 @@ class PostLane(Block):
         place(
             m,
             "scale",
-            FloatMultiplier(SINGLE, _MULTIPLY_STAGES, enabled=True),
+            FloatMultiplier(SINGLE, MULTIPLY_STAGES, enabled=True),
             run=self.run,
             a=integer,
             b=scale,
             o=product,
         )
-        (single,) = self._delayed(pipe, 3 + _MULTIPLY_STAGES, float_result=product)
+        (single,) = self._delayed(pipe, 3 + MULTIPLY_STAGES, float_result=product)
         results: dict[str, Value] = {}
         for fmt in self.features.floats:
             results[fmt.name] = single

@@ -7,17 +7,19 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from hwgen.numerics.post import RECORD_BYTES, REGISTERS, SETTINGS_BITS, PostFeatures
+from hwgen.numerics.post.stages import Stages
 from rtl_templates.arithmetic.pipeline import Pipeline
 from rtl_templates.hierarchy import Block, place
 from rtl_templates.stream import StreamBuffer
 
-from .lane import PostLane, Stages, field_bits, first_fields, later_fields
+from .lane import PostLane, field_bits, first_fields, later_fields
 
-_OFFSETS = {
+OFFSETS = {
     field.name: 32 * number + field.offset
     for number, register in enumerate(REGISTERS)
     for field in register.fields
 }
+"""First bit of each setting."""
 
 
 class Post(Block):
@@ -77,7 +79,7 @@ class Post(Block):
             },
         )
         self.features, self.lanes = features, lanes
-        self.latency = Stages(features).results + 1
+        self.latency = features.latency
 
     def build(self, m: Module) -> None:
         features, stages = self.features, Stages(self.features)
@@ -88,7 +90,7 @@ class Post(Block):
             m.d.sync += valid.eq(Cat(self.i_valid, valid))
 
         fields = {
-            name: self.settings[_OFFSETS[name] : _OFFSETS[name] + bits]
+            name: self.settings[OFFSETS[name] : OFFSETS[name] + bits]
             for name, bits in field_bits(features).items()
         }
         ages = later_fields(features)

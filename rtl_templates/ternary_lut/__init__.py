@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rtl_templates.core import StreamCore
+from rtl_templates.post.core import post_processed
 
 from .core import TernaryLutCore
 
 if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+
     from hwgen.families.ternary_lut import TernaryLutConfig
 
 
-def generate(config: TernaryLutConfig) -> StreamCore:
+def generate(config: TernaryLutConfig) -> Component:
     """Return the core of a configuration, its ports inner streams."""
-    return TernaryLutCore(config)
+    return post_processed(config, TernaryLutCore(config))

@@ -27,7 +27,7 @@ class TernaryLutCore(StreamCore):
         m = Module()
         config, array = self.config, self.config.array
         run, fire, step = (Signal(name=name) for name in ("run", "fire", "step"))
-        act, wgt, _ = config.ports
+        act, wgt, _ = config.core_ports
         x, x_last, x_valid = self.take(m, act, step, StreamSlice)
         keys, k_last, k_valid = self.take(m, wgt, fire, StreamSlice)
 

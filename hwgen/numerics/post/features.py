@@ -10,6 +10,7 @@ from hwgen.errors import InputError, did_you_mean
 from ..floating import FloatFormat, floating
 from ..integer import IntegerFormat, enclosing_format, integer
 from .registers import ACTIVATIONS, BIAS, FLOATS, INTEGERS, KINDS, OUTPUTS, RAW, ROUNDINGS
+from .stages import Stages
 
 
 def output_format(output: str, accumulator: IntegerFormat) -> IntegerFormat | FloatFormat:
@@ -119,6 +120,17 @@ class PostFeatures:
     def lane_width(self) -> int:
         """Bits of a result: 64 if there are raw ones as wide, else 32."""
         return self.raw.width if RAW in self.outputs else 32
+
+    @property
+    def widest(self) -> IntegerFormat | FloatFormat:
+        """Format of the outputs whose elements are the largest in memory, the first of them."""
+        formats = [output_format(output, self.accumulator) for output in self.outputs]
+        return max(formats, key=lambda fmt: fmt.lane_width)
+
+    @property
+    def latency(self) -> int:
+        """Cycles from a word's handshake to the first cycle in which its results are valid."""
+        return Stages(self).results + 1
 
 
 def check_word(name: str, value: object, known: tuple[str, ...]) -> None:

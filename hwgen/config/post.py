@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a configuration says about the post-processing of results."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from hwgen.config.model import Model
+from hwgen.numerics import IntegerFormat, integer
+from hwgen.numerics.post import ACTIVATIONS, OUTPUTS, ROUNDINGS, PostFeatures
+from hwgen.numerics.post.beats import RECORD_WORDS, WORD_BITS, WORDS
+from hwgen.streams import POST, StreamPort
+
+FORMATS = f"`raw` is the accumulator in 32 or 64 bits; also {', '.join(OUTPUTS[1:])}."
+"""What the outputs are, for descriptions."""
+
+
+class PostProcessing(Model):
+    """What can be done with accumulators on their way out; a job chooses."""
+
+    outputs: list[Literal[OUTPUTS]] = Field(  # type: ignore[valid-type]
+        [],
+        description=f"Formats of C; none for accumulators as they are. {FORMATS}",
+    )
+    activations: list[Literal[ACTIVATIONS]] = Field(  # type: ignore[valid-type]
+        ["none", "relu"],
+        min_length=1,
+        description=f"Activation functions, of {', '.join(ACTIVATIONS)}.",
+    )
+    roundings: list[Literal[ROUNDINGS]] = Field(  # type: ignore[valid-type]
+        ["half_even"],
+        min_length=1,
+        description=f"Rounding of integer outputs, of {', '.join(ROUNDINGS)}.",
+    )
+    columns: bool = Field(
+        True, description="Whether a job can have a bias and a scale for each column."
+    )
+
+    def __hash__(self) -> int:
+        """Return a hash: configurations are keys of caches, and lists have none."""
+        return hash((*self.outputs, *self.activations, *self.roundings, self.columns))
+
+    def features(self, accumulator: IntegerFormat) -> PostFeatures:
+        """Return what the hardware offers behind accumulators of a format.
+
+        Raises
+        ------
+        InputError
+            If that makes no sense; the message begins with the field.
+        """
+        return PostFeatures(
+            accumulator,
+            tuple(self.outputs),
+            tuple(self.activations),
+            tuple(self.roundings),
+            columns=self.columns,
+        )
+
+
+def with_post(
+    core: tuple[StreamPort, ...], features: PostFeatures, columns: int
+) -> tuple[StreamPort, ...]:
+    """Return the stream ports of a core behind whose last port results are post-processed.
+
+    Parameters
+    ----------
+    core : tuple of StreamPort
+        Ports of the core, the results last.
+    features : PostFeatures
+        What the hardware offers.
+    columns : int
+        Columns of C in a beat of results.
+
+    Returns
+    -------
+    tuple of StreamPort
+        The inputs, ``post``, and ``out`` with elements as wide as those of the widest output.
+    """
+    *inputs, out = core
+    records = columns * features.columns
+    beat = f"words {', '.join(register.name for register in WORDS)}"
+    if records:
+        beat += f", then {records} column records of {RECORD_WORDS} words"
+    words = len(WORDS) + records * RECORD_WORDS
+    post = StreamPort(POST, "in", integer(f"uint{WORD_BITS}"), words, WORD_BITS, beat)
+    fmt = features.widest
+    results = StreamPort("out", "out", fmt, out.lanes, fmt.lane_width, out.beat, out.last)
+    return (*inputs, post, results)
