@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hwgen.numerics.post import FLOATS, RAW, PostSettings
+from hwgen.numerics import IntegerFormat
+from hwgen.numerics.post import FLOATS, RAW, PostSettings, output_format
 from hwgen.numerics.post.records import Columns
 
 
@@ -50,3 +51,16 @@ def columns_of(
     bias = rng.integers(-(1 << 12), 1 << 12, n)
     slopes = rng.uniform(0, 1, n) if settings.activation == "leaky" else 0.0
     return Columns.scaled(settings.output, scales, bias=bias, slopes=slopes)
+
+
+def badly_extended(plan: Any, image: np.ndarray) -> int:
+    """Return how many post-processed results of beats are not extended to the width of a lane."""
+    settings = getattr(plan, "processing", None)
+    if settings is None:
+        return 0
+    fmt = output_format(settings.output, plan.config.result)
+    size = fmt.lane_width // 8
+    lanes = image.reshape(len(image), plan.config.ports[-1].lanes, -1)
+    negative = lanes[..., size - 1 : size] >> 7 if isinstance(fmt, IntegerFormat) else 0
+    above = negative * fmt.signed * np.uint8(0xFF)
+    return int((lanes[..., size:] != above).any(axis=-1).sum())

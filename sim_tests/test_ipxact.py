@@ -19,7 +19,7 @@ from hwgen.registers import register_map
 CONFIGS: list[Any] = [
     SystolicConfig.model_validate({"name": "array", "family": "systolic"}),
     SystolicConfig.model_validate({"name": "still", "array": {"dataflow": "weight_stationary"}}),
-    TernaryLutConfig.model_validate({"name": "tables"}),
+    TernaryLutConfig.model_validate({"name": "tables", "post": {"outputs": ["int8"]}}),
     GemmStreamConfig.model_validate({"name": "engine"}),
     GemmStreamConfig.model_validate(
         {"name": "narrow", "memory": {"address_width": 32, "data_width": 32}, "queue": 2}

@@ -25,6 +25,7 @@ from hwgen.families import Family
 from hwgen.numerics import differences
 from hwgen.schedules.stream import pack_inputs, stream_input
 from hwgen.streams import StreamPort
+from sim_tests.post_cases import badly_extended
 
 PERIOD_NS = 2
 """Clock period of every simulation; cycles, not nanoseconds, are the result."""
@@ -197,6 +198,8 @@ class Bench:
                 f" first wrong tile {tile}, element C[{m},{n}], expected {job.expected[m, n]},"
                 f" got {got[m, n]}, cycle {cycles[beat]}; {len(where)} of {got.size} wrong"
             )
+        wrong = badly_extended(job.schedule, image)
+        assert not wrong, f"job {index}: {wrong} results are not extended as their format says"
         lasts = [bool(last) for _, last in beats]
         expected = list(job.schedule.output_last())
         assert lasts == expected, (
