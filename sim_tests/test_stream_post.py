@@ -281,6 +281,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.save("a.npy", rng.integers(-128, 128, (6, 9)))
     np.save("w.npy", rng.integers(-128, 128, (9, 3)))
     np.save("bias.npy", np.array([100, -2000, 7]))
+    np.savez("b.npz", np.arange(3))
     Path("core.yaml").write_text("name: core\n" + CORES["os"], encoding="utf-8")
     Path("engine.yaml").write_text(ENGINE, encoding="utf-8")
     Path("post.yaml").write_text(POST, encoding="utf-8")
@@ -321,6 +322,7 @@ def test_core_and_engine_give_the_same(files: Path) -> None:
         ("output: int8\nsacle: 2", r"post\.yaml:2:1: sacle: unknown key \(did you mean 'scale'"),
         ("output: fp16", r"post\.yaml:1:1: output: this hardware has int8, int16, not fp16"),
         ("output: int8\nbias: no.npy", r"post\.yaml:2:1: bias: 'no\.npy' is not a readable \.npy"),
+        ("output: int8\nbias: b.npz", r"post\.yaml:2:1: bias: 'b\.npz' is not a readable \.npy"),
         ("output: int8\nbias: [1, 2]", r"post\.yaml:2:1: bias: must be a number or 3, one for"),
         ("output: int8\nslope: 0.1", r"post\.yaml:2:1: slope: only activation leaky has a slope"),
         ("output: int8\nscale: 2\nshift: 1", r"post\.yaml:3:1: shift: scale is given as well"),

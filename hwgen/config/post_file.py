@@ -156,7 +156,7 @@ def _array(name: str, value: Any, directory: Path, n: int) -> NDArray[Any]:
 
     if isinstance(value, str):
         try:
-            array: NDArray[Any] = np.load(directory / value)
+            array: NDArray[Any] = np.lib.format.open_memmap(directory / value, mode="r")
         except (OSError, ValueError, EOFError) as error:
             raise InputError(f"{name}: {value!r} is not a readable .npy file: {error}") from None
     else:
