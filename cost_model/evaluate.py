@@ -24,7 +24,7 @@ energy_mj(NAME)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -177,7 +177,7 @@ def _metrics(
 ) -> dict[str, Number]:
     module = family_of(view.space.family).part("cost")
     if not hasattr(module, "parts"):
-        return {}  # a family that has no more than cycles
+        return _without_bill(view, workloads)
     found: dict[str, Number] = {}
     area = leakage = energy = fmax = np.nan
     if tech is not None:
@@ -210,3 +210,31 @@ def _metrics(
         found[f"latency_ms({name})"] = cycles / clock * 1e-3
         found[f"energy_mj({name})"] = cycles / clock * 1e-3 * power
     return found
+
+
+def _without_bill(view: View, workloads: Workloads) -> dict[str, Number]:
+    """Return the metrics of a family that knows no more than its cycles."""
+    clock = np.asarray(view["target.clock_mhz"], np.float64)
+    varying = tuple(view.varying)
+    found: dict[str, Number] = {"tops": 2e-6 * view.figure(varying, _macs_per_cycle) * clock}
+    for name, sizes in workloads.items():
+        products = tuple((m, k, n) for m, n, k in sizes)
+        cycles = view.figure(varying, _cycles_of(view.space.family, products))
+        found[f"cycles({name})"] = cycles
+        found[f"latency_ms({name})"] = cycles / clock * 1e-3
+    return found
+
+
+def _macs_per_cycle(config: Any) -> float:
+    return float(config.macs_per_cycle)
+
+
+@lru_cache(maxsize=1024)
+def _cycles_of(family: str, sizes: tuple[tuple[int, int, int], ...]) -> Callable[[Any], float]:
+    module = family_of(family).part("cost")
+
+    def cycles(config: Any) -> float:
+        longest = max(k for _, k, _ in sizes)
+        return float(module.cycles_of(config, sizes)) if longest <= config.max_k else np.nan
+
+    return cycles

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from hwgen.errors import InputError
 from hwgen.numerics.post import PostSettings, element_bytes
 from hwgen.numerics.post.records import RECORD_BYTES
-from hwgen.registers import job_window
+from hwgen.registers import JOB_FLAGS, job_window
 from hwgen.schedules.gemm_stream import Plan
 
 RAW_RESULTS = PostSettings("raw")
@@ -103,6 +104,12 @@ class Job:
         mb, kb, nb = plan.block
         stride = {name: values[2] for name, values in self.regions.items()}
         weight_rows = kbt if config.walk.image else kb
+        flags = {
+            "m_inner": plan.m_inner,
+            "after": self.after,
+            "a_whole": plan.a_whole,
+            "w_whole": plan.w_whole,
+        }
         return {
             "A_ADDRESS": self.a_address,
             "W_ADDRESS": self.w_address,
@@ -126,7 +133,7 @@ class Job:
             "A_M_STEP": mb * stride["A"],
             "W_K_STEP": weight_rows * stride["W"],
             "C_M_STEP": mb * stride["C"],
-            "JOB_FLAGS": int(plan.m_inner) | int(self.after) << 1,
+            "JOB_FLAGS": sum(flags[flag.name] << flag.offset for flag in JOB_FLAGS),
             **self.settings.registers(config.result),
         }
 
@@ -144,8 +151,18 @@ class Job:
         return found
 
 
-def plan_of(config: object, m: int, k: int, n: int, settings: PostSettings = RAW_RESULTS) -> Plan:
-    """Return the plan of a product whose results are post-processed."""
+def plan_of(
+    config: Any,
+    m: int,
+    k: int,
+    n: int,
+    settings: PostSettings = RAW_RESULTS,
+    *,
+    least_traffic: bool = False,
+) -> Plan:
+    """Return the plan of a product whose results are post-processed; see `Plan`."""
     records = RECORD_BYTES if settings.columns else 0
-    size = element_bytes(settings.output, config.result)  # type: ignore[attr-defined]
-    return Plan(config, m, k, n, record_bytes=records, result_bytes=size)  # type: ignore[arg-type]
+    size = element_bytes(settings.output, config.result)
+    return Plan(
+        config, m, k, n, record_bytes=records, result_bytes=size, least_traffic=least_traffic
+    )

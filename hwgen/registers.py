@@ -41,6 +41,19 @@ COUNTERS = {
 
 COUNTER_BITS = 48
 
+JOB_FLAGS = tuple(
+    post.Field(name, bit, 1, False, text)
+    for bit, (name, text) in enumerate(
+        {
+            "m_inner": "The loop over blocks of rows is the inner one.",
+            "after": "Begin when all earlier jobs have finished.",
+            "a_whole": "A block of A takes all of its buffer, not half.",
+            "w_whole": "The same of W.",
+        }.items()
+    )
+)
+"""Fields of the register JOB_FLAGS; a job's descriptor has them under the same names."""
+
 Access = Literal["ro", "rw", "wo", "w1c"]
 
 
@@ -146,10 +159,7 @@ def job_window(config: GemmStreamConfig) -> tuple[Register, ...]:
         add(f"{name}_HIGH", f"{text}, upper bits.", max(0, address - 32))
     for name, (text, bits) in narrow.items():
         add(name, text, bits)
-    add("JOB_FLAGS", "How the job runs.", 2, (
-        post.Field("m_inner", 0, 1, False, "The loop over blocks of rows is the inner one."),
-        post.Field("after", 1, 1, False, "Begin when all earlier jobs have finished."),
-    ))  # fmt: skip
+    add("JOB_FLAGS", "How the job runs.", len(JOB_FLAGS), JOB_FLAGS)
     for register in post.REGISTERS:
         add(register.name, register.text, 32, register.fields)
     return tuple(found)

@@ -14,9 +14,11 @@ import numpy as np
 from hwgen.config.load import load_config
 from hwgen.families import family
 from hwgen.schedules.stream import pack_inputs
+from sim_tests.engine import place
 from sim_tests.fast import compile_stream, run_stream
-from sim_tests.regression import cases, operands
-from sim_tests.runner import compile_design, simulate
+from sim_tests.host import open_engine
+from sim_tests.regression import operands
+from sim_tests.runner import case_names, compile_design, simulate
 
 _TOTAL = re.compile(r"TESTS=\d+ \D*\d+ \D*\d+ \D*\d+\s+([\d.]+)\s+([\d.]+)")
 _PERIOD_NS = 2
@@ -26,11 +28,16 @@ CYCLES = {"run": 200_000, "fast": 4_000_000}
 
 
 def main(mode: str, configuration: str, directory: str) -> None:
-    """Run one simulation: `mode` is ``idle``, ``run``, ``fast`` or ``regression``."""
+    """Run one simulation: `mode` is ``idle``, ``run``, ``fast`` or ``regression``.
+
+    A memory engine has no ``run``.
+    """
     config: Any = load_config(Path(configuration))
     work = Path(directory) / f"{mode}-{config.name}"
     work.mkdir(parents=True)
-    if mode == "fast":
+    if config.buses and mode == "fast":
+        cycles, seconds = _engine(config)
+    elif mode == "fast":
         cycles, seconds = _fast(config, work)
     else:
         cycles, seconds = _cocotb(config, mode, work)
@@ -55,16 +62,30 @@ def _fast(config: Any, work: Path) -> tuple[float, float]:
     return cycles, time.perf_counter() - start
 
 
+def _engine(config: Any) -> tuple[float, float]:
+    size = 256, 512, 512
+    host = open_engine(config, read_latency=1, write_latency=1)
+    with host.model:
+        operands_ = [operands(config, size, "random", np.random.default_rng(0))]
+        (placed,), _ = place(config, operands_)
+        host.put(placed)
+        start, before = time.perf_counter(), host.model.traffic.cycles
+        host.wait(host.submit(placed.job), 10_000_000)
+        return host.model.traffic.cycles - before, time.perf_counter() - start
+
+
 def _cocotb(config: Any, mode: str, work: Path) -> tuple[float, float]:
     files = {key: str(work / f"{key}.npy") for key in ("activations", "weights")}
-    for path, values in zip(files.values(), _operands(config, "run"), strict=True):
-        np.save(path, values)
+    if mode == "run":
+        for path, values in zip(files.values(), _operands(config, "run"), strict=True):
+            np.save(path, values)
+    regression = "engine" if config.buses else "regression"
     modes: dict[str, tuple[str, dict[str, Any]]] = {
         "idle": ("sim_tests.cocotb_idle", {"cycles": 200_000}),
         "run": ("sim_tests.cocotb_run", {**files, "beats": str(work / "beats.bin")}),
         "regression": (
-            "sim_tests.cocotb_regression",
-            {"seed": 0, "cases": [case.name for case in cases(config, 0)]},
+            f"sim_tests.cocotb_{regression}",
+            {"seed": 0, "cases": case_names(config, 0)},
         ),
     }
     module, plan = modes[mode]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from cost_model.families.gemm_stream import cycles
+from cost_model.families.gemm_stream import cycles, plan_cycles
 from hwgen.config.load import load_config, parse_config
 from hwgen.errors import HwgenError
 from hwgen.schedules.gemm_stream import Plan
@@ -25,13 +25,20 @@ from sim_tests.engine import place
 from sim_tests.host import EngineHost, open_engine
 from sim_tests.regression import operands
 
-SIZES = ((512, 512, 512), (256, 1024, 1024), (128, 768, 3072), (1, 2560, 2560), (1, 1024, 4096))
+SIZES = (
+    (512, 512, 512), (256, 1024, 1024), (128, 768, 3072), (1, 2560, 2560), (1, 1024, 4096),
+    (1, 1000, 1001), (7, 333, 79), (469, 103, 31), (143, 50, 353),
+)  # fmt: skip
 
 CUBE = 1024
 """M, K and N of the comparison of traffic."""
 
 TILES = (4, 8, 16, 32, 64)
-"""Rows of A and columns of W that the replicating scheme holds, each with the whole reduction."""
+"""Rows of A and half the columns of W that the replicating scheme holds."""
+
+
+GOAL = 4
+"""How many times less is to be moved."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(json.dumps({"jobs": rows, "traffic": traffic}, indent=2) + "\n")
         return 0
     _print("jobs on a memory that gives and takes a beat a cycle", rows)
-    _print(f"traffic of {CUBE} x {CUBE} x {CUBE}, int8, results of 32 bits", traffic)
+    _print(f"traffic of {CUBE} x {CUBE} x {CUBE}, int8, int8 results", traffic)
     return 0
 
 
@@ -87,32 +94,58 @@ def measured(config: Any, sizes: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def replicated() -> list[dict[str, Any]]:
-    """Compare the plan's traffic with a scheme that holds whole rows and columns.
+    """Compare the least traffic of plans with a scheme that replicates operands in memory.
 
-    That scheme keeps `tile` rows of A and `tile` columns of W with the whole reduction on the
-    chip, and reads all of A for every two column tiles and all of W for every row tile, because
-    the operands lie replicated in memory.  The engine has as many bytes of buffers.
+    That scheme cuts C into blocks of `tile` rows by twice `tile` columns and streams the operands
+    of each with the whole reduction, in memory already in that order, so that A is read once for
+    every block of columns and W for every block of rows.  Its cores hold the rows twice, because
+    two columns of cores share them, and everything twice again, to load while they work.  The
+    engine has as many bytes of buffers, divided so that the product takes the fewest cycles of
+    those that move `GOAL` times less, or the fewest bytes; results are int8 in both.
     """
     found = []
     for tile in TILES:
-        kib = 2 * tile * CUBE // 1024
-        other = CUBE * CUBE * (CUBE / (2 * tile) + CUBE / tile) + 4 * CUBE * CUBE
-        activation, weight = max(1, kib // 16), max(1, kib // 8)
-        config: Any = parse_config(
-            "name: engine\nfamily: gemm_stream\npost: {columns: false}\n"
-            f"buffers: {{activation_kib: {activation}, weight_kib: {weight},"
-            f" output_kib: {kib - activation - weight}}}\n"
-        )
-        ours = Plan(config, CUBE, CUBE, CUBE, result_bytes=4).traffic.total
+        kib = 8 * tile * CUBE // 1024
+        other = CUBE * CUBE * (CUBE // (2 * tile) + CUBE // tile + 1)
+        plans = [_least_traffic(*parts) for parts in _divisions(kib)]
+        least = min(plan.traffic.total for plan in plans)
+        enough = max(least, other // GOAL)
+        # Divisions that come to the same plan count once.
+        different = {
+            (p.block, p.m_inner, p.a_whole, p.w_whole): p
+            for p in plans
+            if p.traffic.total <= enough
+        }
+        best = min(different.values(), key=plan_cycles)
+        c = best.config
+        held = c.buffers
         found.append(
             {
                 "buffers": f"{kib} KiB",
+                "A + W + C": f"{held.activation_kib} + {held.weight_kib} + {held.output_kib}",
                 "replicated": f"{other / 2**20:.0f} MiB",
-                "engine": f"{ours / 2**20:.0f} MiB",
-                "times less": round(other / ours, 2),
+                "engine": f"{best.traffic.total / 2**20:.1f} MiB",
+                "times less": round(other / best.traffic.total, 2),
+                "utilisation": round(best.macs / (c.macs_per_cycle * plan_cycles(best)), 3),
             }
         )
     return found
+
+
+def _divisions(kib: int) -> Iterator[tuple[int, int, int]]:
+    """Yield sizes of buffers of A, W and C that add up, in sixteenths."""
+    part = max(1, kib // 16)
+    for a in range(part, kib - part, part):
+        for w in range(part, kib - a, part):
+            yield a, w, kib - a - w
+
+
+def _least_traffic(activation: int, weight: int, output: int) -> Plan:
+    config: Any = parse_config(
+        "name: engine\nfamily: gemm_stream\npost: {columns: false}\n"
+        f"buffers: {{activation_kib: {activation}, weight_kib: {weight}, output_kib: {output}}}\n"
+    )
+    return Plan(config, CUBE, CUBE, CUBE, result_bytes=1, least_traffic=True)
 
 
 def _print(title: str, rows: Sequence[dict[str, Any]]) -> None:

@@ -52,6 +52,7 @@ class EngineBench:
             (placed,), end = place(
                 CONFIG, [operands(CONFIG, size, kind, self.rng)],
                 settings=settings, columns=columns, rng=self.rng if case.odd else None, base=end,
+                least_traffic=case.least_traffic,
             )  # fmt: skip
             self.placed.append(placed)
         self.image = bytearray([FILL]) * (end + 4096)

@@ -86,6 +86,7 @@ def place(
     columns: Columns | None = None,
     rng: np.random.Generator | None = None,
     base: int = 0,
+    least_traffic: bool = False,
 ) -> tuple[list[Placed], int]:
     """Put products one after the other into memory.
 
@@ -100,6 +101,8 @@ def place(
         Draws odd addresses and strides; without it they are aligned.
     base : int
         First address.
+    least_traffic : bool
+        See `Plan`.
 
     Returns
     -------
@@ -108,7 +111,9 @@ def place(
     """
     found, at = [], base
     for a, w in products:
-        plan = plan_of(config, a.shape[0], a.shape[1], w.shape[1], settings)
+        plan = plan_of(
+            config, a.shape[0], a.shape[1], w.shape[1], settings, least_traffic=least_traffic
+        )
         sizes = {
             "a": (plan.m, plan.k * config.activation_bytes),
             "w": (plan.weight_image_rows, plan.weight_row_bytes),

@@ -42,6 +42,8 @@ class EngineCase:
         What breaks off a first run of the same jobs, before the run that counts.
     at : int
         Cycles after the submission at which it happens.
+    least_traffic : bool
+        Of the plans.
     """
 
     name: str
@@ -53,6 +55,7 @@ class EngineCase:
     idle: tuple[tuple[str, float], ...] = ()
     event: Event = ""
     at: int = 0
+    least_traffic: bool = False
 
 
 def engine_cases(config: Any, seed: int) -> list[EngineCase]:
@@ -88,8 +91,11 @@ def engine_cases(config: Any, seed: int) -> list[EngineCase]:
         idle = tuple((channel, float(rng.choice(PROBABILITIES))) for channel in CHANNELS)
         latency = int(rng.choice((1, 2, 17, 60)))
         found.append(
-            EngineCase(f"stalls_{i}", some(3), ("random",) * 3, any_posts(3), True, latency, idle)
-        )
+            EngineCase(
+                f"stalls_{i}", some(3), ("random",) * 3, any_posts(3), True, latency, idle,
+                least_traffic=bool(i % 2),
+            )
+        )  # fmt: skip
     events: tuple[Event, ...] = ("reset", "abort", "read_error", "write_error")
     for i in range(8):
         found.append(
@@ -103,6 +109,10 @@ def engine_cases(config: Any, seed: int) -> list[EngineCase]:
     m, k, n = config.natural_sizes
     for i, size in enumerate(((10 * m + 1, 9 * k + 2, 11 * n + 1), (12 * m, k, 12 * n))):
         size = (size[0], min(size[1], config.max_k), size[2])
-        found.append(EngineCase(f"blocks_{i}", (size,), ("random",), (i % posts,), odd=i == 0))
+        found.append(
+            EngineCase(
+                f"blocks_{i}", (size,), ("random",), (i % posts,), odd=i == 0, least_traffic=i == 1
+            )
+        )
     found.append(EngineCase("queue", some(12), ("random",) * 12, any_posts(12)))
     return found

@@ -52,6 +52,8 @@ static int submit(uint32_t number, uint32_t *ticket)
     blocks.k = ENG_TILE_K * (1 + number % 3);
     blocks.n = ENG_TILE_N * (1 + number % 4);
     blocks.m_inner = (int)(number & 1);
+    blocks.a_whole = (int)(number >> 1 & 1);
+    blocks.w_whole = (int)(number >> 2 & 1);
     return number % 3 ? eng_submit_blocks(&device, &one, &blocks, ticket)
                       : eng_submit(&device, &one, ticket);
 }

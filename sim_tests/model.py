@@ -139,6 +139,9 @@ class Model:
         ``write`` and ``control``.
     seed : int
         Of stalls, and of registers without a reset.
+    beside : Model, optional
+        One of the same directory, whose memory is shared.  Each has ports and time of its own,
+        which passes while its methods wait.
 
     Raises
     ------
@@ -156,9 +159,13 @@ class Model:
         longest_burst: int = 256,
         stalls: float | dict[str, float] = 0.0,
         seed: int = 0,
+        beside: Model | None = None,
     ) -> None:
         self._library = _load(directory / directory.name.rpartition("-")[0])
-        self._model = self._library.hwgen_open(seed & 0xFFFFFFFF)
+        if beside is None:
+            self._model = self._library.hwgen_open(seed & 0xFFFFFFFF)
+        else:
+            self._model = self._library.hwgen_open_beside(beside._model, seed & 0xFFFFFFFF)
         if not isinstance(stalls, dict):
             stalls = dict.fromkeys(("read", "write", "control"), stalls)
         settings = [read_latency, write_latency, outstanding, longest_burst]
@@ -273,6 +280,7 @@ def _load(path: Path) -> Any:
     model, number, large = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
     signatures: dict[str, tuple[Any, tuple[Any, ...]]] = {
         "open": (model, (number,)),
+        "open_beside": (model, (model, number)),
         "close": (None, (model,)),
         "set": (ctypes.c_int, (model, ctypes.c_int, number)),
         "write32": (ctypes.c_int, (model, large, number)),

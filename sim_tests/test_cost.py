@@ -19,6 +19,7 @@ from cost_model.estimate import estimate
 from cost_model.evaluate import bill_of, evaluate, flattened
 from cost_model.fabric import FABRICS
 from cost_model.fabric import KINDS as FABRIC_KINDS
+from cost_model.families.gemm_stream import cycles
 from cost_model.technology import Technology, read
 from flows import process
 from flows.bench import cost
@@ -196,10 +197,13 @@ def test_without_costs_cycles_are_known_and_nothing_else() -> None:
 
 
 def test_parameters_may_be_lists() -> None:
-    config = parse_config(
+    config: Any = parse_config(
         "name: e\nfamily: gemm_stream\npost: {roundings: [half_even, half_up], outputs: [int8]}\n"
     )
-    assert estimate(config, TECH)["metrics"]["area_mm2"] is None
+    found = estimate(config, TECH, workloads={"w": [(20, 30, 40), (1, 2, 3)]})["metrics"]
+    assert found["area_mm2"] is None
+    assert found["cycles(w)"] == cycles(config, 20, 40, 30) + cycles(config, 1, 3, 2)
+    assert found["tops"] == pytest.approx(2e-6 * config.macs_per_cycle * config.target.clock_mhz)
 
 
 def test_a_reduction_that_is_too_long_has_no_cycles() -> None:

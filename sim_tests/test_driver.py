@@ -65,12 +65,15 @@ def job_structure(post: type[ctypes.Structure]) -> type[ctypes.Structure]:
     fields: list[tuple[str, Any]] = [(f"{x}_address", ctypes.c_uint64) for x in "awcp"]
     fields += [(f"{x}_stride", ctypes.c_uint32) for x in "awc"]
     fields += [(name, ctypes.c_uint32) for name in "mkn"]
-    fields += [("after", ctypes.c_int), ("post", post)]
+    fields += [("after", ctypes.c_int), ("least_traffic", ctypes.c_int), ("post", post)]
     return type("Job", (ctypes.Structure,), {"_fields_": fields})
 
 
+BLOCKS = ("m", "k", "n", "m_inner", "a_whole", "w_whole")
+
+
 class Blocks(ctypes.Structure):
-    _fields_ = (*((name, ctypes.c_uint32) for name in "mkn"), ("m_inner", ctypes.c_int))
+    _fields_ = tuple((name, ctypes.c_uint32 if len(name) == 1 else ctypes.c_int) for name in BLOCKS)
 
 
 class Engine:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,13 @@ from hwgen.errors import ConfigError, InputError
 from hwgen.families.gemm_stream import GemmStreamConfig
 from hwgen.jobs import Job
 from hwgen.numerics.post import PostSettings
+from hwgen.schedules.blocks import TOLERANCE
 from hwgen.schedules.gemm_stream import MAX_SIZE, Plan, schedule
 from sim_tests.engine import place
 from sim_tests.host import EngineHost, open_engine
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.post_cases import columns_of, settings_of
-from sim_tests.regression import operands
+from sim_tests.regression import OPERANDS, operands, pairwise
 from sim_tests.runner import regress
 
 SHIPPED = Path(__file__).parents[1] / "configs" / "gemm_stream.yaml"
@@ -136,17 +138,19 @@ def test_what_an_engine_cannot_be(name: str) -> None:
 SIZES = st.tuples(st.integers(1, 300), st.integers(1, 500), st.integers(1, 300))
 
 
-@given(name=st.sampled_from(sorted(ENGINES)), size=SIZES, records=st.booleans())
+@given(
+    name=st.sampled_from(sorted(ENGINES)), size=SIZES, records=st.booleans(), least=st.booleans()
+)
 @settings(max_examples=120, deadline=None)
 def test_plans_cover_the_product_and_fit_the_buffers(
-    name: str, size: tuple[int, int, int], records: bool
+    name: str, size: tuple[int, int, int], records: bool, least: bool
 ) -> None:
     config = config_of(name)
-    plan = Plan(config, *size, record_bytes=16 if records else 0)
+    plan = Plan(config, *size, record_bytes=16 if records else 0, least_traffic=least)
     m, k, n = plan.block_tiles
     rows = m if config.m_lanes == 1 else 1
-    assert (m if rows == 1 else rows) * config.row_words(k) <= config.act_depth
-    assert config.weight_rows(k) * config.weight_words(n) <= config.wgt_depth
+    assert (m if rows == 1 else rows) * config.row_words(k) <= config.act_depth * (1 + plan.a_whole)
+    assert config.weight_rows(k) * config.weight_words(n) <= config.wgt_depth * (1 + plan.w_whole)
     assert m * config.m_lanes * n <= config.out_depth
     steps = list(plan.steps())
     assert sum(step.m * step.k * step.n for step in steps) == plan.macs
@@ -165,6 +169,11 @@ def test_plans_cover_the_product_and_fit_the_buffers(
     assert traffic.weights == sum(rows_of(step) * width(step) for step in steps if step.loads_w)
     assert traffic.total >= traffic.compulsory
     assert traffic.total >= traffic.bound
+    if not least:
+        assert not plan.a_whole
+        assert not plan.w_whole
+        fewest = Plan(config, *size, record_bytes=plan.record_bytes, least_traffic=True)
+        assert fewest.traffic.total <= traffic.total + traffic.total // TOLERANCE
 
 
 def test_the_registers_alone_hold_the_sizes() -> None:
@@ -231,7 +240,7 @@ def random_jobs(host: EngineHost, count: int, rng: np.random.Generator, most: in
             columns = columns_of(post, size[2], config, rng) if post.columns else None
             (placed,), base = place(
                 config, [operands(config, size, "random", rng)], settings=post, columns=columns,
-                rng=rng, base=base,
+                rng=rng, base=base, least_traffic=bool(rng.integers(2)),
             )  # fmt: skip
             batch.append(placed)
         for placed in batch:
@@ -272,6 +281,83 @@ def test_thousands_of_random_jobs(name: str) -> None:
             random_jobs(host, 120, rng, 1000 if not stalls else 130)
 
 
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+@pytest.mark.slow
+def test_any_size_latency_and_stalls(data: st.DataObject) -> None:
+    config = config_of(data.draw(st.sampled_from(["ws", "lut_post"])))
+    size = data.draw(st.tuples(*[st.integers(1, 70)] * 3))
+    kind = data.draw(st.sampled_from(OPERANDS[:-1]))
+    memory: dict[str, Any] = {
+        "read_latency": data.draw(st.integers(1, 200)),
+        "write_latency": data.draw(st.integers(1, 200)),
+        "stalls": data.draw(st.sampled_from([0.0, 0.1, 0.5, 0.95])),
+    }
+    rng = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
+    least = data.draw(st.booleans())
+    (placed,), _ = place(config, [operands(config, size, kind, rng)], rng=rng, least_traffic=least)
+    host = open_engine(config, seed=int(rng.integers(1 << 30)), **memory)
+    with host.model:
+        host.put(placed)
+        assert host.wait(host.submit(placed.job), 3_000_000) == "done"
+        assert (host.results(placed) == placed.expected).all()
+
+
+LENGTHS = (1, 2, 3, 7, 8, 9, 31, 64, 127, 256, 1000)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.long
+def test_sizes(name: str) -> None:
+    """Every pair of lengths of two axes, and reductions of up to 4096 terms."""
+    config, rng = config_of(name), np.random.default_rng(17)
+    sizes = pairwise([list(LENGTHS)] * 3)
+    sizes += [(m, k, n) for m, n in ((1, 9), (8, 1), (3, 31)) for k in (2048, 4095, 4096)]
+    for m, k, n in sizes:
+        size = m, min(k, config.max_k), n
+        (placed,), _ = place(config, [operands(config, size, "random", rng)], rng=rng)
+        latency = int(rng.integers(1, 201))
+        host = open_engine(config, read_latency=latency, write_latency=latency)
+        with host.model:
+            host.put(placed)
+            assert host.wait(host.submit(placed.job), 100_000_000) == "done"
+            assert (host.results(placed) == placed.expected).all(), size
+
+
+@pytest.mark.slow
+def test_two_engines_on_one_memory() -> None:
+    """Each computes half of the columns of one C; the halves meet within a beat."""
+    config, rng = config_of("ws"), np.random.default_rng(23)
+    m, k, left, right = 37, 50, 21, 44
+    a, w = operands(config, (m, k, left + right), "random", rng)
+    (whole,), _ = place(config, [(a, w)], rng=rng)
+    job = whole.job
+    regions = job.regions
+    first = open_engine(config, read_latency=3, stalls=0.3, seed=1)
+    second = open_engine(config, read_latency=9, stalls=0.5, seed=2, beside=first.model)
+    with first.model, second.model:
+        first.put(whole)
+        numbers = []
+        for host, start, columns in ((first, 0, left), (second, left, right)):
+            part = replace(
+                job,
+                plan=Plan(config, m, k, columns),
+                w_address=job.w_address + start * config.weight_bytes,
+                c_address=job.c_address + start * job.plan.result_bytes,
+                w_stride=regions["W"][2],
+                c_stride=regions["C"][2],
+            )
+            numbers.append(host.submit(part))
+        for _ in range(100_000):
+            for host in (first, second):
+                host.model.run(int(rng.integers(1, 40)))
+            if first.model.interrupt and second.model.interrupt:
+                break
+        for host, number in zip((first, second), numbers, strict=True):
+            assert host.state(number) == "done"
+        assert (second.results(whole) == whole.expected).all()
+
+
 # -- simulation: the shipped engine ---------------------------------------------------------------
 
 
@@ -280,6 +366,11 @@ def shipped() -> Iterator[EngineHost]:
     host = open_engine(load_config(SHIPPED), read_latency=1, write_latency=1)
     with host.model:
         yield host
+
+
+def near(expected: int, found: int) -> bool:
+    """Return whether the cycle model is within half a percent, or 20 cycles of a short job."""
+    return abs(expected - found) <= max(20, 0.005 * found)
 
 
 def counted(host: EngineHost, size: tuple[int, int, int]) -> tuple[dict[str, int], Plan]:
@@ -297,17 +388,16 @@ def counted(host: EngineHost, size: tuple[int, int, int]) -> tuple[dict[str, int
 @pytest.mark.slow
 def test_cycles_and_traffic(shipped: EngineHost) -> None:
     config = shipped.config
-    for size, tolerance in (
-        ((16, 16, 16), 0.02),
-        ((64, 64, 64), 0.02),
-        ((128, 512, 256), 0.005),
-        ((1, 512, 1024), 0.02),
-    ):
+    for size in (
+        (16, 16, 16), (64, 64, 64), (128, 512, 256), (1, 512, 1024), (1, 300, 1001), (7, 333, 79),
+        (469, 103, 31), (143, 50, 353), (5, 2, 494), (32, 429, 195), (1, 60, 233), (1, 1, 1),
+    ):  # fmt: skip
         found, plan = counted(shipped, size)
         expected = cycles(config, *size)
-        assert abs(expected - found["BUSY"]) <= tolerance * found["BUSY"], (size, expected, found)
+        assert near(expected, found["BUSY"]), (size, expected, found)
         moved = (found["READS"] + found["WRITES"]) * config.memory_bytes
-        assert moved == plan.traffic.total, size
+        if size[1] % config.memory_bytes == size[2] % config.memory_bytes == 0:
+            assert moved == plan.traffic.total, size  # no beat is filled in part
 
 
 @pytest.mark.slow
@@ -335,7 +425,7 @@ def test_a_job_reads_what_the_one_before_wrote(shipped: EngineHost) -> None:
 @pytest.mark.long
 def test_layers_of_transformers(shipped: EngineHost, size: tuple[int, int, int]) -> None:
     found, _ = counted(shipped, size)
-    assert abs(cycles(shipped.config, *size) - found["BUSY"]) <= 0.01 * found["BUSY"]
+    assert near(cycles(shipped.config, *size), found["BUSY"])
 
 
 # -- tests of the tests ---------------------------------------------------------------------------
@@ -361,6 +451,8 @@ MUTATIONS = [
              r"o_last \? remaining\[4:0\]", "o_last ? (remaining[4:0] + 5'd1)", MUTANT),
     Mutation("sums do not begin at zero", "engine_result_buffer", r"begins \? 32'd0 : ", "",
              MUTANT),
+    Mutation("a block is loaded over the one at work", "engine_wgt_buffer",
+             r"room = halves_room > whole", "room = halves_room > 1'h0", MUTANT),
     Mutation("the other half is read", "engine_wgt_buffer", r"= read_half \?", "= (~read_half) ?",
              MUTANT),
 ]  # fmt: skip

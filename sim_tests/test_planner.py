@@ -20,6 +20,7 @@ from hwgen.numerics.post import RECORD_BYTES
 from hwgen.schedules.blocks import HIGHEST, TOLERANCE, limits_of
 from hwgen.schedules.gemm_stream import MAX_SIZE, Plan
 from sim_tests.test_driver import (
+    BLOCKS,
     CODE,
     CONFIGS,
     Blocks,
@@ -73,14 +74,18 @@ def differences(config: GemmStreamConfig, library: ctypes.CDLL, count: int) -> l
     rng, found = np.random.default_rng(1), []
     for m, k, n in sizes(config, rng, count):
         columns, size = int(rng.integers(2)) * config.post.columns, int(rng.integers(4))
-        plan = Plan(config, m, k, n, record_bytes=RECORD_BYTES * columns, result_bytes=1 << size)
-        job, blocks = job_type(m=m, k=k, n=n), Blocks()
+        least = int(rng.integers(2))
+        plan = Plan(
+            config, m, k, n, record_bytes=RECORD_BYTES * columns, result_bytes=1 << size,
+            least_traffic=bool(least),
+        )  # fmt: skip
+        job, blocks = job_type(m=m, k=k, n=n, least_traffic=least), Blocks()
         job.post.columns, job.post.size = columns, size
         job.post.kind = 0 if "raw" in config.post.outputs else 1
         assert plan_in_c(ctypes.byref(job), ctypes.byref(blocks)) == CODE["OK"]
-        chosen = (blocks.m, blocks.k, blocks.n, bool(blocks.m_inner))
-        if chosen != (*plan.block, plan.m_inner):
-            found.append((m, k, n, columns, size, chosen))
+        chosen = tuple(int(getattr(blocks, name)) for name in BLOCKS)
+        if chosen != (*plan.block, plan.m_inner, plan.a_whole, plan.w_whole):
+            found.append((m, k, n, columns, size, least, chosen))
     return found
 
 
@@ -101,17 +106,17 @@ def test_the_driver_plans_as_python_does(name: str, compiler: str, tmp_path: Pat
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("ns == 1u ? 1u : ms", "ms"),
+        ("found.n == 1u ? 1u : found.m", "found.m"),
         ("least / TOLERANCE", "least / 40"),
         ("block + block / FINEST", "block + 1u"),
         ("smaller(MOST_N, RECORD_TILES)", "MOST_N"),
-        ("now.cost < best.cost", "now.cost <= best.cost"),
-        ("found.traffic, size->p * ms", "found.traffic, 0u"),
-        (
-            "plus(larger_of(times(beats, MEMORY_BYTES), found.traffic), ends)",
-            "found.traffic + ends",
-        ),
-        ("size->c / ((uint64_t)ms * ns)", "size->c"),
+        ("cost > best->cost ||", "cost >= best->cost ||"),
+        ("plus(traffic, row.p * count.m)", "traffic"),
+        ("everything / OTHER_PORTS", "0u"),
+        ("store / ((uint64_t)count.m * count.n)", "store"),
+        ("part < PARTS", "part < 1u"),
+        ("2u * MEMORY_BYTES - aligned", "MEMORY_BYTES"),
+        ("how.w_whole = whole >> 1", "how.w_whole = 0"),
     ],
 )
 def test_other_plans_are_noticed(

@@ -9,7 +9,10 @@ The model keeps those times, block by block, for a memory that gives and takes a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from hwgen.families import family
 from hwgen.numerics.post.records import RECORD_BYTES
@@ -24,8 +27,17 @@ Size = tuple[int, int, int]
 REQUEST = 6
 """Cycles from the request of a row to its first beat in the buffer, of an ideal memory."""
 
+READ_TRIP, WRITE_TRIP = 2, 2
+"""Cycles that a burst is in flight beside those of its beats."""
+
 FILLED = 2
 """Cycles from a block's last word to its first beat at the cores."""
+
+ROOM = 1
+"""Cycles from a free half of results to the first one in it."""
+
+SLACK = 16
+"""Cycles that the drain is ahead of the writer at most."""
 
 COLLECTED = 3
 """Cycles from the last beat of results to a complete block of C."""
@@ -52,69 +64,117 @@ def plan_cycles(plan: Plan) -> int:
     """Return the cycles of a plan; see `cycles`."""
     config, walk = plan.config, plan.config.walk
     lag = config.memory.outstanding
+    bus = config.memory_bytes, min(config.memory.max_burst * config.memory_bytes, 4096)
     pre = walk.weight_rows if walk.weight_rows > 1 else 0
-    row_bytes = config.weight_beat * walk.weight_beats * config.weight_bytes
+    column = config.weight_bytes * (config.weight_beat * walk.weight_beats if walk.image else 1)
+    strides = {
+        "a": plan.activation_row_bytes,
+        "w": plan.weight_row_bytes,
+        "c": plan.n * plan.result_bytes,
+    }
+    words = {
+        "a": config.act_lanes * config.activation_bytes,
+        "w": config.wgt_lanes * config.weight_bytes,
+        "p": config.post_lanes * config.record_groups * RECORD_BYTES,
+    }
     asked, got = 1, 0  # the loader's last request; the last beat that came
     busy, out = 0, 0  # the cores' last input beat; their last result
-    drained = 0
+    drained = written = 0
+    halves = {"a": 1 + plan.a_whole, "w": 1 + plan.w_whole}
     free: dict[str, list[int]] = {"a": [0, 0], "w": [0, 0], "c": [0, 0]}
     full_a = full_w = 0
     tails: dict[tuple[int, int, int], int] = {}
     for block in plan.steps():
         loads = []
         if block.loads_a:
-            loads.append(("a", block.m, block.k * config.activation_bytes))
+            start = block.row * strides["a"] + block.term * config.activation_bytes
+            loads.append(("a", block.m, block.k * config.activation_bytes, start))
         if block.loads_w:
-            rows = block.k_tiles if walk.image else block.k
-            size = block.n_tiles * row_bytes if walk.image else block.n * config.weight_bytes
-            loads.append(("w", rows, size))
+            rows, first = block.k, block.term
+            size, left = block.n, block.column
+            if walk.image:
+                rows, first = block.k_tiles, block.term // config.k_lanes
+                size, left = block.n_tiles, block.column // config.n_lanes
+            loads.append(("w", rows, size * column, first * strides["w"] + left * column))
         if block.first and plan.record_bytes:
-            loads.append(("p", 1, block.n * RECORD_BYTES))
-        for which, rows, size in loads:
-            beats, bursts = _transfer(config, size)
+            loads.append(("p", 1, block.n * RECORD_BYTES, block.column * RECORD_BYTES))
+        for which, rows, size, start in loads:
             if which != "p":
-                asked = max(asked, free[which].pop(0))
+                asked = max(asked, *(free[which].pop(0) for _ in range(halves[which])))
+            stride = strides.get(which, 0)
+            beats, bursts = transferred(*bus, start, stride, rows, size, words[which])
+            beats = max(beats, -(-(beats + READ_TRIP * bursts) // lag))
             first = asked + 1
-            got = max(got, first + REQUEST) + rows * beats
-            behind = min(lag, rows * bursts) * -(-beats // bursts)
-            asked = max(first + rows * bursts, got - REQUEST - behind)
+            got = max(got, first + REQUEST) + beats
+            behind = min(lag, bursts) * -(-beats // bursts)
+            asked = max(first + bursts, got - REQUEST - behind)
             if which == "a":
                 full_a = got
             elif which == "w":
                 full_w = got
         asked += 1
         work = max(plan.beats(loops, block) for loops in (walk.act, walk.wgt, walk.out))
-        start = max(busy + 1, full_a + FILLED, full_w + FILLED + pre)
-        if block.first:
-            start = max(start, free["c"].pop(0))
-        busy = start + work - 1
+        begin = max(busy + 1, full_a + FILLED, full_w + FILLED + pre)
+        busy = begin + work - 1
         shape = (block.m, block.k_tiles, block.n_tiles)
         if shape not in tails:
             tails[shape] = _tail(config, block, work, pre)
         out = busy + tails[shape]
-        # A half is free again when the last step that works on its block ends; weights are read
-        # ahead of the activations that they meet.
+        if block.first:
+            results = plan.beats(walk.out, block)
+            late = max(0, free["c"].pop(0) + ROOM + results - 1 - out)
+            busy, out = busy + late, out + late
+        # A half is free again when the last beat of the last step that works on its block has
+        # left: weights are read ahead of the activations that they meet, and an activation while
+        # the one before is at work.
+        ahead = work // plan.beats(walk.act, block)
         for which, loaded, end in (
-            ("a", block.loads_a, busy), ("w", block.loads_w, busy - pre)
+            ("a", block.loads_a, busy - ahead + 1), ("w", block.loads_w, busy - pre)
         ):  # fmt: skip
-            if loaded:
-                free[which].append(end)
-            else:
-                free[which][-1] = end
+            if not loaded:
+                del free[which][-halves[which] :]
+            free[which] += [end] * halves[which]
         if block.last:
-            words = -(-block.n // config.post_lanes)
-            beats, _ = _transfer(config, block.n * plan.result_bytes)
-            drained = max(drained, out + COLLECTED) + 1 + block.m * max(1 + words, beats)
+            parts = 1 + -(-block.n // config.post_lanes)
+            start = block.row * strides["c"] + block.column * plan.result_bytes
+            size = block.n * plan.result_bytes
+            beats, bursts = transferred(*bus, start, strides["c"], block.m, size, 0)
+            beats = max(beats, -(-(beats + WRITE_TRIP * bursts) // lag))
+            begin = max(drained, out + COLLECTED) + 1
+            drained = begin + block.m * parts
+            written = max(written, begin) + max(beats, block.m * parts)
+            drained = max(drained, written - SLACK)
             free["c"].append(drained)
-    tail, bursts = _transfer(config, block.n * plan.result_bytes)
-    return drained + WRITTEN + min(tail, config.memory.max_burst)
+    tail, _ = transferred(*bus, 0, 0, 1, size, 0)
+    return written + WRITTEN + min(tail, config.memory.max_burst)
 
 
-def _transfer(config: GemmStreamConfig, size: int) -> tuple[int, int]:
-    """Return the beats and the bursts of an aligned row."""
-    beats = -(-size // config.memory_bytes)
-    longest = min(config.memory.max_burst, 4096 // config.memory_bytes)
-    return beats, -(-beats // longest)
+@lru_cache(maxsize=1 << 14)
+def transferred(
+    bus: int, longest: int, start: int, stride: int, rows: int, size: int, word: int
+) -> tuple[int, int]:
+    """Return the cycles that rows take on the bus, and their bursts.
+
+    Parameters
+    ----------
+    bus, longest : int
+        Bytes of a beat, of the longest burst.
+    start, stride : int
+        Byte address of the first row; bytes from one row to the next.
+    rows, size : int
+        How many rows; bytes of each.
+    word : int
+        Bytes of a word of the buffer that they go to; a row whose last beat ends in a word of its
+        own pauses the bus for a cycle.  0 for writes.
+    """
+    at = (start + stride * np.arange(rows)) % longest
+    beats = (at % bus + size + bus - 1) // bus
+    bursts = (at + size + longest - 1) // longest
+    pauses = 0
+    if word:
+        tail = np.where(beats == 1, size, (at + size - 1) % bus + 1)
+        pauses = int(((size - tail) % word + tail > word).sum())
+    return int(beats.sum()) + pauses, int(bursts.sum())
 
 
 def _tail(config: GemmStreamConfig, block: Block, work: int, pre: int) -> int:

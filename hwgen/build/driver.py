@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 from hwgen.build.files import header
 from hwgen.numerics.post import ACTIVATIONS, KINDS, RECORD_BYTES, ROUNDINGS
 from hwgen.registers import LAYOUT, job_window
-from hwgen.schedules.blocks import FINEST, TOLERANCE, limits_of
+from hwgen.schedules import blocks
+from hwgen.schedules.blocks import limits_of
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
     from hwgen.registers import Register
+
+_CONSTANTS = ("TOLERANCE", "FINEST", "PARTS", "STEP_CYCLES", "OTHER_PORTS")
+"""What `hwgen.schedules.blocks` is set by."""
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -61,8 +65,7 @@ def _limits(config: GemmStreamConfig) -> dict[str, int]:
     return {
         "LAYOUT": LAYOUT,
         **{name.upper(): value for name, value in planner.items()},
-        "TOLERANCE": TOLERANCE,
-        "FINEST": FINEST,
+        **{name: getattr(blocks, name) for name in _CONSTANTS},
         "RECORD_BYTES": RECORD_BYTES,
         "POST_COLUMNS": int(features.columns),
         **{

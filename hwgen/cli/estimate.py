@@ -116,7 +116,13 @@ def _show(entry: Mapping[str, Any]) -> None:
     if entry["meets_clock"] is False:
         out.print(f"[yellow]The clock of {entry['clock_mhz']:g} MHz is not reached.[/] All figures"
                   f" are at {_number(entry['metrics']['fmax_mhz'])} MHz.")  # fmt: skip
-    out.print(_parts(entry))
+    if entry["breakdown"]:
+        out.print(_parts(entry))
+    else:
+        out.print(
+            f"Area, power and frequency of the family {entry['family']} are not modelled, only"
+            " its cycles; `hwgen synth` measures the others."
+        )
     _print_workloads(entry, out)
     for item in entry["extrapolated"]:
         low, high = item["checked"]

@@ -15,8 +15,13 @@ from hwgen.cli.common import config_option, console, emit_json, json_option
 @click.option("--m", type=click.IntRange(1), required=True, help="Rows of A and C.")
 @click.option("--n", type=click.IntRange(1), required=True, help="Columns of W and C.")
 @click.option("--k", type=click.IntRange(1), required=True, help="Length of the reduction.")
+@click.option(
+    "--least-traffic",
+    is_flag=True,
+    help="Let a block of A or W take all of its buffer; the cores wait while it is loaded.",
+)
 @json_option
-def command(config: Path, m: int, n: int, k: int, as_json: bool) -> None:
+def command(config: Path, m: int, n: int, k: int, least_traffic: bool, as_json: bool) -> None:
     """Show how an engine would cut a product into blocks, and what it then reads and takes.
 
     The plan moves the fewest bytes that the engine's buffers allow (within 2 %), then takes the
@@ -32,8 +37,9 @@ def command(config: Path, m: int, n: int, k: int, as_json: bool) -> None:
             f"{config}: family: {core.family} has no memory port, so there is nothing to plan;"
             " use a gemm_stream configuration"
         )
-    plan = family(core.family).part("schedule").schedule(core, m, k, n)
-    cycles = family(core.family).part("cost").cycles(core, m, k, n)
+    kind = family(core.family)
+    plan = kind.part("schedule").schedule(core, m, k, n, least_traffic=least_traffic)
+    cycles = kind.part("cost").plan_cycles(plan)
     traffic = plan.traffic
     utilisation = plan.macs / (core.macs_per_cycle * cycles)  # type: ignore[attr-defined]
     names = ("m", "k", "n")
@@ -44,6 +50,7 @@ def command(config: Path, m: int, n: int, k: int, as_json: bool) -> None:
         "block": dict(zip(names, plan.block, strict=True)),
         "blocks": dict(zip(names, plan.blocks, strict=True)),
         "inner_loop": "m" if plan.m_inner else "n",
+        "whole_buffer": {"activations": plan.a_whole, "weights": plan.w_whole},
         "traffic_bytes": {
             "activations": traffic.activations,
             "weights": traffic.weights,
@@ -66,6 +73,9 @@ def command(config: Path, m: int, n: int, k: int, as_json: bool) -> None:
     out.print(
         f"  blocks (M x K x N)   {sizes}; {counts} of them, {document['inner_loop']} innermost"
     )
+    for name, whole in document["whole_buffer"].items():
+        if whole:
+            out.print(f"  a block of {name} takes all of their buffer")
     for name in ("activations", "weights", "results"):
         out.print(f"  {name:<20} {getattr(traffic, name):>14,} bytes")
     out.print(

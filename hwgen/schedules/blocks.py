@@ -3,9 +3,9 @@
 
 Looked at are block sizes along M and N that cut an axis into blocks as equal as tiles allow and
 that the result buffer holds together, each with the longest block along K that fits the operand
-buffers, for both orders of the outer loops.  Of the plans whose traffic is within 2 % of the least,
-the one that is expected to take the fewest cycles is chosen; among equals that with the least
-traffic, then one with the loop over N inside, then the one with the smallest block along M, and N.
+buffers or a half, quarter or eighth of it, for both orders of the outer loops.  Of the plans whose
+traffic is within 2 % of the least, the one that is expected to take the fewest cycles is chosen;
+among equals that with the least traffic, then the first that was looked at.
 
 The driver in C that ``hwgen build`` generates (``templates/driver.c``) does the same, function by
 function, with the constants of `Limits`.  Hence all numbers are integers below 2**64: sums and
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,6 +32,16 @@ TOLERANCE = 50
 FINEST = 128
 """A block size is larger than the one before by at least one part in so many, which bounds their
 number and costs less than a percent of traffic."""
+
+PARTS = 4
+"""Lengths of blocks along K that are looked at, the longest and halves of it: with shorter blocks
+less is left to do when the last one has come."""
+
+STEP_CYCLES = 8
+"""Cycles that are lost from one step to the next, about."""
+
+OTHER_PORTS = 64
+"""So many beats of any port count as a cycle, so that of equals the one with fewer is taken."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +81,11 @@ class Limits:
     weight_rows, weight_beats : int
         Rows and beats of W of a tile.
     memory_bytes : int
-        Of a beat.
+        Of a beat, a power of two.
+    a_tile, w_tile : int
+        Bytes of a tile in a row of A, and of W.
+    post_lanes : int
+        Elements of C that leave in a cycle.
     ports : tuple of Port
     """
 
@@ -86,6 +101,9 @@ class Limits:
     weight_rows: int
     weight_beats: int
     memory_bytes: int
+    a_tile: int
+    w_tile: int
+    post_lanes: int
     ports: tuple[Port, ...]
 
 
@@ -97,17 +115,35 @@ class Extent:
     ----------
     m, k, n : int
         Tiles.
-    a, w, c, p : int
-        Bytes of A, of W or its image, of C, and of the records of all columns.
+    rows, columns : int
+        Of C.
+    a_row, w_row : int
+        Bytes of a row of A, and of W or its image; rows follow one another in memory.
+    w_rows : int
+    c, p : int
+        Bytes of C, and of the records of all columns.
     """
 
     m: int
     k: int
     n: int
-    a: int
-    w: int
+    rows: int
+    columns: int
+    a_row: int
+    w_row: int
+    w_rows: int
     c: int
     p: int
+
+    @property
+    def a(self) -> int:
+        """Bytes of A."""
+        return self.rows * self.a_row
+
+    @property
+    def w(self) -> int:
+        """Bytes of W or its image."""
+        return self.w_rows * self.w_row
 
 
 @dataclass(frozen=True)
@@ -120,12 +156,16 @@ class Blocks:
         Tiles of a block.
     m_inner : bool
         Whether the loop over rows of blocks is inside that over columns of blocks.
+    a_whole, w_whole : bool
+        Whether a block of A, of W, takes all of its buffer; else it takes half.
     """
 
     m: int
     k: int
     n: int
     m_inner: bool
+    a_whole: bool = False
+    w_whole: bool = False
 
 
 def limits_of(config: GemmStreamConfig) -> Limits:
@@ -146,7 +186,7 @@ def limits_of(config: GemmStreamConfig) -> Limits:
 
     return Limits(
         m_lanes=walk.m_lanes,
-        most_m=min(config.act_depth, config.out_depth // walk.m_lanes, walk.max_rows),
+        most_m=min(config.out_depth // walk.m_lanes, walk.max_rows),
         most_n=min(config.out_depth, walk.max_column_tiles),
         record_tiles=config.column_groups * config.post_lanes // config.n_lanes,
         act_depth=config.act_depth,
@@ -157,35 +197,45 @@ def limits_of(config: GemmStreamConfig) -> Limits:
         weight_rows=walk.weight_rows,
         weight_beats=walk.weight_beats,
         memory_bytes=config.memory_bytes,
+        a_tile=config.k_lanes * config.activation_bytes,
+        w_tile=config.weight_beat * config.weight_bytes * (walk.weight_beats if walk.image else 1),
+        post_lanes=config.post_lanes,
         ports=(port(walk.act), port(walk.wgt), port(walk.out)),
     )
 
 
-def choose(limits: Limits, extent: Extent) -> Blocks:
-    """Return the blocks of a product; its sizes are below 2**24."""
-    found = [
-        (*_expense(limits, extent, blocks), blocks)
-        for m_inner in (False, True)
-        for blocks in _candidates(limits, extent, m_inner)
-    ]
-    least = min(traffic for traffic, _, _ in found)
+def choose(limits: Limits, extent: Extent, *, least_traffic: bool = False) -> Blocks:
+    """Return the blocks of a product; its sizes are below 2**24.
+
+    Parameters
+    ----------
+    limits : Limits
+    extent : Extent
+    least_traffic : bool
+        Whether blocks that take all of a buffer are looked at as well.
+    """
+    found = [(_traffic(extent, blocks), blocks) for blocks in _all(limits, extent, least_traffic)]
+    least = min(traffic for traffic, _ in found)
     near = (plan for plan in found if plan[0] - least <= least // TOLERANCE)
-    return min(near, key=lambda plan: (plan[1], plan[0]))[2]
+    return min(near, key=lambda plan: (_cost(limits, extent, plan[1]), plan[0]))[1]
 
 
-def _candidates(limits: Limits, extent: Extent, m_inner: bool) -> Iterator[Blocks]:
+def _all(limits: Limits, extent: Extent, least_traffic: bool) -> Iterator[Blocks]:
     most_n = min(limits.most_n, limits.record_tiles) if extent.p else limits.most_n
-    m = 1
-    while 0 < m <= limits.most_m:
-        n = 1
-        while 0 < n <= most_n and m * limits.m_lanes * n <= limits.out_depth:
-            k = _longest(limits, m, n)
-            if k == 0:
-                break
-            blocks = _ceil(extent.k, min(k, extent.k))
-            yield Blocks(m, _ceil(extent.k, blocks), n, m_inner)
-            n = _larger(extent.n, n)
-        m = _larger(extent.m, m)
+    for m_inner, whole in product((False, True), range(4 if least_traffic else 1)):
+        a_whole, w_whole = bool(whole & 1), bool(whole & 2)
+        m = 1
+        while 0 < m <= limits.most_m:
+            n = 1
+            while 0 < n <= most_n and m * limits.m_lanes * n <= limits.out_depth:
+                longest = min(_longest(limits, m, n, a_whole, w_whole), extent.k)
+                if longest == 0:
+                    break
+                for part in range(PARTS):
+                    k = _ceil(extent.k, _ceil(extent.k, max(1, longest >> part)))
+                    yield Blocks(m, k, n, m_inner, a_whole, w_whole)
+                n = _larger(extent.n, n)
+            m = _larger(extent.m, m)
 
 
 def _larger(tiles: int, block: int) -> int:
@@ -194,29 +244,69 @@ def _larger(tiles: int, block: int) -> int:
     return _ceil(tiles, blocks - 1) if blocks > 1 else 0
 
 
-def _longest(limits: Limits, m: int, n: int) -> int:
+def _longest(limits: Limits, m: int, n: int, a_whole: bool, w_whole: bool) -> int:
     """Return the tiles along K that the operand buffers hold of blocks of so many along M and N."""
     words = _ceil(n * limits.weight_beats, limits.wgt_beats) * limits.weight_rows
-    return min(limits.act_depth // m * limits.act_beats, limits.wgt_depth // words)
+    return min(
+        (limits.act_depth << a_whole) // m * limits.act_beats,
+        (limits.wgt_depth << w_whole) // words,
+    )
 
 
-def _expense(limits: Limits, extent: Extent, blocks: Blocks) -> tuple[int, int]:
-    """Return the bytes read, and the bytes that the memory could move until the product is done."""
-    ms = _ceil(extent.m, blocks.m)
-    ks = _ceil(extent.k, blocks.k)
-    ns = _ceil(extent.n, blocks.n)
+def _traffic(extent: Extent, blocks: Blocks) -> int:
+    """Return the bytes read."""
+    ms, ks, ns = _counts(extent, blocks)
     a_times, w_times = reads(blocks.m_inner, ms, ks, ns)
-    traffic = _plus(_times(extent.a, a_times), _times(extent.w, w_times))
-    traffic = _plus(traffic, extent.p * ms)
-    beats = 0
+    return _plus(_plus(_times(extent.a, a_times), _times(extent.w, w_times)), extent.p * ms)
+
+
+def _cost(limits: Limits, extent: Extent, blocks: Blocks) -> int:
+    """Return the bytes that the memory could move until the product is done, about.
+
+    Loads, cores and stores overlap, the first block of the first and the last one of the others
+    aside; so the longest of the three counts, and a block of the others.
+    """
+    ms, ks, ns = _counts(extent, blocks)
+    a_times, w_times = reads(blocks.m_inner, ms, ks, ns)
+    steps = _times(ms * ks, ns)
+    a = _times(_times(extent.rows, ks), _on_bus(limits, blocks.k * limits.a_tile, extent.a_row))
+    w = _times(_times(extent.w_rows, ns), _on_bus(limits, blocks.n * limits.w_tile, extent.w_row))
+    first = _plus(a // (ms * ks), w // (ks * ns))
+    a, w = _times(a, a_times), _times(w, w_times)
+    # A block that takes all of its buffer is loaded while the cores wait.
+    alone = _plus(a if blocks.a_whole else 0, w if blocks.w_whole else 0)
+    load = _plus(0 if blocks.a_whole else a, 0 if blocks.w_whole else w)
+    load = _plus(load, extent.p * ms)
+    busiest = everything = 0
     for port in limits.ports:
         # Over the other axes a port takes the same beats again for every block.
         m, k, n = extent.m if port.m else ms, extent.k if port.k else ks, extent.n if port.n else ns
-        beats = max(beats, _times(_times(port.beats * m, k), n))
-    busy = max(_times(beats, limits.memory_bytes), traffic)
-    # Blocks of A and W come before the first result, a block of C after the last one.
-    ends = extent.a // (ms * ks) + extent.w // (ks * ns) + extent.c // (ms * ns)
-    return traffic, _plus(busy, ends)
+        beats = _times(_times(port.beats * m, k), n)
+        busiest, everything = max(busiest, beats), _plus(everything, beats)
+    compute = _times(_plus(busiest, everything // OTHER_PORTS), limits.memory_bytes)
+    # A row of a block leaves by groups of lanes, after a cycle in which it is announced.
+    words = ns + _ceil(extent.columns, limits.post_lanes)
+    store = max(_times(_times(extent.rows, words), limits.memory_bytes), extent.c)
+    last, stored = compute // steps, store // (ms * ns)
+    longest = max(load - min(load, first), compute - last, store - stored)
+    ends = _plus(_plus(first, last), _plus(stored, alone))
+    return _plus(_plus(longest, ends), _times(steps, STEP_CYCLES * limits.memory_bytes))
+
+
+def _counts(extent: Extent, blocks: Blocks) -> tuple[int, int, int]:
+    """Return the blocks along M, K and N."""
+    return _ceil(extent.m, blocks.m), _ceil(extent.k, blocks.k), _ceil(extent.n, blocks.n)
+
+
+def _on_bus(limits: Limits, size: int, stride: int) -> int:
+    """Return the bytes that a row of a block takes on the bus, in beats that it fills or not.
+
+    On average over the places in a beat where rows of that stride begin.  A beat more is counted
+    for what a burst costs on the way to a memory, so that long rows are preferred.
+    """
+    bus = limits.memory_bytes
+    aligned = min(stride & -stride, bus)
+    return _ceil(size, aligned) * aligned + 2 * bus - aligned
 
 
 def reads(m_inner: bool, ms: int, ks: int, ns: int) -> tuple[int, int]:

@@ -38,6 +38,8 @@ class Block:
 
     Parameters
     ----------
+    row, term, column : int
+        Where it begins.
     m, k, n : int
         Rows, terms and columns, those of the edge blocks being what is left.
     m_tiles, k_tiles, n_tiles : int
@@ -48,6 +50,9 @@ class Block:
         Whether the step begins, ends the reduction of its block of C.
     """
 
+    row: int
+    term: int
+    column: int
     m: int
     k: int
     n: int
@@ -97,11 +102,15 @@ class Plan(Product):
         Bytes of parameters that are read for each column, 0 without.
     result_bytes : int
         Bytes of an element of C in memory, 0 for those of an accumulator.
+    least_traffic : bool
+        Whether blocks of A or of W may take all of their buffer: larger blocks, so fewer bytes,
+        but the cores wait while such a block is loaded.
     """
 
     config: GemmStreamConfig
     record_bytes: int = field(default=0, kw_only=True)
     result_bytes: int = field(default=0, kw_only=True)
+    least_traffic: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -122,16 +131,19 @@ class Plan(Product):
 
     @cached_property
     def _chosen(self) -> Blocks:
-        return choose(limits_of(self.config), self.extent)
+        return choose(limits_of(self.config), self.extent, least_traffic=self.least_traffic)
 
     @property
     def extent(self) -> Extent:
-        """Tiles and bytes of the whole product."""
+        """What there is of the whole product."""
         return Extent(
             *self.tiles,
-            a=self.m * self.k * self.config.activation_bytes,
-            w=self.weight_image_rows * self.weight_row_bytes,
+            rows=self.m,
+            columns=self.n,
             c=self.m * self.n * self.result_bytes,
+            a_row=self.activation_row_bytes,
+            w_rows=self.weight_image_rows,
+            w_row=self.weight_row_bytes,
             p=self.n * self.record_bytes,
         )
 
@@ -139,6 +151,16 @@ class Plan(Product):
     def m_inner(self) -> bool:
         """Whether the loop over rows of blocks is inside that over columns of blocks."""
         return self._chosen.m_inner
+
+    @property
+    def a_whole(self) -> bool:
+        """Whether a block of A takes all of its buffer."""
+        return self._chosen.a_whole
+
+    @property
+    def w_whole(self) -> bool:
+        """Whether a block of W takes all of its buffer."""
+        return self._chosen.w_whole
 
     @property
     def block_tiles(self) -> tuple[int, int, int]:
@@ -168,6 +190,7 @@ class Plan(Product):
             )
         ]
         ms, ks, ns = sizes
+        mb, kb, nb = self.block
         held_a = held_w = (-1, -1)
         pairs = (
             ((mi, ni) for ni in range(len(ns)) for mi in range(len(ms)))
@@ -178,7 +201,7 @@ class Plan(Product):
             for ki in range(len(ks)):
                 (m, mt), (k, kt), (n, nt) = ms[mi], ks[ki], ns[ni]
                 yield Block(
-                    m, k, n, mt, kt, nt,
+                    mi * mb, ki * kb, ni * nb, m, k, n, mt, kt, nt,
                     held_a != (mi, ki), held_w != (ki, ni), ki == 0, ki == len(ks) - 1,
                 )  # fmt: skip
                 held_a, held_w = (mi, ki), (ki, ni)
@@ -188,6 +211,11 @@ class Plan(Product):
         return self.config.m_lanes, self.config.k_lanes, self.config.n_lanes
 
     # -- traffic ---------------------------------------------------------------------------
+
+    @property
+    def activation_row_bytes(self) -> int:
+        """Bytes of a row of A."""
+        return self.k * self.config.activation_bytes
 
     @property
     def weight_row_bytes(self) -> int:

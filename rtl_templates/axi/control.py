@@ -13,6 +13,7 @@ from hwgen.buses import axi_lite_signals
 from hwgen.registers import (
     COUNTER_BITS,
     COUNTERS,
+    JOB_FLAGS,
     LAYOUT,
     MAGIC,
     STATES,
@@ -308,6 +309,7 @@ def _descriptor(layout: Any, window: dict[str, Signal]) -> Value:
         elif register in window:
             value = window[register]
         else:
-            value = window["JOB_FLAGS"][("m_inner", "after").index(name)]
+            flag = next(flag for flag in JOB_FLAGS if flag.name == name)
+            value = window["JOB_FLAGS"][flag.offset]
         parts.append(value[: field.width])
     return Cat(*parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import memory
 from amaranth.lib.wiring import In, Out
 
@@ -26,22 +26,39 @@ class Tokens:
     m : Module
     name : str
     take, fill, free : Value
-        In this cycle a half is taken to be filled; is full; is free again.
+        In this cycle a block is given its place; is full; is not needed any more.
+    takes, frees : Value
+        The halves that are taken, that are free again, less one.
     leave : Value, optional
         In this cycle the reader leaves the half that will be free; by default it is free then.
+
+    Attributes
+    ----------
+    room : Value
+        Whether the halves that would be taken are free.
+    full : Value
+        Whether a block is there.
     """
 
     def __init__(
-        self, m: Module, name: str, *, take: Any, fill: Any, free: Any, leave: Any = None
-    ) -> None:
+        self, m: Module, name: str, *, take: Any, fill: Any, free: Any, leave: Any = None,
+        takes: Any = 0, frees: Any = 0,
+    ) -> None:  # fmt: skip
         room, full = Signal(2, name=f"{name}_room", init=2), Signal(2, name=f"{name}_full")
         leave = free if leave is None else leave
-        m.d.sync += [room.eq(room + free - take), full.eq(full + fill - leave)]
-        self.room, self.full = room.any(), full.any()
+        m.d.sync += [
+            room.eq(
+                room + Mux(free, 1 + Value.cast(frees), 0) - Mux(take, 1 + Value.cast(takes), 0)
+            ),
+            full.eq(full + fill - leave),
+        ]
+        self.room, self.full = room > takes, full.any()
 
 
 class OperandBuffer(Block):
     """Two halves: one is filled with a block while the cores work on the other.
+
+    A job's blocks may take both halves each instead; then nothing is loaded while the cores work.
 
     Parameters
     ----------
@@ -57,6 +74,8 @@ class OperandBuffer(Block):
     -------
     take : In(1)
         A half is taken for the next block, if there is `room`.
+    whole : In(1)
+        It is both halves that the next block takes.
     row_final, row_valid, row_ready : stream in
         Announces a row that is on its way and whether it is the last of its block.
     i_data, i_last, i_valid : In
@@ -84,6 +103,7 @@ class OperandBuffer(Block):
             f"engine_{name}_buffer",
             {
                 "take": In(1),
+                "whole": In(1),
                 "room": Out(1),
                 "row_final": In(1),
                 "row_valid": In(1),
@@ -104,7 +124,10 @@ class OperandBuffer(Block):
 
     def build(self, m: Module) -> None:
         filled, freed = Signal(), Signal()
-        tokens = Tokens(m, "halves", take=self.take, fill=filled, free=freed)
+        tokens = Tokens(
+            m, "halves", take=self.take, fill=filled, free=freed,
+            takes=self.whole, frees=self.job_layout(self.job)[f"{self.name[0]}_whole"],
+        )  # fmt: skip
         m.d.comb += self.room.eq(tokens.room)
         writes = self._write(m, filled)
         self._read(m, tokens.full, freed, writes)
@@ -126,7 +149,13 @@ class OperandBuffer(Block):
             o_ready=ends,
         )
         address, half = Signal(range(2 * self.depth)), Signal()
-        other_half = Mux(half, 0, self.depth)
+        whole = Signal(name="whole_block")
+        other_half = Mux(half | whole, 0, self.depth)
+        # Nothing is on its way when a block takes the whole buffer, which begins at its beginning.
+        restart = Signal(name="restart")
+        m.d.comb += restart.eq(self.take & self.whole)
+        with m.If(self.take):
+            m.d.sync += whole.eq(self.whole)
         m.d.comb += filled.eq(ends & final)
         if self.banks == 1:
             enables: list[Any] = [self.i_valid]
@@ -144,10 +173,13 @@ class OperandBuffer(Block):
                     m.d.sync += start.eq(address + 1)
                 with m.Else():
                     m.d.sync += address.eq(start)
-            with m.If(filled):
-                m.d.sync += [bank.eq(1), start.eq(other_half)]
-        with m.If(filled):
-            m.d.sync += [half.eq(~half), address.eq(other_half)]
+            with m.If(filled | restart):
+                m.d.sync += [bank.eq(1), start.eq(Mux(restart, 0, other_half))]
+        with m.If(filled | restart):
+            m.d.sync += [
+                half.eq(~(half | whole | restart)),
+                address.eq(Mux(restart, 0, other_half)),
+            ]
         return address, enables
 
     def _read(self, m: Module, full: Any, freed: Signal, writes: tuple[Signal, list[Any]]) -> None:
@@ -163,7 +195,7 @@ class OperandBuffer(Block):
         walker = Walker(
             m, walk.act if act else walk.wgt, counts, stride, (2 * self.depth * beats).bit_length()
         )
-        half = Signal(name="read_half")
+        half, whole = Signal(name="read_half"), job[f"{self.name[0]}_whole"]
         step, advance = Signal(name="step"), Signal(name="advance")
         frees = nest.frees_a if act else nest.frees_w
         with m.FSM():
@@ -171,7 +203,7 @@ class OperandBuffer(Block):
                 nest.begin()
                 m.next = "WAIT"
             with m.State("WAIT"):
-                walker.begin(Mux(half, self.depth << select, 0))
+                walker.begin(Mux(half & ~whole, self.depth << select, 0))
                 m.d.comb += self.hungry.eq(~full)
                 with m.If(full):
                     m.next = "WALK"
@@ -183,7 +215,7 @@ class OperandBuffer(Block):
                         m.d.comb += [advance.eq(1), freed.eq(frees)]
                         nest.advance()
                         with m.If(frees):
-                            m.d.sync += half.eq(~half)
+                            m.d.sync += half.eq(~(half | whole))
                         m.next = "WAIT"
                         with m.If(nest.last):
                             m.d.comb += self.job_done.eq(1)

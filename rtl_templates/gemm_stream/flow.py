@@ -43,8 +43,8 @@ ROWS_AHEAD = 16
 def length_width(config: GemmStreamConfig) -> int:
     """Return the bits of the length of a row of a block in bytes."""
     longest = max(
-        config.act_depth * config.act_lanes * config.activation_bytes,
-        config.wgt_depth * config.wgt_lanes * config.weight_bytes,
+        2 * config.act_depth * config.act_lanes * config.activation_bytes,
+        2 * config.wgt_depth * config.wgt_lanes * config.weight_bytes,
         config.out_depth * config.n_lanes * 8,
         config.column_groups * config.post_lanes * RECORD_BYTES,
     )
@@ -160,10 +160,10 @@ class Flow(Block):
         route, routed, tracked = wires("route", 2), wires("routed"), wires("tracked")
         request = wires.some("row", address=memory.address_width, bytes=bits, what=2, final=1)
         valid, ready = wires("row_valid"), wires("row_ready")
-        room, take = wires("room", 3), wires("take", 3)
+        room, take, whole = wires("room", 3), wires("take", 3), wires("whole", 2)
         place(
             m, "loader", Loader(config, self.job_layout, bits),
-            **self._job("load"), alone=self.alone, room=room, take=take,
+            **self._job("load"), alone=self.alone, room=room, take=take, whole=whole,
             **request, valid=valid, ready=ready, starved=self.load_waits,
         )  # fmt: skip
 
@@ -195,7 +195,7 @@ class Flow(Block):
             i_data=request["what"], i_valid=ready & valid, i_ready=tracked,
             o_data=route, o_valid=routed, o_ready=beat_valid & beat_ready & beat["o_last"],
         )  # fmt: skip
-        found: dict[str, Any] = {"busy": busy, "room": room, "take": take}
+        found: dict[str, Any] = {"busy": busy, "room": room, "take": take, "whole": whole}
         kinds: list[tuple[int, str, int, int, int]] = [
             (ACT, "act", config.activation_bytes, config.activation.width, config.act_lanes),
             (WGT, "wgt", config.weight_bytes, config.weight_width, config.wgt_lanes),
@@ -238,6 +238,7 @@ class Flow(Block):
             place(
                 m, f"{name}_buffer", OperandBuffer(config, name, rows, self.job_layout),
                 **self._job(name), take=words["take"][what], room=words["room"][what],
+                whole=words["whole"][what],
                 **words[name], hungry=hungry[-1],
                 **{f"o_{key}": value for key, value in stream.items()},
             )  # fmt: skip

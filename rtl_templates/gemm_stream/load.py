@@ -25,7 +25,8 @@ class Loader(Block):
     """Requests the rows of each block that a job needs, in the order of its steps.
 
     A block of A comes first, then that of W, then the parameters of the columns of a new block
-    of C; each waits until half of its buffer is free.
+    of C; each waits until half of its buffer
+    is free, or all of it for a block that is to take all.
 
     Parameters
     ----------
@@ -42,7 +43,9 @@ class Loader(Block):
     alone : In(1)
         No earlier job is unfinished.
     room, take : In(3), Out(3)
-        Half a buffer is free; it is taken: of A, W, parameters.
+        The next block's part of a buffer is free; it is taken: of A, W, parameters.
+    whole : Out(2)
+        Blocks of A, of W, of this job take all of their buffer.
     address, bytes, what, final, valid, ready : stream out
         A row: `what` it is of, and whether it is the `final` one of its block.
     starved : Out(1)
@@ -62,6 +65,7 @@ class Loader(Block):
                 "alone": In(1),
                 "room": In(3),
                 "take": Out(3),
+                "whole": Out(2),
                 "address": Out(config.memory.address_width),
                 "bytes": Out(length_width),
                 "what": Out(2),
@@ -92,6 +96,7 @@ class Loader(Block):
             self.bytes.eq(size),
             self.what.eq(what),
             self.final.eq(rows == 1),
+            self.whole.eq(Cat(job.a_whole, job.w_whole)),
         ]
         with m.FSM():
             with m.State("IDLE"), m.If(self.job_valid & (self.alone | ~job.after)):

@@ -20,7 +20,7 @@ constexpr uint64_t RESET_CYCLES = 4;
 }  // namespace
 
 struct hwgen_model {
-    explicit hwgen_model(uint32_t seed) {
+    hwgen_model(uint32_t seed, std::shared_ptr<Memory> shared) : memory(std::move(shared)) {
         context.randReset(2);
         context.randSeed(static_cast<int>(seed % 0x7fffffff) + 1);
         top = std::make_unique<Vtop>(&context);
@@ -28,7 +28,7 @@ struct hwgen_model {
         connect(*top, ports);
         for (const Axi4& port : ports.memories) {
             memories.push_back(std::make_unique<AxiMemory>(
-                port, memory, behaviour, seed + static_cast<uint32_t>(memories.size())));
+                port, *memory, behaviour, seed + static_cast<uint32_t>(memories.size())));
         }
         for (const AxiLite& port : ports.controls) {
             control = std::make_unique<AxiLiteMaster>(port, behaviour, seed);
@@ -87,7 +87,7 @@ struct hwgen_model {
     void settle() { top->eval(); }
 
     VerilatedContext context;
-    Memory memory;
+    std::shared_ptr<Memory> memory;
     Behaviour behaviour;
     std::unique_ptr<Vtop> top;
     std::vector<std::unique_ptr<AxiMemory>> memories;
@@ -108,7 +108,11 @@ struct hwgen_model {
 
 extern "C" {
 
-hwgen_model* hwgen_open(uint32_t seed) { return new hwgen_model(seed); }
+hwgen_model* hwgen_open(uint32_t seed) { return new hwgen_model(seed, std::make_shared<Memory>()); }
+
+hwgen_model* hwgen_open_beside(const hwgen_model* other, uint32_t seed) {
+    return new hwgen_model(seed, other->memory);
+}
 
 void hwgen_close(hwgen_model* model) { delete model; }
 
@@ -166,19 +170,19 @@ int hwgen_run(hwgen_model* model, uint64_t cycles) {
 int hwgen_reset(hwgen_model* model, uint64_t cycles) { return model->reset(cycles); }
 
 void hwgen_store(hwgen_model* model, uint64_t address, const void* data, size_t bytes) {
-    model->memory.store(address, data, bytes);
+    model->memory->store(address, data, bytes);
 }
 
 void hwgen_load(hwgen_model* model, uint64_t address, void* data, size_t bytes) {
-    model->memory.load(address, data, bytes);
+    model->memory->load(address, data, bytes);
 }
 
 void hwgen_map(hwgen_model* model, uint64_t address, uint64_t bytes) {
-    model->memory.map(address, bytes);
+    model->memory->map(address, bytes);
 }
 
 void hwgen_fault(hwgen_model* model, uint64_t address, uint64_t bytes, int response) {
-    model->memory.fault(address, bytes, response);
+    model->memory->fault(address, bytes, response);
 }
 
 void hwgen_count(const hwgen_model* model, struct hwgen_counters* counters) {

@@ -54,6 +54,9 @@ typedef struct hwgen_model hwgen_model;
 
 /* The engine after its reset; `seed` is that of stalls and of registers without a reset. */
 HWGEN_API hwgen_model *hwgen_open(uint32_t seed);
+
+/* Another engine of the same kind on the same memory, with time of its own. */
+HWGEN_API hwgen_model *hwgen_open_beside(const hwgen_model *other, uint32_t seed);
 HWGEN_API void hwgen_close(hwgen_model *model);
 
 /* Returns HWGEN_LIMIT, and changes nothing, if the value is not allowed. */

@@ -25,10 +25,17 @@ typedef struct {
     uint64_t a, w, c, p;
 } amounts;
 
-/* Bytes read, and bytes that the memory could move until the product is done. */
+/* Blocks along the axes, and how often A and W are read. */
 typedef struct {
-    uint64_t traffic, cost;
-} expense;
+    uint32_t m, k, n, a, w;
+} counts;
+
+/* The best plan so far; `near` says that `least` is known, and plans near it are compared. */
+typedef struct {
+    @name@_blocks blocks;
+    uint64_t least, traffic, cost;
+    int near;
+} choice;
 
 #define LARGEST 0xFFFFFFu /* m, k, n */
 
@@ -68,6 +75,11 @@ static int reachable(uint64_t address, uint32_t rows, uint32_t stride, uint64_t 
 }
 
 static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t smaller_of(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -133,86 +145,142 @@ static uint32_t most_columns(const @name@_job *job)
     return job->post.columns != 0u ? smaller(MOST_N, RECORD_TILES) : MOST_N;
 }
 
-static uint32_t longest(uint32_t m, uint32_t n)
+static uint32_t longest(const @name@_blocks *block, uint32_t m, uint32_t n)
 {
     uint32_t words = ceil_div(n * WEIGHT_BEATS, WGT_BEATS) * WEIGHT_ROWS;
+    uint32_t act_depth = block->a_whole ? 2u * ACT_DEPTH : ACT_DEPTH;
+    uint32_t wgt_depth = block->w_whole ? 2u * WGT_DEPTH : WGT_DEPTH;
 
-    return smaller(ACT_DEPTH / m * ACT_BEATS, WGT_DEPTH / words);
+    return smaller(act_depth / m * ACT_BEATS, wgt_depth / words);
 }
 
-static expense expense_of(const tiles *all, const amounts *size, const tiles *block, int m_inner)
+static counts counts_of(const tiles *all, const tiles *block, int m_inner)
 {
-    uint32_t ms = ceil_div(all->m, block->m);
-    uint32_t ks = ceil_div(all->k, block->k);
-    uint32_t ns = ceil_div(all->n, block->n);
-    uint32_t a_times = ns, w_times = ms;
-    uint64_t beats = 0u, ends;
-    expense found;
+    counts found;
+
+    found.m = ceil_div(all->m, block->m);
+    found.k = ceil_div(all->k, block->k);
+    found.n = ceil_div(all->n, block->n);
+    found.a = found.n;
+    found.w = found.m;
+    if (found.k == 1u && m_inner) {
+        found.a = found.m == 1u ? 1u : found.n;
+        found.w = 1u;
+    } else if (found.k == 1u) {
+        found.a = 1u;
+        found.w = found.n == 1u ? 1u : found.m;
+    }
+    return found;
+}
+
+static uint64_t on_bus(uint64_t size, uint64_t stride)
+{
+    uint64_t aligned = smaller_of(stride & (~stride + 1u), MEMORY_BYTES);
+
+    return (size + aligned - 1u) / aligned * aligned + 2u * MEMORY_BYTES - aligned;
+}
+
+/* Bytes that the memory could move until the product is done, about. */
+static uint64_t cost_of(const @name@_job *job, const tiles *all, const tiles *block,
+                        const @name@_blocks *how)
+{
+    counts count = counts_of(all, block, how->m_inner);
+    amounts row = row_of(job);
+    uint64_t steps = times((uint64_t)count.m * count.k, count.n);
+    uint64_t words = (uint64_t)count.n + ceil_div(job->n, POST_LANES);
+    uint64_t a = times(times(job->m, count.k), on_bus((uint64_t)block->k * A_TILE, row.a));
+    uint64_t w = times(times(w_rows_of(job), count.n), on_bus((uint64_t)block->n * W_TILE, row.w));
+    uint64_t first = plus(a / ((uint64_t)count.m * count.k), w / ((uint64_t)count.k * count.n));
+    uint64_t busiest = 0u, everything = 0u, alone, load, compute, store, last, stored;
     size_t i;
 
-    if (ks == 1u && m_inner) {
-        a_times = ms == 1u ? 1u : ns;
-        w_times = 1u;
-    } else if (ks == 1u) {
-        a_times = 1u;
-        w_times = ns == 1u ? 1u : ms;
-    }
-    found.traffic = plus(times(size->a, a_times), times(size->w, w_times));
-    found.traffic = plus(found.traffic, size->p * ms);
+    a = times(a, count.a);
+    w = times(w, count.w);
+    alone = plus(how->a_whole ? a : 0u, how->w_whole ? w : 0u);
+    load = plus(plus(how->a_whole ? 0u : a, how->w_whole ? 0u : w), row.p * count.m);
     for (i = 0u; i < sizeof ports / sizeof ports[0]; i++) {
-        uint64_t m = ports[i].m != 0u ? all->m : ms;
-        uint64_t k = ports[i].k != 0u ? all->k : ks;
-        uint64_t n = ports[i].n != 0u ? all->n : ns;
+        uint64_t m = ports[i].m != 0u ? all->m : count.m;
+        uint64_t k = ports[i].k != 0u ? all->k : count.k;
+        uint64_t n = ports[i].n != 0u ? all->n : count.n;
+        uint64_t beats = times(times(ports[i].beats * m, k), n);
 
-        beats = larger_of(beats, times(times(ports[i].beats * m, k), n));
+        busiest = larger_of(busiest, beats);
+        everything = plus(everything, beats);
     }
-    ends = size->a / ((uint64_t)ms * ks) + size->w / ((uint64_t)ks * ns) +
-           size->c / ((uint64_t)ms * ns);
-    found.cost = plus(larger_of(times(beats, MEMORY_BYTES), found.traffic), ends);
-    return found;
+    compute = times(plus(busiest, everything / OTHER_PORTS), MEMORY_BYTES);
+    store = larger_of(times(times(job->m, words), MEMORY_BYTES), row.c * job->m);
+    last = compute / steps;
+    stored = store / ((uint64_t)count.m * count.n);
+    load = larger_of(load - smaller_of(load, first), larger_of(compute - last, store - stored));
+    load = plus(load, plus(plus(first, last), plus(stored, alone)));
+    return plus(load, times(steps, STEP_CYCLES * MEMORY_BYTES));
+}
+
+/* Look at one way to cut: first for the least traffic, then for the least cost near it. */
+static void consider(const @name@_job *job, const tiles *block, const @name@_blocks *how,
+                     choice *best)
+{
+    tiles all = tiles_of(job);
+    counts count = counts_of(&all, block, how->m_inner);
+    amounts row = row_of(job);
+    uint64_t traffic, cost;
+
+    traffic = plus(times(row.a * job->m, count.a), times(row.w * w_rows_of(job), count.w));
+    traffic = plus(traffic, row.p * count.m);
+    if (!best->near) {
+        best->least = smaller_of(best->least, traffic);
+        return;
+    }
+    if (traffic - best->least > best->least / TOLERANCE)
+        return;
+    cost = cost_of(job, &all, block, how);
+    if (best->blocks.m != 0u &&
+        (cost > best->cost || (cost == best->cost && traffic >= best->traffic)))
+        return;
+    best->cost = cost;
+    best->traffic = traffic;
+    best->blocks = *how;
+    best->blocks.m = block->m * @NAME@_TILE_M;
+    best->blocks.k = block->k * @NAME@_TILE_K;
+    best->blocks.n = block->n * @NAME@_TILE_N;
+}
+
+/* Look at all sizes of blocks with loops and buffers as `how` says. */
+static void consider_sizes(const @name@_job *job, const @name@_blocks *how, choice *best)
+{
+    tiles all = tiles_of(job), block;
+    uint32_t most_n = most_columns(job), most_k, part;
+
+    for (block.m = 1u; block.m != 0u && block.m <= MOST_M; block.m = next_larger(all.m, block.m))
+        for (block.n = 1u; block.n != 0u && block.n <= most_n &&
+                           block.m * M_LANES * block.n <= OUT_DEPTH;
+             block.n = next_larger(all.n, block.n)) {
+            most_k = smaller(longest(how, block.m, block.n), all.k);
+            if (most_k == 0u)
+                break;
+            for (part = 0u; part < PARTS; part++) {
+                block.k = most_k >> part;
+                block.k = ceil_div(all.k, ceil_div(all.k, block.k != 0u ? block.k : 1u));
+                consider(job, &block, how, best);
+            }
+        }
 }
 
 static void choose(const @name@_job *job, @name@_blocks *blocks)
 {
-    tiles all = tiles_of(job), block;
-    amounts size = row_of(job);
-    expense best = {UINT64_MAX, UINT64_MAX};
-    uint64_t least = UINT64_MAX;
-    uint32_t most_n = most_columns(job);
-    int pass, m_inner;
+    choice best = {0};
+    @name@_blocks how = {0};
+    int whole;
 
-    size.a *= job->m;
-    size.w *= w_rows_of(job);
-    size.c *= job->m;
-    blocks->m = 0u;
-    /* First the least traffic, then the least cost near it. */
-    for (pass = 0; pass < 2; pass++)
-        for (m_inner = 0; m_inner < 2; m_inner++)
-            for (block.m = 1u; block.m != 0u && block.m <= MOST_M;
-                 block.m = next_larger(all.m, block.m))
-                for (block.n = 1u; block.n != 0u && block.n <= most_n &&
-                                   block.m * M_LANES * block.n <= OUT_DEPTH;
-                     block.n = next_larger(all.n, block.n)) {
-                    expense now;
-
-                    block.k = smaller(longest(block.m, block.n), all.k);
-                    if (block.k == 0u)
-                        break;
-                    block.k = ceil_div(all.k, ceil_div(all.k, block.k));
-                    now = expense_of(&all, &size, &block, m_inner);
-                    if (pass == 0) {
-                        if (now.traffic < least)
-                            least = now.traffic;
-                    } else if (now.traffic - least <= least / TOLERANCE &&
-                               (blocks->m == 0u || now.cost < best.cost ||
-                                (now.cost == best.cost && now.traffic < best.traffic))) {
-                        best = now;
-                        blocks->m = block.m * @NAME@_TILE_M;
-                        blocks->k = block.k * @NAME@_TILE_K;
-                        blocks->n = block.n * @NAME@_TILE_N;
-                        blocks->m_inner = m_inner;
-                    }
-                }
+    best.least = UINT64_MAX;
+    for (best.near = 0; best.near < 2; best.near++)
+        for (how.m_inner = 0; how.m_inner < 2; how.m_inner++)
+            for (whole = 0; whole < (job->least_traffic ? 4 : 1); whole++) {
+                how.a_whole = whole & 1;
+                how.w_whole = whole >> 1;
+                consider_sizes(job, &how, &best);
+            }
+    *blocks = best.blocks;
 }
 
 /* Checks. */
@@ -227,7 +295,7 @@ static int check_blocks(const @name@_job *job, const @name@_blocks *blocks)
         blocks->n % @NAME@_TILE_N != 0u || m == 0u || k == 0u || n == 0u)
         return @NAME@_E_BLOCK;
     if (m > MOST_M || n > most_columns(job) || (uint64_t)blocks->m * n > OUT_DEPTH ||
-        k > longest(m, n))
+        k > longest(blocks, m, n))
         return @NAME@_E_BLOCK;
     return @NAME@_OK;
 }
@@ -294,7 +362,9 @@ static void put_job(const @name@_device *device, const @name@_job *job,
     put(device, @NAME@_NBT, blocks->n / @NAME@_TILE_N);
     put(device, @NAME@_JOB_FLAGS,
         (blocks->m_inner ? @NAME@_JOB_FLAGS_M_INNER_MASK : 0u) |
-            (job->after ? @NAME@_JOB_FLAGS_AFTER_MASK : 0u));
+            (job->after ? @NAME@_JOB_FLAGS_AFTER_MASK : 0u) |
+            (blocks->a_whole ? @NAME@_JOB_FLAGS_A_WHOLE_MASK : 0u) |
+            (blocks->w_whole ? @NAME@_JOB_FLAGS_W_WHOLE_MASK : 0u));
 @POST_WRITES@
 }
 

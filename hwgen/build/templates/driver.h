@@ -36,7 +36,8 @@ typedef struct {
     uint32_t m;
     uint32_t k;
     uint32_t n;
-    int after; /* begin when all earlier jobs have finished */
+    int after;         /* begin when all earlier jobs have finished */
+    int least_traffic; /* blocks may take all of a buffer: fewer bytes, more cycles */
     @name@_post post;
 } @name@_job;
 
@@ -46,6 +47,8 @@ typedef struct {
     uint32_t k;  /* terms, a multiple of @NAME@_TILE_K */
     uint32_t n;  /* columns, a multiple of @NAME@_TILE_N */
     int m_inner; /* the loop over blocks of rows is the inner one */
+    int a_whole; /* a block of A takes all of its buffer, not half */
+    int w_whole;
 } @name@_blocks;
 
 /* What the functions return: 0, or one of these; negative is an error. */
@@ -74,8 +77,8 @@ int @name@_probe(const @name@_device *device);
  * written if it is refused. */
 int @name@_submit(const @name@_device *device, const @name@_job *job, uint32_t *ticket);
 
-/* Find the blocks that move the fewest bytes. They depend on m, k, n, post.columns and post.size
- * alone, so that jobs of one kind need it once. It compares all pairs of block sizes that fit the
+/* Find the blocks that move the fewest bytes. They depend on m, k, n, least_traffic, post.columns
+ * and post.size alone, so that jobs of one kind need it once. It compares all pairs of block sizes that fit the
  * buffers, some thousands for buffers of 64 KiB; large products take the longest. */
 int @name@_plan(const @name@_job *job, @name@_blocks *blocks);
 
