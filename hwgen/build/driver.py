@@ -30,6 +30,7 @@ def driver(config: GemmStreamConfig) -> dict[str, str]:
     """
     post = [register for register in job_window(config) if register.name.startswith("POST_")]
     values = {
+        "PLAN": _template("plan.c").split("\n", 1)[1],
         "name": config.name,
         "NAME": config.name.upper(),
         "POST_MEMBERS": "\n".join(_members(post)),
@@ -42,7 +43,7 @@ def driver(config: GemmStreamConfig) -> dict[str, str]:
     }
     found = {}
     for suffix in ("h", "c"):
-        text = (_TEMPLATES / f"driver.{suffix}").read_text(encoding="utf-8")
+        text = _template(f"driver.{suffix}")
         for name, value in values.items():
             text = text.replace(f"@{name}@", value)
         licence, rest = text.split("\n", 1)
@@ -50,6 +51,10 @@ def driver(config: GemmStreamConfig) -> dict[str, str]:
             f"{licence}\n/*\n{header(config, ' *')} */\n{rest}"
         )
     return found
+
+
+def _template(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def _limits(config: GemmStreamConfig) -> dict[str, int]:
