@@ -12,6 +12,7 @@ import pytest
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib.wiring import In, Member, Out
 
+from flows.bench import qor_report
 from flows.bench.published import IntegerTable, Published, Readout, Shape
 from hwgen.numerics import FloatFormat, IntegerFormat, floating, integer, ternary
 from hwgen.numerics.float_arithmetic import add
@@ -175,3 +176,18 @@ def test_published_tables_have_the_adders_of_the_original(group_size: int, adder
     top = Lanes(table, 1)
     rtlil = "".join(emit(top, TOP, top.ports))  # as written, nothing optimised
     assert len(re.findall(r"cell \$(?:add|sub) ", rtlil)) == adders
+
+
+def test_rows_of_earlier_runs_stay() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "results.md").read_text(encoding="utf-8")
+    earlier = qor_report.kept(page, ["int8"], [])
+    assert len(earlier) > 70
+    again = qor_report.sections(earlier, [])
+    assert "int8 cores" not in again  # what the modules take is not in the tables
+    tables = {name: text.split("\n\n")[-1] for name, text in again.items()}
+    for name in ("int8 nangate45", "int8 asap7"):
+        assert tables[name] in page
+    measured = [r.point for r in earlier if r.point.group_size == 2]
+    assert {r.point.group_size for r in qor_report.kept(page, ["int8"], measured)} == {1, 3, 4, 5}
+    goals = {goal.what: goal.found for goal in qor_report.goals(earlier)}
+    assert goals["INT8 nangate45 32x32 µ=2: (a) / (b)"] == pytest.approx(0.521, abs=0.001)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ternary datapaths compared by synthesis: ours, the published one, multipliers, selection.
 
-``python -m flows.bench.qor [--only int8|fp16] [--technology NAME] [--sizes 8x8,32x32] [--json]
-[--markdown FILE]``
+``python -m flows.bench.qor [--only int8|fp16] [--technology NAME] [--sizes 8x8,32x32]
+[--groups 1,2] [--json] [--markdown FILE [--keep]]``
 
 Everything mapped is kept in the user's cache, so a campaign that was stopped goes on where it
 was.  What the designs are is in `flows.bench.qor_points` and `flows.bench.published`.
@@ -42,9 +42,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(stderr=True)
     try:
         results, cores = _measured(options, console)
+        known: list[report.Known] = list(results)
         if options.markdown:
             page = options.markdown.read_text(encoding="utf-8")
-            text = report.updated(page, report.sections(results, cores))
+            if options.keep:
+                activations = {result.point.activation for result in results}
+                known += report.kept(page, activations, [result.point for result in results])
+            text = report.updated(page, report.sections(known, cores))
             options.markdown.write_text(text, encoding="utf-8")
     except OSError as error:
         console.print(f"error: {error.filename}: {error.strerror}", markup=False, highlight=False)
@@ -52,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except HwgenError as error:
         console.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
         return error.exit_status
-    found = report.goals(results)
+    found = report.goals(known)
     if options.json:
         document = {
             "tools": versions(),
@@ -84,6 +88,12 @@ def _parser() -> argparse.ArgumentParser:
         default=",".join(f"{terms}x{columns}" for terms, columns in SIZES),
         help="only these, of %(default)s",
     )
+    parser.add_argument(
+        "--groups", metavar="N,...", default="1,2,3,4,5", help="only these µ, of %(default)s"
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="with --markdown: rows that are not measured stay"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--markdown", type=Path, metavar="FILE", help="put the tables into this page as well"
@@ -99,15 +109,22 @@ def _measured(
     if unknown := [name for name in names if name not in known]:
         raise InputError(f"--sizes: {', '.join(unknown)} is none of {', '.join(known)}")
     technologies = [options.technology] if options.technology else list(TECHNOLOGIES)
+    groups = options.groups.split(",")
+    if unknown := [group for group in groups if group not in ("1", "2", "3", "4", "5")]:
+        raise InputError(f"--groups: {', '.join(unknown)} is none of 1, 2, 3, 4, 5")
     require("yosys")
     require("opensta")
     for technology in technologies:
         load(technology)  # a missing library is told before an hour of work
-    campaign = points(
-        [options.only] if options.only else ACTIVATIONS,
-        technologies,
-        [known[name] for name in names],
-    )
+    campaign = [
+        point
+        for point in points(
+            [options.only] if options.only else ACTIVATIONS,
+            technologies,
+            [known[name] for name in names],
+        )
+        if str(point.group_size) in groups
+    ]
     results = []
     with console.status("") as status:
         for number, point in enumerate(campaign, 1):
@@ -115,6 +132,7 @@ def _measured(
             results.append(measure(point))
         cores = []
         for result in report.best_of(results):
+            assert isinstance(result, Result)
             status.update(f"whole core of {result.point.name}")
             cores.append((result, whole_core(result)))
     return results, cores

@@ -7,12 +7,42 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from flows.bench.mapping_cache import versions
-from flows.bench.qor_points import DESIGNS, SIZES, Result, path_ns
+from flows.bench.qor_points import DESIGNS, SIZES, TECHNOLOGIES, Point, Result, path_ns, points
 from flows.synthesis import Mapped
 from hwgen.errors import InputError
 
+Row = list[str]
+
+HEADINGS: Row = [
+    "design", "µ", "L x P", "recipe", "area µm²", "path ns", "µm² per MAC/cycle", "of (b)",
+    "smallest at any delay",
+]  # fmt: skip
+
 FIRST_EXPLORATION = 78.0
 """Area per multiply-accumulate of the first exploration at nangate45, in um2."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A point that stands in a page from an earlier run, its figures rounded.
+
+    Parameters
+    ----------
+    point : Point
+    cells : list of str
+        Its row, under `HEADINGS`.
+    """
+
+    point: Point
+    cells: Row
+
+    @property
+    def per_mac(self) -> float:
+        """See `Result`."""
+        return float(self.cells[HEADINGS.index("µm² per MAC/cycle")])
+
+
+Known = Result | Kept
 
 
 @dataclass(frozen=True)
@@ -39,7 +69,7 @@ class Goal:
         return self.found >= self.limit if self.at_least else self.found <= self.limit
 
 
-def published_of(result: Result, results: Iterable[Result]) -> Result | None:
+def published_of(result: Known, results: Iterable[Known]) -> Known | None:
     """Return the published datapath that a result compares with: same size, same or best µ."""
     point = result.point
     candidates = [
@@ -51,7 +81,7 @@ def published_of(result: Result, results: Iterable[Result]) -> Result | None:
     return _least(candidates)
 
 
-def goals(results: Sequence[Result]) -> list[Goal]:
+def goals(results: Sequence[Known]) -> list[Goal]:
     """Return the goals that the results are enough for."""
     found: list[Goal] = []
     for technology in _in_order(r.point.technology for r in results):
@@ -60,7 +90,7 @@ def goals(results: Sequence[Result]) -> list[Goal]:
     return found
 
 
-def _integer_goals(results: Sequence[Result], technology: str) -> list[Goal]:
+def _integer_goals(results: Sequence[Known], technology: str) -> list[Goal]:
     found = []
     ours = _some(results, "int8", technology, "lut")
     for size in SIZES:
@@ -90,7 +120,7 @@ def _integer_goals(results: Sequence[Result], technology: str) -> list[Goal]:
     return found
 
 
-def _float_goals(results: Sequence[Result], technology: str) -> list[Goal]:
+def _float_goals(results: Sequence[Known], technology: str) -> list[Goal]:
     found = []
     at = [r for r in results if r.point.size == (32, 32)]
     best = _least(_some(at, "fp16", technology, "lut"))
@@ -104,15 +134,8 @@ def _float_goals(results: Sequence[Result], technology: str) -> list[Goal]:
 
 # -- tables ---------------------------------------------------------------------------------------
 
-Row = list[str]
 
-HEADINGS: Row = [
-    "design", "µ", "L x P", "recipe", "area µm²", "path ns", "µm² per MAC/cycle", "of (b)",
-    "smallest at any delay",
-]  # fmt: skip
-
-
-def rows(results: Sequence[Result], activation: str, technology: str) -> list[Row]:
+def rows(results: Sequence[Known], activation: str, technology: str) -> list[Row]:
     """Return the rows of the table of a format and technology, under `HEADINGS`."""
     found = []
     for size in SIZES:
@@ -121,13 +144,14 @@ def rows(results: Sequence[Result], activation: str, technology: str) -> list[Ro
                 r for r in _some(results, activation, technology, design) if r.point.size == size
             ]
             for r in sorted(some, key=lambda r: r.point.group_size):
+                if isinstance(r, Kept):
+                    found.append(r.cells)
+                    continue
                 point, best, least = r.point, r.best, r.smallest
                 other = published_of(r, results)
                 found.append(
                     [
-                        DESIGNS[design],
-                        str(point.group_size) if point.grouped else "",
-                        f"{point.tables} x {point.fetch_ports}",
+                        *_named(point),
                         _recipe(best),
                         f"{best.area:.0f}",
                         f"{path_ns(best):.2f}" + ("" if r.fast else " (missed)"),
@@ -141,7 +165,7 @@ def rows(results: Sequence[Result], activation: str, technology: str) -> list[Ro
     return found
 
 
-def goal_rows(results: Sequence[Result]) -> list[Row]:
+def goal_rows(results: Sequence[Known]) -> list[Row]:
     """Return the rows of the table of goals."""
     return [
         [
@@ -174,8 +198,41 @@ BREAKDOWN = ["module", "instances", "µm² each", "of the area", "of it register
 GOALS = ["goal", "found", "limit", ""]
 
 
-def sections(results: Sequence[Result], cores: Sequence[tuple[Result, Mapped]]) -> dict[str, str]:
-    """Return the generated parts of the results page by their names."""
+def kept(page: str, activations: Iterable[str], measured: Iterable[Point]) -> list[Kept]:
+    """Return the points in a page's tables of some formats, but for those `measured` now."""
+    known = set(measured)
+    found = []
+    for activation in activations:
+        candidates = points([activation])
+        for technology in TECHNOLOGIES:
+            for line in _section(page, f"{activation} {technology}").splitlines():
+                cells = [cell.strip() for cell in line.strip("| ").split("|")]
+                cells += [""] * (len(HEADINGS) - len(cells))
+                found += [
+                    Kept(point, cells)
+                    for point in candidates
+                    if point.technology == technology
+                    and point not in known
+                    and cells[: len(_named(point))] == _named(point)
+                ]
+    return found
+
+
+def _named(point: Point) -> Row:
+    """Return the cells that tell which point a row is of."""
+    group = str(point.group_size) if point.grouped else ""
+    return [DESIGNS[point.design], group, f"{point.tables} x {point.fetch_ports}"]
+
+
+def sections(results: Sequence[Known], cores: Sequence[tuple[Result, Mapped]]) -> dict[str, str]:
+    """Return the generated parts of the results page by their names.
+
+    Parameters
+    ----------
+    results : sequence of Result or Kept
+    cores : sequence of (Result, Mapped)
+        Of `best_of`; of formats whose best design was not measured now the part is left out.
+    """
     found = {}
     for activation in _in_order(r.point.activation for r in results):
         for technology in _in_order(r.point.technology for r in results):
@@ -188,11 +245,12 @@ def sections(results: Sequence[Result], cores: Sequence[tuple[Result, Mapped]]) 
     for activation in activations:
         mine = [r for r in results if r.point.activation == activation]
         found[f"{activation} goals"] = markdown(GOALS, goal_rows(mine))
-        found[f"{activation} cores"] = "\n\n".join(
-            f"{core_sentence(result, mapped)}\n\n{markdown(BREAKDOWN, breakdown(mapped))}"
-            for result, mapped in cores
-            if result.point.activation == activation
-        )
+        if all(isinstance(best, Result) for best in best_of(mine)):
+            found[f"{activation} cores"] = "\n\n".join(
+                f"{core_sentence(result, mapped)}\n\n{markdown(BREAKDOWN, breakdown(mapped))}"
+                for result, mapped in cores
+                if result.point.activation == activation
+            )
     return found
 
 
@@ -221,15 +279,21 @@ def updated(page: str, parts: dict[str, str]) -> str:
         If the page lacks a mark.
     """
     for name, text in parts.items():
-        begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
-        if begin not in page or end not in page:
-            raise InputError(f"the page has no lines '{begin}' and '{end}' to put a table between")
-        before, rest = page.split(begin, 1)
-        page = f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end, 1)[1]}"
+        old = _section(page, name)
+        begin = f"<!-- begin: {name} -->"
+        page = page.replace(f"{begin}{old}", f"{begin}\n\n{text}\n\n", 1)
     return page
 
 
-def best_of(results: Sequence[Result]) -> list[Result]:
+def _section(page: str, name: str) -> str:
+    """Return what stands between two marks of a page."""
+    begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
+    if begin not in page or end not in page:
+        raise InputError(f"the page has no lines '{begin}' and '{end}' to put a table between")
+    return page.split(begin, 1)[1].split(end, 1)[0]
+
+
+def best_of(results: Sequence[Known]) -> list[Known]:
     """Return our best table point of µ ≥ 2 of each format and technology."""
     found = []
     for activation in _in_order(r.point.activation for r in results):
@@ -258,8 +322,8 @@ def _text(size: tuple[int, int]) -> str:
 
 
 def _some(
-    results: Iterable[Result], activation: str, technology: str, design: str | None = None
-) -> list[Result]:
+    results: Iterable[Known], activation: str, technology: str, design: str | None = None
+) -> list[Known]:
     return [
         r
         for r in results
@@ -269,7 +333,7 @@ def _some(
     ]
 
 
-def _least(results: Iterable[Result]) -> Result | None:
+def _least(results: Iterable[Known]) -> Known | None:
     """Return the result with the least area per multiply-accumulate.
 
     One that misses its clock counts as it is: a faster one would be larger.
