@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwgen.numerics import IntegerFormat, integer
+from hwgen.numerics.digit_sums import DigitSum
 from hwgen.numerics.digits import (
-    DigitSum,
     Encoding,
     decode,
     digit_count,
@@ -97,10 +97,10 @@ def test_rows_and_correction_exceed_the_products_by_a_constant(
     width, negative = what.row_width, digits < 0
     rows = (np.abs(digits) * draw[1][:, None] ^ -negative.astype(np.int64)) & ((1 << width) - 1)
     rows ^= (1 << (width - 1)) * factor.signed
-    weights = 4 ** np.arange(what.digits)
+    weights = 4 ** np.arange(len(what.digits))
     total, short = (rows * weights).sum(), (negative * weights).sum() * what.negative
     assert total + short - what.excess == draw[0] @ draw[1]
-    assert what.rows_sum.min <= total <= what.rows_sum.max
+    assert what.total.min <= total <= what.total.max
     assert what.correction.min <= short <= what.correction.max
 
 

@@ -11,7 +11,8 @@ import pytest
 from allpairspy import AllPairs
 
 from cost_model.families.systolic import cycles, cycles_of
-from hwgen.config.load import load_config
+from hwgen.config.load import load_config, parse_config
+from hwgen.errors import ConfigError
 from hwgen.families.systolic import SystolicConfig
 from sim_tests.run import run_matrices
 from sim_tests.runner import Outcome, regress
@@ -124,3 +125,35 @@ def test_cycles_of_jobs(dataflow: str) -> None:
     together = cycles_of(config, sizes)
     assert together < sum(cycles(config, *size) for size in sizes)
     assert cycles_of(config, sizes[:1]) == cycles(config, *sizes[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"array": {"rows": 3, "cols": 4, "broadcast": 2, "encoding": "ent", "carry_spacing": 3},
+         "pipeline": {"pe": 1}},
+        {"array": {"rows": 18, "cols": 2, "carry_spacing": 1}, "weight": "uint4",
+         "accumulator": "int14"},
+        {"array": {"rows": 2, "cols": 3}, "activation": "uint5", "weight": "uint16",
+         "pipeline": {"pe": 2}},
+    ],
+    ids=["columns", "rows", "unsigned"],
+)  # fmt: skip
+def test_multiplication_by_digits(values: dict[str, Any], tmp_path: Path) -> None:
+    values["array"]["pe"] = "carry_save"
+    config = SystolicConfig.model_validate({"name": "digits", **values})
+    assert_passed(regress(config, tmp_path, seed=1))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{pe: carry_save, dataflow: weight_stationary}", "array.pe: carry_save needs dataflow"),
+        ("{encoding: ent}", "array.encoding: only carry_save and same_weight multiply by digits"),
+        ("{pe: same_weight}", "array.pe: must be mac or carry_save"),
+    ],
+)
+def test_elements_that_do_not_fit(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_config(f"name: c\nfamily: systolic\narray: {text}\n")

@@ -252,7 +252,7 @@ class _Geometry:
         self.skewed = before * (self.cols - before * self.broadcast) + (
             self.broadcast * (before * (before - 1)) // 2
         )
-        self.drain_latency = self.stages + (self.bands > 1) + before
+        self.drain_latency = self.stages + (self.bands > 1) + before + (v.config.digits is not None)
         self.psum_latency = self.rows + 2 + self.stages + before
 
     @property
@@ -285,7 +285,13 @@ def _psum_width(config: SystolicConfig) -> float:
     return float(config.partial_sum(config.array.rows).width)
 
 
+UNPRICED = "digit_pe"
+"""PE by digits, a component that no technology has a price of yet."""
+
+
 def _output_stationary_pes(v: View) -> Counts:
+    if v.config.digits:
+        return {UNPRICED: v["array.rows"] * v["array.cols"]}
     one = v.counts(("max_k", "pipeline.pe"), _kinds(v.config), output_stationary_pe)
     return times(v["array.rows"] * v["array.cols"], one)
 
@@ -447,6 +453,8 @@ def _stationary_sequencer(v: View) -> Counts:
 
 def paths(v: View) -> list[Counts]:
     """Return what the longest paths lead through; see `cost_model.technology.Technology.delays`."""
+    if v.config.digits:
+        return [{UNPRICED: 1.0}]
     g = _Geometry(v)
     x, y = v.config.row_operand, v.config.column_operand
     product = {

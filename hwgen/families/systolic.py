@@ -8,10 +8,19 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from hwgen.config.elements import (
+    accumulation,
+    broken_by_element,
+    carry_spacing_field,
+    encoding_field,
+    resolved_element,
+)
 from hwgen.config.model import Model
 from hwgen.config.product import IntegerProductConfig
 from hwgen.families import Family
 from hwgen.numerics import IntegerFormat
+from hwgen.numerics.digit_sums import DigitAccumulation
+from hwgen.numerics.digits import Encoding
 from hwgen.streams import StreamPort
 from hwgen.walks import BlockWalk
 
@@ -42,9 +51,14 @@ class Array(Model):
     dataflow: Dataflow = Field(
         "output_stationary", description="Which operand stays in the PEs during a tile job."
     )
-    pe: Literal["mac"] = Field(
-        "mac", description="Processing element: `mac`, a multiplier and an accumulating adder."
+    pe: Literal["mac", "carry_save"] = Field(
+        "mac",
+        description="Processing element: `mac`, a multiplier and an accumulating adder, or"
+        " `carry_save` (output-stationary), multiples by digits of A and the accumulator in one"
+        " tree of full adders whose last carries wait.",
     )
+    encoding: Encoding = encoding_field()
+    carry_spacing: int = carry_spacing_field()
     broadcast: int = Field(
         16,
         ge=1,
@@ -91,6 +105,13 @@ class SystolicConfig(IntegerProductConfig):
                 "array.accumulator_depth: only weight_stationary and input_stationary have an"
                 " accumulator memory; remove it, or change array.dataflow"
             )
+        if not broken:
+            broken = broken_by_element(self.array, saturates=self.saturates)
+        if self.array.pe != "mac" and not self.output_stationary:
+            broken.append(
+                f"array.pe: {self.array.pe} needs dataflow output_stationary, not"
+                f" {self.array.dataflow}, where sums move from PE to PE and would be two vectors"
+            )
         return broken
 
     def resolved(self) -> dict[str, Any]:
@@ -98,6 +119,7 @@ class SystolicConfig(IntegerProductConfig):
         values = super().resolved()
         if self.output_stationary:
             del values["array"]["accumulator_depth"]
+        resolved_element(values["array"])
         return values
 
     # -- geometry --------------------------------------------------------------------------
@@ -111,6 +133,22 @@ class SystolicConfig(IntegerProductConfig):
     def input_stationary(self) -> bool:
         """Whether A stays in the PEs."""
         return self.array.dataflow == "input_stationary"
+
+    @cached_property
+    def digits(self) -> DigitAccumulation | None:
+        """How the PEs accumulate by digits, or None if they do not.
+
+        An unsigned operand counts as a signed one of a bit more: what digits are short of is then
+        a bit each, and need not be brought to the PEs.
+        """
+        y = self.column_operand
+        factor = y if y.signed else IntegerFormat(y.width + 1, True)
+        return accumulation(self.array, self.row_operand, factor, 1, self.max_k, self.result.width)
+
+    @property
+    def held_width(self) -> int:
+        """Bits of the registers of a PE's accumulator."""
+        return self.digits.held if self.digits else self.result.width
 
     @property
     def macs_per_cycle(self) -> int:
@@ -138,9 +176,10 @@ class SystolicConfig(IntegerProductConfig):
         """Cycles from the slot at a row's edge to its results at the output buffer.
 
         Output-stationary: the registers of the PE, of the tree that collects the bus segments,
-        and of the column groups.
+        of the column groups, and in front of the adders of carries.
         """
-        return self.pipeline.pe + (self.bus_segments > 1) + self.column_groups - 1
+        registers = self.pipeline.pe + (self.bus_segments > 1) + self.column_groups - 1
+        return registers + (self.digits is not None)
 
     @property
     def psum_latency(self) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import erf, sqrt
 from typing import TYPE_CHECKING, Literal
 
-from .integer import IntegerFormat, enclosing_format
+from .integer import IntegerFormat
 
 if TYPE_CHECKING:
     import numpy as np
@@ -137,67 +137,3 @@ def statistics(
     """Return the exact statistics of a distribution over `values_of` a format."""
     used = encode(encoding, values_of(fmt), fmt) != 0
     return Statistics(tuple((probabilities @ used).tolist()))
-
-
-# -- sums of multiples -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class DigitSum:
-    """The rows of bits whose sum is a sum of products, one factor of each product in digits.
-
-    The row of a digit is the multiple of the other factor: the factor or its double, all bits
-    inverted if the digit is negative.  Rows hold no sign: a top bit that is worth ``-2**p`` is
-    inverted and then worth ``2**p``, which makes the sum too large by a constant, the *excess*.
-    What inverted rows are short of, a 1 each, depends on the digits alone; their sum, the
-    *correction*, is made once for all products with the same digits.
-
-    Parameters
-    ----------
-    recoded : IntegerFormat
-        Format of the factors in digits.
-    factor : IntegerFormat
-        Format of the other factors.
-    terms : int
-        Number of products.
-    """
-
-    recoded: IntegerFormat
-    factor: IntegerFormat
-    terms: int
-
-    @property
-    def digits(self) -> int:
-        """Digits of a factor; digit i is worth ``4**i``."""
-        return digit_count(self.recoded)
-
-    @property
-    def row_width(self) -> int:
-        """Bits of a row: those of the double of the other factor."""
-        return self.factor.width + 1
-
-    @property
-    def ones(self) -> int:
-        """Sum of ``4**i`` over the digits of all factors."""
-        return self.terms * ((1 << 2 * self.digits) - 1) // 3
-
-    @property
-    def excess(self) -> int:
-        """By how much rows and correction are more than the products."""
-        return self.ones << (self.row_width - 1) if self.factor.signed else 0
-
-    @property
-    def negative(self) -> int:
-        """What an inverted row is short of: 1, and the sign of an unsigned factor's multiple."""
-        return 1 if self.factor.signed else 1 - (1 << self.row_width)
-
-    @property
-    def correction(self) -> IntegerFormat:
-        """Format of the correction."""
-        bound = self.ones * self.negative
-        return enclosing_format(min(0, bound), max(0, bound))
-
-    @property
-    def rows_sum(self) -> IntegerFormat:
-        """Format of the sum of the rows, which is never negative."""
-        return enclosing_format(0, self.ones * ((1 << self.row_width) - 1))

@@ -8,12 +8,13 @@ the edge of an array; what a product itself needs is a multiplexer and an invert
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics.digits import DigitSum, Encoding, digit_count
+from hwgen.numerics.digit_sums import DigitSum
+from hwgen.numerics.digits import Encoding, digit_count
 from hwgen.numerics.integer import IntegerFormat
 from rtl_templates.hierarchy import Block, place
 
@@ -131,13 +132,21 @@ def recode(m: Module, name: str, encoding: Encoding, fmt: IntegerFormat, x: Valu
     return Digits(**lines)
 
 
+def gated(
+    m: Module, name: str, encoding: Encoding, fmt: IntegerFormat, x: Value, on: Value
+) -> Digits:
+    """Return the digits of `x`, zeros while `on` is low; see `recode`."""
+    digits = recode(m, name, encoding, fmt, x)
+    return Digits.of(digits.joined & on.replicate(Digits.width(fmt)))
+
+
 def rows_of(m: Module, name: str, digits: Digits, factor: Value, what: DigitSum) -> list[Value]:
     """Return the row of every digit, the least significant first; see `DigitSum`."""
     doubled = Cat(Const(0, 1), factor)
     # A signed factor's own row is extended by its sign, an unsigned one's by zero.
     single = Cat(factor, factor[-1] if what.factor.signed else Const(0, 1))
     rows = []
-    for i in range(what.digits):
+    for i in what.digits:
         row = Signal(what.row_width, name=f"{name}_{i}")
         width = what.row_width
         multiple = (single & digits.one[i].replicate(width)) | (
@@ -166,12 +175,12 @@ def correction(m: Module, name: str, digits: Sequence[Digits], what: DigitSum) -
     """Return the correction of products with these digits; see `DigitSum`."""
     fmt = what.correction
     total = Signal(shape_of(fmt), name=name)
-    ones = [Operand(x.negative[i], 2 * i) for x in digits for i in range(what.digits)]
+    ones = [Operand(x.negative[i], 2 * (i - what.digits[0])) for x in digits for i in what.digits]
     if what.factor.signed:
         m.d.comb += total.eq(sum_of(m, name, ones, fmt.width))
         return total
     # Each 1 comes with the sign of its row: x - x * 2**row_width.
-    plain = DigitSum(what.recoded, IntegerFormat(what.factor.width, True), what.terms)
+    plain = replace(what, factor=IntegerFormat(what.factor.width, True))
     count = Signal(shape_of(plain.correction), name=f"{name}_ones")
     m.d.comb += [
         count.eq(sum_of(m, name, ones, len(count))),

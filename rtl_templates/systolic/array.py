@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
+from rtl_templates.arithmetic.integer import shape_of
+from rtl_templates.arithmetic.recode import recode
 from rtl_templates.hierarchy import Block, place
 
 from .edges import collect, column_skew, next_tile, row_skew
@@ -50,7 +52,7 @@ class OutputStationaryArray(Block):
                 "y": In(array.cols * config.column_operand.width),
                 "clear": In(1),
                 "drain": In(1),
-                "out": Out(array.cols * config.result.width),
+                "out": Out(array.cols * config.held_width),
             },
         )
         self.config = config
@@ -74,6 +76,8 @@ class OutputStationaryArray(Block):
             waves[name] = Cat(getattr(self, name), chain)
             with m.If(self.run):
                 m.d.sync += chain.eq(waves[name])
+        if config.digits:
+            waves["x"] = self._recoded(m, waves["x"])
         for name, wave in waves.items():
             signals[name] = Signal(len(wave), name=f"{name}_edge", reset_less=name == "x")
             m.d.sync += signals[name].eq(Mux(self.run, wave, 0))
@@ -88,7 +92,7 @@ class OutputStationaryArray(Block):
             for band, (top, rows) in enumerate(tile_rows(config)):
                 tile = Tile(config, lambda _: pe, top, rows, columns)
                 below = Signal(len(column), name=f"y_{band}_{t}")
-                out = Signal(columns * config.result.width, name=f"out_{band}_{t}")
+                out = Signal(columns * config.held_width, name=f"out_{band}_{t}")
                 place(
                     m,
                     f"tile_{band}_{t}",
@@ -106,6 +110,15 @@ class OutputStationaryArray(Block):
         m.d.comb += self.out.eq(
             column_skew(m, "skew_out", config, out, lambda group: groups - 1 - group)
         )
+
+    def _recoded(self, m: Module, x: Value) -> Value:
+        """Return the digits of what enters the rows."""
+        fmt, lines = self.config.row_operand, []
+        for row in range(self.config.array.rows):
+            lane = Signal(shape_of(fmt), name=f"x_{row}")
+            m.d.comb += lane.eq(x.word_select(row, fmt.width))
+            lines.append(recode(m, f"recode_{row}", self.config.array.encoding, fmt, lane).joined)
+        return Cat(*lines)
 
 
 class StationaryArray(Block):

@@ -13,6 +13,7 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 from rtl_templates.accumulators import Accumulators
+from rtl_templates.arithmetic.digit_accumulator import resolve_all
 from rtl_templates.core import StreamCore
 from rtl_templates.hierarchy import place
 from rtl_templates.stream import StreamBuffer, StreamFifo
@@ -54,7 +55,7 @@ class OutputStationaryCore(StreamCore):
             with m.Elif(draining != 0):
                 m.d.sync += draining.eq(draining - 1)
 
-        results = Signal(config.array.cols * config.result.width)
+        results: Value = Signal(config.array.cols * config.held_width, name="results")
         place(
             m,
             "array",
@@ -78,6 +79,10 @@ class OutputStationaryCore(StreamCore):
             register = Signal(2, name=f"push_{stage}")
             m.d.sync += register.eq(push)
             push = register
+        if config.digits:
+            leaving = Signal.like(results, name="leaving", reset_less=True)
+            m.d.sync += leaving.eq(results)
+            results = resolve_all(m, leaving, config.digits)
         buffer = StreamBuffer if depth == 2 else partial(StreamFifo, depth=depth)
         _, popped = self.give(m, results, push[1], push[0], buffer)
         m.d.comb += [

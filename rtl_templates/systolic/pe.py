@@ -5,15 +5,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
+from rtl_templates.arithmetic.digit_accumulator import accumulate_digits, corrections
 from rtl_templates.arithmetic.integer import accumulate, shape_of
+from rtl_templates.arithmetic.recode import Digits
 from rtl_templates.hierarchy import Block
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
     from hwgen.numerics import IntegerFormat
+    from hwgen.numerics.digit_sums import DigitAccumulation
 
 
 class OutputStationaryPE(Block):
@@ -36,7 +39,7 @@ class OutputStationaryPE(Block):
     Members
     -------
     x : In
-        Row operand, already gated by the row.
+        Row operand, or its digits, already gated by the row.
     clear : In(1)
         Start a new sum with this cycle's product.
     run : In(1)
@@ -44,7 +47,7 @@ class OutputStationaryPE(Block):
     y, y_out : In, Out
         Column operand and its register.
     total : Out
-        The accumulator.
+        The accumulator, or all registers of it.
     """
 
     row_signals = ("x", "clear")
@@ -53,11 +56,12 @@ class OutputStationaryPE(Block):
 
     def __init__(self, config: SystolicConfig) -> None:
         y = shape_of(config.column_operand)
-        result = shape_of(config.result)
+        result = config.held_width if config.digits else shape_of(config.result)
+        x = Digits.width(config.row_operand) if config.digits else shape_of(config.row_operand)
         super().__init__(
             "pe",
             {
-                "x": In(shape_of(config.row_operand)),
+                "x": In(x),
                 "clear": In(1),
                 "run": In(1),
                 "y": In(y),
@@ -74,44 +78,35 @@ class OutputStationaryPE(Block):
         y = Signal.like(self.y, name="y_reg", reset_less=True)
         with m.If(self.run):
             m.d.sync += y.eq(self.y)
+        m.d.comb += self.y_out.eq(y)
+        if config.digits:
+            m.d.comb += self.total.eq(self._by_digits(m, y, config.digits))
+            return
         product = pipelined_product(m, self.x, y, config.pipeline.pe)
         total = Signal(shape_of(config.result), reset_less=True)
         kept = Mux(self.clear, 0, total)
         m.d.sync += total.eq(accumulate(m, kept, product, config))
-        m.d.comb += [self.y_out.eq(y), self.total.eq(total)]
+        m.d.comb += self.total.eq(total)
 
-
-class Drain(Block):
-    """Foot of a column: the accumulator of the row that drains, zero if none does.
-
-    An AND-OR over the rows is smaller and faster than a bus that passes from PE to PE.
-
-    Members
-    -------
-    totals : In
-        Accumulators of the rows.
-    drain : In(rows)
-        The row that drains, one hot.
-    out : Out
-        Its accumulator.
-    """
-
-    def __init__(self, width: int, rows: int) -> None:
-        super().__init__(
-            f"drain_x{rows}",
-            {"totals": In(width * rows), "drain": In(rows), "out": Out(width)},
+    def _by_digits(self, m: Module, y: Signal, what: DigitAccumulation) -> Value:
+        x, factor, depth = (
+            Value.cast(self.x),
+            Signal(shape_of(what.factor)),
+            self.config.pipeline.pe,
         )
-        self.data_width, self.rows = width, rows
-
-    def build(self, m: Module) -> None:
-        selected = [
-            Mux(self.drain[row], self.totals.word_select(row, self.data_width), 0)
-            for row in range(self.rows)
-        ]
-        while len(selected) > 1:
-            pairs = zip(selected[::2], [*selected[1::2], Const(0, 1)], strict=False)
-            selected = [first | second for first, second in pairs]
-        m.d.comb += self.out.eq(selected[0])
+        m.d.comb += factor.eq(y)
+        if depth > 1:
+            operand = Signal.like(x, name="x_reg", reset_less=True)
+            stage = Signal.like(factor, name="y_stage", reset_less=True)
+            m.d.sync += [operand.eq(x), stage.eq(factor)]
+            x, factor = operand, stage
+        short = corrections(m, "short", [Digits.of(x)], what)
+        if depth:
+            register = Signal(len(short), name="short_reg", reset_less=True)
+            m.d.sync += register.eq(short)
+            short = register
+        digits = [Digits.of(x)]
+        return accumulate_digits(m, digits, [factor], short, self.clear, min(depth, 1), what)
 
 
 class StationaryPE(Block):

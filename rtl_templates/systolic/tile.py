@@ -10,9 +10,10 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from hwgen.families.systolic import BUS_ROWS
+from rtl_templates.drain import Drain
 from rtl_templates.hierarchy import Block, place
 
-from .pe import Drain, OutputStationaryPE, StationaryPE
+from .pe import OutputStationaryPE, StationaryPE
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
@@ -130,7 +131,7 @@ class Tile(Block):
         if "total" in members:
             del members["total"]
             members["drain"] = In(rows)
-            members["out"] = Out(columns * config.result.width)
+            members["out"] = Out(columns * config.held_width)
         # Rows whose sums are equally wide make equal tiles, wherever they stand.
         kind = pes[0].module_name if len(kinds) == 1 else f"pe_from_{first}"
         super().__init__(f"{kind.replace('pe', 'tile', 1)}_{rows}x{columns}", members)
@@ -163,7 +164,7 @@ class Tile(Block):
             self._drain(m, totals)
 
     def _drain(self, m: Module, totals: list[Signal]) -> None:
-        width, rows = self.config.result.width, len(totals)
+        width, rows = self.config.held_width, len(totals)
         drain: Value = self.drain
         foot = Drain(width, rows)
         outs = []

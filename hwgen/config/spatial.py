@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays that compute a tile of C in place, all of them fed in the same cycle.
+
+`cube`, `adder_tree` and `broadcast_2d` are one datapath: `rows` x `cols` PEs, each of which adds
+`depth` products to its element of C in every cycle.  They differ in which sizes they have.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from pydantic import Field
+
+from hwgen.config.elements import DigitArray, accumulation, broken_by_element, resolved_element
+from hwgen.config.model import Model
+from hwgen.config.product import IntegerProductConfig
+from hwgen.numerics.digit_sums import DigitAccumulation
+from hwgen.streams import StreamPort
+from hwgen.walks import BlockWalk
+
+
+def size_field(default: int, description: str, unit: str) -> Any:
+    """Return the field of a size of the array."""
+    return Field(default, ge=1, le=64, description=description, json_schema_extra={"unit": unit})
+
+
+def cols_field(default: int) -> Any:
+    """Return the field `cols` of an array."""
+    return size_field(default, "Columns of PEs, which hold columns of C.", "PEs")
+
+
+class Pipeline(Model):
+    """Registers inside a processing element."""
+
+    pe: int = Field(
+        0,
+        ge=0,
+        le=2,
+        description="Registers between operands and accumulator: 1 in front of the accumulator;"
+        " 2, with several products a PE, also among them (`mac`: behind the multipliers, else"
+        " behind the sums of four).",
+        json_schema_extra={"unit": "registers"},
+    )
+
+
+class SpatialArray(DigitArray):
+    """An array of PEs; a family adds the sizes that it has."""
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Rows, depth and columns."""
+        raise NotImplementedError
+
+
+class SpatialConfig(IntegerProductConfig):
+    """An array that computes a tile of C in place, behind AXI4-Stream ports."""
+
+    array: SpatialArray
+    pipeline: Pipeline = Field(default_factory=Pipeline, description="Pipelining.")
+
+    def broken_rules(self) -> list[str]:
+        """Return the rules between fields that are broken."""
+        broken = super().broken_rules()
+        if not broken:
+            broken = broken_by_element(self.array, saturates=self.saturates)
+        if self.array.pe == "same_weight" and self.depth == 1:
+            broken.append(
+                "array.pe: same_weight sums digits of the same weight over the depth of the array,"
+                " which is 1; use carry_save or mac"
+            )
+        if self.pipeline.pe == 2 and self.depth == 1:
+            broken.append(
+                "pipeline.pe: must be 0 or 1 with one product a PE, not 2: the second register"
+                " stands among several products"
+            )
+        return broken
+
+    def resolved(self) -> dict[str, Any]:
+        """Return every parameter that the PE has, as plain JSON values."""
+        values = super().resolved()
+        resolved_element(values["array"])
+        return values
+
+    # -- geometry --------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> int:
+        """Rows of PEs."""
+        return self.array.sizes[0]
+
+    @property
+    def depth(self) -> int:
+        """Products that a PE adds at a time."""
+        return self.array.sizes[1]
+
+    @property
+    def cols(self) -> int:
+        """Columns of PEs."""
+        return self.array.sizes[2]
+
+    @cached_property
+    def digits(self) -> DigitAccumulation | None:
+        """How the PEs accumulate by digits, or None if they do not."""
+        return accumulation(
+            self.array, self.activation, self.weight, self.depth, self.max_k, self.result.width
+        )
+
+    @property
+    def held_width(self) -> int:
+        """Bits of the registers of a PE's accumulators."""
+        return self.digits.held if self.digits else self.result.width
+
+    @property
+    def macs_per_cycle(self) -> int:
+        """Multiply-accumulates of a full cycle."""
+        return self.rows * self.depth * self.cols
+
+    @property
+    def natural_sizes(self) -> tuple[int, int, int]:
+        """M, K and N that fill the array once."""
+        return self.array.sizes
+
+    @property
+    def lead(self) -> int:
+        """Cycles from a beat's slot to the accumulators: the edge's register and the PE's."""
+        return 1 + self.pipeline.pe
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the last input beat of a reduction to its first result beat.
+
+        One in the input buffer, one until the drain, `lead`, one in the output buffer, and one
+        where results are put together.
+        """
+        return 3 + self.lead + (self.digits is not None)
+
+    @property
+    def block_walk(self) -> BlockWalk | str:
+        """How the array walks through a block in a memory engine, or why it cannot."""
+        if self.depth > 1:
+            return (
+                "array.depth: must be 1 in a memory engine, which holds a row of W for each term"
+                " and gives one a beat; use broadcast_2d or systolic"
+            )
+        return BlockWalk(
+            m_lanes=self.rows,
+            k_lanes=1,
+            n_lanes=self.cols,
+            act=(("row_tiles", "act_row"), ("column_tiles", "nothing"), ("k_tiles", "beat")),
+            wgt=(("row_tiles", "nothing"), ("column_tiles", "beat"), ("weight_rows", "weight_row")),
+            out=(
+                ("row_tiles", "result_tile"),
+                ("column_tiles", "beat"),
+                ("tile_rows", "result_row"),
+            ),
+            weight_rows=1,
+        )
+
+    # -- ports -----------------------------------------------------------------------------
+
+    @cached_property
+    def ports(self) -> tuple[StreamPort, ...]:
+        """The stream ports: the inputs by name, then the output."""
+        rows, depth, cols = self.array.sizes
+        a, w, c = self.activation, self.weight, self.result
+        terms = f"k0..k0+{depth - 1}" if depth > 1 else "k"
+        m = f"m0..m0+{rows - 1}" if rows > 1 else "m"
+        n = f"n0..n0+{cols - 1}" if cols > 1 else "n"
+        return (
+            StreamPort(
+                "act", "in", a, rows * depth, a.width,
+                f"A[{m}, {terms}], the terms of a row together", "the end of the reduction",
+            ),
+            StreamPort(
+                "wgt", "in", w, depth * cols, w.width,
+                f"W[{terms}, {n}], the terms of a column together",
+            ),
+            StreamPort(
+                "out", "out", c, cols, c.lane_width,
+                f"C[m, {n}], one m a beat, {rows} beats a tile", "the end of a tile",
+            ),
+        )  # fmt: skip

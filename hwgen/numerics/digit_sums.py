@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums of products by radix-4 digits: which bits are added, and in which accumulators.
+
+Hardware is made from this, and its adders and registers are counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from .digits import digit_count
+from .integer import IntegerFormat, enclosing_format
+
+
+@dataclass(frozen=True)
+class DigitSum:
+    """The rows of bits whose sum is a sum of products, one factor of each product in digits.
+
+    The row of a digit is the multiple of the other factor: the factor or its double, all bits
+    inverted if the digit is negative.  Rows hold no sign: a top bit that is worth ``-2**p`` is
+    inverted and then worth ``2**p``, which makes the sum too large by a constant, the *excess*.
+    What inverted rows are short of, a 1 each, depends on the digits alone; their sum, the
+    *correction*, is made once for all products with the same digits.
+
+    Parameters
+    ----------
+    recoded : IntegerFormat
+        Format of the factors in digits.
+    factor : IntegerFormat
+        Format of the other factors.
+    terms : int
+        Number of products.
+    digits : range
+        The digits of each factor that take part, by default all; the first is worth 1.
+    """
+
+    recoded: IntegerFormat
+    factor: IntegerFormat
+    terms: int
+    digits: range = range(0)
+
+    def __post_init__(self) -> None:
+        if not self.digits:
+            object.__setattr__(self, "digits", range(digit_count(self.recoded)))
+
+    @property
+    def row_width(self) -> int:
+        """Bits of a row: those of the double of the other factor."""
+        return self.factor.width + 1
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.terms * len(self.digits)
+
+    @property
+    def ones(self) -> int:
+        """Sum of what the digits of all factors are worth if each is 1."""
+        return self.terms * ((1 << 2 * len(self.digits)) - 1) // 3
+
+    @property
+    def excess(self) -> int:
+        """By how much rows and correction are more than the products."""
+        return self.ones << (self.row_width - 1) if self.factor.signed else 0
+
+    @property
+    def negative(self) -> int:
+        """What an inverted row is short of: 1, and the sign of an unsigned factor's multiple."""
+        return 1 if self.factor.signed else 1 - (1 << self.row_width)
+
+    @property
+    def correction(self) -> IntegerFormat:
+        """Format of the correction."""
+        bound = self.ones * self.negative
+        return enclosing_format(min(0, bound), max(0, bound))
+
+    @property
+    def plain(self) -> bool:
+        """Whether the correction is a bit for each digit, which is negative, and no sum."""
+        return self.terms == 1 and self.factor.signed
+
+    @property
+    def short_width(self) -> int:
+        """Bits of the correction."""
+        return len(self.digits) if self.plain else self.correction.width
+
+    @property
+    def total(self) -> IntegerFormat:
+        """Format of the sum of the rows, which is never negative."""
+        return enclosing_format(0, self.ones * ((1 << self.row_width) - 1))
+
+    @property
+    def heights(self) -> list[int]:
+        """Rows in each column of bits."""
+        columns = [0] * (2 * len(self.digits) - 2 + self.row_width)
+        for i in range(len(self.digits)):
+            for column in range(2 * i, 2 * i + self.row_width):
+                columns[column] += self.terms
+        return columns
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """One accumulator of a `DigitAccumulation`.
+
+    Parameters
+    ----------
+    sum : DigitSum
+        What it adds at a time.
+    place : int
+        Position of its least significant bit in the result.
+    width : int
+        Bits; carries out of the last are lost.
+    spacing : int
+        Every so many bits a carry is kept instead of added.
+    """
+
+    sum: DigitSum
+    place: int
+    width: int
+    spacing: int
+
+    @property
+    def carries(self) -> range:
+        """Columns of the carries that are kept."""
+        return range(self.spacing, self.width, self.spacing)
+
+    @property
+    def held(self) -> int:
+        """Bits of its registers."""
+        return self.width + len(self.carries)
+
+
+@dataclass(frozen=True)
+class DigitAccumulation:
+    """Accumulators of sums of products by digits, modulo a power of two.
+
+    Parameters
+    ----------
+    recoded, factor : IntegerFormat
+        Formats of the factors, the first in digits.
+    terms : int
+        Products at a time.
+    longest : int
+        Products in all.
+    width : int
+        Bits of the result.
+    spacing : int
+        Every so many bits of an accumulator a carry is kept instead of added: 1 keeps two
+        vectors.
+    apart : bool
+        Whether digits of each weight have an accumulator of their own.
+    """
+
+    recoded: IntegerFormat
+    factor: IntegerFormat
+    terms: int
+    longest: int
+    width: int
+    spacing: int
+    apart: bool
+
+    @cached_property
+    def parts(self) -> tuple[Accumulator, ...]:
+        """The accumulators."""
+        if not self.apart:
+            everything = DigitSum(self.recoded, self.factor, self.terms)
+            return (Accumulator(everything, 0, self.width, self.spacing),)
+        bound = 2 * self.longest * max(self.factor.max, -self.factor.min)
+        exact = enclosing_format(-bound, bound).width
+        return tuple(
+            Accumulator(
+                DigitSum(self.recoded, self.factor, self.terms, range(i, i + 1)),
+                2 * i,
+                min(self.width - 2 * i, exact),
+                self.spacing,
+            )
+            for i in range(min(digit_count(self.recoded), (self.width + 1) // 2))
+        )
+
+    @property
+    def held(self) -> int:
+        """Bits of all registers."""
+        return sum(part.held for part in self.parts)
+
+    @property
+    def correction_width(self) -> int:
+        """Bits of the corrections of all accumulators."""
+        return sum(part.sum.short_width for part in self.parts)

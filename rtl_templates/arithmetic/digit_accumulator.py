@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accumulation of products by radix-4 digits, carries left over for later.
+
+The bits of all multiples and of the old total are one heap for full adders.  Every so many columns
+the last carry is not added but kept in a register, to be added in the next cycle; so the
+delay is that of the heap and of a short chain of carries, however wide the total.  Its value is
+put together where it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.lib.wiring import In, Out
+
+from hwgen.numerics.digit_sums import Accumulator, DigitAccumulation
+from rtl_templates.hierarchy import Block, place
+
+from .compressor import Operand, compress, sum_of
+from .recode import Digits, correction, row_operands
+
+KEPT = 15
+"""When the old total is there, in tenths of a gate's delay: behind the gate that clears it."""
+
+GROUP = 4
+"""Products that are summed before the first of two registers."""
+
+
+def corrections(m: Module, name: str, digits: Sequence[Digits], what: DigitAccumulation) -> Value:
+    """Return the corrections of all accumulators for products with these digits, joined."""
+    found: list[Value] = []
+    for i, part in enumerate(what.parts):
+        if part.sum.plain:
+            found += [digits[0].negative[digit] for digit in part.sum.digits]
+        else:
+            found.append(correction(m, f"{name}_{i}", digits, part.sum))
+    return Cat(*found)
+
+
+def accumulate_digits(
+    m: Module,
+    digits: Sequence[Digits],
+    factors: Sequence[Value],
+    short: Value,
+    clear: Value,
+    registers: int,
+    what: DigitAccumulation,
+) -> Value:
+    """Return the registers of the accumulators, which add products in every cycle.
+
+    Parameters
+    ----------
+    m : Module
+    digits, factors : sequences
+        The factors of each product, one of them as digits.
+    short : Value
+        Their `corrections`, `registers` cycles later.
+    clear : Value
+        Start from zero with the products of `registers` cycles before.
+    registers : int
+        Registers in the path: the last in front of the accumulators, another one behind the sums
+        of `GROUP` products.
+    what : DigitAccumulation
+    """
+    held, start = [], 0
+    for number, part in enumerate(what.parts):
+        name = f"sum_{number}"
+        operands = _products(m, name, digits, factors, part, registers)
+        missing = short[start : start + part.sum.short_width]
+        start += part.sum.short_width
+        if part.sum.plain:
+            operands += [Operand(bit, 2 * i) for i, bit in enumerate(missing)]
+        elif part.sum.correction.signed:
+            operands.append(Operand(missing.as_signed()))
+        else:
+            operands.append(Operand(missing))
+        total = Signal(part.held, name=f"total_{number}", reset_less=True)
+        kept = Signal(part.held, name=f"kept_{number}")
+        m.d.comb += kept.eq(total & (~clear).replicate(part.held))
+        operands += _read(kept, part.width, part.carries, KEPT)
+        result, carries = compress(m, name, operands, part.width, -part.sum.excess, part.carries)
+        m.d.sync += total.eq(_joined(result, carries, part.carries))
+        held.append(total)
+    return Cat(*held)
+
+
+def resolved(m: Module, held: Value, what: DigitAccumulation) -> Value:
+    """Return the value of the accumulators whose registers are `held`."""
+    operands, start = [], 0
+    for number, part in enumerate(what.parts):
+        total = held[start : start + part.held]
+        start += part.held
+        # The carries are one number with zeros between them: one adder for all.
+        sparse: list[Value] = [Const(0, 1)] * part.width
+        for i, column in enumerate(part.carries):
+            sparse[column] = total[part.width + i]
+        whole = Signal(part.width, name=f"whole_{number}")
+        m.d.comb += whole.eq(total[: part.width] + Cat(*sparse))
+        operands.append(Operand(whole.as_signed(), part.place))
+    if len(operands) == 1:
+        return operands[0].value[: what.width]
+    return sum_of(m, "digit", operands, what.width)
+
+
+class Resolve(Block):
+    """The result of a column, put together from the registers of an accumulator.
+
+    Members
+    -------
+    i, o : In, Out
+    """
+
+    def __init__(self, digits: DigitAccumulation) -> None:
+        super().__init__("resolve", {"i": In(digits.held), "o": Out(digits.width)})
+        self.digits = digits
+
+    def build(self, m: Module) -> None:
+        m.d.comb += self.o.eq(resolved(m, self.i, self.digits))
+
+
+def resolve_all(m: Module, held: Value, what: DigitAccumulation) -> Value:
+    """Return the values of a row of accumulators."""
+    block, lanes = Resolve(what), len(held) // what.held
+    results = Signal(lanes * what.width, name="resolved")
+    for lane in range(lanes):
+        place(
+            m,
+            f"resolve_{lane}",
+            block,
+            i=held.word_select(lane, what.held),
+            o=results.word_select(lane, what.width),
+        )
+    return results
+
+
+def _products(
+    m: Module,
+    name: str,
+    digits: Sequence[Digits],
+    factors: Sequence[Value],
+    part: Accumulator,
+    registers: int,
+) -> list[Operand]:
+    """Return the rows of all products behind registers, partly or wholly summed."""
+    groups = [
+        row_operands(m, f"{name}_row_{term}", [x], [y], part.sum)
+        for term, (x, y) in enumerate(zip(digits, factors, strict=True))
+    ]
+    terms = 1
+    for stage in range(registers):
+        size = len(groups) if stage == registers - 1 else GROUP
+        terms *= size
+        groups = [
+            _summed(
+                m,
+                f"{name}_{stage}_{i}",
+                [operand for group in groups[i : i + size] for operand in group],
+                replace(part, sum=replace(part.sum, terms=min(terms, part.sum.terms))),
+            )
+            for i in range(0, len(groups), size)
+        ]
+    return [operand for group in groups for operand in group]
+
+
+def _summed(m: Module, name: str, operands: list[Operand], part: Accumulator) -> list[Operand]:
+    """Return the sum of rows, which is never negative, behind a register."""
+    width = part.sum.total.width
+    saved = range(part.spacing, width, part.spacing)
+    result, carries = compress(m, name, operands, width, 0, saved)
+    register = Signal(width + len(saved), name=f"{name}_held", reset_less=True)
+    m.d.sync += register.eq(_joined(result, carries, saved))
+    return _read(register, width, saved, 0)
+
+
+def _joined(result: Value, carries: dict[int, Value], columns: range) -> Value:
+    return Cat(result, *(carries.get(column, Const(0, 1)) for column in columns))
+
+
+def _read(held: Value, width: int, columns: range, arrival: int) -> list[Operand]:
+    """Return what `_joined` put together, as operands."""
+    return [
+        Operand(held[:width], 0, arrival),
+        *(Operand(held[width + i], column, arrival) for i, column in enumerate(columns)),
+    ]

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The core of the spatial families: rows of PEs, the sequencer, and the way out.
+
+A *slot* is a cycle in which the array takes a beat of both inputs, or none.  The slot after
+the last beat of a tile is its drain, be it a beat of the next tile or none: row 0 leaves its
+accumulators for the output, the other rows for registers, out of which they follow.  So nothing
+behind the edges ever stops, and the accumulators are free again at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib.wiring import In, Out
+
+from rtl_templates.arithmetic.digit_accumulator import resolve_all
+from rtl_templates.core import StreamCore
+from rtl_templates.drain import Drain
+from rtl_templates.hierarchy import Block, place
+from rtl_templates.stream import StreamSlice
+
+from .pe import PE, Edge, operand_width, short_width
+
+if TYPE_CHECKING:
+    from hwgen.config.spatial import SpatialConfig
+    from hwgen.numerics.digit_sums import DigitAccumulation
+
+
+class Row(Block):
+    """A row of PEs with its edge.
+
+    Members
+    -------
+    on, x : In
+        As of `Edge`.
+    w : In
+        The weights of a beat, a cycle later.
+    clear : In(1)
+        The beat is the first of a tile.
+    total : Out
+        The accumulators of the row.
+    """
+
+    def __init__(self, config: SpatialConfig) -> None:
+        super().__init__(
+            "row",
+            {
+                "on": In(1),
+                "x": In(config.depth * config.activation.width),
+                "w": In(config.cols * config.depth * config.weight.width),
+                "clear": In(1),
+                "total": Out(config.cols * config.held_width),
+            },
+        )
+        self.config = config
+
+    def build(self, m: Module) -> None:
+        config = self.config
+        operand = Signal(config.depth * operand_width(config))
+        extra = {"short": Signal(short_width(config), name="short")} if config.digits else {}
+        place(m, "edge", Edge(config), on=self.on, x=self.x, operand=operand, **extra)
+        clear: Value = self.clear
+        for stage in range(config.lead):
+            register = Signal(name=f"clear_{stage}", reset_less=True)
+            m.d.sync += register.eq(clear)
+            clear = register
+        pe = PE(config)
+        for col in range(config.cols):
+            place(
+                m,
+                f"col_{col}",
+                pe,
+                x=operand,
+                w=self.w.word_select(col, pe.width("w")),
+                clear=clear,
+                total=self.total.word_select(col, config.held_width),
+                **extra,
+            )
+
+
+class Held(Block):
+    """Registers that keep the accumulators of a row from its drain until they leave.
+
+    Members
+    -------
+    load : In(1)
+        Take them.
+    i, o : In, Out
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__(f"held_{width}", {"load": In(1), "i": In(width), "o": Out(width)})
+
+    def build(self, m: Module) -> None:
+        held = Signal(len(self.i), reset_less=True)
+        with m.If(self.load):
+            m.d.sync += held.eq(self.i)
+        m.d.comb += self.o.eq(held)
+
+
+class Array(Block):
+    """The rows of PEs.
+
+    Members
+    -------
+    on, clear : In(1)
+        There is a beat; it is the first of a tile.
+    x, w : In
+        The beat.
+    load : In(1)
+        The drain has reached the accumulators.
+    leaves : In(rows)
+        The row that leaves, one hot.
+    out : Out
+        What it holds.
+    """
+
+    def __init__(self, config: SpatialConfig) -> None:
+        act, wgt, _ = config.ports
+        super().__init__(
+            "array",
+            {
+                "on": In(1),
+                "clear": In(1),
+                "x": In(act.lanes * act.lane_width),
+                "w": In(wgt.lanes * wgt.lane_width),
+                "load": In(1),
+                "leaves": In(config.rows),
+                "out": Out(config.cols * config.held_width),
+            },
+        )
+        self.config = config
+
+    def build(self, m: Module) -> None:
+        config, width = self.config, self.config.held_width
+        w = Signal(len(self.w), name="w_edge", reset_less=True)
+        m.d.sync += w.eq(self.w)
+        row, held = Row(config), Held(config.cols * width)
+        totals: list[Value] = []
+        for r in range(config.rows):
+            total = Signal(config.cols * width, name=f"total_{r}")
+            place(
+                m, f"row_{r}", row, on=self.on, clear=self.clear, w=w, total=total,
+                x=self.x.word_select(r, row.width("x")),
+            )  # fmt: skip
+            if r:
+                kept = Signal(len(total), name=f"held_{r}")
+                place(m, f"held_{r}", held, load=self.load, i=total, o=kept)
+                total = kept
+            totals.append(total)
+        foot = Drain(width, config.rows)
+        for col in range(config.cols):
+            lanes = Cat(*(total.word_select(col, width) for total in totals))
+            out = self.out.word_select(col, width)
+            place(m, f"drain_{col}", foot, totals=lanes, drain=self.leaves, out=out)
+
+
+class SpatialCore(StreamCore):
+    """Tile jobs of any K; results of a tile leave while the next one streams in."""
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        config, rows = self.config, self.config.rows
+        act, wgt, _ = config.ports
+        fire = Signal(name="fire")
+        x, last, x_valid = self.take(m, act, fire)
+        w, _, w_valid = self.take(m, wgt, fire)
+
+        starting = Signal(init=1)  # the next beat is the first of a tile
+        finished = Signal()  # a tile waits for its drain
+        under_way = Signal(config.lead)  # drains on their way to the accumulators
+        waiting = Signal(rows - 1)  # the row that leaves its register next, one hot
+        drain, free, ready = (Signal(name=name) for name in ("drain", "free", "ready"))
+        arrives = under_way[-1]
+        m.d.comb += [
+            # Nothing that is under way leaves after the output was found ready, so it stays so.
+            free.eq(ready & ~under_way.any() & ~waiting.any()),
+            drain.eq(finished & free),
+            fire.eq(x_valid & w_valid & (~finished | free)),
+        ]
+        with m.If(fire):
+            m.d.sync += starting.eq(last)
+        m.d.sync += [
+            finished.eq((finished & ~drain) | (fire & last)),
+            under_way.eq(Cat(drain, under_way)),
+        ]
+        if rows > 1:
+            with m.If(arrives | ready):
+                m.d.sync += waiting.eq(Cat(arrives, waiting))
+
+        leaves = Cat(arrives, waiting)
+        held = Signal(config.cols * config.held_width)
+        place(
+            m, "array", Array(config), on=fire, clear=starting & fire, x=x, w=w,
+            load=arrives, leaves=leaves, out=held,
+        )  # fmt: skip
+        push, ends = leaves.any(), leaves[-1]
+        if config.digits:
+            held, ends, push, ready = self._resolved(m, config.digits, held, ends, push, ready)
+        taken, _ = self.give(m, held, ends, push)
+        m.d.comb += ready.eq(taken)
+        return m
+
+    def _resolved(
+        self,
+        m: Module,
+        digits: DigitAccumulation,
+        held: Value,
+        ends: Value,
+        push: Value,
+        ready: Signal,
+    ) -> tuple[Value, Value, Value, Signal]:
+        """Return results, behind a register that may wait, and what says that they are taken."""
+        payload = Signal(len(held) + 1, name="leaving")
+        valid, taken = Signal(name="leaving_valid"), Signal(name="leaving_ready")
+        place(
+            m, "leaving_slice", StreamSlice(len(payload)),
+            i_data=Cat(held, ends), i_valid=push, i_ready=ready,
+            o_data=payload, o_valid=valid, o_ready=taken,
+        )  # fmt: skip
+        results = resolve_all(m, payload[:-1], digits)
+        return results, payload[-1], valid, taken

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processing elements of the spatial families, and the edge that feeds a row of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib.wiring import In, Out
+
+from rtl_templates.arithmetic.digit_accumulator import accumulate_digits, corrections
+from rtl_templates.arithmetic.integer import accumulate, shape_of
+from rtl_templates.arithmetic.recode import Digits, gated
+from rtl_templates.hierarchy import Block
+
+if TYPE_CHECKING:
+    from hwgen.config.spatial import SpatialConfig
+    from hwgen.numerics.digit_sums import DigitAccumulation
+
+
+def operand_width(config: SpatialConfig) -> int:
+    """Return the bits of an activation on its way to the PEs: its digits, if they take digits."""
+    return Digits.width(config.activation) if config.digits else config.activation.width
+
+
+def short_width(config: SpatialConfig) -> int:
+    """Return the bits of what comes with the activations of a row: the corrections, or nothing."""
+    return config.digits.correction_width if config.digits else 0
+
+
+class Edge(Block):
+    """Registers of a row's activations, which are zero in a cycle without a beat.
+
+    Activations are recoded here, once for all columns, if the PEs take digits.
+
+    Members
+    -------
+    on : In(1)
+        There is a beat.
+    x : In
+        Its activations.
+    operand : Out
+        What PEs take, a cycle later.
+    short : Out
+        Corrections of the digits, ``config.lead`` cycles later.
+    """
+
+    def __init__(self, config: SpatialConfig) -> None:
+        members = {
+            "on": In(1),
+            "x": In(config.depth * config.activation.width),
+            "operand": Out(config.depth * operand_width(config)),
+        }
+        if config.digits:
+            members["short"] = Out(short_width(config))
+        super().__init__("edge", members)
+        self.config = config
+
+    def build(self, m: Module) -> None:
+        operand = Signal(len(self.operand), name="operand_reg", reset_less=True)
+        m.d.comb += self.operand.eq(operand)
+        if self.config.digits:
+            self._recoded(m, operand, self.config.digits)
+        else:
+            m.d.sync += operand.eq(Mux(self.on, self.x, 0))
+
+    def _recoded(self, m: Module, operand: Signal, what: DigitAccumulation) -> None:
+        config, fmt = self.config, self.config.activation
+        found = []
+        for term in range(config.depth):
+            x = Signal(shape_of(fmt), name=f"x_{term}")
+            m.d.comb += x.eq(self.x.word_select(term, fmt.width))
+            found.append(gated(m, f"recode_{term}", config.array.encoding, fmt, x, self.on))
+        m.d.sync += operand.eq(Cat(*(digits.joined for digits in found)))
+        stages = config.lead
+        if stages > 1:  # there is time for the corrections behind the register
+            found, stages = digits_of(operand, config.depth), stages - 1
+        short: Value = corrections(m, "short", found, what)
+        for stage in range(stages):
+            register = Signal(len(short), name=f"short_{stage}_reg", reset_less=True)
+            m.d.sync += register.eq(short)
+            short = register
+        m.d.comb += self.short.eq(short)
+
+
+def digits_of(operand: Value, depth: int) -> list[Digits]:
+    """Return the digits of the activations of a beat."""
+    return [Digits.of(operand.word_select(i, len(operand) // depth)) for i in range(depth)]
+
+
+class PE(Block):
+    """One element of C: adds the products of a beat in every cycle.
+
+    Members
+    -------
+    x, w : In
+        The terms of a row of A, from the row's edge, and of a column of W.
+    short : In
+        With digits: the row's corrections, ``pipeline.pe`` cycles later.
+    clear : In(1)
+        Start a new sum with the products of ``pipeline.pe`` cycles before.
+    total : Out
+        The accumulator, or all registers of it.
+    """
+
+    def __init__(self, config: SpatialConfig) -> None:
+        members = {
+            "x": In(config.depth * operand_width(config)),
+            "w": In(config.depth * config.weight.width),
+            "clear": In(1),
+            "total": Out(config.held_width),
+        }
+        if config.digits:
+            members["short"] = In(short_width(config))
+        super().__init__("pe", members)
+        self.config = config
+
+    def build(self, m: Module) -> None:
+        config = self.config
+        factors = []
+        for term in range(config.depth):
+            w = Signal(shape_of(config.weight), name=f"w_{term}")
+            m.d.comb += w.eq(self.w.word_select(term, config.weight.width))
+            factors.append(w)
+        if config.digits:
+            digits = digits_of(self.x, config.depth)
+            total = accumulate_digits(
+                m, digits, factors, self.short, self.clear, config.pipeline.pe, config.digits
+            )
+        else:
+            total = self._multiplied(m, factors)
+        m.d.comb += self.total.eq(total)
+
+    def _multiplied(self, m: Module, factors: list[Signal]) -> Value:
+        config, registers = self.config, self.config.pipeline.pe
+        after_product = m.d.sync if registers > 1 else m.d.comb
+        after_sum = m.d.sync if registers else m.d.comb
+        terms: list[Value] = []
+        for term, w in enumerate(factors):
+            x = Signal(shape_of(config.activation), name=f"x_{term}")
+            m.d.comb += x.eq(self.x.word_select(term, len(x)))
+            product = Signal(shape_of(config.product), name=f"product_{term}", reset_less=True)
+            after_product += product.eq(x * w)
+            terms.append(product)
+        while len(terms) > 1:
+            pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)]
+            terms = pairs + terms[len(terms) & ~1 :]
+        addend = Signal(shape_of(config.partial_sum(config.depth)), name="addend", reset_less=True)
+        after_sum += addend.eq(terms[0])
+        total = Signal(shape_of(config.result), name="total_reg", reset_less=True)
+        m.d.sync += total.eq(accumulate(m, Mux(self.clear, 0, total), addend, config))
+        return total
