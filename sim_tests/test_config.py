@@ -185,12 +185,12 @@ WHOLE = {
     "large": (b"#" * 10_000_000, r": larger than 64 KiB"),
     "UTF-16": ("a: 1".encode("utf-16"), r":1:1: not UTF-8: byte 0xff; save it as UTF-8"),
     "Latin-1": (b"a: 1\nb: \xe9\n", r":2:4: not UTF-8: byte 0xe9; save it as UTF-8"),
-    "no family": (b"name: a", r":1:1: family: missing; add `family: gemm_stream` \(there is: .*\)"),
+    "no family": (b"name: a", r":1:1: family: missing; add `family: adder_tree` \(there is: .*\)"),
     "unknown family": (
         b"family: sistolic",
-        r":1:1: family: must be gemm_stream.*, not 'sistolic' \(did you mean 'systolic'\?\)",
+        r":1:1: family: must be adder_tree, .*, not 'sistolic' \(did you mean 'systolic'\?\)",
     ),
-    "family of another type": (b"family: [a]", r":1:1: family: must be gemm_stream.*, not a list"),
+    "family of another type": (b"family: [a]", r":1:1: family: must be adder_tree, .*, not a list"),
     "no name": (
         b"# x\nfamily: systolic",
         r":2:1: name: missing; add `name: \.\.\.` \(Name of the top module .*\)",

@@ -61,9 +61,7 @@ class SpatialConfig(IntegerProductConfig):
 
     def broken_rules(self) -> list[str]:
         """Return the rules between fields that are broken."""
-        broken = super().broken_rules()
-        if not broken:
-            broken = broken_by_element(self.array, saturates=self.saturates)
+        broken = super().broken_rules() + broken_by_element(self.array, saturates=self.saturates)
         if self.array.pe == "same_weight" and self.depth == 1:
             broken.append(
                 "array.pe: same_weight sums digits of the same weight over the depth of the array,"
@@ -127,8 +125,8 @@ class SpatialConfig(IntegerProductConfig):
         return 1 + self.pipeline.pe
 
     @property
-    def latency(self) -> int:
-        """Cycles from the last input beat of a reduction to its first result beat.
+    def core_latency(self) -> int:
+        """Cycles from the last input beat of a reduction to its first beat of accumulators.
 
         One in the input buffer, one until the drain, `lead`, one in the output buffer, and one
         where results are put together.
@@ -160,8 +158,8 @@ class SpatialConfig(IntegerProductConfig):
     # -- ports -----------------------------------------------------------------------------
 
     @cached_property
-    def ports(self) -> tuple[StreamPort, ...]:
-        """The stream ports: the inputs by name, then the output."""
+    def core_ports(self) -> tuple[StreamPort, ...]:
+        """Stream ports of the array alone: the inputs by name, then the accumulators."""
         rows, depth, cols = self.array.sizes
         a, w, c = self.activation, self.weight, self.result
         terms = f"k0..k0+{depth - 1}" if depth > 1 else "k"

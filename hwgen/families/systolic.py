@@ -105,8 +105,7 @@ class SystolicConfig(IntegerProductConfig):
                 "array.accumulator_depth: only weight_stationary and input_stationary have an"
                 " accumulator memory; remove it, or change array.dataflow"
             )
-        if not broken:
-            broken = broken_by_element(self.array, saturates=self.saturates)
+        broken += broken_by_element(self.array, saturates=self.saturates)
         if self.array.pe != "mac" and not self.output_stationary:
             broken.append(
                 f"array.pe: {self.array.pe} needs dataflow output_stationary, not"

@@ -9,22 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hwgen.schedules.checks import check_operand, weight_beats
-from hwgen.schedules.product import Product
+from hwgen.schedules.stream import StreamProduct
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
+    from hwgen.numerics.post import Columns, PostSettings
     from hwgen.streams import Beats, StreamPort
 
 
 @dataclass(frozen=True)
-class Schedule(Product):
-    """The tile jobs of one product; see `Product` for its parameters."""
+class Schedule(StreamProduct):
+    """The tile jobs of one product; see `StreamProduct` for its parameters."""
 
     config: SpatialConfig
 
@@ -54,7 +55,7 @@ class Schedule(Product):
         ndarray of uint8, shape (tiles along M, beats of a reduction, bytes)
         """
         check_operand("activations", a, (self.m, self.k), self.config.activation)
-        return self._pack(self.config.ports[0], a, self.config.rows, self.blocks[0])
+        return self._pack(self.config.core_ports[0], a, self.config.rows, self.blocks[0])
 
     def pack_weights(self, w: NDArray[np.integer]) -> Beats:
         """Pack W, shape (k, n), into the beats of port ``wgt``.
@@ -64,7 +65,7 @@ class Schedule(Product):
         ndarray of uint8, shape (tiles along N, beats of a reduction, bytes)
         """
         check_operand("weights", w, (self.k, self.n), self.config.weight)
-        return self._pack(self.config.ports[1], w.T, self.config.cols, self.blocks[2])
+        return self._pack(self.config.core_ports[1], w.T, self.config.cols, self.blocks[2])
 
     def unpack_weights(self, image: Beats) -> NDArray[np.integer]:
         """Return W, shape (k, n), from what `pack_weights` made, in any shape.
@@ -74,7 +75,7 @@ class Schedule(Product):
         InputError
             If the number of bytes is not what `pack_weights` makes.
         """
-        port, c = self.config.ports[1], self.config
+        port, c = self.config.core_ports[1], self.config
         _, ks, ys = self.blocks
         beats = port.unpack(weight_beats(image, port, ys, ks)).reshape(ys, ks, c.cols, c.depth)
         vectors = beats.swapaxes(1, 2).reshape(ys * c.cols, ks * c.depth)
@@ -112,14 +113,27 @@ class Schedule(Product):
         tile = (m // rows, n // self.config.cols)
         return (tile[0] * self.blocks[2] + tile[1]) * rows + m % rows, tile
 
-    def unpack_outputs(self, beats: Beats) -> NDArray[np.integer]:
+    def output_columns(self) -> Iterator[tuple[int, int]]:
+        """Yield the first column of C of result beats, and how many follow each other with it."""
+        for _ in range(self.blocks[0]):
+            for y in range(self.blocks[2]):
+                yield y * self.config.cols, self.config.rows
+
+    def unpack_outputs(self, beats: Beats) -> NDArray[Any]:
         """Return C, shape (m, n), from the result beats, shape (output_beats, bytes)."""
         (xs, _, ys), rows, cols = self.blocks, self.config.rows, self.config.cols
-        values = self.config.ports[-1].unpack(beats).reshape(xs, ys, rows, cols)
+        values = self.results(beats).reshape(xs, ys, rows, cols)
         c = values.swapaxes(1, 2).reshape(xs * rows, ys * cols)
         return np.ascontiguousarray(c[: self.m, : self.n])
 
 
-def schedule(config: SpatialConfig, m: int, k: int, n: int) -> Schedule:
-    """Return the schedule of ``C[m,n] = A[m,k] . W[k,n]`` on the array."""
-    return Schedule(config, m, k, n)
+def schedule(
+    config: SpatialConfig,
+    m: int,
+    k: int,
+    n: int,
+    settings: PostSettings | None = None,
+    columns: Columns | None = None,
+) -> Schedule:
+    """Return the schedule of ``C[m,n] = post(A[m,k] . W[k,n])`` on the array."""
+    return Schedule(config, m, k, n, settings, columns)

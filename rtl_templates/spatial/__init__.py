@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rtl_templates.core import StreamCore
+from rtl_templates.post.core import post_processed
 
 from .core import SpatialCore
 
 if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+
     from hwgen.config.spatial import SpatialConfig
 
 
-def generate(config: SpatialConfig) -> StreamCore:
+def generate(config: SpatialConfig) -> Component:
     """Return the core of a configuration, its ports inner streams."""
-    return SpatialCore(config)
+    return post_processed(config, SpatialCore(config))

@@ -117,7 +117,7 @@ class Array(Block):
     """
 
     def __init__(self, config: SpatialConfig) -> None:
-        act, wgt, _ = config.ports
+        act, wgt, _ = config.core_ports
         super().__init__(
             "array",
             {
@@ -162,7 +162,7 @@ class SpatialCore(StreamCore):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         config, rows = self.config, self.config.rows
-        act, wgt, _ = config.ports
+        act, wgt, _ = config.core_ports
         fire = Signal(name="fire")
         x, last, x_valid = self.take(m, act, fire)
         w, _, w_valid = self.take(m, wgt, fire)
