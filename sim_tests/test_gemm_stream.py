@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +67,20 @@ ENGINES = {
 }
 
 
+@cache
 def config_of(name: str) -> Any:
     return parse_config(HEAD + ENGINES[name])
+
+
+@cache
+def verilog(name: str) -> str:
+    """Return the Verilog of an engine, which takes seconds to emit."""
+    return verilog_of(config_of(name))
+
+
+def opened(name: str, **memory: Any) -> EngineHost:
+    """Return the host of one of `ENGINES`."""
+    return open_engine(config_of(name), verilog=verilog(name), **memory)
 
 
 # -- configuration -------------------------------------------------------------------------------
@@ -178,10 +191,10 @@ def test_plans_cover_the_product_and_fit_the_buffers(
 
 def test_the_registers_alone_hold_the_sizes() -> None:
     config = config_of("ws")
-    text = verilog_of(config)
+    text = verilog("ws")
     for size in ((1, 1, 1), (100, 200, 300)):
         assert Plan(config, *size).block
-        assert verilog_of(config) == text
+    assert verilog_of(config) == text
 
 
 @given(name=st.sampled_from(sorted(ENGINES)), size=SIZES, seed=st.integers(0, 1 << 30))
@@ -262,9 +275,7 @@ def random_jobs(host: EngineHost, count: int, rng: np.random.Generator, most: in
 def test_random_jobs_under_stalls(name: str) -> None:
     rng = np.random.default_rng(7)
     for stalls, latency in ((0.0, 1), (0.5, 3), (0.9, 40)):
-        host = open_engine(
-            config_of(name), read_latency=latency, write_latency=latency, stalls=stalls, seed=5
-        )
+        host = opened(name, read_latency=latency, write_latency=latency, stalls=stalls, seed=5)
         with host.model:
             random_jobs(host, 30, rng, 90)
 
@@ -274,9 +285,7 @@ def test_random_jobs_under_stalls(name: str) -> None:
 def test_thousands_of_random_jobs(name: str) -> None:
     rng = np.random.default_rng(11)
     for stalls, latency in ((0.0, 1), (0.2, 200), (0.5, 7), (0.9, 2)):
-        host = open_engine(
-            config_of(name), read_latency=latency, write_latency=latency, stalls=stalls, seed=3
-        )
+        host = opened(name, read_latency=latency, write_latency=latency, stalls=stalls, seed=3)
         with host.model:
             random_jobs(host, 120, rng, 1000 if not stalls else 130)
 
@@ -285,7 +294,8 @@ def test_thousands_of_random_jobs(name: str) -> None:
 @settings(max_examples=25, deadline=None)
 @pytest.mark.slow
 def test_any_size_latency_and_stalls(data: st.DataObject) -> None:
-    config = config_of(data.draw(st.sampled_from(["ws", "lut_post"])))
+    name = data.draw(st.sampled_from(["ws", "lut_post"]))
+    config = config_of(name)
     size = data.draw(st.tuples(*[st.integers(1, 70)] * 3))
     kind = data.draw(st.sampled_from(OPERANDS[:-1]))
     memory: dict[str, Any] = {
@@ -296,7 +306,7 @@ def test_any_size_latency_and_stalls(data: st.DataObject) -> None:
     rng = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
     least = data.draw(st.booleans())
     (placed,), _ = place(config, [operands(config, size, kind, rng)], rng=rng, least_traffic=least)
-    host = open_engine(config, seed=int(rng.integers(1 << 30)), **memory)
+    host = opened(name, seed=int(rng.integers(1 << 30)), **memory)
     with host.model:
         host.put(placed)
         assert host.wait(host.submit(placed.job), 3_000_000) == "done"
@@ -317,7 +327,7 @@ def test_sizes(name: str) -> None:
         size = m, min(k, config.max_k), n
         (placed,), _ = place(config, [operands(config, size, "random", rng)], rng=rng)
         latency = int(rng.integers(1, 201))
-        host = open_engine(config, read_latency=latency, write_latency=latency)
+        host = opened(name, read_latency=latency, write_latency=latency)
         with host.model:
             host.put(placed)
             assert host.wait(host.submit(placed.job), 100_000_000) == "done"
@@ -333,8 +343,8 @@ def test_two_engines_on_one_memory() -> None:
     (whole,), _ = place(config, [(a, w)], rng=rng)
     job = whole.job
     regions = job.regions
-    first = open_engine(config, read_latency=3, stalls=0.3, seed=1)
-    second = open_engine(config, read_latency=9, stalls=0.5, seed=2, beside=first.model)
+    first = opened("ws", read_latency=3, stalls=0.3, seed=1)
+    second = opened("ws", read_latency=9, stalls=0.5, seed=2, beside=first.model)
     with first.model, second.model:
         first.put(whole)
         numbers = []
