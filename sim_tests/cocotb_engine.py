@@ -167,7 +167,8 @@ class EngineBench:
             self.memory.errors = (bad // beat * beat,)
         for placed in self.placed[: CONFIG.queue]:
             await self.submit(placed, self.limit)
-        count = len(self.placed[: CONFIG.queue])
+        # While jobs are being ended, further ones are refused.
+        count = await self.read("SUBMITTED")
         if event in ("reset", "abort"):
             for _ in range(self.case.at):
                 await RisingEdge(self.dut.aclk)
