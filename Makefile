@@ -87,7 +87,7 @@ bench-sim: env ## measure simulation speed
 bench-pack: env ## measure packing
 bench-area: env ## measure area and delay by synthesis
 bench-delay: env ## measure delays, for automatic pipelines
-bench-qor: env ## compare ternary datapaths by synthesis (most of an hour)
+bench-qor: env ## compare ternary datapaths by synthesis (hours)
 bench-sweep: env ## measure sweeps of the cost model
 bench-cost: env ## compare estimates with synthesis, on designs that calibration has not seen
 bench-engine: env ## measure utilisation and traffic of a memory engine in simulation

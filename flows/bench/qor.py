@@ -48,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if options.keep:
                 activations = {result.point.activation for result in results}
                 known += report.kept(page, activations, [result.point for result in results])
+                order = points(sorted(activations))
+                known.sort(key=lambda result: order.index(result.point))
             text = report.updated(page, report.sections(known, cores))
             options.markdown.write_text(text, encoding="utf-8")
     except OSError as error:
