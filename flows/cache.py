@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results of long tool runs, kept on disk.
 
-An entry is one compressed archive: a JSON document and the files that belong to it.  It appears by
-one rename, so that a run that is interrupted leaves none, and runs at the same time do not disturb
-each other.  An entry that cannot be read counts as absent.
+What is kept is a JSON document (`Document`), or one with files that belong to it in a compressed
+archive (`Entry`).  Either appears by one rename, so that a run that is interrupted leaves none, and
+runs at the same time do not disturb each other.  What cannot be read counts as absent.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from flows.verilator import cache_directory
 
@@ -25,15 +25,50 @@ _DOCUMENT = "result.json"
 _DAMAGED = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError)
 
 
+def hashed(text: str, length: int = 24) -> str:
+    """Return a name for a text: the first hexadecimal digits of its SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
 def digest(parts: Any) -> str:
     """Return a hexadecimal SHA-256 over plain JSON values."""
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashed(json.dumps(parts, sort_keys=True, separators=(",", ":")), 64)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A JSON document, which need not be there yet.
+
+    Parameters
+    ----------
+    kind : str
+        What it is of, e.g. ``mapped``; a folder of the cache.
+    key : str
+        Name of the file: a hash of everything that shapes the document.
+    """
+
+    kind: str
+    key: str
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return cache_directory() / self.kind / f"{self.key}.json"
+
+    def read(self) -> Any:
+        """Return the document, or None if there is none."""
+        with suppress(*_DAMAGED):
+            return json.loads(self.path.read_text(encoding="utf-8"))
+        return None
+
+    def write(self, document: Any) -> None:
+        """Make it; a cache that cannot be written is no error."""
+        _place(self.path, lambda file: file.write(json.dumps(document).encode()))
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry, which need not be there yet.
+    """A JSON document with files, which need not be there yet.
 
     Parameters
     ----------
@@ -46,10 +81,24 @@ class Entry:
     kind: str
     key: str
 
+    @classmethod
+    def all(cls, kind: str) -> list[Entry]:
+        """Return those that are there, the latest last; their keys are as long as file names."""
+        found = []
+        for path in (cache_directory() / kind).glob("*.zip"):
+            with suppress(OSError):  # it was removed meanwhile
+                found.append((path.stat().st_mtime_ns, path.stem))
+        return [cls(kind, key) for _, key in sorted(found)]
+
+    @property
+    def name(self) -> str:
+        """What of the key is in the name of the archive."""
+        return self.key[:32]
+
     @property
     def path(self) -> Path:
         """The archive."""
-        return cache_directory() / self.kind / f"{self.key[:32]}.zip"
+        return cache_directory() / self.kind / f"{self.name}.zip"
 
     def read(self) -> Any:
         """Return the document, or None if there is no entry."""
@@ -65,20 +114,27 @@ class Entry:
 
     def write(self, document: Any, files: Mapping[str, bytes]) -> None:
         """Make the entry; a cache that cannot be written is no error."""
-        with suppress(OSError):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=".", suffix=".new")
-            try:
-                with (
-                    os.fdopen(handle, "wb") as file,
-                    zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
-                ):
-                    archive.writestr(_DOCUMENT, json.dumps(document))
-                    for entry, content in files.items():
-                        archive.writestr(entry, content)
-                os.replace(name, self.path)
-            finally:
-                Path(name).unlink(missing_ok=True)
+
+        def fill(file: BinaryIO) -> None:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr(_DOCUMENT, json.dumps(document))
+                for name, content in files.items():
+                    archive.writestr(name, content)
+
+        _place(self.path, fill)
+
+
+def _place(path: Path, fill: Callable[[BinaryIO], Any]) -> None:
+    """Make a file at once, of what `fill` writes."""
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".new")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                fill(file)
+            os.replace(name, path)
+        finally:
+            Path(name).unlink(missing_ok=True)
 
 
 def collect(directory: Path, names: Iterable[str]) -> dict[str, bytes]:

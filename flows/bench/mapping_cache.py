@@ -7,10 +7,7 @@ change at the cost of what the change affects.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
@@ -18,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from flows import boundary, liberty, synthesis, timing
+from flows.cache import Document, hashed
 from flows.synthesis import Mapped, map_core
 from flows.toolchain import probe, version_text
-from flows.verilator import cache_directory
 
 
 def map_cached(
@@ -39,25 +36,14 @@ def map_cached(
         _flow(), _library(technology, tuple(map(str, liberty_files))), hashed(verilog),
         top, technology, recipe, clock_ps, list(keep), sorted(options.items()),
     ]  # fmt: skip
-    path = cache_directory() / "mapped" / f"{hashed(json.dumps(parts))}.json"
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        return Mapped.of_document(json.loads(path.read_text(encoding="utf-8")))
+    kept = Document("mapped", hashed(json.dumps(parts)))
+    with suppress(ValueError, KeyError, TypeError):
+        return Mapped.of_document(kept.read())
     mapped = map_core(
         verilog, top, technology, recipe, clock_ps, keep, liberty_files=liberty_files, **options
     )
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, suffix=".new", delete=False
-        ) as file:
-            json.dump(mapped.document(), file)
-        os.replace(file.name, path)
+    kept.write(mapped.document())
     return mapped
-
-
-def hashed(text: str) -> str:
-    """Return a name for a text."""
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 @cache

@@ -13,8 +13,8 @@ from typing import Any
 
 from cost_model.fabric import FABRICS
 from flows import fpga, levels
-from flows.bench.mapping_cache import hashed, versions
-from flows.cache import Entry, digest
+from flows.bench.mapping_cache import versions
+from flows.cache import Entry, digest, hashed
 from flows.calibration.measure import KEPT
 from flows.calibration.points import NAME, config_of
 from flows.synthesis import TIMEOUT

@@ -11,7 +11,8 @@ from typing import Any
 
 from cost_model.evaluate import ACTIVITY
 from flows import liberty
-from flows.bench.mapping_cache import hashed, map_cached, versions
+from flows.bench.mapping_cache import map_cached, versions
+from flows.cache import hashed
 from flows.calibration.points import NAME, config_of
 from flows.liberty import TECHNOLOGIES
 from flows.synthesis import Mapped
