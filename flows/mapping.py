@@ -8,17 +8,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from flows import fpga, levels, liberty, outline, process, synthesis
 from flows.cache import collect
 from flows.levels import Kind, Longest
 from flows.liberty import Library
+from flows.netlists import source_digest
 from flows.result import ModuleUse, SynthesisResult
 from flows.toolchain import require
-
-if TYPE_CHECKING:
-    from hwgen.config.model import FamilyConfig
 
 Hierarchy = Literal["keep", "flatten"]
 
@@ -41,8 +39,6 @@ class Job:
 
     Parameters
     ----------
-    config : FamilyConfig or None
-        The configuration that the Verilog was made of, if it was.
     verilog, top, clock : str
         Text of all modules, top module, clock port.
     target : str
@@ -52,7 +48,6 @@ class Job:
         Seconds for one run of a tool.
     """
 
-    config: FamilyConfig | None
     verilog: str
     top: str
     clock: str
@@ -78,7 +73,7 @@ class Way:
 
 
 def map_design(job: Job, way: Way, work: Path) -> SynthesisResult:
-    """Return what comes out, but for versions of tools and times.
+    """Return what comes out, but for versions of tools, library and times.
 
     Parameters
     ----------
@@ -199,8 +194,9 @@ def _basics(job: Job, way: Way, files: Mapping[str, bytes]) -> dict[str, Any]:
         "hierarchy": way.hierarchy,
         "clock_target_mhz": job.clock_mhz,
         "tools": {},
+        "library": {},
         "wall_seconds": 0.0,
-        "source_digest": hashlib.sha256(job.verilog.encode()).hexdigest(),
+        "source_digest": source_digest(job.verilog),
         "netlist_digest": hashlib.sha256(files["netlist.v"]).hexdigest(),
         "scripts": tuple(name for name in files if name.endswith(_SCRIPTS)),
         "files": files,

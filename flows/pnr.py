@@ -22,12 +22,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows import fpga, harness, outline, process, synthesis
+from flows import devices, fpga, harness, outline, process, synthesis
 from flows.cache import Entry, digest
 from flows.devices import Placer, choose, placer
+from flows.kept import CLOCK, sources_digest, tool_versions
+from flows.netlists import emitted, source_digest
 from flows.parallel import run_all
 from flows.result import Io, PnrResult, SeedResult
-from flows.synth import check_clock, check_recipe, sources_digest, tool_versions
+from flows.synth import check_clock, check_recipe
 from flows.toolchain import require
 from hwgen.errors import CheckFailed, InputError
 
@@ -62,7 +64,7 @@ class _Job:
         """Return where the cache has a seed's result."""
         netlist = hashlib.sha256(self.netlist).hexdigest()
         parts = [netlist, self.placer.family, self.device, self.package, self.speed]
-        source = Path(__file__).read_text(encoding="utf-8")
+        source = [Path(name).read_text(encoding="utf-8") for name in (__file__, devices.__file__)]
         tool = self.tools[self.placer.tool]
         return Entry("pnr", digest([*parts, self.clock_mhz, self.pins, tool, source, seed]))
 
@@ -72,7 +74,7 @@ def place_and_route(
     target: str,
     *,
     top: str = "",
-    clock: str = "aclk",
+    clock: str = CLOCK,
     device: str | None = None,
     package: str | None = None,
     speed: str | None = None,
@@ -141,9 +143,7 @@ def place_and_route(
         if not top:
             raise InputError("the top module of the Verilog must be named")
     else:
-        from hwgen.build import verilog_of
-
-        verilog, top = verilog_of(design), design.name
+        verilog, top = emitted(design), design.name
     on_progress("synthesis", 0, seeds + 1)
     netlist, frame, source = _netlist(
         verilog, top, clock, target, recipe, tools, framed=io == "frame", use_cache=use_cache
@@ -188,7 +188,7 @@ def place_and_route(
         frame_luts=frame.luts if frame else None,
         tools=tools,
         wall_seconds=round(sum(seed.wall_seconds for seed in results), 3),
-        source_digest=hashlib.sha256(source.encode()).hexdigest(),
+        source_digest=source_digest(source),
         netlist_digest=hashlib.sha256(netlist).hexdigest(),
         files=files,
     )
@@ -236,7 +236,9 @@ def _netlist(
                 raise InputError(f"{top} has no port {clock} that could be its clock")
             frame = harness.frame(top, found.ports, clock)
             verilog, top = verilog + frame.text, frame.top
-        key = digest([verilog, top, target, recipe, tools["yosys"], sources_digest()])
+        key = digest(
+            [source_digest(verilog), top, target, recipe, tools["yosys"], sources_digest()]
+        )
         entry = Entry("pnr-netlist", key)
         files = entry.files() if use_cache else {}
         if "netlist.json" not in files:

@@ -101,6 +101,8 @@ class SynthesisResult:
         From `critical_path_ns`.
     tools : mapping
         Version of each tool that took part.
+    library : mapping
+        SHA-256 of each Liberty file by its name, decompressed; empty for an FPGA.
     wall_seconds : float
         What the run took, when it ran.
     source_digest, netlist_digest : str
@@ -140,6 +142,7 @@ class SynthesisResult:
     timing_note: str
     fmax_mhz: float | None
     tools: Mapping[str, str]
+    library: Mapping[str, str]
     wall_seconds: float
     source_digest: str
     netlist_digest: str
@@ -154,7 +157,7 @@ class SynthesisResult:
             for entry in fields(self)
             if entry.name not in ("files", "modules", "trials")
         }
-        found["cells"], found["tools"] = dict(self.cells), dict(self.tools)
+        found |= {name: dict(found[name]) for name in ("cells", "tools", "library")}
         found["scripts"] = list(self.scripts)
         found["modules"] = [asdict(module) for module in self.modules]
         found["trials"] = [asdict(trial) for trial in self.trials]

@@ -2,28 +2,26 @@
 """Synthesis of a configuration or of Verilog for any target, results kept on disk.
 
 `synthesize` is the one entry: it decides which ways of mapping are tried (`flows.mapping` does
-one), and returns the best as a `flows.result.SynthesisResult`.  A result is found again in the
-cache by the Verilog, the library, the options, the versions of the tools, and the sources of the
-modules that shape it.
+one, `flows.kept` finds what was done before), and returns the best as a
+`flows.result.SynthesisResult`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from flows import boundary, fpga, levels, liberty, mapping, outline, synthesis, timing
-from flows.cache import Entry, digest
-from flows.mapping import Hierarchy, Job, Way, map_design
+from flows import fpga, liberty, outline, synthesis
+from flows.kept import CLOCK, synthesized
+from flows.mapping import Hierarchy, Job, Way
+from flows.netlists import emitted
 from flows.parallel import run_all
-from flows.result import SynthesisResult, Trial
-from flows.toolchain import find, require, version_text
+from flows.result import SynthesisResult
+from flows.toolchain import require
 from hwgen.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -60,7 +58,7 @@ def synthesize(
     target: str,
     *,
     top: str = "",
-    clock: str = "aclk",
+    clock: str = CLOCK,
     clock_mhz: float | None = None,
     recipe: str | None = None,
     full_adders: bool | None = None,
@@ -128,34 +126,18 @@ def synthesize(
         done += 1
         on_progress(ways[index].text, done, total)
 
-    work = [partial(_one, job, way, use_cache=use_cache) for way in ways]
+    work = [partial(synthesized, job, way, use_cache=use_cache) for way in ways]
     results = run_all(work, jobs, follow)
-    best = min(results, key=_rank)
+    best = min(results, key=rank)
     if effort == "best" and hierarchy is None and _size(job) <= FLATTENED_GATES:
         ways.append(Way(best.recipe, best.full_adders, "flatten", ways[0].liberty_files))
         total += 1
         on_progress(ways[-1].text, done, total)
-        results.append(_one(job, ways[-1], use_cache=use_cache))
+        results.append(synthesized(job, ways[-1], use_cache=use_cache))
         follow(total - 1, results[-1])
-        best = min(results, key=_rank)
+        best = min(results, key=rank)
     trials = tuple(trial for result in results for trial in result.trials)
     return replace(best, trials=trials)
-
-
-def recorded(config: FamilyConfig, target: str) -> list[SynthesisResult]:
-    """Return the results of a configuration that are in the cache, the latest last.
-
-    Nothing is generated or run; the configuration's own ``target`` does not count.
-    """
-    folder = Entry(_record_kind(config, target), "").path.parent
-    found = []
-    for path in sorted(folder.glob("*.zip"), key=lambda path: path.stat().st_mtime):
-        document = Entry(_record_kind(config, target), path.stem).read()
-        try:
-            found.append(SynthesisResult.of_document(document))
-        except (KeyError, TypeError):  # of another version
-            continue
-    return found
 
 
 def _job(
@@ -167,16 +149,13 @@ def _job(
     timeout: float,
 ) -> Job:
     is_fpga(target)
-    config = None if isinstance(design, str) else design
     clock_mhz = check_clock(design, clock_mhz)
     require("yosys")
-    if config is not None:
-        from hwgen.build import verilog_of
-
-        return Job(config, verilog_of(config), config.name, clock, target, clock_mhz, timeout)
+    if not isinstance(design, str):
+        return Job(emitted(design), design.name, clock, target, clock_mhz, timeout)
     if not top:
         raise InputError("the top module of the Verilog must be named")
-    return Job(None, str(design), top, clock, target, clock_mhz, timeout)
+    return Job(design, top, clock, target, clock_mhz, timeout)
 
 
 def check_clock(design: FamilyConfig | str, clock_mhz: float | None) -> float:
@@ -234,6 +213,11 @@ def _ways(
             yield Way(name, adder, hierarchy or "keep", liberty_files)
 
 
+def default_way(target: str) -> Way:
+    """Return how a target is mapped to where nothing is asked for."""
+    return next(_ways(target, None, None, None, "normal", ()))
+
+
 def check_recipe(recipe: str | None, recipes: Mapping[str, Any], target: str) -> None:
     """Raise `InputError` if there is no such recipe for a target; None is any."""
     if recipe is not None and recipe not in recipes:
@@ -243,47 +227,8 @@ def check_recipe(recipe: str | None, recipes: Mapping[str, Any], target: str) ->
         )
 
 
-def _one(job: Job, way: Way, *, use_cache: bool) -> SynthesisResult:
-    """Return the result of one way, from the cache if it is there."""
-    on_fpga = is_fpga(job.target)
-    library = () if on_fpga else tuple(
-        hashlib.sha256(liberty.read(path).encode()).hexdigest()
-        for path in liberty.liberty_files(
-            liberty.technology(job.target), way.liberty_files
-        )
-    )  # fmt: skip
-    tools = tool_versions(("yosys",) if on_fpga else ("yosys", "opensta"))
-    key = digest([
-        job.verilog, job.top, job.clock, job.target, job.clock_mhz,
-        way.recipe, way.full_adders, way.hierarchy, library, tools, sources_digest(),
-    ])  # fmt: skip
-    entry = Entry("synth", key)
-    if use_cache and (document := entry.read()) is not None:
-        result = SynthesisResult.of_document(document, entry.files())
-        if result.files:
-            return result
-    start = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="hwgen-synth-") as name:
-        work = Path(name)
-        result = map_design(job, way, work)
-    seconds = round(time.monotonic() - start, 3)
-    trial = Trial(
-        result.recipe,
-        result.full_adders,
-        result.hierarchy,
-        result.area_um2,
-        result.critical_path_ns,
-        seconds,
-    )
-    result = replace(result, tools=tools, wall_seconds=seconds, trials=(trial,))
-    entry.write(result.document(), result.files)
-    if job.config is not None:
-        Entry(_record_kind(job.config, job.target), key).write(result.document(), {})
-    return result
-
-
-def _rank(result: SynthesisResult) -> tuple[bool, float]:
-    """Return what is smallest for the best result."""
+def rank(result: SynthesisResult) -> tuple[bool, float]:
+    """Return what is smallest for the best result: the smallest in time, or the fastest."""
     path, period = result.critical_path_ns, 1000 / result.clock_target_mhz
     if path is not None and path > period:
         return True, path
@@ -295,24 +240,3 @@ def _size(job: Job) -> float:
     with tempfile.TemporaryDirectory(prefix="hwgen-synth-") as name:
         (Path(name) / "design.v").write_text(job.verilog, encoding="utf-8")
         return outline.outline(require("yosys"), job.top, Path(name), job.timeout).size()
-
-
-def tool_versions(names: Sequence[str]) -> dict[str, str]:
-    """Return the version of each of the tools that is there."""
-    found = {name: find(name) for name in names}
-    return {name: f"{version_text(tool)} ({tool.source})" for name, tool in found.items() if tool}
-
-
-@cache
-def sources_digest() -> str:
-    """Return a name for the part of this package that shapes a result."""
-    modules = (boundary, fpga, levels, liberty, mapping, outline, synthesis, timing)
-    texts = [Path(str(module.__file__)).read_text(encoding="utf-8") for module in modules]
-    return digest([*texts, Path(__file__).read_text(encoding="utf-8")])
-
-
-def _record_kind(config: FamilyConfig, target: str) -> str:
-    from hwgen import __version__
-
-    resolved = {name: value for name, value in config.resolved().items() if name != "target"}
-    return f"synth-of/{digest([__version__, resolved])[:32]}-{target}"

@@ -6,15 +6,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from flows.fpga import RESOURCES
+from flows.kept import recorded
 from flows.parallel import run_all
-from flows.synth import synthesize
+from flows.synth import default_way, rank, synthesize
 from hwgen.errors import CheckFailed
 
 if TYPE_CHECKING:
     from flows.result import SynthesisResult
     from hwgen.config.model import FamilyConfig
+
+_ESTIMATED: Mapping[str, tuple[str, float]] = {
+    "area_um2": ("area_mm2", 1e-6),
+    **{name: (name, 1) for name in ("fmax_mhz", *RESOURCES) if name != "wide_muxes"},
+}
+"""Fields of a synthesis result that the cost model estimates: its name, and its unit."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,7 @@ def measure(
 ) -> list[Measured]:
     """Synthesize configurations, each for its own technology and clock.
 
-    Results are kept in the cache of `flows.synth`, so that an interrupted run continues.
+    Results are kept (`flows.kept`), so that an interrupted run continues.
 
     Parameters
     ----------
@@ -72,13 +80,58 @@ def _measure(config: FamilyConfig) -> Measured:
 
 
 def figures_of(result: SynthesisResult) -> dict[str, float]:
-    """Return the figures of a synthesis result that the cost model estimates."""
+    """Return the figures of a synthesis result that the cost model estimates, by its names."""
     figures = {
-        "area_mm2": None if result.area_um2 is None else result.area_um2 * 1e-6,
-        "fmax_mhz": result.fmax_mhz,
-        "luts": result.luts,
-        "flip_flops": result.flip_flops,
-        "dsps": result.dsps,
-        "brams": result.brams,
+        metric: (getattr(result, field), scale) for field, (metric, scale) in _ESTIMATED.items()
     }
-    return {name: float(value) for name, value in figures.items() if value is not None}
+    return {name: float(value) * scale for name, (value, scale) in figures.items()
+            if value is not None}  # fmt: skip
+
+
+def kept_result(config: FamilyConfig, target: str, clock_mhz: float) -> SynthesisResult | None:
+    """Return the kept result that an estimate is best set beside, None if there is none.
+
+    Of those with the nearest clock target, it is the one that was mapped as costs are calibrated,
+    with the defaults; else the smallest that meets its clock, or the fastest.  Nothing is run.
+    """
+    way = default_way(target)
+
+    def order(result: SynthesisResult) -> tuple[Any, ...]:
+        how = (result.recipe, result.full_adders, result.hierarchy)
+        usual = how == (way.recipe, way.full_adders, way.hierarchy)
+        return abs(result.clock_target_mhz - clock_mhz), not usual, rank(result)
+
+    return min(reversed(recorded(config, target)), key=order, default=None)
+
+
+def beside(
+    metrics: Mapping[str, float | None], result: SynthesisResult
+) -> dict[str, dict[str, float | None]]:
+    """Return estimate and measurement side by side.
+
+    Parameters
+    ----------
+    metrics : mapping
+        Of the cost model, None if unknown.
+    result : SynthesisResult
+
+    Returns
+    -------
+    dict
+        By field of the result that is known: ``estimated``, ``measured``, in the unit of the field,
+        and ``difference_percent`` of the estimate from the measurement; None if unknown.
+    """
+    found: dict[str, dict[str, float | None]] = {}
+    for field, (metric, scale) in _ESTIMATED.items():
+        measured, estimated = getattr(result, field), metrics.get(metric)
+        if measured is None:
+            continue
+        difference = None
+        if estimated is not None:
+            estimated /= scale
+            if measured:
+                difference = 100 * (estimated / measured - 1)
+        found[field] = {
+            "estimated": estimated, "measured": measured, "difference_percent": difference,
+        }  # fmt: skip
+    return found

@@ -19,10 +19,11 @@ import pytest
 from flows import fpga, harness, levels, liberty, parallel, process
 from flows.cache import Entry, digest
 from flows.devices import PLACERS, choose, placer
+from flows.kept import recorded
 from flows.outline import Outline, kept_modules
 from flows.pnr import bitstream, place_and_route
 from flows.result import SynthesisResult
-from flows.synth import recorded, synthesize
+from flows.synth import synthesize
 from flows.toolchain import Found, forget, probe
 from hwgen.cli import main
 from hwgen.config.load import parse_config
@@ -454,7 +455,8 @@ def test_an_interrupted_run_leaves_nothing(config: Path, tmp_path: Path) -> None
     assert "interrupted" in text
     assert list(temporary.glob("hwgen-*")) == []
     assert not (tmp_path / "o").exists()
-    assert [path for path in cache.rglob("*") if path.is_file()] == []
+    kept = {path.parent.name for path in cache.rglob("*") if path.is_file()}
+    assert kept <= {"netlist-of"}  # which Verilog it was is known by then
 
 
 # -- place and route -----------------------------------------------------------------------------

@@ -5,11 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hwgen.cli.common import config_option, console, emit_json, json_option
+
+if TYPE_CHECKING:
+    from flows.result import SynthesisResult
+    from hwgen.config.model import FamilyConfig
 
 _UNITS = {
     "area_mm2": ("area", "mm²"), "luts": ("LUTs", ""), "flip_flops": ("flip-flops", ""),
@@ -53,7 +57,8 @@ def command(
     """Estimate area, power, speed and cycles of an accelerator, without building it.
 
     Cycles are exact.  Area, power and Fmax come from costs fitted to synthesis results; the
-    uncertainty shown is that of designs which the fit has not seen.
+    uncertainty shown is that of designs which the fit has not seen.  Where `hwgen synth` has kept a
+    result for the same hardware, it is shown beside the estimate.
     """
     from cost_model.estimate import estimate
     from cost_model.technology import calibrated
@@ -79,6 +84,9 @@ def command(
                 f"{core.name}: K = {longest} is more than its max_k; raise max_k to compute it"
             )
     found = [estimate(core, target, clock_mhz, workloads) for core in cores]
+    results = [_kept(core, entry) for core, entry in zip(cores, found, strict=True)]
+    for entry, result in zip(found, results, strict=True):
+        entry["measured"] = result and _measured(entry, result)
     if as_json:
         emit_json(found if compare else found[0])
         return
@@ -86,11 +94,60 @@ def command(
         _show(found[0])
     else:
         _compare(found)
+    for entry, result in zip(found, results, strict=True):
+        if result:
+            _print_measured(entry, result)
     if not all(entry["calibrated"] for entry in found):
         console().print(
             f"[yellow]No costs are known of {found[0]['technology']}: only cycles are shown."
             f"[/] Known are {', '.join(calibrated())}; see `hwgen calibrate`.",
         )
+
+
+def _kept(core: FamilyConfig, entry: Mapping[str, Any]) -> SynthesisResult | None:
+    from flows.netlists import known
+
+    if known(core) is None:  # spares what follows its imports
+        return None
+    from flows.verify import kept_result
+
+    return kept_result(core, entry["technology"], entry["clock_mhz"])
+
+
+def _measured(entry: Mapping[str, Any], result: SynthesisResult) -> dict[str, Any]:
+    """Return what is known of a synthesis result, for programs."""
+    from flows.verify import beside
+
+    how = (
+        "recipe", "full_adders", "hierarchy", "clock_target_mhz", "timing_source", "tools",
+        "library", "source_digest", "netlist_digest",
+    )  # fmt: skip
+    document = result.document()
+    return {
+        **{name: document[name] for name in how},
+        "figures": beside(entry["metrics"], result),
+    }
+
+
+def _print_measured(entry: Mapping[str, Any], result: SynthesisResult) -> None:
+    from rich.table import Table
+
+    from hwgen.cli.synth import tools_of, way_of
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column(f"synthesized {entry['name']}")
+    for heading in ("estimate", "measured", "difference"):
+        table.add_column(heading, justify="right")
+    for field, pair in entry["measured"]["figures"].items():
+        difference = pair["difference_percent"]
+        text = "" if difference is None else f"{difference:+.1f} %"
+        table.add_row(field, _number(pair["estimated"]), _number(pair["measured"]), text)
+    out = console()
+    out.print(table)
+    made = [f"{way_of(result)}, {result.clock_target_mhz:g} MHz asked for", tools_of(result)]
+    if result.library:
+        made.append(f"library {', '.join(result.library)}")
+    out.print(f"  {'; '.join(made)}", markup=False)
 
 
 def _show(entry: Mapping[str, Any]) -> None:

@@ -121,11 +121,7 @@ def command(
 
 def _print(result: SynthesisResult) -> None:
     out = console()
-    ways = [f"recipe {result.recipe}"]
-    if result.full_adders is not None:
-        ways.append("full adders" if result.full_adders else "no full adders")
-    ways.append("repeated modules kept" if result.hierarchy == "keep" else "flattened")
-    out.print(f"[bold]{result.name}[/bold] on {result.target}: {', '.join(ways)}")
+    out.print(f"[bold]{result.name}[/bold] on {result.target}: {way_of(result)}")
     if result.area_um2 is not None:
         registers = (result.sequential_area_um2 or 0) / result.area_um2
         out.print(
@@ -140,8 +136,21 @@ def _print(result: SynthesisResult) -> None:
         out.print(_modules(result))
     if len(result.trials) > 1:
         out.print(_trials(result))
-    tools = ", ".join(f"{name} {version}" for name, version in result.tools.items())
-    out.print(f"  {tools}; {result.wall_seconds:.1f} s")
+    out.print(f"  {tools_of(result)}; {result.wall_seconds:.1f} s")
+
+
+def way_of(result: SynthesisResult) -> str:
+    """Return how a design was mapped, in words."""
+    ways = [f"recipe {result.recipe}"]
+    if result.full_adders is not None:
+        ways.append("full adders" if result.full_adders else "no full adders")
+    ways.append("repeated modules kept" if result.hierarchy == "keep" else "flattened")
+    return ", ".join(ways)
+
+
+def tools_of(result: SynthesisResult) -> str:
+    """Return the tools that took part, with versions."""
+    return ", ".join(f"{name} {version}" for name, version in result.tools.items())
 
 
 def _print_path(result: SynthesisResult) -> None:

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of synthesis, kept on disk and found again.
+
+A result is kept under the digest of the Verilog, the target, the clock, the way of mapping, the
+Liberty files, the versions of the tools, and the part of this package that drives them.  It is
+found if none of this has changed, and only then: by `synthesized`, which has the Verilog, and by
+`recorded`, which need not have it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flows import boundary, fpga, levels, liberty, mapping, netlists, outline, synthesis, timing
+from flows.cache import Entry, digest
+from flows.mapping import Job, Way, map_design
+from flows.result import SynthesisResult, Trial
+from flows.toolchain import find, version_text
+from hwgen.errors import HwgenError
+
+if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
+
+CLOCK = "aclk"
+"""The clock port of every core."""
+
+Library = Sequence[tuple[Path, str]]
+"""Liberty files, and the SHA-256 of each."""
+
+
+def synthesized(job: Job, way: Way, *, use_cache: bool) -> SynthesisResult:
+    """Return the result of one way of mapping, from the cache if it is there.
+
+    Raises
+    ------
+    ToolMissing, InputError
+        If the Liberty files are missing or cannot be read.
+    CheckFailed
+        If a tool fails.
+    """
+    library, tools = _library(job.target, way.liberty_files), _tools(job.target)
+    about = (netlists.source_digest(job.verilog), job.top, job.clock, job.target, job.clock_mhz)
+    entry = Entry(_kind(job.target, about[0]), _key(about, way, library, tools))
+    if use_cache and (found := _Kept.read(entry)) and (files := entry.files()):
+        return replace(found.result, files=files)
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="hwgen-synth-") as name:
+        result = map_design(job, way, Path(name))
+    seconds = round(time.monotonic() - start, 3)
+    trial = Trial(
+        result.recipe,
+        result.full_adders,
+        result.hierarchy,
+        result.area_um2,
+        result.critical_path_ns,
+        seconds,
+    )
+    result = replace(
+        result,
+        tools=tools,
+        library={path.name: content for path, content in library},
+        wall_seconds=seconds,
+        trials=(trial,),
+    )
+    paths = [str(path.absolute()) for path, _ in library]
+    entry.write({"result": result.document(), "liberty": paths}, result.files)
+    return result
+
+
+def recorded(config: FamilyConfig, target: str) -> list[SynthesisResult]:
+    """Return the kept results of a configuration for a target, the latest last, without files.
+
+    Nothing is generated or mapped.  A configuration that was not emitted since the generators
+    changed has none.
+    """
+    verilog = netlists.known(config)
+    if verilog is None:
+        return []
+    return [
+        found.result
+        for entry in Entry.all(_kind(target, verilog))
+        if (found := _Kept.read(entry)) and found.is_current(entry, verilog)
+    ]
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What is in an entry: a result, and where its Liberty files were."""
+
+    result: SynthesisResult
+    liberty: tuple[str, ...]
+
+    @classmethod
+    def read(cls, entry: Entry) -> _Kept | None:
+        """Return it without the files, or None if it is absent or of another version."""
+        document = entry.read()
+        try:
+            return cls(SynthesisResult.of_document(document["result"]), tuple(document["liberty"]))
+        except (KeyError, TypeError):
+            return None
+
+    def is_current(self, entry: Entry, verilog: str) -> bool:
+        """Return whether the result would come out again, and be kept there."""
+        result = self.result
+        about = (verilog, result.name, CLOCK, result.target, result.clock_target_mhz)
+        way = Way(result.recipe, result.full_adders, result.hierarchy, ())  # type: ignore[arg-type]
+        # The technology's own files may lie elsewhere today; others may have been chosen.
+        for paths in {self.liberty, ()}:
+            try:
+                library = _library(result.target, paths)
+            except HwgenError:  # they are no longer there
+                continue
+            key = _key(about, way, library, _tools(result.target))
+            if Entry(entry.kind, key).name == entry.name:
+                return True
+        return False
+
+
+def _kind(target: str, verilog: str) -> str:
+    return f"synth/{target}/{verilog[:32]}"
+
+
+def _key(about: Sequence[Any], way: Way, library: Library, tools: Mapping[str, str]) -> str:
+    contents = [content for _, content in library]
+    return digest([
+        *about, way.recipe, way.full_adders, way.hierarchy, contents, tools, sources_digest(),
+    ])  # fmt: skip
+
+
+def _library(target: str, chosen: Sequence[str]) -> Library:
+    if target in fpga.FAMILIES:
+        return ()
+    paths = liberty.liberty_files(liberty.technology(target), chosen)
+    return [(path, _content(path, path.stat().st_mtime_ns)) for path in paths]
+
+
+@cache
+def _content(path: Path, changed: int) -> str:
+    """Return the SHA-256 of a Liberty file, compressed or not, as it is since it was changed."""
+    return hashlib.sha256(liberty.read(path).encode()).hexdigest()
+
+
+def _tools(target: str) -> dict[str, str]:
+    return tool_versions(("yosys",) if target in fpga.FAMILIES else ("yosys", "opensta"))
+
+
+def tool_versions(names: Sequence[str]) -> dict[str, str]:
+    """Return the version of each of the tools that is there."""
+    found = {name: find(name) for name in names}
+    return {name: f"{version_text(tool)} ({tool.source})" for name, tool in found.items() if tool}
+
+
+@cache
+def sources_digest() -> str:
+    """Return a name for the part of this package that shapes a result."""
+    modules = (boundary, fpga, levels, liberty, mapping, outline, synthesis, timing)
+    return digest([Path(str(module.__file__)).read_text(encoding="utf-8") for module in modules])

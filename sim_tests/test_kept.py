@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kept results: found if they are about the same hardware and tools, and only then."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows import kept, netlists
+from flows.bench import mapping_cache
+from flows.cache import Document, Entry
+from flows.kept import recorded
+from flows.mapping import Job, Way
+from flows.result import SynthesisResult
+from flows.synth import synthesize
+from flows.synthesis import Mapped, Part
+from flows.verify import beside, kept_result
+from hwgen.cli import main
+from hwgen.config.load import parse_config
+
+SOURCE = """\
+name: tiny
+family: systolic
+activation: int4
+weight: int4
+array: {rows: 2, cols: 2}
+"""
+CORE = parse_config(SOURCE)
+TECH = "nangate45"
+LIBRARY = "nangate45_typ.lib"
+
+
+@dataclass
+class Tools:
+    """Stand-ins for what emits Verilog and maps it."""
+
+    verilog: str = "module tiny; endmodule\n"
+    versions: dict[str, str] = field(default_factory=lambda: {"yosys": "1"})
+    emitted: int = 0
+    mapped: list[Way] = field(default_factory=list)
+
+    def emit(self, config: Any) -> str:
+        self.emitted += 1
+        return self.verilog
+
+    def map(self, job: Job, way: Way, work: Path) -> SynthesisResult:
+        self.mapped.append(way)
+        return SynthesisResult(
+            name=job.top, target=job.target, recipe=way.recipe, full_adders=way.full_adders,
+            hierarchy=way.hierarchy, clock_target_mhz=job.clock_mhz, area_um2=2000.0,
+            sequential_area_um2=800.0, combinational_area_um2=1200.0, modules=(), cells={},
+            flip_flops=212, luts=None, carries=None, wide_muxes=None, dsps=None, brams=None,
+            lutrams=None, bram_kbit=None, critical_path_ns=1.25, logic_levels=None,
+            path_start=None, path_end=None, timing_source="opensta", timing_note="",
+            fmax_mhz=800.0, tools={}, library={}, wall_seconds=0.0,
+            source_digest=netlists.source_digest(job.verilog), netlist_digest="", scripts=(),
+            files={"netlist.v": b"module"},
+        )  # fmt: skip
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tools:
+    """Replace the tools; an empty cache, and a Liberty file."""
+    fake = Tools()
+    monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("HWGEN_PDK_DIR", str(tmp_path / "pdk"))
+    (tmp_path / "pdk").mkdir()
+    (tmp_path / "pdk" / LIBRARY).write_text("library (a) {}")
+    monkeypatch.setattr("hwgen.build.verilog_of", fake.emit)
+    monkeypatch.setattr("flows.synth.require", lambda name: None)
+    monkeypatch.setattr(kept, "tool_versions", lambda names: dict(fake.versions))
+    monkeypatch.setattr(kept, "map_design", fake.map)
+    return fake
+
+
+def test_a_result_is_found_again(tools: Tools, tmp_path: Path) -> None:
+    assert recorded(CORE, TECH) == []
+    assert tools.emitted == 0, "looking emits nothing"
+    result = synthesize(CORE, TECH)
+    assert recorded(CORE, TECH) == [result]
+    assert recorded(CORE, "asap7") == recorded(CORE, "ecp5") == []
+    assert recorded(CORE.model_copy(update={"max_k": 128}), TECH) == []
+    assert synthesize(CORE, TECH) == result
+    assert (tools.emitted, len(tools.mapped)) == (2, 1)
+    assert list(result.library) == [LIBRARY]
+    # The same library elsewhere is the same library.
+    other = tmp_path / "other.lib"
+    (tmp_path / "pdk" / LIBRARY).rename(other)
+    assert recorded(CORE, TECH) == []
+    assert synthesize(CORE, TECH, liberty_files=[other]) == result
+    assert len(tools.mapped) == 1
+
+
+def test_a_library_that_was_chosen_counts(tools: Tools, tmp_path: Path) -> None:
+    chosen = tmp_path / "chosen.lib"
+    chosen.write_text("library (chosen) {}")
+    result = synthesize(CORE, TECH, liberty_files=[chosen])
+    assert recorded(CORE, TECH) == [result]
+    chosen.unlink()
+    assert recorded(CORE, TECH) == []
+
+
+@pytest.mark.parametrize("what", ["tool", "library", "flow", "entry", "version"])
+def test_a_stale_result_is_not_found(
+    tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    synthesize(CORE, TECH)
+    (path,) = (tmp_path / "cache" / "synth" / TECH).rglob("*.zip")
+    if what == "tool":
+        tools.versions["yosys"] = "2"
+    elif what == "library":
+        (tmp_path / "pdk" / LIBRARY).write_text("library (b) {}")
+    elif what == "flow":
+        monkeypatch.setattr(kept, "sources_digest", lambda: "changed")
+    elif what == "entry":
+        path.write_bytes(path.read_bytes()[:-20])
+    else:  # a result with fields that are no longer known
+        entry = Entry(f"synth/{TECH}/{path.parent.name}", path.stem)
+        entry.write({"result": {**entry.read()["result"], "colour": 1}, "liberty": []}, {"x": b""})
+    assert recorded(CORE, TECH) == []
+    result = synthesize(CORE, TECH)
+    assert len(tools.mapped) == 2
+    assert recorded(CORE, TECH) == [result]
+
+
+def test_hardware_that_changed_within_a_version(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = synthesize(CORE, TECH)
+    monkeypatch.setattr(netlists, "_rooms", lambda: "another generator")
+    tools.verilog = "module tiny; wire changed; endmodule\n"
+    assert recorded(CORE, TECH) == [], "of a generator that has emitted nothing yet"
+    new = synthesize(CORE, TECH)
+    assert recorded(CORE, TECH) == [new]
+    assert old.source_digest != new.source_digest
+    # A change that leaves the hardware as it is costs no second mapping.
+    monkeypatch.setattr(netlists, "_rooms", lambda: "a third one")
+    assert synthesize(CORE, TECH) == new
+    assert recorded(CORE, TECH) == [new]
+    assert len(tools.mapped) == 2
+
+
+def test_sources_of_generators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "some_family"
+    package.mkdir()
+    for name in ("__init__.py", "rtl.py", "table.json", "notes.txt"):
+        (package / name).write_text("")
+    (tmp_path / "lone_family.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    names = [name for name, _ in netlists._sources("some_family")]
+    assert names == ["__init__.py", "rtl.py", "table.json"]
+    assert [name for name, _ in netlists._sources("lone_family")] == ["lone_family.py"]
+    assert list(netlists._sources("no_family")) == []
+    monkeypatch.setenv("YOSYS", "")
+    monkeypatch.setenv("AMARANTH_USE_YOSYS", "builtin")
+    assert "builtin" in netlists._generators()[-1]
+
+
+def test_which_result_is_set_beside(tools: Tools) -> None:
+    speed = synthesize(CORE, TECH, clock_mhz=500, recipe="speed")
+    assert kept_result(CORE, TECH, 700) == speed
+    usual = synthesize(CORE, TECH, clock_mhz=500)
+    assert kept_result(CORE, TECH, 700) == usual
+    faster = synthesize(CORE, TECH, clock_mhz=600, recipe="area")
+    assert kept_result(CORE, TECH, 700) == faster
+    assert kept_result(CORE, TECH, 500) == usual
+    figures = beside({"area_mm2": 0.0019, "fmax_mhz": None, "luts": 3}, usual)
+    assert figures["area_um2"]["estimated"] == pytest.approx(1900)
+    assert figures["area_um2"]["difference_percent"] == pytest.approx(-5)
+    unknown = {"estimated": None, "measured": 800.0, "difference_percent": None}
+    assert figures["fmax_mhz"] == unknown
+    assert set(figures) == {"area_um2", "fmax_mhz", "flip_flops"}
+    assert beside({"dsps": 0}, replace(usual, dsps=0))["dsps"]["difference_percent"] is None
+
+
+def test_estimate_shows_what_was_measured(
+    tools: Tools, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(SOURCE)
+    arguments = ["estimate", "--config", str(path)]
+    assert main([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["measured"] is None
+    assert main(arguments) == 0
+    assert "measured" not in capsys.readouterr().out
+    assert tools.emitted == 0
+    result = synthesize(CORE, TECH)
+    assert main([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    measured, area = found["measured"], found["metrics"]["area_mm2"]
+    assert (measured["recipe"], measured["clock_target_mhz"]) == ("nf", 500)
+    assert measured["tools"] == {"yosys": "1"}
+    assert measured["library"] == result.library
+    assert measured["figures"]["area_um2"]["measured"] == 2000
+    assert measured["figures"]["area_um2"]["estimated"] == pytest.approx(area * 1e6)
+    assert main([*arguments, "--compare", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert text.count("recipe nf, full adders, repeated modules kept, 500 MHz asked for") == 2
+    assert "yosys 1" in text
+    assert LIBRARY in text
+    assert main([*arguments, "--target", "ecp5"]) == 0
+    assert "measured" not in capsys.readouterr().out
+    assert (tools.emitted, len(tools.mapped)) == (1, 1)
+
+
+def test_an_estimate_needs_no_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "tiny.yaml").write_text(SOURCE)
+    monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path / "file" / "below"))
+    assert main(["estimate", "--config", str(tmp_path / "tiny.yaml"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["measured"] is None
+
+
+def test_documents_are_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path))
+    document = Document("test", "name")
+    assert document.read() is None
+    document.write({"a": 1})
+    assert document.read() == {"a": 1}
+    assert [path.name for path in (tmp_path / "test").iterdir()] == ["name.json"]
+    document.path.write_text("{")
+    assert document.read() is None
+    (tmp_path / "full").write_text("")
+    Document("full", "name").write(1)  # a file is where the folder should be
+
+
+def test_kept_mappings_stay_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An hour of mappings is in users' caches, under names that a change here must not change."""
+    mapped = Mapped(
+        TECH, "nf", True, 500.0, 2.0, 1.0, {"x": Part(1, 2.0, 1.0)}, {"DFF_X1": 2}, None, "none"
+    )
+    runs: list[str] = []
+
+    def map_core(*arguments: Any, **options: Any) -> Mapped:
+        runs.append(str(arguments[1]))
+        return mapped
+
+    monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(mapping_cache, "_flow", lambda: "flow")
+    monkeypatch.setattr(mapping_cache, "_library", lambda technology, chosen: "library")
+    monkeypatch.setattr(mapping_cache, "map_core", map_core)
+    for _ in range(2):
+        found = mapping_cache.map_cached(
+            "module x; endmodule\n", "x", TECH, "nf", 500.0, ("pe",), full_adders=True
+        )
+        assert found == mapped
+    assert runs == ["x"]
+    (path,) = (tmp_path / "mapped").iterdir()
+    assert path.name == "3bef99b537c25c77fce2a472.json"
