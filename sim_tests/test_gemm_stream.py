@@ -28,7 +28,7 @@ from sim_tests.host import EngineHost, open_engine
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.post_cases import columns_of, settings_of
 from sim_tests.regression import OPERANDS, operands, pairwise
-from sim_tests.runner import regress
+from sim_tests.runner import compile_design, regress, simulate
 
 SHIPPED = Path(__file__).parents[1] / "configs" / "gemm_stream.yaml"
 
@@ -235,6 +235,15 @@ def test_regression(name: str, tmp_path: Path) -> None:
     outcomes = regress(config_of(name), tmp_path)
     failed = [f"{o.name}: {o.message}" for o in outcomes if not o.passed]
     assert not failed, "\n".join(failed)
+
+
+@pytest.mark.slow
+def test_another_model_of_memory(tmp_path: Path) -> None:
+    plan = {"seed": 4, "sizes": [(9, 20, 13), (1, 33, 7), (17, 5, 40)], "pauses": [0, 0.5]}
+    config = config_of("ws")
+    outcomes = simulate(config, compile_design(config), "sim_tests.cocotb_axi_ram", plan, tmp_path)
+    assert [o.message for o in outcomes if not o.passed] == []
+    assert len(outcomes) == 2
 
 
 # -- simulation: thousands of jobs without Python in the loop -------------------------------------
