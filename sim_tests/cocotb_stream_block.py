@@ -27,9 +27,10 @@ async def words(dut: Any) -> None:
     arrays = {name: np.load(path, mmap_mode="r") for name, path in PLAN["inputs"].items()}
     inputs = [(getattr(dut, name), array) for name, array in arrays.items()]
     count = len(inputs[0][1])
+    results = PLAN["results"] or [1] * count
     draw = random.Random(PLAN["seed"])
     idle, stall, reset_at = PLAN["idle"], PLAN["stall"], PLAN["reset_at"]
-    limit = int((count + 100) * 3 / ((1 - idle) * (1 - stall))) + 100
+    limit = int((max(count, sum(results)) + 100) * 3 / ((1 - idle) * (1 - stall))) + 100
     half = Timer(1, unit="ns")
     with ExitStack() as stack:
         outputs = [
@@ -43,7 +44,7 @@ async def words(dut: Any) -> None:
         resetting = 3
         dut.clk.value = 0
         while received < expected or sent < count or resetting:
-            assert cycle < limit, f"{received} of {count} words after {cycle} cycles"
+            assert cycle < limit, f"{received} results of {sent} words after {cycle} cycles"
             if sent == reset_at and not resetting:
                 # What was not given yet is lost; the bench counts from here.
                 report["kept"] = received
@@ -75,7 +76,7 @@ async def words(dut: Any) -> None:
                 if offered and int(dut.i_ready.value):
                     if report["first_in"] is None:
                         report["first_in"] = cycle
-                    sent, expected, offered = sent + 1, expected + 1, False
+                    sent, expected, offered = sent + 1, expected + results[sent], False
             resetting = max(0, resetting - 1)
             dut.clk.value = 1
             await half

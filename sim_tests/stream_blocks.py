@@ -25,10 +25,10 @@ class Streamed(NamedTuple):
     Parameters
     ----------
     outputs : dict
-        Bytes of every output, shape (words, bytes).
+        Bytes of every output, shape (results, bytes).
     report : dict
         ``kept``: results before the reset; ``first_in``, ``first_out``: cycles of the first
-        handshake and the first result; ``cycles``.
+        handshake and the first result; ``cycles``, up to the last result.
     """
 
     outputs: dict[str, np.ndarray]
@@ -45,6 +45,7 @@ def run_stream(
     inputs: Mapping[str, np.ndarray],
     work: Path,
     *,
+    results: np.ndarray | None = None,
     idle: float = 0.0,
     stall: float = 0.0,
     reset_at: int | None = None,
@@ -61,6 +62,8 @@ def run_stream(
     inputs : mapping
         Bytes of every other input, shape (words, bytes).
     work : Path
+    results : ndarray of int, shape (words,), optional
+        How many results every word has, by default one.
     idle, stall : float
         Shares of cycles in which nothing new is offered, or no result taken.
     reset_at : int, optional
@@ -81,6 +84,7 @@ def run_stream(
         "inputs": {name: str((work / f"{name}.npy").resolve()) for name in inputs},
         "outputs": {name: str((work / f"{name}.bin").resolve()) for name in names},
         "bytes": {name: -(-block.width(name) // 8) for name in names},
+        "results": None if results is None else results.tolist(),
         "report": str((work / "report.json").resolve()),
         "idle": idle,
         "stall": stall,
