@@ -9,7 +9,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -84,7 +84,12 @@ def test_statistics(
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.sampled_from(FORMATS), st.sampled_from(FORMATS), st.integers(1, 9), st.data())
+@given(
+    st.sampled_from(FORMATS),
+    st.sampled_from([fmt for fmt in FORMATS if fmt.signed]),
+    st.integers(1, 9),
+    st.data(),
+)
 def test_rows_and_correction_exceed_the_products_by_a_constant(
     recoded: IntegerFormat, factor: IntegerFormat, terms: int, data: st.DataObject
 ) -> None:
@@ -94,14 +99,14 @@ def test_rows_and_correction_exceed_the_products_by_a_constant(
         for f in (recoded, factor)
     ]
     digits = encode("booth4", draw[0], recoded).astype(np.int64)
-    width, negative = what.row_width, digits < 0
-    rows = (np.abs(digits) * draw[1][:, None] ^ -negative.astype(np.int64)) & ((1 << width) - 1)
-    rows ^= (1 << (width - 1)) * factor.signed
+    width, negative = what.row_width, (digits < 0).astype(np.int64)
+    rows = (np.abs(digits) * draw[1][:, None] ^ -negative) & ((1 << width) - 1)
+    rows ^= 1 << (width - 1)
     weights = 4 ** np.arange(len(what.digits))
-    total, short = (rows * weights).sum(), (negative * weights).sum() * what.negative
+    total, short = (rows * weights).sum(), (negative * weights).sum()
     assert total + short - what.excess == draw[0] @ draw[1]
     assert what.total.min <= total <= what.total.max
-    assert what.correction.min <= short <= what.correction.max
+    assert short <= what.ones
 
 
 # -- hardware --------------------------------------------------------------------------------------
@@ -134,7 +139,8 @@ class Encoders(Block):
             name = f"{encoding}_{fmt}"
             x = Signal(shape_of(fmt), name=f"x_{name}")
             m.d.comb += x.eq(self.x)
-            lines = recode(m, f"recode_{name}", encoding, fmt, x).joined
+            digits = recode(m, f"recode_{name}", encoding, fmt, x, Const(1, 1))
+            lines = Cat(digits.one, digits.two, digits.negative)
             m.d.comb += getattr(self, name).eq(lines)
 
 
@@ -173,21 +179,28 @@ class SumOfProducts(Block):
 
     def build(self, m: Module) -> None:
         for a, w in self.formats:
-            name, what = f"{a}_{w}", DigitSum(a, w, 2)
+            signed = w if w.signed else IntegerFormat(w.width + 1, True)
+            name, what = f"{a}_{w}", DigitSum(a, signed, 2)
             factors: list[tuple[Value, Value]] = []
             for term in range(2):
                 x = Signal(shape_of(a), name=f"x_{term}_{name}")
                 y = Signal(shape_of(w), name=f"y_{term}_{name}")
+                factor = Signal(shape_of(signed), name=f"factor_{term}_{name}")
                 m.d.comb += [
                     x.eq(self.x.word_select(term, 16)), y.eq(self.y.word_select(term, 16)),
+                    factor.eq(y),
                 ]  # fmt: skip
-                factors.append((x, y))
+                factors.append((x, factor))
             digits = [
-                recode(m, f"recode_{name}_{i}", self.encoding, a, x)
+                recode(m, f"recode_{name}_{i}", self.encoding, a, x, Const(1, 1))
                 for i, (x, _) in enumerate(factors)
             ]
             operands = [
-                *row_operands(m, f"row_{name}", digits, [y for _, y in factors], what),
+                *(
+                    operand
+                    for i, (_, y) in enumerate(factors)
+                    for operand in row_operands(m, f"row_{name}_{i}", digits[i], y, what)
+                ),
                 Operand(correction(m, f"correction_{name}", digits, what)),
             ]
             width, saved = 40, range(self.spacing, 40, self.spacing)

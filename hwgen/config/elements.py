@@ -92,5 +92,7 @@ def accumulation(
     """Return how products are accumulated by digits; None of a `mac`, which does not."""
     if array.pe == "mac":
         return None
+    if not factor.signed:
+        factor = IntegerFormat(factor.width + 1, True)
     apart = array.pe == "same_weight"
     return DigitAccumulation(recoded, factor, terms, longest, width, array.carry_spacing, apart)

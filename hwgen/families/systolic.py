@@ -135,14 +135,9 @@ class SystolicConfig(IntegerProductConfig):
 
     @cached_property
     def digits(self) -> DigitAccumulation | None:
-        """How the PEs accumulate by digits, or None if they do not.
-
-        An unsigned operand counts as a signed one of a bit more: what digits are short of is then
-        a bit each, and need not be brought to the PEs.
-        """
-        y = self.column_operand
-        factor = y if y.signed else IntegerFormat(y.width + 1, True)
-        return accumulation(self.array, self.row_operand, factor, 1, self.max_k, self.result.width)
+        """How the PEs accumulate by digits, or None if they do not."""
+        x, y = self.row_operand, self.column_operand
+        return accumulation(self.array, x, y, 1, self.max_k, self.result.width)
 
     @property
     def held_width(self) -> int:

@@ -18,17 +18,18 @@ class DigitSum:
     """The rows of bits whose sum is a sum of products, one factor of each product in digits.
 
     The row of a digit is the multiple of the other factor: the factor or its double, all bits
-    inverted if the digit is negative.  Rows hold no sign: a top bit that is worth ``-2**p`` is
-    inverted and then worth ``2**p``, which makes the sum too large by a constant, the *excess*.
-    What inverted rows are short of, a 1 each, depends on the digits alone; their sum, the
-    *correction*, is made once for all products with the same digits.
+    inverted if the digit is negative.  Rows hold no sign: the top bit, worth ``-2**p``, is inverted
+    and then worth ``2**p``, which makes the sum too large by a constant, the *excess*; so sums
+    only grow, and what they have grown by is subtracted at the end.  What inverted rows are short
+    of, a 1 each, depends on the digits alone; their sum, the *correction*, is made once for all
+    products with the same digits.
 
     Parameters
     ----------
     recoded : IntegerFormat
         Format of the factors in digits.
     factor : IntegerFormat
-        Format of the other factors.
+        Format of the other factors, signed.
     terms : int
         Number of products.
     digits : range
@@ -62,28 +63,17 @@ class DigitSum:
     @property
     def excess(self) -> int:
         """By how much rows and correction are more than the products."""
-        return self.ones << (self.row_width - 1) if self.factor.signed else 0
-
-    @property
-    def negative(self) -> int:
-        """What an inverted row is short of: 1, and the sign of an unsigned factor's multiple."""
-        return 1 if self.factor.signed else 1 - (1 << self.row_width)
-
-    @property
-    def correction(self) -> IntegerFormat:
-        """Format of the correction."""
-        bound = self.ones * self.negative
-        return enclosing_format(min(0, bound), max(0, bound))
+        return self.ones << (self.row_width - 1)
 
     @property
     def plain(self) -> bool:
         """Whether the correction is a bit for each digit, which is negative, and no sum."""
-        return self.terms == 1 and self.factor.signed
+        return self.terms == 1
 
     @property
     def short_width(self) -> int:
         """Bits of the correction."""
-        return len(self.digits) if self.plain else self.correction.width
+        return len(self.digits) if self.plain else self.ones.bit_length()
 
     @property
     def total(self) -> IntegerFormat:
@@ -136,6 +126,8 @@ class Accumulator:
 class DigitAccumulation:
     """Accumulators of sums of products by digits, modulo a power of two.
 
+    They hold more than the sums, by `excess` for each time that products were added.
+
     Parameters
     ----------
     recoded, factor : IntegerFormat
@@ -167,17 +159,22 @@ class DigitAccumulation:
         if not self.apart:
             everything = DigitSum(self.recoded, self.factor, self.terms)
             return (Accumulator(everything, 0, self.width, self.spacing),)
-        bound = 2 * self.longest * max(self.factor.max, -self.factor.min)
-        exact = enclosing_format(-bound, bound).width
+        times = -(-self.longest // self.terms)
+        largest = times * self.terms * ((1 << self.factor.width + 1) - 1)
         return tuple(
             Accumulator(
                 DigitSum(self.recoded, self.factor, self.terms, range(i, i + 1)),
                 2 * i,
-                min(self.width - 2 * i, exact),
+                min(self.width - 2 * i, largest.bit_length()),
                 self.spacing,
             )
             for i in range(min(digit_count(self.recoded), (self.width + 1) // 2))
         )
+
+    @property
+    def excess(self) -> int:
+        """By how much the result grows beyond the sum each time, modulo its power of two."""
+        return sum(part.sum.excess << part.place for part in self.parts) % (1 << self.width)
 
     @property
     def held(self) -> int:

@@ -4,7 +4,8 @@
 The bits of all multiples and of the old total are one heap for full adders.  Every so many columns
 the last carry is not added but kept in a register, to be added in the next cycle; so the
 delay is that of the heap and of a short chain of carries, however wide the total.  Its value is
-put together where it is read.
+put together where it is read; so is the excess of what was added, see
+`hwgen.numerics.digit_sums`, subtracted there.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from hwgen.numerics.digit_sums import Accumulator, DigitAccumulation
 from rtl_templates.hierarchy import Block, place
 
-from .compressor import Operand, compress, sum_of
+from .compressor import Operand, compress
+from .integer import shape_of
 from .recode import Digits, correction, row_operands
 
 KEPT = 15
@@ -30,13 +32,9 @@ GROUP = 4
 
 def corrections(m: Module, name: str, digits: Sequence[Digits], what: DigitAccumulation) -> Value:
     """Return the corrections of all accumulators for products with these digits, joined."""
-    found: list[Value] = []
-    for i, part in enumerate(what.parts):
-        if part.sum.plain:
-            found += [digits[0].negative[digit] for digit in part.sum.digits]
-        else:
-            found.append(correction(m, f"{name}_{i}", digits, part.sum))
-    return Cat(*found)
+    return Cat(
+        *(correction(m, f"{name}_{i}", digits, part.sum) for i, part in enumerate(what.parts))
+    )
 
 
 def accumulate_digits(
@@ -72,55 +70,78 @@ def accumulate_digits(
         start += part.sum.short_width
         if part.sum.plain:
             operands += [Operand(bit, 2 * i) for i, bit in enumerate(missing)]
-        elif part.sum.correction.signed:
-            operands.append(Operand(missing.as_signed()))
         else:
             operands.append(Operand(missing))
         total = Signal(part.held, name=f"total_{number}", reset_less=True)
         kept = Signal(part.held, name=f"kept_{number}")
         m.d.comb += kept.eq(total & (~clear).replicate(part.held))
         operands += _read(kept, part.width, part.carries, KEPT)
-        result, carries = compress(m, name, operands, part.width, -part.sum.excess, part.carries)
+        result, carries = compress(m, name, operands, part.width, 0, part.carries)
         m.d.sync += total.eq(_joined(result, carries, part.carries))
         held.append(total)
     return Cat(*held)
 
 
-def resolved(m: Module, held: Value, what: DigitAccumulation) -> Value:
-    """Return the value of the accumulators whose registers are `held`."""
-    operands, start = [], 0
-    for number, part in enumerate(what.parts):
-        total = held[start : start + part.held]
-        start += part.held
-        # The carries are one number with zeros between them: one adder for all.
-        sparse: list[Value] = [Const(0, 1)] * part.width
-        for i, column in enumerate(part.carries):
-            sparse[column] = total[part.width + i]
-        whole = Signal(part.width, name=f"whole_{number}")
-        m.d.comb += whole.eq(total[: part.width] + Cat(*sparse))
-        operands.append(Operand(whole.as_signed(), part.place))
-    if len(operands) == 1:
-        return operands[0].value[: what.width]
-    return sum_of(m, "digit", operands, what.width)
+def signed_factor(m: Module, factor: Signal, what: DigitAccumulation) -> Signal:
+    """Return a factor in the format in which it is added, which is signed."""
+    wide = Signal(shape_of(what.factor), name=f"{factor.name}_signed")
+    m.d.comb += wide.eq(factor)
+    return wide
 
 
 class Resolve(Block):
-    """The result of a column, put together from the registers of an accumulator.
+    """The result of an accumulator, put together from its registers.
 
     Members
     -------
-    i, o : In, Out
+    i : In
+        The registers.
+    excess : In
+        What is more than the result, negated; see `Excess`.
+    o : Out
     """
 
-    def __init__(self, digits: DigitAccumulation) -> None:
-        super().__init__("resolve", {"i": In(digits.held), "o": Out(digits.width)})
-        self.digits = digits
+    def __init__(self, what: DigitAccumulation) -> None:
+        members = {"i": In(what.held), "excess": In(what.width), "o": Out(what.width)}
+        super().__init__("resolve", members)
+        self.what = what
 
     def build(self, m: Module) -> None:
-        m.d.comb += self.o.eq(resolved(m, self.i, self.digits))
+        width, operands, start = self.what.width, [Operand(self.excess)], 0
+        for part in self.what.parts:
+            held = self.i[start : start + part.held]
+            operands += [
+                Operand(o.value, o.weight + part.place)
+                for o in _read(held, part.width, part.carries, 0)
+            ]
+            start += part.held
+        # All but the last two numbers by full adders, these by a fast adder.
+        total, carries = compress(m, "digit", operands, width, 0, range(width))
+        m.d.comb += self.o.eq(total + _sparse(carries, width))
 
 
-def resolve_all(m: Module, held: Value, what: DigitAccumulation) -> Value:
+class Excess(Block):
+    """What accumulators hold beyond their sums, negated, in a register.
+
+    Members
+    -------
+    add, clear : In(1)
+        Products are added; they are the first of a sum.
+    o : Out
+    """
+
+    def __init__(self, what: DigitAccumulation) -> None:
+        super().__init__("excess", {"add": In(1), "clear": In(1), "o": Out(what.width)})
+        self.what = what
+
+    def build(self, m: Module) -> None:
+        total = Signal(self.what.width, reset_less=True)
+        with m.If(self.add):
+            m.d.sync += total.eq(Mux(self.clear, 0, total) - self.what.excess)
+        m.d.comb += self.o.eq(total)
+
+
+def resolve_all(m: Module, held: Value, excess: Value, what: DigitAccumulation) -> Value:
     """Return the values of a row of accumulators."""
     block, lanes = Resolve(what), len(held) // what.held
     results = Signal(lanes * what.width, name="resolved")
@@ -130,6 +151,7 @@ def resolve_all(m: Module, held: Value, what: DigitAccumulation) -> Value:
             f"resolve_{lane}",
             block,
             i=held.word_select(lane, what.held),
+            excess=excess,
             o=results.word_select(lane, what.width),
         )
     return results
@@ -145,7 +167,7 @@ def _products(
 ) -> list[Operand]:
     """Return the rows of all products behind registers, partly or wholly summed."""
     groups = [
-        row_operands(m, f"{name}_row_{term}", [x], [y], part.sum)
+        row_operands(m, f"{name}_row_{term}", x, y, part.sum)
         for term, (x, y) in enumerate(zip(digits, factors, strict=True))
     ]
     terms = 1
@@ -176,6 +198,11 @@ def _summed(m: Module, name: str, operands: list[Operand], part: Accumulator) ->
 
 def _joined(result: Value, carries: dict[int, Value], columns: range) -> Value:
     return Cat(result, *(carries.get(column, Const(0, 1)) for column in columns))
+
+
+def _sparse(carries: dict[int, Value], width: int) -> Value:
+    """Return a number of some bits."""
+    return Cat(*(carries.get(column, Const(0, 1)) for column in range(width)))
 
 
 def _read(held: Value, width: int, columns: range, arrival: int) -> list[Operand]:

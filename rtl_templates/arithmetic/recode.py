@@ -8,7 +8,7 @@ the edge of an array; what a product itself needs is a multiplexer and an invert
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
@@ -21,8 +21,9 @@ from rtl_templates.hierarchy import Block, place
 from .compressor import Operand, sum_of
 from .integer import shape_of
 
-LINES = 3
-"""Select lines of a digit: its magnitude is one, it is two, it is negative."""
+LINES = 4
+"""Select lines of a digit: its magnitude is one, it is two, it is negative; the top bit of its row
+is inverted."""
 
 MULTIPLE = 20
 """Delay of a multiple behind its select lines, in tenths of a gate's."""
@@ -100,11 +101,12 @@ class Recoder(Block):
 
 @dataclass(frozen=True)
 class Digits:
-    """Select lines of the digits of a number."""
+    """Select lines of the digits of a number, all zero if there is none."""
 
     one: Value
     two: Value
     negative: Value
+    top: Value
 
     @staticmethod
     def width(fmt: IntegerFormat) -> int:
@@ -114,76 +116,46 @@ class Digits:
     @classmethod
     def of(cls, lines: Value) -> Digits:
         """Return the lines that `joined` put together."""
-        one, two, negative = (lines.word_select(i, len(lines) // LINES) for i in range(LINES))
-        return cls(one, two, negative)
+        return cls(*(lines.word_select(i, len(lines) // LINES) for i in range(LINES)))
 
     @property
     def joined(self) -> Value:
         """All lines in one value."""
-        return Cat(self.one, self.two, self.negative)
+        return Cat(self.one, self.two, self.negative, self.top)
 
 
-def recode(m: Module, name: str, encoding: Encoding, fmt: IntegerFormat, x: Value) -> Digits:
-    """Return the digits of `x`, by an encoder called `name`."""
-    lines = {
-        line: Signal(digit_count(fmt), name=f"{name}_{line}") for line in ("one", "two", "negative")
-    }
-    place(m, name, Recoder(encoding, fmt), x=x, **lines)
-    return Digits(**lines)
-
-
-def gated(
+def recode(
     m: Module, name: str, encoding: Encoding, fmt: IntegerFormat, x: Value, on: Value
 ) -> Digits:
-    """Return the digits of `x`, zeros while `on` is low; see `recode`."""
-    digits = recode(m, name, encoding, fmt, x)
-    return Digits.of(digits.joined & on.replicate(Digits.width(fmt)))
-
-
-def rows_of(m: Module, name: str, digits: Digits, factor: Value, what: DigitSum) -> list[Value]:
-    """Return the row of every digit, the least significant first; see `DigitSum`."""
-    doubled = Cat(Const(0, 1), factor)
-    # A signed factor's own row is extended by its sign, an unsigned one's by zero.
-    single = Cat(factor, factor[-1] if what.factor.signed else Const(0, 1))
-    rows = []
-    for i in what.digits:
-        row = Signal(what.row_width, name=f"{name}_{i}")
-        width = what.row_width
-        multiple = (single & digits.one[i].replicate(width)) | (
-            doubled & digits.two[i].replicate(width)
-        )
-        inverted: Value = digits.negative[i].replicate(width)
-        if what.factor.signed:
-            inverted = inverted ^ (1 << (width - 1))
-        m.d.comb += row.eq(multiple ^ inverted)
-        rows.append(row)
-    return rows
+    """Return the digits of `x` by an encoder called `name`, all lines zero while `on` is low."""
+    digits = digit_count(fmt)
+    lines = [Signal(digits, name=f"{name}_{line}") for line in ("one", "two", "negative")]
+    one, two, negative = lines
+    place(m, name, Recoder(encoding, fmt), x=x, one=one, two=two, negative=negative)
+    gate = on.replicate(digits)
+    return Digits(one & gate, two & gate, negative & gate, ~negative & gate)
 
 
 def row_operands(
-    m: Module, name: str, digits: Sequence[Digits], factors: Sequence[Value], what: DigitSum
+    m: Module, name: str, digits: Digits, factor: Value, what: DigitSum
 ) -> list[Operand]:
-    """Return the rows of all products, to be added; see `DigitSum`."""
-    return [
-        Operand(row, 2 * i, MULTIPLE)
-        for term, (x, y) in enumerate(zip(digits, factors, strict=True))
-        for i, row in enumerate(rows_of(m, f"{name}_{term}", x, y, what))
-    ]
+    """Return the rows of a product, to be added; see `DigitSum`."""
+    double, single = Cat(Const(0, 1), factor), Cat(factor, factor[-1])
+    operands = []
+    for place_, i in enumerate(what.digits):
+        row = Signal(what.row_width, name=f"{name}_{i}")
+        one, two = (line[i].replicate(len(row)) for line in (digits.one, digits.two))
+        inverted = Cat(digits.negative[i].replicate(len(row) - 1), digits.top[i])
+        m.d.comb += row.eq(((single & one) | (double & two)) ^ inverted)
+        operands.append(Operand(row, 2 * place_, MULTIPLE))
+    return operands
 
 
 def correction(m: Module, name: str, digits: Sequence[Digits], what: DigitSum) -> Value:
     """Return the correction of products with these digits; see `DigitSum`."""
-    fmt = what.correction
-    total = Signal(shape_of(fmt), name=name)
-    ones = [Operand(x.negative[i], 2 * (i - what.digits[0])) for x in digits for i in what.digits]
-    if what.factor.signed:
-        m.d.comb += total.eq(sum_of(m, name, ones, fmt.width))
-        return total
-    # Each 1 comes with the sign of its row: x - x * 2**row_width.
-    plain = replace(what, factor=IntegerFormat(what.factor.width, True))
-    count = Signal(shape_of(plain.correction), name=f"{name}_ones")
-    m.d.comb += [
-        count.eq(sum_of(m, name, ones, len(count))),
-        total.eq(count - (count << what.row_width)),
-    ]
+    ones = [Operand(x.negative[i], 2 * n) for x in digits for n, i in enumerate(what.digits)]
+    if what.plain:
+        return Cat(*(operand.value for operand in ones))
+    total = Signal(what.short_width, name=name)
+    m.d.comb += total.eq(sum_of(m, name, ones, len(total)))
     return total

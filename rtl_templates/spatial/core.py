@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.arithmetic.digit_accumulator import resolve_all
+from rtl_templates.arithmetic.digit_accumulator import Excess, resolve_all
 from rtl_templates.core import StreamCore
 from rtl_templates.drain import Drain
 from rtl_templates.hierarchy import Block, place
@@ -24,7 +24,6 @@ from .pe import PE, Edge, operand_width, short_width
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
-    from hwgen.numerics.digit_sums import DigitAccumulation
 
 
 class Row(Block):
@@ -197,7 +196,12 @@ class SpatialCore(StreamCore):
         )  # fmt: skip
         push, ends = leaves.any(), leaves[-1]
         if config.digits:
-            held, ends, push, ready = self._resolved(m, config.digits, held, ends, push, ready)
+            excess = Signal(config.digits.width)
+            place(m, "excess", Excess(config.digits), add=fire, clear=starting, o=excess)
+            kept = Signal.like(excess, name="excess_kept", reset_less=True)
+            with m.If(drain):
+                m.d.sync += kept.eq(excess)
+            held, ends, push, ready = self._resolved(m, kept, held, ends, push, ready)
         taken, _ = self.give(m, held, ends, push)
         m.d.comb += ready.eq(taken)
         return m
@@ -205,7 +209,7 @@ class SpatialCore(StreamCore):
     def _resolved(
         self,
         m: Module,
-        digits: DigitAccumulation,
+        excess: Value,
         held: Value,
         ends: Value,
         push: Value,
@@ -219,5 +223,5 @@ class SpatialCore(StreamCore):
             i_data=Cat(held, ends), i_valid=push, i_ready=ready,
             o_data=payload, o_valid=valid, o_ready=taken,
         )  # fmt: skip
-        results = resolve_all(m, payload[:-1], digits)
+        results = resolve_all(m, payload[:-1], excess, self.config.digits)
         return results, payload[-1], valid, taken

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.arithmetic.digit_accumulator import accumulate_digits, corrections
+from rtl_templates.arithmetic.digit_accumulator import (
+    accumulate_digits,
+    corrections,
+    signed_factor,
+)
 from rtl_templates.arithmetic.integer import accumulate, shape_of
-from rtl_templates.arithmetic.recode import Digits, gated
+from rtl_templates.arithmetic.recode import Digits, recode
 from rtl_templates.hierarchy import Block
 
 if TYPE_CHECKING:
@@ -70,7 +74,7 @@ class Edge(Block):
         for term in range(config.depth):
             x = Signal(shape_of(fmt), name=f"x_{term}")
             m.d.comb += x.eq(self.x.word_select(term, fmt.width))
-            found.append(gated(m, f"recode_{term}", config.array.encoding, fmt, x, self.on))
+            found.append(recode(m, f"recode_{term}", config.array.encoding, fmt, x, self.on))
         m.d.sync += operand.eq(Cat(*(digits.joined for digits in found)))
         stages = config.lead
         if stages > 1:  # there is time for the corrections behind the register
@@ -124,6 +128,7 @@ class PE(Block):
             factors.append(w)
         if config.digits:
             digits = digits_of(self.x, config.depth)
+            factors = [signed_factor(m, w, config.digits) for w in factors]
             total = accumulate_digits(
                 m, digits, factors, self.short, self.clear, config.pipeline.pe, config.digits
             )

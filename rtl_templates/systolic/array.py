@@ -36,6 +36,8 @@ class OutputStationaryArray(Block):
     clear, drain : In(1)
         Row 0 starts a new sum with this slice, and drains the old one; the other rows follow one
         step later each.
+    on : In(1)
+        With digits: there is a beat.
     out : Out
         One row of results, ``1 + config.drain_latency`` cycles after the step of its row.
     """
@@ -52,6 +54,7 @@ class OutputStationaryArray(Block):
                 "y": In(array.cols * config.column_operand.width),
                 "clear": In(1),
                 "drain": In(1),
+                **({"on": In(1)} if config.digits else {}),
                 "out": Out(array.cols * config.held_width),
             },
         )
@@ -114,10 +117,15 @@ class OutputStationaryArray(Block):
     def _recoded(self, m: Module, x: Value) -> Value:
         """Return the digits of what enters the rows."""
         fmt, lines = self.config.row_operand, []
+        chain = Signal(self.config.array.rows - 1, name="on_chain")
+        on = Cat(self.on, chain)
+        with m.If(self.run):
+            m.d.sync += chain.eq(on)
         for row in range(self.config.array.rows):
             lane = Signal(shape_of(fmt), name=f"x_{row}")
             m.d.comb += lane.eq(x.word_select(row, fmt.width))
-            lines.append(recode(m, f"recode_{row}", self.config.array.encoding, fmt, lane).joined)
+            encoding = self.config.array.encoding
+            lines.append(recode(m, f"recode_{row}", encoding, fmt, lane, on[row]).joined)
         return Cat(*lines)
 
 

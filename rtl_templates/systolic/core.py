@@ -8,17 +8,20 @@ the output starts in one.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 from rtl_templates.accumulators import Accumulators
-from rtl_templates.arithmetic.digit_accumulator import resolve_all
+from rtl_templates.arithmetic.digit_accumulator import Excess, resolve_all
 from rtl_templates.core import StreamCore
 from rtl_templates.hierarchy import place
 from rtl_templates.stream import StreamBuffer, StreamFifo
 
 from .array import OutputStationaryArray, StationaryArray
+
+if TYPE_CHECKING:
+    from hwgen.numerics.digit_sums import DigitAccumulation
 
 
 class OutputStationaryCore(StreamCore):
@@ -66,6 +69,7 @@ class OutputStationaryCore(StreamCore):
             clear=(starting & fire) | drain,
             drain=drain,
             out=results,
+            **({"on": fire} if config.digits else {}),
         )
 
         # A row drains only into a reserved entry of the output buffer, so nothing behind the
@@ -82,7 +86,8 @@ class OutputStationaryCore(StreamCore):
         if config.digits:
             leaving = Signal.like(results, name="leaving", reset_less=True)
             m.d.sync += leaving.eq(results)
-            results = resolve_all(m, leaving, config.digits)
+            excess = self._excess(m, fire, starting, run & drain, config.digits)
+            results = resolve_all(m, leaving, excess, config.digits)
         buffer = StreamBuffer if depth == 2 else partial(StreamFifo, depth=depth)
         _, popped = self.give(m, results, push[1], push[0], buffer)
         m.d.comb += [
@@ -93,6 +98,20 @@ class OutputStationaryCore(StreamCore):
         ]
         m.d.sync += credits.eq(credits + popped - commit)
         return m
+
+    def _excess(
+        self, m: Module, fire: Value, starting: Value, drain: Value, digits: DigitAccumulation
+    ) -> Value:
+        """Return the excess of the row whose results are at the output."""
+        grown, kept = (Signal(digits.width, name=name) for name in ("grown", "kept"))
+        place(m, "excess", Excess(digits), add=fire, clear=starting, o=grown)
+        of_row: Value = Mux(drain, grown, kept)
+        m.d.sync += kept.eq(of_row)
+        for stage in range(1 + self.config.drain_latency):
+            register = Signal(digits.width, name=f"excess_{stage}", reset_less=True)
+            m.d.sync += register.eq(of_row)
+            of_row = register
+        return of_row
 
 
 class StationaryCore(StreamCore):

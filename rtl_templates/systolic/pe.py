@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, ClassVar
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.arithmetic.digit_accumulator import accumulate_digits, corrections
+from rtl_templates.arithmetic.digit_accumulator import (
+    accumulate_digits,
+    corrections,
+    signed_factor,
+)
 from rtl_templates.arithmetic.integer import accumulate, shape_of
 from rtl_templates.arithmetic.recode import Digits
 from rtl_templates.hierarchy import Block
@@ -89,12 +93,8 @@ class OutputStationaryPE(Block):
         m.d.comb += self.total.eq(total)
 
     def _by_digits(self, m: Module, y: Signal, what: DigitAccumulation) -> Value:
-        x, factor, depth = (
-            Value.cast(self.x),
-            Signal(shape_of(what.factor)),
-            self.config.pipeline.pe,
-        )
-        m.d.comb += factor.eq(y)
+        x, depth = Value.cast(self.x), self.config.pipeline.pe
+        factor = signed_factor(m, y, what)
         if depth > 1:
             operand = Signal.like(x, name="x_reg", reset_less=True)
             stage = Signal.like(factor, name="y_stage", reset_less=True)
