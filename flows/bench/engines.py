@@ -39,7 +39,7 @@ TOPOLOGIES: dict[str, dict[str, Any]] = {
 
 PES = ("mac", "carry_save", "same_weight")
 
-CLOCKS_PS = (900.0, 1200.0, 1600.0)
+CLOCKS_PS = (800.0, 1000.0, 1200.0, 1500.0)
 """Clock periods that the mapper is given."""
 
 
