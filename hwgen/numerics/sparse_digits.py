@@ -11,19 +11,54 @@ of the expectation: the digits of one weight are as independent as the terms tha
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import comb
 from typing import TYPE_CHECKING
 
 from .digits import Encoding, Statistics, encode
+from .integer import IntegerFormat, enclosing_format
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from .integer import IntegerFormat
-
 GROUP = 4
 """Consecutive terms whose digits of one weight are a group."""
+
+
+@dataclass(frozen=True)
+class PassSum:
+    """The sum of a pass, of digits times factors.
+
+    Parameters
+    ----------
+    factor : IntegerFormat
+        Format of the factors.
+    terms : int
+        Terms of the longest pass.
+    spacing : int
+        Every so many bits of the sum a carry is kept instead of added: 1 keeps two vectors.
+    """
+
+    factor: IntegerFormat
+    terms: int
+    spacing: int = 1
+
+    @property
+    def total(self) -> IntegerFormat:
+        """Format of the sum, as narrow as it can be."""
+        bound = 2 * self.terms * max(self.factor.max, -self.factor.min)
+        return enclosing_format(-bound, bound)
+
+    @property
+    def carries(self) -> range:
+        """Columns of the carries that are kept."""
+        return range(self.spacing, self.total.width, self.spacing)
+
+    @property
+    def held(self) -> int:
+        """Bits of sum and carries."""
+        return self.total.width + len(self.carries)
 
 
 def group_cycles(
