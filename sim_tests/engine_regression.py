@@ -107,11 +107,13 @@ def engine_cases(config: Any, seed: int) -> list[EngineCase]:
         )  # fmt: skip
     # Several blocks along every axis, the operands' kept ones among them.
     m, k, n = config.natural_sizes
-    for i, size in enumerate(((10 * m + 1, 9 * k + 2, 11 * n + 1), (12 * m, k, 12 * n))):
+    for i, size in enumerate(
+        ((10 * m + 1, 9 * k + 2, 11 * n + 1), (12 * m, k, 12 * n), (5 * m, 15 * k, 12 * n))
+    ):
         size = (size[0], min(size[1], config.max_k), size[2])
         found.append(
             EngineCase(
-                f"blocks_{i}", (size,), ("random",), (i % posts,), odd=i == 0, least_traffic=i == 1
+                f"blocks_{i}", (size,), ("random",), (i % posts,), odd=i == 0, least_traffic=i == 2
             )
         )
     found.append(EngineCase("queue", some(12), ("random",) * 12, any_posts(12)))

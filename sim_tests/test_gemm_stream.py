@@ -461,9 +461,9 @@ MUTATIONS = [
              r"o_last \? remaining\[4:0\]", "o_last ? (remaining[4:0] + 5'd1)", MUTANT),
     Mutation("sums do not begin at zero", "engine_result_buffer", r"begins \? 32'd0 : ", "",
              MUTANT),
-    Mutation("a block is loaded over the one at work", "engine_wgt_buffer",
-             r"room = halves_room > whole", "room = halves_room > 1'h0", MUTANT),
-    Mutation("the other half is read", "engine_wgt_buffer", r"= read_half \?", "= (~read_half) ?",
+    Mutation("a block is loaded over the one at work", "engine_act_buffer",
+             r"room = halves_room > whole", "room = halves_room >= whole", MUTANT),
+    Mutation("the other half is read", "engine_wgt_buffer", r"= read_half & ", "= (~read_half) & ",
              MUTANT),
 ]  # fmt: skip
 
@@ -480,5 +480,5 @@ QUICK = ("bytes before a row are written", "sums do not begin at zero")
 )
 @pytest.mark.slow
 def test_mutations_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    cases = ("shapes_3", "shapes_8", "values_random", "blocks_1")
+    cases = ("shapes_3", "shapes_8", "values_random", "blocks_1", "blocks_2")
     assert_noticed(mutation, GemmStreamConfig, cases, tmp_path)
