@@ -28,6 +28,7 @@ from hwgen.schedules.ternary_lut import Schedule
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.run import run_matrices
 from sim_tests.runner import regress
+from sim_tests.sampling import sampled
 from sim_tests.test_emission import netlist, through_paths
 from sim_tests.test_systolic import assert_passed
 
@@ -202,7 +203,7 @@ def test_the_covering_set_covers() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", COVERING, ids=lambda config: config.name)
+@pytest.mark.parametrize("config", sampled(COVERING))
 def test_covering_set(config: TernaryLutConfig, tmp_path: Path) -> None:
     assert_passed(regress(config, tmp_path, seed=1))
 

@@ -103,7 +103,7 @@ REFUSED = {
     ),
     "family of the core": (
         "compute: {family: gemm_stream}",
-        r"3:\d+: compute: must have a family inside an engine: systolic or ternary_lut",
+        r"3:\d+: compute: must have a family inside an engine: .*systolic or ternary_lut",
     ),
     "no core": ("compute: 3", r"3:\d+: compute: must hold the parameters of a core"),
     "name of the core": (

@@ -538,7 +538,7 @@ import sys, time, types
 import sim_tests.sweep_costs as costs
 
 def evaluate(*arguments):
-    time.sleep(0.15)
+    time.sleep(0.4)
     return costs.evaluate(*arguments)
 
 module = types.ModuleType("cost_model.evaluate")

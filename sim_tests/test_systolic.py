@@ -16,6 +16,7 @@ from hwgen.errors import ConfigError
 from hwgen.families.systolic import SystolicConfig
 from sim_tests.run import run_matrices
 from sim_tests.runner import Outcome, regress
+from sim_tests.sampling import sampled
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("systolic*.yaml"))
 
@@ -75,7 +76,7 @@ def assert_passed(outcomes: list[Outcome]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", COVERING, ids=lambda config: config.name)
+@pytest.mark.parametrize("config", sampled(COVERING))
 def test_covering_set(config: SystolicConfig, tmp_path: Path) -> None:
     assert_passed(regress(config, tmp_path, seed=1))
 

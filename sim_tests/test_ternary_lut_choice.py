@@ -116,3 +116,8 @@ def test_delays_are_those_of_synthesis(array: dict[str, Any], module: str) -> No
     assert predicted == pytest.approx(
         path_ns(verilog_of(config), f"q_{module}", "nangate45"), rel=0.15
     )
+
+
+def test_unknown_stages_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"pipeline\.redace: unknown key"):
+        parse_config("name: x\nfamily: ternary_lut\npipeline: {table: auto, redace: auto}\n")

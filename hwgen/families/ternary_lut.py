@@ -121,6 +121,9 @@ class Pipeline(Model):
     )
 
 
+_PIPELINE_FIELDS = frozenset(Pipeline.model_fields)
+
+
 class TernaryLutConfig(ProductConfig):
     """Low-bit weights by tables of the sums of groups of activations."""
 
@@ -141,8 +144,10 @@ class TernaryLutConfig(ProductConfig):
         given = data.get("pipeline") if isinstance(data, dict) else None
         if not isinstance(given, dict):
             return ternary_lut_choice.chosen(validate(data), [])
-        wanted = [field for field, value in given.items() if value == AUTO]
-        numbers = {field: value for field, value in given.items() if value != AUTO}
+        wanted = [
+            field for field, value in given.items() if value == AUTO and field in _PIPELINE_FIELDS
+        ]
+        numbers = {field: value for field, value in given.items() if field not in wanted}
         return ternary_lut_choice.chosen(validate({**data, "pipeline": numbers}), wanted)
 
     def broken_rules(self) -> list[str]:
