@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cost_model.families.gemm_stream import cycles
+from cost_model.families.gemm_stream import cycles, plan_cycles
 from hwgen.build import verilog_of
 from hwgen.config.load import load_config, parse_config
 from hwgen.errors import ConfigError, InputError
@@ -28,7 +28,7 @@ from sim_tests.host import EngineHost, open_engine
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.post_cases import columns_of, settings_of
 from sim_tests.regression import OPERANDS, operands, pairwise
-from sim_tests.runner import regress
+from sim_tests.runner import compile_design, regress, simulate
 
 SHIPPED = Path(__file__).parents[1] / "configs" / "gemm_stream.yaml"
 
@@ -237,11 +237,25 @@ def test_regression(name: str, tmp_path: Path) -> None:
     assert not failed, "\n".join(failed)
 
 
+@pytest.mark.slow
+def test_another_model_of_memory(tmp_path: Path) -> None:
+    plan = {"seed": 4, "sizes": [(9, 20, 13), (1, 33, 7), (17, 5, 40)], "pauses": [0, 0.5]}
+    config = config_of("ws")
+    outcomes = simulate(config, compile_design(config), "sim_tests.cocotb_axi_ram", plan, tmp_path)
+    assert [o.message for o in outcomes if not o.passed] == []
+    assert len(outcomes) == 2
+
+
 # -- simulation: thousands of jobs without Python in the loop -------------------------------------
 
 
-def random_jobs(host: EngineHost, count: int, rng: np.random.Generator, most: int) -> None:
-    """Run jobs of random sizes, settings and addresses and check what stands in memory."""
+def random_jobs(
+    host: EngineHost, count: int, rng: np.random.Generator, most: int, slower: int
+) -> None:
+    """Run jobs of random sizes, settings and addresses and check what stands in memory.
+
+    Each may take so much longer than the cycle model says, which knows nothing of stalls.
+    """
     config, run = host.config, 0
     while run < count:
         batch, base = [], 0
@@ -261,7 +275,7 @@ def random_jobs(host: EngineHost, count: int, rng: np.random.Generator, most: in
         numbers = [host.submit(placed.job) for placed in batch]
         for number, placed in zip(numbers, batch, strict=True):
             plan = placed.job.plan
-            state = host.wait(number, 1_000_000)
+            state = host.wait(number, 100_000 + slower * plan_cycles(plan))
             assert state == "done", f"{plan.m}x{plan.k}x{plan.n} ended as {state}"
         for placed in batch:
             got, plan = host.results(placed), placed.job.plan
@@ -277,7 +291,7 @@ def test_random_jobs_under_stalls(name: str) -> None:
     for stalls, latency in ((0.0, 1), (0.5, 3), (0.9, 40)):
         host = opened(name, read_latency=latency, write_latency=latency, stalls=stalls, seed=5)
         with host.model:
-            random_jobs(host, 30, rng, 90)
+            random_jobs(host, 30, rng, 90, 100 * latency)
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -287,7 +301,7 @@ def test_thousands_of_random_jobs(name: str) -> None:
     for stalls, latency in ((0.0, 1), (0.2, 200), (0.5, 7), (0.9, 2)):
         host = opened(name, read_latency=latency, write_latency=latency, stalls=stalls, seed=3)
         with host.model:
-            random_jobs(host, 120, rng, 1000 if not stalls else 130)
+            random_jobs(host, 120, rng, 1000 if not stalls else 130, 100 * latency)
 
 
 @given(data=st.data())
