@@ -233,9 +233,9 @@ class Space:
         given = {
             path: value
             for path, value in {**self.fixed, **(self._legal or {}), **values}.items()
-            if path not in ("name", "family") and _frozen(usual.get(path)) != _frozen(value)
+            if path not in ("name", "family") and frozen(usual.get(path)) != frozen(value)
         }
-        return _config(self.family, tuple((path, _frozen(given[path])) for path in sorted(given)))
+        return _config(self.family, tuple((path, frozen(given[path])) for path in sorted(given)))
 
     def view(self, varying: Mapping[str, NDArray[Any]]) -> View:
         """Return configurations at which to evaluate."""
@@ -254,15 +254,15 @@ _TRIED = 1000
 """Points among which a legal one is looked for."""
 
 
-def _frozen(value: Any) -> Any:
+def frozen(value: Any) -> Any:
     """Return a parameter's value in a form that can be a key."""
     if isinstance(value, (list, tuple)):
-        return tuple(map(_frozen, value))
+        return tuple(map(frozen, value))
     return value
 
 
 def _thawed(value: Any) -> Any:
-    """Undo `_frozen`."""
+    """Undo `frozen`."""
     return [_thawed(each) for each in value] if isinstance(value, tuple) else value
 
 

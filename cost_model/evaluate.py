@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cost_model import technology as technologies
-from cost_model.bill import Counts, Number, Space, View
+from cost_model.bill import Counts, Number, Space, View, frozen
 from hwgen.config.model import TECHNOLOGIES
 from hwgen.families import family as family_of
 
@@ -78,7 +78,7 @@ def evaluate(
     """
     if technology in TECHNOLOGIES:
         fixed = {**fixed, "target.technology": technology}
-    view = _space(family, tuple(sorted((k, _hashable(v)) for k, v in fixed.items()))).view(varying)
+    view = _space(family, tuple(sorted((k, frozen(v)) for k, v in fixed.items()))).view(varying)
     length = len(next(iter(view.varying.values()))) if view.varying else 1
     found = dict.fromkeys(_names(workloads), np.full(length, np.nan))
     found["valid"] = np.zeros(length, bool)
@@ -120,10 +120,6 @@ def flattened(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 @lru_cache(maxsize=256)
 def _space(family: str, fixed: tuple[tuple[str, Any], ...]) -> Space:
     return Space(family, dict(fixed))
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
 def _names(workloads: Workloads) -> list[str]:

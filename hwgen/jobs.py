@@ -11,9 +11,7 @@ from hwgen.numerics.post import PostSettings, element_bytes
 from hwgen.numerics.post.records import RECORD_BYTES
 from hwgen.registers import JOB_FLAGS, job_window
 from hwgen.schedules.gemm_stream import Plan
-
-RAW_RESULTS = PostSettings("raw")
-"""Results are the accumulators."""
+from hwgen.schedules.stream import RAW_RESULTS
 
 _ADDRESSES = ("a_address", "w_address", "c_address", "p_address")
 _STRIDES = ("a_stride", "w_stride", "c_stride")
@@ -79,8 +77,8 @@ class Job:
     def regions(self) -> dict[str, tuple[int, int, int, int]]:
         """Rows, bytes of a row, stride and address of A, W, C and, if needed, the records (P)."""
         plan = self.plan
-        a = plan.k * plan.config.activation_bytes
-        w, c = plan.weight_row_bytes, plan.n * plan.result_bytes
+        a, w = plan.activation_row_bytes, plan.weight_row_bytes
+        c = plan.n * plan.result_bytes
         found = {
             "A": (plan.m, a, a if self.a_stride is None else self.a_stride, self.a_address),
             "W": (

@@ -36,7 +36,7 @@ from hwgen.families import family
 from sim_tests import demo_engine, digits
 from sim_tests.digits import Digits, Integers, QuantisedNetwork
 from sim_tests.host import open_engine
-from sim_tests.run import LayerRun, RunResult, run_matrices
+from sim_tests.run import LayerRun, RunResult, check_results, run_matrices
 from sim_tests.runner import compile_design
 
 DEFAULT_CONFIG = Path("configs") / "lut_core.yaml"
@@ -65,15 +65,7 @@ def run_layer(
     kind = family(config.family)
     (m, k), n = a.shape, w.shape[1]
     result = (run or run_matrices)(config, a, w, on_progress=on_progress)
-    golden = kind.part("golden").golden(config, a, w)
-    wrong = np.argwhere(result.c != golden)
-    if len(wrong):
-        row, column = map(int, wrong[0])
-        raise CheckFailed(
-            f"{m} x {k} x {n}: {len(wrong)} of {golden.size} results of the RTL differ from the"
-            f" golden model, first C[{row},{column}]: expected {golden[row, column]},"
-            f" got {result.c[row, column]}"
-        )
+    check_results(f"{m} x {k} x {n}", result.c, kind.part("golden").golden(config, a, w))
     expected = kind.part("cost").cycles(config, m, k, n)
     if result.cycles != expected:
         raise CheckFailed(

@@ -22,7 +22,7 @@ from hwgen.numerics.post.records import Columns
 from sim_tests.digits import Integers, Layer, QuantisedNetwork, middle
 from sim_tests.engine import Placed, place
 from sim_tests.host import EngineHost
-from sim_tests.run import LayerRun
+from sim_tests.run import LayerRun, check_results
 
 ROUNDING = "half_up"
 """How `Layer.requantise` rounds."""
@@ -126,7 +126,9 @@ def classify(
         counters.append(host.counters())
         if state != "done":
             raise CheckFailed(f"layer {index} ended with {state}")
-    results = [_checked(index, host, placed) for index, placed in enumerate(jobs, 1)]
+    results = [host.results(placed) for placed in jobs]
+    for index, (placed, found) in enumerate(zip(jobs, results, strict=True), 1):
+        check_results(f"layer {index}", found, placed.expected)
     layers = []
     for index, placed in enumerate(jobs):
         plan = placed.job.plan
@@ -138,17 +140,3 @@ def classify(
         moved = (reads + writes) * config.memory_bytes
         layers.append(LayerRun(plan.m, plan.k, plan.n, busy, model_cycles[index], share, moved))
     return results[-1].argmax(axis=1), jobs[-1].expected.argmax(axis=1), layers
-
-
-def _checked(index: int, host: EngineHost, placed: Placed) -> Integers:
-    """Return what stands in memory if that is what the golden models say."""
-    found, expected = host.results(placed), placed.expected
-    wrong = np.argwhere(found != expected)
-    if len(wrong):
-        row, column = map(int, wrong[0])
-        raise CheckFailed(
-            f"layer {index}: {len(wrong)} of {expected.size} results of the RTL differ from the"
-            f" golden model, first C[{row},{column}]: expected {expected[row, column]},"
-            f" got {found[row, column]}"
-        )
-    return found

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from hwgen.golden.gemm_stream import golden
-from hwgen.jobs import RAW_RESULTS, Job, plan_of
+from hwgen.jobs import Job, plan_of
 from hwgen.numerics.post import PostSettings
 from hwgen.numerics.post.records import Columns
+from hwgen.schedules.stream import RAW_RESULTS
 
 FILL = 0xA5
 """What memory holds where nothing was put; it must still be there after a run."""
@@ -115,7 +116,7 @@ def place(
             config, a.shape[0], a.shape[1], w.shape[1], settings, least_traffic=least_traffic
         )
         sizes = {
-            "a": (plan.m, plan.k * config.activation_bytes),
+            "a": (plan.m, plan.activation_row_bytes),
             "w": (plan.weight_image_rows, plan.weight_row_bytes),
             "c": (plan.m, plan.n * plan.result_bytes),
             "p": (1, plan.n * plan.record_bytes),

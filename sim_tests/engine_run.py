@@ -103,7 +103,7 @@ def _place(
     columns: Columns | None,
 ) -> Placed:
     sizes = {
-        "a_address": plan.m * plan.k * config.activation_bytes,
+        "a_address": plan.m * plan.activation_row_bytes,
         "w_address": plan.weight_image_rows * plan.weight_row_bytes,
         "c_address": plan.m * plan.n * plan.result_bytes,
         "p_address": plan.n * plan.record_bytes,

@@ -13,9 +13,9 @@ import numpy as np
 
 from hwgen.errors import CheckFailed, InputError
 from hwgen.families import family
-from hwgen.jobs import RAW_RESULTS
+from hwgen.numerics import differences
 from hwgen.numerics.post import Columns, PostSettings
-from hwgen.schedules.stream import pack_inputs
+from hwgen.schedules.stream import RAW_RESULTS, pack_inputs
 from sim_tests.engine_run import run_engine
 from sim_tests.fast import compile_stream, run_stream
 from sim_tests.runner import compile_design, simulate
@@ -68,6 +68,24 @@ class LayerRun:
     def size(self) -> str:
         """The sizes in words."""
         return f"{self.m} x {self.k} x {self.n}"
+
+
+def check_results(what: str, found: np.ndarray, expected: np.ndarray) -> None:
+    """Hold results against the golden model.
+
+    Raises
+    ------
+    CheckFailed
+        If any of them differs; `what` says of what they are.
+    """
+    wrong = differences(found, expected)
+    if len(wrong):
+        row, column = map(int, wrong[0])
+        raise CheckFailed(
+            f"{what}: {len(wrong)} of {expected.size} results of the RTL differ from the golden"
+            f" model, first C[{row},{column}]: expected {expected[row, column]}, got"
+            f" {found[row, column]}"
+        )
 
 
 def run_matrices(

@@ -8,7 +8,7 @@ The model keeps those times, block by block, for a memory that gives and takes a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -66,7 +66,6 @@ def plan_cycles(plan: Plan) -> int:
     lag = config.memory.outstanding
     bus = config.memory_bytes, min(config.memory.max_burst * config.memory_bytes, 4096)
     pre = walk.weight_rows if walk.weight_rows > 1 else 0
-    column = config.weight_bytes * (config.weight_beat * walk.weight_beats if walk.image else 1)
     strides = {
         "a": plan.activation_row_bytes,
         "w": plan.weight_row_bytes,
@@ -85,20 +84,7 @@ def plan_cycles(plan: Plan) -> int:
     full_a = full_w = 0
     tails: dict[tuple[int, int, int], int] = {}
     for block in plan.steps():
-        loads = []
-        if block.loads_a:
-            start = block.row * strides["a"] + block.term * config.activation_bytes
-            loads.append(("a", block.m, block.k * config.activation_bytes, start))
-        if block.loads_w:
-            rows, first = block.k, block.term
-            size, left = block.n, block.column
-            if walk.image:
-                rows, first = block.k_tiles, block.term // config.k_lanes
-                size, left = block.n_tiles, block.column // config.n_lanes
-            loads.append(("w", rows, size * column, first * strides["w"] + left * column))
-        if block.first and plan.record_bytes:
-            loads.append(("p", 1, block.n * RECORD_BYTES, block.column * RECORD_BYTES))
-        for which, rows, size, start in loads:
+        for which, rows, size, start in _loads(plan, block):
             if which != "p":
                 asked = max(asked, *(free[which].pop(0) for _ in range(halves[which])))
             stride = strides.get(which, 0)
@@ -147,6 +133,27 @@ def plan_cycles(plan: Plan) -> int:
             free["c"].append(drained)
     tail, _ = transferred(*bus, 0, 0, 1, size, 0)
     return written + WRITTEN + min(tail, config.memory.max_burst)
+
+
+def _loads(plan: Plan, block: Block) -> Iterator[tuple[str, int, int, int]]:
+    """Give what a block loads: the operand, its rows, bytes of each, and of the first the address.
+
+    Addresses count from the start of the operand.
+    """
+    config, walk = plan.config, plan.config.walk
+    if block.loads_a:
+        start = block.row * plan.activation_row_bytes + block.term * config.activation_bytes
+        yield "a", block.m, block.k * config.activation_bytes, start
+    if block.loads_w:
+        rows, first, size, left, column = block.k, block.term, block.n, block.column, 1
+        if walk.image:
+            rows, first = block.k_tiles, block.term // config.k_lanes
+            size, left = block.n_tiles, block.column // config.n_lanes
+            column = config.weight_beat * walk.weight_beats
+        column *= config.weight_bytes
+        yield "w", rows, size * column, first * plan.weight_row_bytes + left * column
+    if block.first and plan.record_bytes:
+        yield "p", 1, block.n * RECORD_BYTES, block.column * RECORD_BYTES
 
 
 @lru_cache(maxsize=1 << 14)

@@ -351,6 +351,5 @@ def _cut(size: int, tiles: int, block: int, lanes: int) -> list[tuple[int, int]]
     ]
 
 
-def schedule(config: GemmStreamConfig, m: int, k: int, n: int, **kwargs: Any) -> Plan:
-    """Return the plan of ``C[m,n] = A[m,k] . W[k,n]`` on the engine."""
-    return Plan(config, m, k, n, **kwargs)
+schedule = Plan
+"""The plan of ``C[m,n] = A[m,k] . W[k,n]`` on the engine."""

@@ -19,7 +19,6 @@ from hwgen.schedules.stream import StreamProduct
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
-    from hwgen.numerics.post import Columns, PostSettings
     from hwgen.streams import Beats, StreamPort
 
 
@@ -127,13 +126,5 @@ class Schedule(StreamProduct):
         return np.ascontiguousarray(c[: self.m, : self.n])
 
 
-def schedule(
-    config: SpatialConfig,
-    m: int,
-    k: int,
-    n: int,
-    settings: PostSettings | None = None,
-    columns: Columns | None = None,
-) -> Schedule:
-    """Return the schedule of ``C[m,n] = post(A[m,k] . W[k,n])`` on the array."""
-    return Schedule(config, m, k, n, settings, columns)
+schedule = Schedule
+"""The schedule of ``C[m,n] = post(A[m,k] . W[k,n])`` on the array."""

@@ -26,7 +26,6 @@ from hwgen.schedules.stream import StreamProduct
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
-    from hwgen.numerics.post import Columns, PostSettings
     from hwgen.streams import Beats, StreamPort
 
     Chunk = tuple[Beats, bool]
@@ -235,13 +234,5 @@ def _padded(matrix: NDArray[np.integer], rows: int, cols: int) -> NDArray[np.int
     return result
 
 
-def schedule(
-    config: SystolicConfig,
-    m: int,
-    k: int,
-    n: int,
-    settings: PostSettings | None = None,
-    columns: Columns | None = None,
-) -> Schedule:
-    """Return the schedule of ``C[m,n] = post(A[m,k] . W[k,n])`` on the array."""
-    return Schedule(config, m, k, n, settings, columns)
+schedule = Schedule
+"""The schedule of ``C[m,n] = post(A[m,k] . W[k,n])`` on the array."""

@@ -24,7 +24,6 @@ from hwgen.schedules.stream import StreamProduct
 
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut import TernaryLutConfig
-    from hwgen.numerics.post import Columns, PostSettings
     from hwgen.streams import Beats, StreamPort
 
 
@@ -188,13 +187,5 @@ class Schedule(StreamProduct):
         return np.ascontiguousarray(np.concatenate(parts, axis=1)[:, : self.n])
 
 
-def schedule(
-    config: TernaryLutConfig,
-    m: int,
-    k: int,
-    n: int,
-    settings: PostSettings | None = None,
-    columns: Columns | None = None,
-) -> Schedule:
-    """Return the schedule of ``C[m,n] = post(A[m,k] . W[k,n])`` on the core."""
-    return Schedule(config, m, k, n, settings, columns)
+schedule = Schedule
+"""The schedule of ``C[m,n] = post(A[m,k] . W[k,n])`` on the core."""
