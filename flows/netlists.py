@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.cache import Document, digest
+from flows.verilator import cache_directory
 from hwgen.errors import InputError
 from hwgen.families import families
 
@@ -50,6 +51,8 @@ def emitted(config: FamilyConfig) -> str:
 def known(config: FamilyConfig) -> str | None:
     """Return the digest of the Verilog of a configuration, None unless it is remembered."""
     with suppress(InputError):  # there is no cache
+        if not (cache_directory() / _KIND).is_dir():  # spares the reading of all sources
+            return None
         found = _memo(config).read()
         return found if isinstance(found, str) else None
     return None

@@ -8,6 +8,7 @@ The model keeps those times, block by block, for a memory that gives and takes a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -57,7 +58,8 @@ def cycles(config: GemmStreamConfig, m: int, k: int, n: int) -> int:
 
 def cycles_of(config: GemmStreamConfig, sizes: Iterable[Size]) -> int:
     """Return the cycles of jobs that run one after the other, each on an idle engine."""
-    return sum(plan_cycles(Plan(config, *size)) for size in sizes)
+    jobs = Counter(sizes)  # layers of a network repeat
+    return sum(times * plan_cycles(Plan(config, *size)) for size, times in jobs.items())
 
 
 def plan_cycles(plan: Plan) -> int:

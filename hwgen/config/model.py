@@ -207,7 +207,6 @@ class Model(BaseModel):
         strict=True,
         allow_inf_nan=False,
         arbitrary_types_allowed=True,
-        use_attribute_docstrings=True,
     )
 
 

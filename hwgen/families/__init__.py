@@ -8,7 +8,7 @@ name and are imported only when something asks for them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -55,14 +55,38 @@ class Family:
         return import_module(getattr(self, room))
 
 
+class _Installed(Mapping[str, Family]):
+    """Families by name; each is imported when it is asked for, because that takes a while."""
+
+    def __init__(self, points: Mapping[str, EntryPoint]) -> None:
+        self._points = points
+        self._loaded: dict[str, Family] = {}
+
+    def __getitem__(self, name: str) -> Family:
+        if name not in self._loaded:
+            self._loaded[name] = _load(self._points[name])
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._points
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._points)
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+
 @cache
 def families() -> Mapping[str, Family]:
     """Return every installed family by name, in alphabetical order.
 
+    Looking one up imports it, and raises `InputError` if it cannot be used.
+
     Raises
     ------
     InputError
-        If a package offers one that cannot be used, or two packages offer one name.
+        If two packages offer one name.
     """
     found: dict[str, EntryPoint] = {}
     for point in entry_points(group=GROUP):
@@ -72,7 +96,7 @@ def families() -> Mapping[str, Family]:
                 f"two packages offer a family called {point.name!r}: {other.value} and"
                 f" {point.value}; uninstall one of them"
             )
-    return {name: _load(found[name]) for name in sorted(found)}
+    return _Installed({name: found[name] for name in sorted(found)})
 
 
 def _load(point: EntryPoint) -> Family:

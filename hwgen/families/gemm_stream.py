@@ -41,30 +41,34 @@ DEFAULT_COMPUTE = {"family": "systolic", "array": {"dataflow": "weight_stationar
 
 def core_families() -> dict[str, type[FamilyConfig]]:
     """Return the configurations of the families that can work inside an engine, by name."""
-    return {
-        name: known.config
-        for name, known in families().items()
-        if hasattr(known.config, "block_walk")
-    }
+    return {name: config for name in families() if (config := core_family(name))}
+
+
+def core_family(name: object) -> type[FamilyConfig] | None:
+    """Return the configuration of the family `name`, None if it cannot work inside an engine."""
+    known = families()
+    config = known[name].config if isinstance(name, str) and name in known else None
+    return config if hasattr(config, "block_walk") else None
 
 
 def _core(value: Any, info: ValidationInfo) -> Any:
     """Return the configuration of the core inside an engine; it has the target of the engine."""
     if isinstance(value, FamilyConfig):
         return value
-    known = core_families()
     if not isinstance(value, dict):
         raise PydanticCustomError("compute", "must hold the parameters of a core")
-    if value.get("family") not in known:
+    model = core_family(value.get("family"))
+    if model is None:
+        known = either(tuple(core_families()))
         raise PydanticCustomError(
-            "core", "must have a family inside an engine: {known}", {"known": either(tuple(known))}
+            "core", "must have a family inside an engine: {known}", {"known": known}
         )
     for key in _OUTER:
         if key in value:
             raise PydanticCustomError(
                 "rules", "{key}: belongs to the engine; remove it here", {"key": key}
             )
-    return known[value["family"]].model_validate(
+    return model.model_validate(
         {**value, "name": "core", "target": info.data.get("target", Target())}
     )
 
@@ -187,9 +191,8 @@ class GemmStreamConfig(FamilyConfig):
     def cores_in(cls, data: Mapping[str, Any]) -> dict[str, type[FamilyConfig]]:
         """Return the models of the cores that a configuration holds, by field."""
         inner = data.get("compute")
-        name = inner.get("family") if isinstance(inner, Mapping) else None
-        known = core_families()
-        return {"compute": known[name]} if name in known else {}
+        model = core_family(inner.get("family")) if isinstance(inner, Mapping) else None
+        return {"compute": model} if model else {}
 
     @model_validator(mode="after")
     def _cross_field_rules(self) -> Self:
