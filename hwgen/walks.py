@@ -9,7 +9,8 @@ A block is `rows` x `terms` of A and `terms` x `columns` of W.  The engine holds
 
 - A as rows of beats: of `k_lanes` terms of one row, or, if `m_lanes` is more than one, of
   `k_lanes` terms of `m_lanes` rows, which then lie in memories of their own;
-- W as rows of beats of `n_lanes` columns of one term, or as the image that a core packs;
+- W as rows of beats of `n_lanes` columns of one term, or, if `weight_terms` is more than one, of
+  `weight_terms` terms, which then lie in memories of their own, or as the image that a core packs;
 - C as rows of beats of `n_lanes` columns.
 """
 
@@ -46,8 +47,10 @@ class BlockWalk:
         a row of A (``act_row``), W (``weight_row``) or C (``result_row``), or `m_lanes` rows of C
         (``result_tile``).
     weight_rows, weight_beats : int
-        Rows of W that the engine holds for each tile of terms, and beats of each such row for
-        each tile of columns.
+        Rows of beats of W that the engine holds for each tile of terms, and beats of each such row
+        for each tile of columns.
+    weight_terms : int
+        Terms in a beat of port ``wgt``; the port has those of a column together.
     image : bool
         Whether W is the packed image, which has one row for each tile of terms, and not the matrix.
     max_rows, max_column_tiles : int
@@ -62,6 +65,7 @@ class BlockWalk:
     out: Loops
     weight_rows: int
     weight_beats: int = 1
+    weight_terms: int = 1
     image: bool = False
     max_rows: int = 1 << 24
     max_column_tiles: int = 1 << 24

@@ -47,6 +47,11 @@ W2 = (
     "compute: {family: ternary_lut, weight: int2,"
     " array: {group_size: 3, tables: 2, fetch_ports: 4, accumulator_depth: 8}}\n"
 )
+CUBE = (
+    "compute: {family: cube, activation: uint7, weight: int9,"
+    " array: {rows: 3, cols: 2, depth: 5, pe: carry_save}}\n"
+)
+TREE = "compute: {family: adder_tree, weight: int4, array: {cols: 4, depth: 8}}\n"
 ALL_POST = (
     "post: {outputs: [raw, int4, int8, uint8, int16, int32, fp32, fp16],"
     " activations: [none, relu, leaky], roundings: [half_even, half_away, floor], max_lanes: 2}\n"
@@ -63,6 +68,8 @@ ENGINES = {
     + "array: {cascade: 2, blocks: 2}\nmemory: {max_burst: 1, outstanding: 1}\n"
     + "post: {columns: false}\n",
     "lut_wide": LUT + SMALL + "queue: 2\nmemory: {data_width: 512}\narray: {blocks: 2}\n",
+    "cube": CUBE + SMALL + "array: {cascade: 2, blocks: 2}\nmemory: {data_width: 32}\n",
+    "tree": TREE + SMALL + "memory: {data_width: 256}\n",
     "ws_narrow": WS + SMALL + "array: {cascade: 2, blocks: 3}\nmemory: {data_width: 32}\n",
 }
 
@@ -284,7 +291,7 @@ def random_jobs(
         run += len(batch)
 
 
-@pytest.mark.parametrize("name", ["ws", "lut_post"])
+@pytest.mark.parametrize("name", ["ws", "lut_post", "cube"])
 @pytest.mark.slow
 def test_random_jobs_under_stalls(name: str) -> None:
     rng = np.random.default_rng(7)

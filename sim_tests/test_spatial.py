@@ -244,15 +244,6 @@ def test_a_broadcast_array_has_no_depth() -> None:
         parse_config("name: c\nfamily: broadcast_2d\narray: {pe: same_weight}\n")
 
 
-def test_engines_take_arrays_of_depth_one() -> None:
-    text = "name: e\nfamily: gemm_stream\ncompute: {{family: {}}}\n"
-    assert (
-        parse_config(text.format("broadcast_2d")).resolved()["compute"]["family"] == "broadcast_2d"
-    )
-    with pytest.raises(ConfigError, match=r"compute.array.depth: must be 1 in a memory engine"):
-        parse_config(text.format("cube"))
-
-
 def test_what_a_mac_lacks_is_not_resolved() -> None:
     plain = parse_config("name: c\nfamily: cube\n").resolved()["array"]
     assert "encoding" not in plain

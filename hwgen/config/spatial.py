@@ -134,16 +134,11 @@ class SpatialConfig(IntegerProductConfig):
         return 3 + self.lead + (self.digits is not None)
 
     @property
-    def block_walk(self) -> BlockWalk | str:
-        """How the array walks through a block in a memory engine, or why it cannot."""
-        if self.depth > 1:
-            return (
-                "array.depth: must be 1 in a memory engine, which holds a row of W for each term"
-                " and gives one a beat; use broadcast_2d or systolic"
-            )
+    def block_walk(self) -> BlockWalk:
+        """How the array walks through a block in a memory engine."""
         return BlockWalk(
             m_lanes=self.rows,
-            k_lanes=1,
+            k_lanes=self.depth,
             n_lanes=self.cols,
             act=(("row_tiles", "act_row"), ("column_tiles", "nothing"), ("k_tiles", "beat")),
             wgt=(("row_tiles", "nothing"), ("column_tiles", "beat"), ("weight_rows", "weight_row")),
@@ -153,6 +148,7 @@ class SpatialConfig(IntegerProductConfig):
                 ("tile_rows", "result_row"),
             ),
             weight_rows=1,
+            weight_terms=self.depth,
         )
 
     # -- ports -----------------------------------------------------------------------------

@@ -395,7 +395,7 @@ class GemmStreamConfig(FamilyConfig):
     @property
     def wgt_banks(self) -> int:
         """Memories that hold a row of W each and are read together."""
-        return 1 if self.walk.image else self.array.cascade
+        return 1 if self.walk.image else self.walk.weight_terms * self.array.cascade
 
     @property
     def weight_width(self) -> int:

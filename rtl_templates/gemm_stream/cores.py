@@ -148,7 +148,14 @@ class CoreArray(Block):
         if config.walk.image:
             size = width // config.cores
             return self.wgt_data.word_select(j * blocks + b, size)
-        return self.wgt_data.word_select(j, width).word_select(b, width // blocks)
+        terms = [
+            self.wgt_data.word_select(t * config.array.cascade + j, width).word_select(
+                b, width // blocks
+            )
+            for t in range(config.walk.weight_terms)
+        ]
+        columns = range(config.walk.n_lanes)
+        return Cat(term.word_select(c, config.weight_width) for c in columns for term in terms)
 
     def _results(self, data: Value) -> list[Value]:
         config = self.config
