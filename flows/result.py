@@ -279,9 +279,11 @@ class PnrResult:
         return plain
 
 
-def write_result(result: SynthesisResult | PnrResult, directory: Path) -> None:
-    """Write the files of a result and, as ``result.json``, its document."""
+def write_result(
+    result: SynthesisResult | PnrResult, directory: Path, more: Mapping[str, Any] | None = None
+) -> None:
+    """Write the files of a result and, as ``result.json``, its document with `more` fields."""
     for name, content in result.files.items():
         (directory / name).write_bytes(content)
-    document = json.dumps(result.document(), indent=2) + "\n"
+    document = json.dumps({**result.document(), **(more or {})}, indent=2) + "\n"
     (directory / "result.json").write_text(document, encoding="utf-8")

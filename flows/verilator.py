@@ -276,6 +276,7 @@ def build_program(
     program: Sequence[str],
     *,
     jobs: int | None = None,
+    arguments: Sequence[str] = (),
 ) -> Path:
     """Compile a design together with C++ that drives its model, the class ``Vtop``.
 
@@ -291,6 +292,8 @@ def build_program(
         C++ files in `build_dir`; they find headers that are there, ``Vtop.h`` and Verilator's.
     jobs : int, optional
         Compilers that run at once; default one per processor.
+    arguments : sequence of str
+        More options for Verilator.
 
     Returns
     -------
@@ -304,8 +307,10 @@ def build_program(
     CheckFailed
         If something does not compile; the text ends with what the tool said.
     """
-    verilate = [*PROGRAM_VERILATE, *program, *(str(path.resolve()) for path in sources)]
-    return _compile(verilate, top, build_dir, PROGRAM_OPTIMISATION, "", jobs)
+    files = [str(path.resolve()) for path in sources]
+    verilate = [*PROGRAM_VERILATE, *arguments, *program, *files]
+    # Options shape the run-time library: one that traces has more in it.
+    return _compile(verilate, top, build_dir, PROGRAM_OPTIMISATION, " ".join(arguments), jobs)
 
 
 def build_library(

@@ -31,11 +31,16 @@ HARNESS = Path(__file__).parent / "harness"
 PIPE_BYTES = 1 << 20
 """What a pipe should hold, so that simulation and feeding rarely wait for each other."""
 
+ACTIVITY = ("--trace-saif",)
+"""Options of Verilator that record how signals switch."""
+
 BATCH_BYTES, BATCH_CHUNKS = 1 << 18, 1 << 12
 """Beats are sent when there are this many bytes or chunks of them."""
 
 
-def compile_stream(config: FamilyConfig, *, verilog: str | None = None) -> Path:
+def compile_stream(
+    config: FamilyConfig, *, verilog: str | None = None, activity: bool = False
+) -> Path:
     """Return the program that simulates a stream core; see ``harness/stream.cpp``.
 
     Parameters
@@ -43,8 +48,10 @@ def compile_stream(config: FamilyConfig, *, verilog: str | None = None) -> Path:
     config : FamilyConfig
     verilog : str, optional
         Text to compile instead of what the generator emits.
+    activity : bool
+        Whether `run_stream` also leaves how signals switched, in ``beats.bin.saif``.
     """
-    top = config.name
+    top, options = config.name, ACTIVITY if activity else ()
     sources = {
         f"{top}.v": verilog_of(config) if verilog is None else verilog,
         "stream.cpp": (HARNESS / "stream.cpp").read_text(encoding="utf-8"),
@@ -52,9 +59,9 @@ def compile_stream(config: FamilyConfig, *, verilog: str | None = None) -> Path:
     }
 
     def make(work: Path) -> None:
-        build_program([work / f"{top}.v"], top, work, ["stream.cpp"])
+        build_program([work / f"{top}.v"], top, work, ["stream.cpp"], arguments=options)
 
-    return compiled(top, sources, [program_id()], make, kind="fast") / top
+    return compiled(top, sources, [program_id(), *options], make, kind="fast") / top
 
 
 def _connections(ports: Any) -> str:

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -14,6 +13,7 @@ from flows import liberty
 from flows.bench.mapping_cache import map_cached, versions
 from flows.cache import hashed
 from flows.calibration.points import NAME, config_of
+from flows.cell_power import cell_powers, voltage
 from flows.liberty import TECHNOLOGIES
 from flows.synthesis import Mapped
 from hwgen.build import verilog_of
@@ -108,40 +108,17 @@ def provenance(technology: str) -> dict[str, Any]:
 
 # -- power -----------------------------------------------------------------------------------------
 
-_CELL = re.compile(r'^\s*cell\s*\(\s*"?([\w.]+)"?\s*\)\s*\{', re.MULTILINE)
-_CELL_LEAKAGE = re.compile(r"\bcell_leakage_power\s*:\s*\"?([-+\d.eE]+)")
-_LEAKAGES = re.compile(r"\bleakage_power\s*\(\s*\)\s*\{[^{}]*?\bvalue\s*:\s*\"?([-+\d.eE]+)")
-_LEAKAGE_UNIT = re.compile(r'\bleakage_power_unit\s*:\s*"?\s*1\s*([munpf]?)W')
-_VOLTAGE = re.compile(r'\bnom_voltage\s*:\s*"?([\d.]+)')
-_CLOCK = re.compile(r'pin\s*\(\s*"?(\w+)"?\s*\)\s*\{(?:[^{}]|\{[^{}]*\})*?\bclock\s*:\s*"?true')
-_NANO = {"m": 1e6, "u": 1e3, "n": 1.0, "p": 1e-3, "f": 1e-6, "": 1e9}
-
 
 @cache
 def _powers(technology: str) -> tuple[dict[str, float], dict[str, float]]:
     """Return leakage in nW and energy of a cycle in fJ, by cell."""
     library = liberty.load(technology)
-    unit = _LEAKAGE_UNIT.search(library.text)
-    scale = _NANO[unit[1]] if unit else 1.0
-    voltage = float(match[1]) if (match := _VOLTAGE.search(library.text)) else 1.0
+    squared = voltage(library) ** 2
     leakage, energy = {}, {}
-    for name, body in _cells(library.text):
-        if name not in library.cells:
-            continue
-        given = _CELL_LEAKAGE.search(body)
-        states = [float(value) for value in _LEAKAGES.findall(body)]
-        average = sum(states) / len(states) if states else 0.0
-        leakage[name] = scale * (float(given[1]) if given else average)
-        clocks = set(_CLOCK.findall(body))
-        inputs = library.cells[name].inputs
-        energy[name] = voltage**2 * sum(
-            load * (1.0 if pin in clocks else ACTIVITY) for pin, load in inputs.items()
+    for name, cell in cell_powers(library).items():
+        leakage[name] = cell.leakage_nw
+        energy[name] = squared * sum(
+            load * (1.0 if pin in cell.clocks else ACTIVITY)
+            for pin, load in library.cells[name].inputs.items()
         )
     return leakage, energy
-
-
-def _cells(text: str) -> Iterator[tuple[str, str]]:
-    found = list(_CELL.finditer(text))
-    ends = [*(match.start() for match in found[1:]), len(text)]
-    for match, end in zip(found, ends, strict=False):
-        yield match[1], text[match.end() : end]

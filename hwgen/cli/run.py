@@ -88,7 +88,7 @@ def command(
             f"{activations} has K = {a.shape[1]} columns but {weights} has K = {w.shape[0]} rows;"
             " C = A W needs the same K"
         )
-    processing = _processing(core, post, w.shape[1])
+    processing = post_processing(core, post, w.shape[1])
     start = time.monotonic()
     with cycle_progress(quiet=as_json) as update:
         result = run_matrices(core, a, w, *processing, engine=engine, on_progress=update)
@@ -127,7 +127,7 @@ def command(
     out.print(f"  {result.cycles} cycles, {100 * utilisation:.1f} % of the PEs' cycles used")
 
 
-def _processing(
+def post_processing(
     core: Any, post: Path | None, n: int
 ) -> tuple[()] | tuple[PostSettings, Columns | None]:
     """Return what is done with results: settings and records, nothing without post-processing."""

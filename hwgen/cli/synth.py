@@ -12,6 +12,7 @@ from hwgen.cli.common import (
     atomic_directory,
     config_option,
     console,
+    cycle_progress,
     emit_json,
     force_option,
     json_option,
@@ -22,6 +23,7 @@ from hwgen.cli.common import (
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from flows.power import PowerResult
     from flows.result import SynthesisResult
 
 BAR = 24
@@ -48,6 +50,9 @@ BAR = 24
 @click.option("--hierarchy", type=click.Choice(["keep", "flatten"]),
               help="Map modules that repeat once each, or everything as one; default keep for"
               " standard cells, flatten for FPGAs.")  # fmt: skip
+@click.option("--activity", metavar="FILE|random[:M,N,K]",
+              help="Also the power at work, for standard cells: simulate the netlist with the"
+              " matrices of an .npz file (activations, weights), or with random ones.")  # fmt: skip
 @click.option("--check", is_flag=True, help="Exit 1 if the clock target is missed.")
 @tool_run_options
 @click.option("--output", "--out", metavar="DIR", type=click.Path(path_type=Path),
@@ -63,6 +68,7 @@ def command(
     full_adders: bool | None,
     effort: str,
     hierarchy: str | None,
+    activity: str | None,
     check: bool,
     no_cache: bool,
     jobs: int | None,
@@ -84,13 +90,20 @@ def command(
     from hwgen.errors import CheckFailed
 
     core = load_config(config)
+    target = target or core.target.technology
+    power = None
+    if activity is not None:
+        from sim_tests.power import measurable, measure_power, workload
+
+        measurable(core, target)
+        work = workload(core, activity)
     with ExitStack() as stack:
         # Before the work: a directory that cannot be written should not come as a surprise.
         staging = stack.enter_context(atomic_directory(output, force=force)) if output else None
         with task_progress("synthesizing", quiet=as_json) as update:
             result = synthesize(
                 core,
-                target or core.target.technology,
+                target,
                 clock_mhz=clock_mhz,
                 recipe=recipe,
                 full_adders=full_adders,
@@ -101,12 +114,23 @@ def command(
                 jobs=jobs or processors(),
                 on_progress=update,
             )
+        if activity is not None:
+            from hwgen.cli.run import post_processing
+
+            post = post_processing(core, None, work.w.shape[1])
+            with cycle_progress(quiet=as_json) as follow:
+                power = measure_power(
+                    core, result, work, liberty_files=liberty, post=post, on_progress=follow
+                )
+        more = {"power": power and power.document()}
         if staging:
-            write_result(result, staging)
+            write_result(result, staging, more)
     if as_json:
-        emit_json(result.document())
+        emit_json({**result.document(), **more})
     else:
         _print(result)
+        if power:
+            _print_power(power)
         if output:
             console().print(f"{len(result.files) + 1} files in {output}")
     if check:
@@ -137,6 +161,27 @@ def _print(result: SynthesisResult) -> None:
     if len(result.trials) > 1:
         out.print(_trials(result))
     out.print(f"  {tools_of(result)}; {result.wall_seconds:.1f} s")
+
+
+def _print_power(power: PowerResult) -> None:
+    from rich.table import Table
+
+    out, document = console(), power.document()
+    out.print(
+        f"  power      {power.total_mw:.4g} mW at {power.clock_mhz:,.0f} MHz,"
+        f" {document['energy_per_operation_fj']:,.1f} fJ an operation"
+    )
+    out.print(f"    while    {power.workload}: {power.cycles:,} cycles", markup=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("    mW")
+    for heading in ("internal", "switching", "leakage", "all", "share"):
+        table.add_column(heading, justify="right")
+    for name, group in power.groups.items():
+        figures = (group.internal_mw, group.switching_mw, group.leakage_mw, group.total_mw)
+        cells = ["-" if figure is None else f"{figure:.4g}" for figure in figures]
+        table.add_row(f"    {name}", *cells, f"{100 * group.total_mw / power.total_mw:.1f} %")
+    out.print(table)
+    out.print(f"    by       {power.method}: {power.note}", markup=False)
 
 
 def way_of(result: SynthesisResult) -> str:

@@ -9,19 +9,25 @@
 // the bytes of all those beats.  OUTPUT receives the bytes of BEATS result beats.  LIMIT bounds the
 // cycles, EXPECTED and SEED are for progress lines and registers without a reset.  Lines on
 // standard output: "PROGRESS cycles expected" now and then; at the end "CYCLES cycles expected",
-// from the first input beat to the last result beat, or "MISSING beats cycles".
+// from the first input beat to the last result beat, or "MISSING beats cycles".  Verilated with
+// --trace-saif, it writes how signals switched in these cycles into OUTPUT.saif: as they are before
+// each edge, a unit of time a cycle.
 
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include <unistd.h>
 
 #include "Vtop.h"
 #include "verilated.h"
+#if VM_TRACE_SAIF
+#include "verilated_saif_c.h"
+#endif
 
 namespace {
 
@@ -131,6 +137,37 @@ class Feeder {
 
 #include "design.h"
 
+/// Writes how the signals of a model switch, if it was made for that.
+class Recorder {
+  public:
+#if VM_TRACE_SAIF
+    Recorder(VerilatedContext& context, Vtop& top, const char* output)
+        : name_(std::string(output) + ".saif") {
+        context.traceEverOn(true);
+        top.trace(&saif_, LEVELS);
+    }
+    void cycle() {
+        if (!time_) saif_.open(name_.c_str());
+        saif_.dump(time_++);
+    }
+    void finish() {
+        if (!time_) return;
+        saif_.dump(time_);  // the last cycle lasts, too
+        saif_.close();
+    }
+
+  private:
+    static constexpr int LEVELS = 99;
+    VerilatedSaifC saif_;
+    std::string name_;
+    uint64_t time_ = 0;
+#else
+    Recorder(VerilatedContext&, Vtop&, const char*) {}
+    void cycle() {}
+    void finish() {}
+#endif
+};
+
 void edge(Vtop& top) {
     top.aclk = 1;
     top.eval();
@@ -157,6 +194,7 @@ int main(int argc, char** argv) {
     context.randReset(2);
     context.randSeed(atoi(argv[5]));
     Vtop top{&context};
+    Recorder recorder{context, top, argv[1]};
     connect(top, inputs, output);
     if (static_cast<size_t>(argc) != 6 + inputs.size()) return 2;
     FILE* file = fopen(argv[1], "wb");
@@ -192,6 +230,7 @@ int main(int argc, char** argv) {
             taken |= static_cast<uint32_t>(feeders[i].taken()) << i;
         }
         if (taken && !first) first = cycles;
+        if (first) recorder.cycle();
         if (*output.valid) {
             if (fwrite(output.data, output.bytes, 1, file) != 1) break;
             --remaining;
@@ -209,6 +248,7 @@ int main(int argc, char** argv) {
             break;
         }
     }
+    recorder.finish();
     if (ferror(file) | fclose(file)) {
         perror(argv[1]);
         return 2;
