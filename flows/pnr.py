@@ -26,12 +26,12 @@ from flows import devices, fpga, harness, outline, process, synthesis
 from flows.cache import Entry, digest
 from flows.devices import Placer, choose, placer
 from flows.kept import CLOCK, sources_digest, tool_versions
-from flows.netlists import emitted, source_digest
+from flows.netlists import emitted, known, source_digest
 from flows.parallel import run_all
 from flows.result import Io, PnrResult, SeedResult
 from flows.synth import check_clock, check_recipe
 from flows.toolchain import require
-from hwgen.errors import CheckFailed, InputError
+from hwgen.errors import CheckFailed, HwgenError, InputError
 
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
@@ -64,9 +64,8 @@ class _Job:
         """Return where the cache has a seed's result."""
         netlist = hashlib.sha256(self.netlist).hexdigest()
         parts = [netlist, self.placer.family, self.device, self.package, self.speed]
-        source = [Path(name).read_text(encoding="utf-8") for name in (__file__, devices.__file__)]
         tool = self.tools[self.placer.tool]
-        return Entry("pnr", digest([*parts, self.clock_mhz, self.pins, tool, source, seed]))
+        return Entry("pnr", digest([*parts, self.clock_mhz, self.pins, tool, _sources(), seed]))
 
 
 def place_and_route(
@@ -170,7 +169,7 @@ def place_and_route(
     files = {"netlist.json": netlist}
     for _, _, kept in outcomes:
         files.update(kept)
-    return PnrResult(
+    found = PnrResult(
         name=top,
         target=target,
         device=device,
@@ -192,6 +191,45 @@ def place_and_route(
         netlist_digest=hashlib.sha256(netlist).hexdigest(),
         files=files,
     )
+    kind = _kind(target, source_digest(verilog))
+    Entry(kind, _key(found, pins, tools)).write({"result": found.document(), "pins": pins}, {})
+    return found
+
+
+def recorded(config: FamilyConfig, target: str) -> list[PnrResult]:
+    """Return the kept results of a configuration on an FPGA family, the latest last, without files.
+
+    Nothing is run.  Each is of the last run for that device, package, speed, clock and so on, and
+    would come out again with the tools that are there.
+    """
+    verilog = known(config)
+    if verilog is None or target not in devices.PLACERS:
+        return []
+    found = []
+    for entry in Entry.all(_kind(target, verilog)):
+        document = entry.read()
+        with suppress(KeyError, TypeError, HwgenError):  # damaged, or of another version
+            result = PnrResult.of_document(document["result"])
+            tools = tool_versions(("yosys", placer(target).tool))
+            if Entry(entry.kind, _key(result, document["pins"], tools)).name == entry.name:
+                found.append(result)
+    return found
+
+
+def _kind(target: str, verilog: str) -> str:
+    return f"pnr-of/{target}/{verilog[:32]}"
+
+
+def _key(result: PnrResult, pins: str | None, tools: Mapping[str, str]) -> str:
+    """Return what a result is kept under: everything that shapes it but the seeds."""
+    where = [result.target, result.device, result.package, result.speed_grade]
+    how = [result.recipe, result.clock_target_mhz, result.io, pins]
+    return digest([*where, *how, result.netlist_digest, dict(tools), _sources(), sources_digest()])
+
+
+def _sources() -> list[str]:
+    """Return the sources that drive nextpnr."""
+    return [Path(name).read_text(encoding="utf-8") for name in (__file__, devices.__file__)]
 
 
 def bitstream(result: PnrResult, timeout: float = TIMEOUT) -> bytes:

@@ -278,6 +278,18 @@ class PnrResult:
         plain["tools"] = dict(self.tools)
         return plain
 
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> PnrResult:
+        """Return the result that `document` was made of, without files.
+
+        Raises
+        ------
+        KeyError, TypeError
+            If it is the document of something else.
+        """
+        seeds = tuple(SeedResult(**seed) for seed in document["seeds"])
+        return cls(**{**document, "seeds": seeds})
+
 
 def write_result(
     result: SynthesisResult | PnrResult, directory: Path, more: Mapping[str, Any] | None = None

@@ -64,6 +64,19 @@ def tool_run_options(function: F) -> F:
     return no_cache(jobs(function))
 
 
+def workload_options(function: F) -> F:
+    """Add ``--gemm`` and ``--workload``, passed as `gemms` and `names`."""
+    gemm = click.option(
+        "--gemm", "gemms", metavar="M,N,K", multiple=True,
+        help="A product to time; may be repeated.",
+    )  # fmt: skip
+    workload = click.option(
+        "--workload", "names", metavar="NAME|FILE", multiple=True,
+        help="A shipped workload, or a file of one; may be repeated.",
+    )  # fmt: skip
+    return gemm(workload(function))
+
+
 # -- printing ----------------------------------------------------------------------------------
 
 

@@ -9,19 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.common import config_option, console, emit_json, json_option
+from hwgen.cli.common import config_option, console, emit_json, json_option, workload_options
+from hwgen.datasheet import METRICS, number
 
 if TYPE_CHECKING:
     from flows.result import SynthesisResult
     from hwgen.config.model import FamilyConfig
 
-_UNITS = {
-    "area_mm2": ("area", "mm²"), "luts": ("LUTs", ""), "flip_flops": ("flip-flops", ""),
-    "carries": ("carry cells", ""), "dsps": ("DSP blocks", ""), "brams": ("block memories", ""),
-    "lutrams": ("memories of look-up tables", ""), "fmax_mhz": ("Fmax", "MHz"),
-    "power_w": ("power", "W"), "tops": ("throughput", "TOPS"), "tops_per_w": ("", "TOPS/W"),
-    "tops_per_mm2": ("", "TOPS/mm²"), "bandwidth_gb_s": ("port bandwidth", "GB/s"),
-}  # fmt: skip
 _BAR = 24
 
 
@@ -32,13 +26,7 @@ _BAR = 24
     "--clock-mhz", metavar="F", type=click.FloatRange(1, 5000),
     help="Clock instead of the configuration's.",
 )  # fmt: skip
-@click.option(
-    "--gemm", "gemms", metavar="M,N,K", multiple=True, help="A product to time; may be repeated."
-)
-@click.option(
-    "--workload", "names", metavar="NAME|FILE", multiple=True,
-    help="A shipped workload, or a file of one; may be repeated.",
-)  # fmt: skip
+@workload_options
 @click.option(
     "--compare", metavar="FILE", multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -65,24 +53,15 @@ def command(
     from hwgen.config.load import load_config
     from hwgen.config.model import TECHNOLOGIES
     from hwgen.errors import InputError, did_you_mean
-    from hwgen.workloads import Gemm, load_workload, parse_gemm
+    from hwgen.workloads import named_workloads
 
     if target is not None and target not in TECHNOLOGIES:
         raise InputError(
             f"--target: {target!r} is none of {', '.join(TECHNOLOGIES)}"
             f"{did_you_mean(target, TECHNOLOGIES)}"
         )
-    workloads: dict[str, Sequence[Gemm]] = {
-        text.replace(",", "x"): (parse_gemm(text),) for text in gemms
-    }
-    workloads |= dict(map(load_workload, names))
     cores = [load_config(path) for path in (config, *compare)]
-    for core in cores:
-        longest = max((k for sizes in workloads.values() for _, _, k in sizes), default=0)
-        if longest > core.max_k:  # type: ignore[attr-defined]
-            raise InputError(
-                f"{core.name}: K = {longest} is more than its max_k; raise max_k to compute it"
-            )
+    workloads = named_workloads(gemms, names, cores)
     found = [estimate(core, target, clock_mhz, workloads) for core in cores]
     results = [_kept(core, entry) for core, entry in zip(cores, found, strict=True)]
     for entry, result in zip(found, results, strict=True):
@@ -141,7 +120,7 @@ def _print_measured(entry: Mapping[str, Any], result: SynthesisResult) -> None:
     for field, pair in entry["measured"]["figures"].items():
         difference = pair["difference_percent"]
         text = "" if difference is None else f"{difference:+.1f} %"
-        table.add_row(field, _number(pair["estimated"]), _number(pair["measured"]), text)
+        table.add_row(field, number(pair["estimated"]), number(pair["measured"]), text)
     out = console()
     out.print(table)
     made = [f"{way_of(result)}, {result.clock_target_mhz:g} MHz asked for", tools_of(result)]
@@ -165,14 +144,14 @@ def _show(entry: Mapping[str, Any]) -> None:
     for metric, value in entry["metrics"].items():
         if value is None or "(" in metric:
             continue
-        name, unit = _UNITS[metric]
+        name, unit = METRICS[metric]
         margin = entry["uncertainty"].get(metric)
-        table.add_row(name, f"{_number(value)} {unit}".strip(),
+        table.add_row(name, f"{number(value)} {unit}".strip(),
                       "" if margin is None else f"± {100 * margin:.1f} %")  # fmt: skip
     out.print(table)
     if entry["meets_clock"] is False:
         out.print(f"[yellow]The clock of {entry['clock_mhz']:g} MHz is not reached.[/] All figures"
-                  f" are at {_number(entry['metrics']['fmax_mhz'])} MHz.")  # fmt: skip
+                  f" are at {number(entry['metrics']['fmax_mhz'])} MHz.")  # fmt: skip
     if entry["breakdown"]:
         out.print(_parts(entry))
     else:
@@ -208,10 +187,10 @@ def _parts(entry: Mapping[str, Any]) -> Any:
         if not part["components"]:
             continue
         shown = sorted(part["components"].items(), key=lambda item: -(item[1] or 0))
-        text = ", ".join(f"{_number(n)} {kind.replace('_', ' ')}" for kind, n in shown[:4])
+        text = ", ".join(f"{number(n)} {kind.replace('_', ' ')}" for kind, n in shown[:4])
         cells: list[str] = []
         if total and key:
-            cells.append(_number(part[key]))
+            cells.append(number(part[key]))
         if whole and key:
             share = part[key] / total
             cells += [f"{100 * share:.1f}", "█" * round(_BAR * share)]
@@ -231,7 +210,7 @@ def _print_workloads(entry: Mapping[str, Any], out: Any) -> None:
     for name in names:
         values = [entry["metrics"][f"{m}({name})"] for m in ("cycles", "latency_ms", "energy_mj")]
         cycles = "-" if values[0] is None else f"{values[0]:,}"
-        table.add_row(name, cycles, *map(_number, values[1:]))
+        table.add_row(name, cycles, *map(number, values[1:]))
     out.print(table)
 
 
@@ -245,20 +224,10 @@ def _compare(found: Sequence[Mapping[str, Any]]) -> None:
         values = [entry["metrics"].get(metric) for entry in found]
         if all(value is None for value in values):
             continue
-        name, unit = _UNITS.get(metric, (metric, ""))
-        cells = [_number(values[0])]
+        name, unit = METRICS.get(metric, (metric, ""))
+        cells = [number(values[0])]
         for value in values[1:]:
             known = value is not None and values[0]
-            cells.append(
-                f"{_number(value)} ({value / values[0]:.2f}x)" if known else _number(value)
-            )
+            cells.append(f"{number(value)} ({value / values[0]:.2f}x)" if known else number(value))
         table.add_row(f"{name} {unit}".strip(), *cells)
     console().print(table)
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    if value == 0 or abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"

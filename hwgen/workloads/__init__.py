@@ -7,7 +7,9 @@ are shipped; each says where its sizes come from.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from hwgen.config.document import read_document
 from hwgen.errors import InputError, did_you_mean
@@ -69,6 +71,27 @@ def parse_gemm(text: str) -> Gemm:
         raise InputError(f"a product is M,N,K, three integers of at least 1, not {text!r}")
     m, n, k = sizes
     return m, n, k
+
+
+def named_workloads(
+    gemms: Sequence[str], names: Sequence[str], cores: Sequence[Any]
+) -> dict[str, tuple[Gemm, ...]]:
+    """Return products by name: those of ``M,N,K`` texts and of workloads.
+
+    Raises
+    ------
+    InputError
+        If one is none, or has a longer reduction than a core can do.
+    """
+    found = {text.replace(",", "x"): (parse_gemm(text),) for text in gemms}
+    workloads: dict[str, tuple[Gemm, ...]] = {**found, **dict(map(load_workload, names))}
+    longest = max((k for sizes in workloads.values() for _, _, k in sizes), default=0)
+    for core in cores:
+        if longest > core.max_k:
+            raise InputError(
+                f"{core.name}: K = {longest} is more than its max_k; raise max_k to compute it"
+            )
+    return workloads
 
 
 def _is_gemm(item: object) -> bool:

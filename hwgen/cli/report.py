@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write the data sheet of an accelerator: interface, speed, estimates, kept results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hwgen.cli.common import (
+    config_option,
+    console,
+    emit_json,
+    force_option,
+    json_option,
+    workload_options,
+    write_file,
+)
+
+if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
+    from hwgen.workloads import Gemm
+
+_SUFFIXES = (".md", ".html")
+
+
+@click.command()
+@config_option
+@workload_options
+@click.option("--output", "--out", metavar="FILE", type=click.Path(path_type=Path),
+              help="NAME.md or NAME.html; default: shown here.")  # fmt: skip
+@force_option
+@json_option
+def command(
+    config: Path,
+    gemms: Sequence[str],
+    names: Sequence[str],
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write the data sheet of an accelerator.
+
+    It has every parameter, the ports or registers, exact cycles, the estimate for each calibrated
+    technology, and the results of `hwgen synth` and `hwgen pnr` that are kept and still hold.
+    Nothing is built or run.
+    """
+    from hwgen.config.load import load_config
+    from hwgen.datasheet import markdown, page
+    from hwgen.errors import InputError
+    from hwgen.workloads import named_workloads
+
+    if output and output.suffix not in _SUFFIXES:
+        raise InputError(f"--output: must end in {' or '.join(_SUFFIXES)}, not {output.name!r}")
+    core = load_config(config)
+    sheet = sheet_of(core, named_workloads(gemms, names, [core]))
+    if output:
+        text = markdown(sheet)
+        write_file(output, page(text, core.name) if output.suffix == ".html" else text, force=force)
+    if as_json:
+        emit_json(sheet)
+    elif output:
+        console().print(f"{output}: data sheet of {core.name}", markup=False, soft_wrap=True)
+    else:
+        from rich.markdown import Markdown
+
+        console().print(Markdown(markdown(sheet)))
+
+
+def sheet_of(core: FamilyConfig, workloads: Mapping[str, Sequence[Gemm]]) -> dict[str, Any]:
+    """Return what `hwgen.datasheet.markdown` shows."""
+    import yaml
+
+    from cost_model.estimate import estimate
+    from cost_model.technology import calibrated
+    from flows import kept, pnr
+    from flows.synth import TARGETS
+    from hwgen.build.files import manifest
+
+    about = json.loads(manifest(core))
+    own = about.pop("estimate")["technology"]
+    others = [name for name in calibrated() if name != own]
+    return {
+        "manifest": about,
+        "configuration": yaml.safe_dump(about["config"], sort_keys=False, allow_unicode=True),
+        "estimates": [estimate(core, name, None, workloads) for name in (own, *others)],
+        "synthesis": [r.document() for target in TARGETS for r in kept.recorded(core, target)],
+        "place_and_route": [r.document() for target in TARGETS for r in pnr.recorded(core, target)],
+    }

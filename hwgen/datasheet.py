@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The data sheet of an accelerator: all that is known of it, as Markdown or as a page.
+
+What it is made of is plain data (`hwgen.cli.report` collects it); nothing is looked up here.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+METRICS = {
+    "area_mm2": ("area", "mm²"), "luts": ("LUTs", ""), "flip_flops": ("flip-flops", ""),
+    "carries": ("carry cells", ""), "dsps": ("DSP blocks", ""), "brams": ("block memories", ""),
+    "lutrams": ("memories of look-up tables", ""), "fmax_mhz": ("Fmax", "MHz"),
+    "power_w": ("power", "W"), "tops": ("throughput", "TOPS"), "tops_per_w": ("", "TOPS/W"),
+    "tops_per_mm2": ("", "TOPS/mm²"), "bandwidth_gb_s": ("port bandwidth", "GB/s"),
+}  # fmt: skip
+"""What the metrics of an estimate are called, and their units."""
+
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; color: #1b2733; max-width: 62rem;
+       margin: 2rem auto; padding: 0 1rem; }}
+h1, h2 {{ line-height: 1.2; }}
+h2 {{ margin-top: 2rem; border-bottom: 1px solid #d5dce3; padding-bottom: .2rem; }}
+table {{ border-collapse: collapse; display: block; overflow-x: auto; }}
+th, td {{ padding: .2rem .7rem; border-bottom: 1px solid #e7ecf0; vertical-align: top; }}
+th {{ text-align: left; color: #6b7885; font-weight: 600; }}
+pre {{ background: #f4f6f8; padding: .8rem; overflow-x: auto; }}
+code {{ font-size: 90%; }}
+</style>
+</head>
+<body>
+{body}</body>
+</html>
+"""
+
+
+def number(value: float | None) -> str:
+    """Return a figure for people, a dash if it is unknown."""
+    if value is None:
+        return "-"
+    if value == 0 or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def markdown(sheet: Mapping[str, Any]) -> str:
+    """Return a data sheet as Markdown.
+
+    Parameters
+    ----------
+    sheet : mapping
+        ``manifest``, as `hwgen build` writes it; ``configuration``, its text; ``estimates``, one
+        for each technology, first that of the configuration; ``synthesis`` and
+        ``place_and_route``, documents of results, which may be none.
+    """
+    about = sheet["manifest"]
+    title = (
+        f"# {about['name']}\n\n{about['summary']}: family `{about['family']}`,"
+        f" hwgen {about['version']}, configuration digest `{about['digest'][:16]}`."
+    )
+    parts = [
+        title,
+        _configuration(sheet["configuration"]),
+        _interface(about),
+        _speed(about, sheet["estimates"][0]),
+        _estimates(sheet["estimates"]),
+        _synthesis(sheet["synthesis"]),
+        _place_and_route(sheet["place_and_route"]),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def page(text: str, title: str) -> str:
+    """Return Markdown as an HTML page that needs no other file."""
+    from markdown_it import MarkdownIt
+
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
+    return _PAGE.format(title=html.escape(title), body=body)
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: str = "") -> str:
+    """Return a table; `right` has an ``r`` for each column that is aligned to the right."""
+    marks = ["---:" if mark == "r" else "---" for mark in right.ljust(len(headings))]
+    lines = [headings, marks, *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |"
+                     for line in lines)  # fmt: skip
+
+
+def _configuration(text: str) -> str:
+    return (
+        f"## Configuration\n\nEvery parameter, defaults included.\n\n```yaml\n{text.strip()}\n```"
+    )
+
+
+def _interface(about: Mapping[str, Any]) -> str:
+    found = [
+        f"Clock `{about['clock']}`, synchronous reset `{about['reset']['name']}`, active low.",
+    ]
+    if about["streams"]:
+        rows = [
+            (f"`{s['prefix']}`", s["direction"], f"{s['lanes']} x {s['format']}",
+             str(s["tdata_bits"]), s["beat"], s["tlast"] or "-")
+            for s in about["streams"]
+        ]  # fmt: skip
+        headings = ("AXI4-Stream", "", "lanes", "tdata bits", "a beat holds", "`tlast`")
+        found.append(_table(headings, rows, "   r"))
+    if about["registers"]:
+        registers = [
+            (f"`{r['name']}`", f"0x{r['offset']:03x}", r["access"], r["description"])
+            for r in about["registers"]
+        ]  # fmt: skip
+        found.append(_table(("register", "offset", "", ""), registers, " r"))
+    return "## Interface\n\n" + "\n\n".join(found)
+
+
+def _speed(about: Mapping[str, Any], estimate: Mapping[str, Any]) -> str:
+    text = (
+        f"{number(about['throughput_macs_per_cycle'])} multiply-accumulates in a full cycle,"
+        f" latency {about['latency_cycles']} cycles from the last input to the first result."
+        " Cycles of products are those that the hardware takes."
+    )
+    metrics = estimate["metrics"]
+    names = [name[7:-1] for name in metrics if name.startswith("cycles(")]
+    rows = [
+        (name, *(number(metrics[f"{m}({name})"]) for m in ("cycles", "latency_ms", "energy_mj")))
+        for name in names
+    ]
+    if rows:
+        text += "\n\n" + _table(("product or workload", "cycles", "ms", "mJ"), rows, " rrr")
+    return f"## Speed\n\n{text}"
+
+
+def _estimates(estimates: Sequence[Mapping[str, Any]]) -> str:
+    known = [entry for entry in estimates if entry["breakdown"]]
+    if not known:
+        return ""
+    found = []
+    metrics = [name for name in METRICS if any(e["metrics"].get(name) is not None for e in known)]
+    rows = []
+    for name in metrics:
+        words = " ".join(filter(None, METRICS[name]))
+        cells = []
+        for entry in known:
+            margin = entry["uncertainty"].get(name)
+            shown = number(entry["metrics"].get(name))
+            cells.append(shown if margin is None else f"{shown} ± {100 * margin:.1f} %")
+        rows.append((words, *cells))
+    headings = ("", *(f"{e['technology']}, {e['clock_mhz']:g} MHz" for e in known))
+    found.append(_table(headings, rows, " " + "r" * len(known)))
+    found.append(_breakdown(known[0]))
+    return "## Estimate\n\n" + "\n\n".join(filter(None, found))
+
+
+def _breakdown(entry: Mapping[str, Any]) -> str:
+    parts = [part for part in entry["breakdown"] if part["components"]]
+    key = next((key for key in ("area_um2", "luts") if parts and key in parts[0]), None)
+    if key is None:
+        return ""
+    total = sum(part[key] or 0.0 for part in parts)
+    rows = []
+    for part in parts:
+        shown = sorted(part["components"].items(), key=lambda item: -(item[1] or 0))
+        text = ", ".join(f"{number(n)} {kind.replace('_', ' ')}" for kind, n in shown[:4])
+        share = "-" if part[key] is None or not total else f"{100 * part[key] / total:.1f}"
+        rows.append((part["part"], number(part[key]), share, text))
+    return f"Parts, {entry['technology']}:\n\n" + _table(
+        ("part", key, "%", "consists of"), rows, " rr"
+    )
+
+
+def _synthesis(results: Sequence[Mapping[str, Any]]) -> str:
+    if not results:
+        return ""
+    rows = []
+    for r in results:
+        area = f"{number(r['area_um2'])} µm²" if r["area_um2"] else f"{number(r['luts'])} LUTs"
+        rest = [f"{number(r['flip_flops'])} flip-flops"]
+        rest += [f"{number(r[key])} {what}" for key, what in
+                 (("dsps", "DSP blocks"), ("brams", "block memories")) if r[key]]  # fmt: skip
+        way = r["recipe"] + (", full adders" if r["full_adders"] else "") + f", {r['hierarchy']}"
+        path = f"`{r['path_start']}` to `{r['path_end']}`" if r["path_start"] else "-"
+        rows.append((r["target"], number(r["clock_target_mhz"]), way, area, ", ".join(rest),
+                     number(r["fmax_mhz"]), path))  # fmt: skip
+    tools = sorted({f"{k} {v}" for r in results for k, v in r["tools"].items()})
+    headings = ("target", "asked, MHz", "mapped", "area", "", "Fmax, MHz", "worst path")
+    return (
+        "## Synthesis\n\n"
+        + _table(headings, rows, " r r r")
+        + f"\n\nWithout wires; {', '.join(tools)}."
+    )
+
+
+def _place_and_route(results: Sequence[Mapping[str, Any]]) -> str:
+    if not results:
+        return ""
+    rows = []
+    for r in results:
+        used = ", ".join(f"{number(u['used'])} of {number(u['available'])} {name}"
+                         for name, u in r["utilization"].items())  # fmt: skip
+        device = " ".join(filter(None, (r["device"], r["package"], r["speed_grade"])))
+        rows.append((r["target"], device, number(r["clock_target_mhz"]),
+                     *(number(r[f"fmax_{which}_mhz"]) for which in ("min", "median", "max")),
+                     str(len(r["seeds"])), used))  # fmt: skip
+    headings = ("target", "device", "asked, MHz", "least", "median", "most", "seeds", "used")
+    return "## Place and route\n\n" + _table(headings, rows, "  rrrrr")
