@@ -21,7 +21,8 @@ from flows.cache import Entry, digest
 from flows.devices import PLACERS, choose, placer
 from flows.kept import recorded
 from flows.outline import Outline, kept_modules
-from flows.pnr import bitstream, place_and_route, recorded
+from flows.pnr import bitstream, place_and_route
+from flows.pnr import recorded as recorded_runs
 from flows.result import SynthesisResult
 from flows.synth import synthesize
 from flows.toolchain import Found, forget, probe
@@ -501,7 +502,7 @@ def test_place_and_route(
     assert main([*arguments, "--seeds", "3", "--check"]) in (0, 1)
     assert started.count("nextpnr-ice40") == 1
     assert "over 3 seeds" in capsys.readouterr().out
-    (found,) = recorded(load_config(config), "ice40")
+    (found,) = recorded_runs(load_config(config), "ice40")
     assert [seed.fmax_mhz for seed in found.seeds[:2]] == [s["fmax_mhz"] for s in result["seeds"]]
     assert len(found.seeds) == 3
 
