@@ -63,9 +63,12 @@ def test_kept_results_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_page_stands_alone() -> None:
     text = page("# a < b\n\n| x | y |\n| --- | --- |\n| `1\\|2` | <script> |\n", "a & b")
     tags: list[str] = []
-    parser = HTMLParser()
-    parser.handle_starttag = lambda tag, attributes: tags.append(tag)  # type: ignore[method-assign]
-    parser.feed(text)
+
+    class Tags(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            tags.append(tag)
+
+    Tags().feed(text)
     assert "a &amp; b" in text
     assert "<code>1|2</code>" in text
     assert {"table", "h1", "title"} <= set(tags)
