@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from cost_model import memories
 from cost_model import technology as technologies
 from cost_model.bill import Space
 from cost_model.evaluate import RESOURCES, Workloads, evaluate, flattened
@@ -25,6 +26,9 @@ def estimate(
     technology: str | None = None,
     clock_mhz: float | None = None,
     workloads: Workloads | None = None,
+    *,
+    buffers: memories.Form = "flip_flops",
+    dram: str | float = "ddr4",
 ) -> dict[str, Any]:
     """Return what a configuration costs and how fast it is.
 
@@ -35,6 +39,10 @@ def estimate(
         Instead of those of ``config.target``.
     workloads : mapping, optional
         Name: sizes (M, N, K) of products.
+    buffers : {"flip_flops", "sram"}
+        What the buffers of an engine are made of.
+    dram : str or float
+        What is behind the port of an engine: a key of `cost_model.memories.DRAMS`, or pJ per bit.
 
     Returns
     -------
@@ -42,7 +50,8 @@ def estimate(
         JSON values: ``metrics`` as `cost_model.evaluate.evaluate` names them, None if unknown;
         ``uncertainty``, by metric, the relative error that nine of ten designs that calibration
         has not seen stay within; ``breakdown``, what each part costs and consists of;
-        ``extrapolated``, the parameters beyond those that the costs were checked on.
+        ``extrapolated``, the parameters beyond those that the costs were checked on; ``memory``,
+        of an engine, what its buffers cost and the memory behind its port takes, else None.
     """
     technology = technology or config.target.technology
     clock = float(clock_mhz or config.target.clock_mhz)
@@ -51,6 +60,7 @@ def estimate(
     found = evaluate(config.family, fixed, {}, technology, workloads or {})
     metrics = {name: plain(values[0]) for name, values in found.items() if name != "valid"}
     tech = technologies.technology(technology) if technology in technologies.calibrated() else None
+    memory = _memory(config, technology, tech, workloads or {}, metrics, clock, buffers, dram)
     return {
         "name": config.name,
         "family": config.family,
@@ -62,7 +72,59 @@ def estimate(
         "uncertainty": {m: tech.uncertainty.get(n) if tech else None for m, n in _OF.items()},
         "breakdown": _breakdown(config.family, fixed, tech),
         "extrapolated": _extrapolated(config.family, fixed, tech),
+        "memory": memory,
     }
+
+
+def _memory(
+    config: FamilyConfig,
+    technology: str,
+    tech: technologies.Technology | None,
+    workloads: Workloads,
+    metrics: dict[str, Any],
+    clock_mhz: float,
+    form: memories.Form,
+    dram: str | float,
+) -> dict[str, Any] | None:
+    """Return what the memories of an engine cost, and add ``memory_energy_mj(W)`` to the metrics.
+
+    The clock is the slower one of that asked for and Fmax, as everywhere.
+    """
+    module = family(config.family).part("cost")
+    if not hasattr(module, "buffers"):
+        return None
+    behind = memories.DRAMS[dram] if isinstance(dram, str) else memories.Dram(dram, "given")
+    costs = memories.buffer_costs(module.buffers(config), form, technology, tech)
+    per_bit = math.nan if behind.energy_pj_per_bit is None else behind.energy_pj_per_bit
+    clock = min(clock_mhz, metrics["fmax_mhz"] or clock_mhz)
+    found: dict[str, Any] = {}
+    for name, sizes in workloads.items():
+        cycles = metrics[f"cycles({name})"]
+        use = module.use(config, [(m, k, n) for m, n, k in sizes])
+        energy = memories.energy_mj(
+            costs, use, math.nan if cycles is None else cycles, clock, per_bit
+        )
+        metrics[f"memory_energy_mj({name})"] = plain(sum(energy.values()))
+        found[name] = {
+            "moved_bytes": use.moved_bytes,
+            **{f"{where}_mj": plain(value) for where, value in energy.items()},
+        }
+    library = memories.LIBRARIES.get(technology)
+    return {
+        "form": form,
+        "form_source": (library.source if library else None) if form == "sram" else (
+            "costs of the technology: a register for each bit, as synthesized" if tech else None
+        ),
+        "buffers": [
+            {key: value if isinstance(value, str) else plain(value) for key, value in cost.items()}
+            for cost in costs
+        ],
+        "area_mm2": plain(sum(cost["area_um2"] for cost in costs) * 1e-6),
+        "off_chip": dram if isinstance(dram, str) else "given",
+        "off_chip_pj_per_bit": behind.energy_pj_per_bit,
+        "off_chip_source": behind.source,
+        "workloads": found,
+    }  # fmt: skip
 
 
 def plain(value: Any) -> float | int | None:

@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cost_model.families.gemm_stream_memory import buffers, use
 from hwgen.families import family
 from hwgen.numerics.post.records import RECORD_BYTES
 from hwgen.schedules.gemm_stream import Block, Plan
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
+
+__all__ = ["buffers", "cycles", "cycles_of", "plan_cycles", "transferred", "use"]
 
 Size = tuple[int, int, int]
 """M, K and N of one product."""

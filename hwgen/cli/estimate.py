@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,14 @@ _BAR = 24
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Another configuration to show beside it; may be repeated.",
 )  # fmt: skip
+@click.option(
+    "--buffers", type=click.Choice(["flip-flops", "sram"]), default="flip-flops",
+    show_default=True, help="What the buffers of a memory engine are made of.",
+)  # fmt: skip
+@click.option(
+    "--dram", metavar="NAME|PJ", default="ddr4", show_default=True,
+    help="The memory behind an engine's port: ddr4, lpddr5, hbm2, or its pJ per bit.",
+)  # fmt: skip
 @json_option
 def command(
     config: Path,
@@ -40,6 +49,8 @@ def command(
     gemms: Sequence[str],
     names: Sequence[str],
     compare: Sequence[Path],
+    buffers: str,
+    dram: str,
     as_json: bool,
 ) -> None:
     """Estimate area, power, speed and cycles of an accelerator, without building it.
@@ -49,6 +60,7 @@ def command(
     result for the same hardware, it is shown beside the estimate.
     """
     from cost_model.estimate import estimate
+    from cost_model.memories import Form
     from cost_model.technology import calibrated
     from hwgen.config.load import load_config
     from hwgen.config.model import TECHNOLOGIES
@@ -62,7 +74,11 @@ def command(
         )
     cores = [load_config(path) for path in (config, *compare)]
     workloads = named_workloads(gemms, names, cores)
-    found = [estimate(core, target, clock_mhz, workloads) for core in cores]
+    form: Form = "sram" if buffers == "sram" else "flip_flops"
+    behind = _dram(dram)
+    found = [
+        estimate(core, target, clock_mhz, workloads, buffers=form, dram=behind) for core in cores
+    ]
     results = [_kept(core, entry) for core, entry in zip(cores, found, strict=True)]
     for entry, result in zip(found, results, strict=True):
         entry["measured"] = result and _measured(entry, result)
@@ -81,6 +97,22 @@ def command(
             f"[yellow]No costs are known of {found[0]['technology']}: only cycles are shown."
             f"[/] Known are {', '.join(calibrated())}; see `hwgen calibrate`.",
         )
+
+
+def _dram(text: str) -> str | float:
+    """Return the name of a kind of memory, or its energy in pJ per bit."""
+    from cost_model.memories import DRAMS
+    from hwgen.errors import InputError, did_you_mean
+
+    if text in DRAMS:
+        return text
+    with suppress(ValueError):
+        if 0 <= (energy := float(text)) < 1e6:
+            return energy
+    raise InputError(
+        f"--dram: must be {', '.join(DRAMS)}, or pJ per bit, 0 or more, not {text!r}"
+        f"{did_you_mean(text, DRAMS)}"
+    )
 
 
 def _kept(core: FamilyConfig, entry: Mapping[str, Any]) -> SynthesisResult | None:
@@ -160,6 +192,8 @@ def _show(entry: Mapping[str, Any]) -> None:
             " its cycles; `hwgen synth` measures the others."
         )
     _print_workloads(entry, out)
+    if entry["memory"]:
+        _print_memory(entry["memory"], out)
     for item in entry["extrapolated"]:
         low, high = item["checked"]
         out.print(
@@ -212,6 +246,35 @@ def _print_workloads(entry: Mapping[str, Any], out: Any) -> None:
         cycles = "-" if values[0] is None else f"{values[0]:,}"
         table.add_row(name, cycles, *map(number, values[1:]))
     out.print(table)
+
+
+def _print_memory(memory: Mapping[str, Any], out: Any) -> None:
+    from rich.table import Table
+
+    made = "SRAM macros" if memory["form"] == "sram" else "flip-flops, as synthesized"
+    table = Table(f"buffers, {made}", box=None, pad_edge=False)
+    for heading in ("memories", "words x bits", "KiB", "area_um2", "leakage_nw", "pJ an access"):
+        table.add_column(heading, justify="right")
+    for buffer in memory["buffers"]:
+        table.add_row(
+            buffer["buffer"], str(buffer["memories"]),
+            f"{buffer['words']} x {buffer['width_bits']}", number(buffer["kib"]),
+            *(number(buffer[name]) for name in ("area_um2", "leakage_nw", "access_pj")),
+        )  # fmt: skip
+    out.print(table)
+    each = number(memory["off_chip_pj_per_bit"])
+    out.print(f"  by {memory['form_source'] or 'nothing that is known of this technology'}",
+              markup=False)  # fmt: skip
+    if memory["workloads"]:
+        table = Table("memory energy", box=None, pad_edge=False)
+        for heading in ("bytes moved", "off chip mJ", "buffers mJ"):
+            table.add_column(heading, justify="right")
+        for name, use in memory["workloads"].items():
+            energies = (use["off_chip_mj"], use["on_chip_mj"])
+            table.add_row(name, f"{use['moved_bytes']:,}", *map(number, energies))
+        out.print(table)
+        out.print(f"  off chip {memory['off_chip']}, {each} pJ a bit: {memory['off_chip_source']}",
+                  markup=False)  # fmt: skip
 
 
 def _compare(found: Sequence[Mapping[str, Any]]) -> None:

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memories of GEMM streaming engines, and what a product does with them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import product
+from typing import TYPE_CHECKING
+
+from cost_model.memories import Buffer, Use
+from hwgen.numerics.post.records import RECORD_BYTES
+from hwgen.schedules.gemm_stream import Block, Plan
+
+if TYPE_CHECKING:
+    from hwgen.families.gemm_stream import GemmStreamConfig
+
+Size = tuple[int, int, int]
+"""M, K and N of one product."""
+
+
+def buffers(config: GemmStreamConfig) -> tuple[Buffer, ...]:
+    """Return the buffers of an engine, each as the memories of its RTL.
+
+    Results are added up in place: a word is read and another written in every cycle, so that each
+    half has a part for even words and one for odd ones.
+    """
+    record = config.post_lanes * config.record_groups * RECORD_BYTES * 8
+    found = [
+        Buffer("activations", config.act_banks, 2 * config.act_depth,
+               config.act_lanes * config.activation.width),
+        Buffer("weights", config.wgt_banks, 2 * config.wgt_depth,
+               config.wgt_lanes * config.weight_width),
+        Buffer("results", 1, 2 * config.out_depth, config.n_lanes * config.result.width, 4),
+    ]  # fmt: skip
+    if config.post.columns:
+        words = 2 * (config.column_groups // config.record_groups)
+        found.append(Buffer("columns", 1, words, record))
+    return tuple(found)
+
+
+def use(config: GemmStreamConfig, sizes: Iterable[Size]) -> Use:
+    """Return what products do with the memories of an engine, by their plans.
+
+    They leave as accumulators: no parameters of columns are read.
+    """
+    moved, accesses = 0, Counter[str]()
+    for size, times in Counter(sizes).items():
+        plan = Plan(config, *size)
+        moved += times * plan.traffic.total
+        for name, count in _accesses(plan).items():
+            accesses[name] += times * count
+    return Use(moved, accesses)
+
+
+def _accesses(plan: Plan) -> Counter[str]:
+    """Return the words that are read and written, by buffer, of all its memories."""
+    config, walk, traffic = plan.config, plan.config.walk, plan.traffic
+    shapes = {buffer.name: buffer for buffer in buffers(config)}
+    found = Counter[str]()
+    results = 0
+    for block, steps in _steps(plan):
+        found["activations"] += steps * plan.beats(walk.act, block) * config.act_banks
+        found["weights"] += steps * plan.beats(walk.wgt, block) * config.wgt_banks
+        results += steps * plan.beats(walk.out, block)
+    # All beats are written; those of all steps of a reduction but the first are added to what was
+    # there; what the last one leaves is read once more.
+    found["results"] = 2 * results
+    for name, moved, bytes_ in (
+        ("activations", traffic.activations, config.activation_bytes),
+        ("weights", traffic.weights, config.weight_bytes),
+    ):
+        width = config.weight_width if name == "weights" else config.activation.width
+        found[name] += -(-moved // bytes_ * width // shapes[name].width)
+    return found
+
+
+def _steps(plan: Plan) -> Iterator[tuple[Block, int]]:
+    """Yield a step of each shape, with how many there are of it."""
+    axes = []
+    for tiles, each, whole, size in zip(
+        plan.tiles, plan.block_tiles, plan.block, (plan.m, plan.k, plan.n), strict=True
+    ):
+        full, rest = divmod(tiles, each)
+        if rest == 0:
+            full, rest = full - 1, each  # the last block may be ragged within its last tile
+        axes.append([(whole, each, full), (size - full * whole, rest, 1)])
+    for (m, mt, ms), (k, kt, ks), (n, nt, ns) in product(*axes):
+        if steps := ms * ks * ns:
+            yield Block(0, 0, 0, m, k, n, mt, kt, nt, True, True, True, True), steps

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memories beside a core: buffers on the chip, and the memory behind the port.
+
+A buffer is either as it is synthesized, a register for each bit, or an SRAM macro.  Macros are
+closed forms that are fitted to published ones, by least squares of the relative errors:
+
+==================  =============================================
+area in um2         ``a bits + b width + c words``
+energy in pJ        ``width (p + q sqrt(words))``, of one access
+leakage in nW       ``l bits + m width``
+==================  =============================================
+
+Cells, the periphery of columns and that of rows make the area; an access charges bit lines, which
+are as long as the square root of the words if the array is folded to a square.  A memory that is
+larger than the largest published macro is made of several: those side by side are all accessed,
+of those that share the words one is.  What is not published is NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from cost_model.technology import Technology
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Form = Literal["flip_flops", "sram"]
+FORMS: tuple[Form, ...] = ("flip_flops", "sram")
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer of an engine: memories of one shape that are accessed together.
+
+    Parameters
+    ----------
+    name : str
+    memories : int
+    words, width : int
+        Of one memory; bits of a word.
+    parts : int
+        Macros with a port of their own that a memory falls into, because it reads and writes in
+        one cycle: one for each half, or two for each half.
+    """
+
+    name: str
+    memories: int
+    words: int
+    width: int
+    parts: int = 2
+
+    @property
+    def bits(self) -> int:
+        """Of all memories."""
+        return self.memories * self.words * self.width
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a workload does with the memories of an engine.
+
+    Parameters
+    ----------
+    moved_bytes : int
+        Over the memory port.
+    accesses : mapping
+        Buffer: words read and written, of all its memories.
+    """
+
+    moved_bytes: int
+    accesses: Mapping[str, int]
+
+
+# -- macros ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Macro:
+    """A published single-port SRAM macro, typical corner.
+
+    Parameters
+    ----------
+    words, width : int
+    area_um2, access_pj, leakage_nw : float
+    """
+
+    words: int
+    width: int
+    area_um2: float
+    access_pj: float
+    leakage_nw: float
+
+
+@dataclass(frozen=True)
+class Library:
+    """Published macros of a technology, and where they are from."""
+
+    source: str
+    macros: tuple[Macro, ...]
+
+
+LIBRARIES: Mapping[str, Library] = {
+    "nangate45": Library(
+        "fakeram45 of OpenROAD-flow-scripts, flow/platforms/nangate45/lib, 2021-12 to 2022-02:"
+        " figures of CACTI, no layout; energy of an access: both edges of the clock pin",
+        (
+            Macro(64, 32, 1240.624, 1.591524, 81627.2),
+            Macro(512, 64, 17301.438, 10.60086, 823237.0),
+            Macro(1024, 32, 16406.082, 7.1328, 797666.0),
+            Macro(2048, 39, 45478.818, 13.71038, 1876600.0),
+        ),
+    ),
+    "ihp-sg13g2": Library(
+        "data sheets of RM_IHPSG13_1P of IHP-Open-PDK, ihp-sg13g2/libs.ref/sg13g2_sram/doc,"
+        " 1.2 V, 25 C: layouts; energy of an access: total typical power",
+        (
+            Macro(64, 64, 50489.13, 56.80, 49.50),
+            Macro(256, 48, 70849.89, 55.14, 148.5),
+            Macro(1024, 64, 263946.14, 118.1, 792.1),
+            Macro(2048, 64, 491633.62, 156.4, 1584.0),
+            Macro(4096, 16, 257608.51, 73.17, 792.1),
+        ),
+    ),
+}
+"""The macros that the closed forms are fitted to."""
+
+
+@dataclass(frozen=True)
+class MacroForm:
+    """Closed forms of the macros of a technology; see the module.
+
+    Parameters
+    ----------
+    area : tuple of float
+        a, b and c.
+    energy : tuple of float
+        p and q.
+    leakage : tuple of float
+        l and m.
+    words, width : int
+        Of the largest published macro, along each axis.
+    """
+
+    area: tuple[float, float, float]
+    energy: tuple[float, float]
+    leakage: tuple[float, float]
+    words: int
+    width: int
+
+    def macro(self, words: int, width: int) -> Macro:
+        """Return a memory of any size, made of as few macros as hold it."""
+        deep, wide = -(-words // self.words), -(-width // self.width)
+        n, w = -(-words // deep), -(-width // wide)
+        a, b, c = self.area
+        p, q = self.energy
+        l_, m = self.leakage
+        count = deep * wide
+        return Macro(
+            words,
+            width,
+            count * (a * n * w + b * w + c * n),
+            wide * w * (p + q * math.sqrt(n)),
+            count * (l_ * n * w + m * w),
+        )
+
+
+@cache
+def macro_form(technology: str) -> MacroForm | None:
+    """Return the closed forms of a technology, None if no macros of it are published here."""
+    library = LIBRARIES.get(technology)
+    if library is None:
+        return None
+    n = np.array([macro.words for macro in library.macros], float)
+    w = np.array([macro.width for macro in library.macros], float)
+    area = _fit([n * w, w, n], [macro.area_um2 for macro in library.macros])
+    energy = _fit([w, w * np.sqrt(n)], [macro.access_pj for macro in library.macros])
+    leakage = _fit([n * w, w], [macro.leakage_nw for macro in library.macros])
+    return MacroForm(
+        (area[0], area[1], area[2]),
+        (energy[0], energy[1]),
+        (leakage[0], leakage[1]),
+        int(n.max()),
+        int(w.max()),
+    )
+
+
+def _fit(terms: Sequence[NDArray[np.float64]], values: Sequence[float]) -> list[float]:
+    """Return coefficients, none negative: a term that would be is left out."""
+    kept = list(range(len(terms)))
+    while True:
+        rows = np.stack([terms[i] / values for i in kept], axis=1)
+        found = np.linalg.lstsq(rows, np.ones(len(values)), rcond=None)[0]
+        if (found >= 0).all():
+            return [float(found[kept.index(i)]) if i in kept else 0.0 for i in range(len(terms))]
+        del kept[int(found.argmin())]
+
+
+# -- behind the port ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Dram:
+    """A kind of memory behind the port.
+
+    Parameters
+    ----------
+    energy_pj_per_bit : float or None
+        Of a bit read or written, in long bursts; None if no source is known.
+    source : str
+    """
+
+    energy_pj_per_bit: float | None
+    source: str
+
+
+def _ddr4() -> float:
+    """Return the energy of a DDR4-2400 x8 device of 8 Gbit at full bandwidth, rows read whole.
+
+    Currents in mA at 1.2 V; a burst of 8 takes four of the clock's cycles of 0.833 ns.  Activation
+    and precharge of a row of 1 KiB, the burst, and the standby current meanwhile, as in Micron's
+    technical note; refresh and the termination of the data pins are left out.
+    """
+    idd0, idd2n, idd3n, idd4 = 60.0, 50.0, 55.0, 145.0
+    row_ns, active_ns, cycle_ns = 46.16, 32.0, 0.833
+    burst_bits, row_bits = 64, 8192
+    standby = idd3n * active_ns + idd2n * (row_ns - active_ns)
+    activation = 1.2 * (idd0 * row_ns - standby) / row_bits
+    return activation + 1.2 * idd4 * 4 * cycle_ns / burst_bits
+
+
+DRAMS: Mapping[str, Dram] = {
+    "ddr4": Dram(
+        _ddr4(),
+        "Micron TN-40-07, Calculating Memory Power for DDR4 SDRAM, with the currents of"
+        " DDR4_8Gb_x8 in Ramulator 2; the device alone, without termination and refresh",
+    ),
+    "lpddr5": Dram(None, "no public figure that could be checked is known; give one in pJ/bit"),
+    "hbm2": Dram(
+        3.92,
+        "O'Connor et al., Fine-Grained DRAM, MICRO-50 (2017), doi 10.1145/3123939.3124545:"
+        " row activation, data movement in the stack and I/O",
+    ),
+}
+"""Kinds of memory that estimates know by name."""
+
+
+# -- estimates ---------------------------------------------------------------------------------
+
+
+def buffer_costs(
+    buffers: Sequence[Buffer], form: Form, technology: str, tech: Technology | None
+) -> list[dict[str, Any]]:
+    """Return what buffers cost, NaN where unknown.
+
+    Returns
+    -------
+    list of dict
+        For each buffer its shape and ``area_um2``, ``leakage_nw``, ``access_pj`` (of a word of one
+        memory) and ``clock_pj`` (of all its memories, in every cycle).
+    """
+    found = []
+    for buffer in buffers:
+        shape = {
+            "buffer": buffer.name, "memories": buffer.memories, "words": buffer.words,
+            "width_bits": buffer.width, "kib": buffer.bits / 8192,
+        }  # fmt: skip
+        of_form = _registers(buffer, tech) if form == "flip_flops" else _macros(buffer, technology)
+        found.append({**shape, **of_form})
+    return found
+
+
+def _registers(buffer: Buffer, tech: Technology | None) -> dict[str, float]:
+    bill = {"memory_bit": buffer.bits, "memory_word": buffer.memories * buffer.words}
+
+    def cost(quantity: Any) -> float:
+        return float(tech.cost(quantity, bill)) if tech else math.nan
+
+    return {
+        "area_um2": cost("area_um2"),
+        "leakage_nw": cost("leakage_nw"),
+        "access_pj": 0.0,  # what an access takes is in the average of every cycle
+        "clock_pj": cost("energy_fj") * 1e-3,
+    }
+
+
+def _macros(buffer: Buffer, technology: str) -> dict[str, float]:
+    form = macro_form(technology)
+    if form is None:
+        return dict.fromkeys(("area_um2", "leakage_nw", "access_pj", "clock_pj"), math.nan)
+    macro = form.macro(-(-buffer.words // buffer.parts), buffer.width)
+    count = buffer.memories * buffer.parts
+    return {
+        "area_um2": count * macro.area_um2,
+        "leakage_nw": count * macro.leakage_nw,
+        "access_pj": macro.access_pj,
+        "clock_pj": 0.0,
+    }
+
+
+def energy_mj(
+    costs: Sequence[Mapping[str, Any]], use: Use, cycles: float, clock_mhz: float, dram_pj: float
+) -> dict[str, float]:
+    """Return the energy of the memories for a workload, ``off_chip`` and ``on_chip``, in mJ."""
+    seconds = cycles / clock_mhz * 1e-6
+    on_chip = sum(
+        (use.accesses[cost["buffer"]] * cost["access_pj"] + cycles * cost["clock_pj"]) * 1e-9
+        + cost["leakage_nw"] * seconds * 1e-6
+        for cost in costs
+    )
+    return {"off_chip": use.moved_bytes * 8 * dram_pj * 1e-9, "on_chip": on_chip}

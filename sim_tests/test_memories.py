@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memories in the cost model: macros, DRAM, and what engines do with them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from cost_model.estimate import estimate
+from cost_model.families.gemm_stream_memory import buffers, use
+from cost_model.memories import DRAMS, LIBRARIES, Buffer, Use, buffer_costs, energy_mj, macro_form
+from cost_model.technology import technology
+from hwgen.cli import main
+from hwgen.config.load import parse_config
+from hwgen.families.gemm_stream import GemmStreamConfig
+from hwgen.schedules.gemm_stream import Plan
+
+ENGINE = """\
+name: engine
+family: gemm_stream
+compute: {family: %s, activation: int8, weight: %s, array: %s}
+buffers: {activation_kib: 1, weight_kib: 1, output_kib: 1}
+memory: {data_width: 64}
+"""
+ENGINES = [
+    ENGINE % ("systolic", "int8", "{rows: 4, cols: 3, dataflow: weight_stationary}"),
+    ENGINE % ("systolic", "int4", "{rows: 2, cols: 4, dataflow: output_stationary}"),
+    ENGINE % ("ternary_lut", "ternary", "{group_size: 2, tables: 4, fetch_ports: 4}"),
+]
+
+
+def engine(text: str) -> GemmStreamConfig:
+    config = parse_config(text)
+    assert isinstance(config, GemmStreamConfig)
+    return config
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_closed_forms_are_near_the_published_macros(name: str) -> None:
+    form = macro_form(name)
+    assert form is not None
+    for macro in LIBRARIES[name].macros:
+        found = form.macro(macro.words, macro.width)
+        assert found.area_um2 == pytest.approx(macro.area_um2, rel=0.1)
+        assert found.access_pj == pytest.approx(macro.access_pj, rel=0.25)
+        assert found.leakage_nw == pytest.approx(macro.leakage_nw, rel=0.02)
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_large_memories_are_several_macros(name: str) -> None:
+    form = macro_form(name)
+    assert form is not None
+    one = form.macro(form.words, form.width)
+    deep, wide = form.macro(2 * form.words, form.width), form.macro(form.words, 3 * form.width)
+    assert deep.area_um2 == pytest.approx(2 * one.area_um2)
+    assert deep.access_pj == pytest.approx(one.access_pj)  # one of them is accessed
+    assert wide.area_um2 == pytest.approx(3 * one.area_um2)
+    assert wide.access_pj == pytest.approx(3 * one.access_pj)  # all of them are
+    areas = [form.macro(64, width).area_um2 for width in (1, 2, 8, 63, 64, 65, 128)]
+    assert areas == sorted(areas)
+
+
+def test_unknown_memories_are_unknown() -> None:
+    assert macro_form("sky130hd") is None
+    buffer = Buffer("b", 1, 64, 8)
+    for form, where in (("sram", "sky130hd"), ("flip_flops", "sky130hd")):
+        (cost,) = buffer_costs([buffer], form, where, None)  # type: ignore[arg-type]
+        assert math.isnan(cost["area_um2"])
+    assert DRAMS["lpddr5"].energy_pj_per_bit is None
+
+
+def test_flip_flops_cost_what_the_technology_says() -> None:
+    nangate = technology("nangate45")
+    (cost,) = buffer_costs([Buffer("b", 3, 64, 8)], "flip_flops", "nangate45", nangate)
+    bits = 3 * 64 * 8
+    assert cost["area_um2"] == pytest.approx(bits * nangate.costs["area_um2"]["memory_bit"])
+    assert cost["clock_pj"] == pytest.approx(bits * nangate.costs["energy_fj"]["memory_bit"] * 1e-3)
+
+
+def test_energy_is_the_sum_of_its_parts() -> None:
+    cost = {"buffer": "b", "access_pj": 2.0, "clock_pj": 0.5, "leakage_nw": 1e6}
+    found = energy_mj([cost], Use(1000, {"b": 10**9}), 10**6, 100.0, 4.0)
+    assert found["off_chip"] == pytest.approx(1000 * 8 * 4e-9)
+    # 1e9 accesses of 2 pJ, 1e6 cycles of 0.5 pJ, 10 ms of 1 mW
+    assert found["on_chip"] == pytest.approx(2.0 + 0.5e-3 + 0.01)
+
+
+@pytest.mark.parametrize("text", ENGINES)
+@pytest.mark.parametrize(
+    "size", [(1, 1, 1), (7, 13, 5), (64, 64, 64), (33, 129, 65), (5, 700, 3)], ids=str
+)
+def test_accesses_are_those_of_all_steps(text: str, size: tuple[int, int, int]) -> None:
+    config = engine(text)
+    plan = Plan(config, *size)
+    walk, expected = config.walk, Counter[str]()
+    for block in plan.steps():
+        expected["activations"] += plan.beats(walk.act, block) * config.act_banks
+        expected["weights"] += plan.beats(walk.wgt, block) * config.wgt_banks
+        results = plan.beats(walk.out, block)
+        expected["results"] += results + results * (not block.first) + results * block.last
+    found = use(config, [size])
+    assert found.moved_bytes == plan.traffic.total
+    assert found.accesses["results"] == expected["results"]
+    shapes = {buffer.name: buffer for buffer in buffers(config)}
+    for name, moved, bytes_ in (
+        ("activations", plan.traffic.activations, config.activation_bytes),
+        ("weights", plan.traffic.weights, config.weight_bytes),
+    ):
+        written = found.accesses[name] - expected[name]
+        width = config.weight_width if name == "weights" else config.activation.width
+        assert (written - 1) * shapes[name].width < moved // bytes_ * width
+        assert moved // bytes_ * width <= written * shapes[name].width
+    twice = use(config, [size, size])
+    assert twice.accesses["weights"] == 2 * found.accesses["weights"]
+
+
+def test_buffers_hold_what_the_configuration_says() -> None:
+    config = engine(ENGINES[0])
+    for buffer in buffers(config)[:3]:
+        assert 0.9 < buffer.bits / 8192 <= 1.0
+
+
+def test_estimates_of_engines_say_which_memories() -> None:
+    config = engine(ENGINES[0])
+    sizes = {"w": [(64, 64, 64)]}
+    sram = estimate(config, "nangate45", workloads=sizes, buffers="sram", dram="hbm2")
+    registers = estimate(config, "nangate45", workloads=sizes)
+    assert sram["memory"]["form"] == "sram"
+    assert "fakeram45" in sram["memory"]["form_source"]
+    assert registers["memory"]["form"] == "flip_flops"
+    assert sram["memory"]["area_mm2"] < registers["memory"]["area_mm2"]
+    moved = Plan(config, 64, 64, 64).traffic.total
+    use_of = sram["memory"]["workloads"]["w"]
+    assert use_of["moved_bytes"] == moved
+    assert use_of["off_chip_mj"] == pytest.approx(moved * 8 * 3.92e-9)
+    assert sram["metrics"]["memory_energy_mj(w)"] == pytest.approx(
+        use_of["off_chip_mj"] + use_of["on_chip_mj"]
+    )
+    unknown = estimate(config, "nangate45", workloads=sizes, dram="lpddr5")
+    assert unknown["metrics"]["memory_energy_mj(w)"] is None
+    given = estimate(config, "nangate45", workloads=sizes, dram=5.0)
+    assert given["memory"]["off_chip_pj_per_bit"] == 5.0
+    assert estimate(parse_config("name: a\nfamily: systolic\n"))["memory"] is None
+
+
+def test_the_command_shows_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "engine.yaml"
+    path.write_text(ENGINES[0])
+    command = ["estimate", "--config", str(path), "--gemm", "8,8,8"]
+    assert main([*command, "--buffers", "sram", "--dram", "7.5"]) == 0
+    out = capsys.readouterr().out
+    assert "buffers, SRAM macros" in out
+    assert "7.5 pJ a bit" in out
+    assert main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["memory"]["off_chip"] == "ddr4"
+    assert main([*command, "--dram", "hbm3"]) == 2
+    assert "must be ddr4, lpddr5, hbm2, or pJ per bit" in capsys.readouterr().err
