@@ -81,7 +81,7 @@ docs-check: env ## check that the generated documentation is current
 	$(RUN) -m hwgen.config.reference | diff -u docs/configuration.md - \
 	  || { echo 'docs/configuration.md is not current: run make docs' >&2; exit 1; }
 
-.PHONY: bench-engine bench-engines bench-build bench-sim bench-pack bench-area bench-delay bench-qor bench-sweep bench-cost
+.PHONY: bench-engine bench-engines bench-build bench-sim bench-pack bench-area bench-delay bench-qor bench-sweep bench-cost bench-questions
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-pack: env ## measure packing
@@ -90,10 +90,11 @@ bench-engines: env ## compare processing elements of tensor engines by synthesis
 bench-delay: env ## measure delays, for automatic pipelines
 bench-qor: env ## compare ternary datapaths by synthesis (hours)
 bench-sweep: env ## measure sweeps of the cost model
+bench-questions: env ## answer questions by the shipped sweeps
 bench-cost: env ## compare estimates with synthesis, on designs that calibration has not seen
 bench-engine: env ## measure utilisation and traffic of a memory engine in simulation
 	$(RUN) -m sim_tests.bench_engine $(ARGS)
-bench-build bench-sim bench-pack bench-area bench-engines bench-delay bench-qor bench-sweep bench-cost:
+bench-build bench-sim bench-pack bench-area bench-engines bench-delay bench-qor bench-sweep bench-cost bench-questions:
 	$(RUN) -m flows.bench.$(@:bench-%=%) $(ARGS)
 
 TECHNOLOGIES := nangate45 asap7 sky130hd ihp-sg13g2

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``make bench-questions``: what the sweeps in configs/sweeps say, as tables of docs/results.md.
+
+Each sweep keeps all of its points.  They are put into groups, and of each group the one with the
+most throughput for its area is shown: the best that there is if the question is answered so.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SWEEPS = Path(__file__).resolve().parents[2] / "configs" / "sweeps"
+
+Point = Mapping[str, Any]
+
+
+def macs(point: Point) -> int:
+    """Return the multiply-accumulates of a cycle."""
+    return int(terms(point) * point["array.fetch_ports"])
+
+
+def terms(point: Point) -> int:
+    """Return the activations that a cycle takes."""
+    return int(point["array.group_size"] * point["array.tables"])
+
+
+def nearest_ratio(point: Point) -> float:
+    """Return fetch ports by activations, rounded to a power of two."""
+    return float(2.0 ** round(math.log2(point["array.fetch_ports"] / terms(point))))
+
+
+def _text(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A sweep, and how its points are put into groups.
+
+    Parameters
+    ----------
+    sweep : str
+        A file in configs/sweeps.
+    heading : str
+    group : callable
+        Group of a point.
+    """
+
+    sweep: str
+    heading: str
+    group: Callable[[Point], Any]
+
+
+QUESTIONS = (
+    Question("group_size_int8", "group size", lambda point: point["array.group_size"]),
+    Question("group_size_fp16", "group size", lambda point: point["array.group_size"]),
+    Question("group_size_int8", "ports / activations", nearest_ratio),
+    Question("group_size_fp16", "ports / activations", nearest_ratio),
+    Question("clusters", "clusters", lambda point: point["array.clusters"]),
+    Question("method_int", "activation, MACs, method", lambda point: (
+        point["activation"], macs(point), point["array.method"],
+    )),
+    Question("method_fp16", "method", lambda point: point["array.method"]),
+)  # fmt: skip
+
+
+def points(sweep: str, folder: Path) -> list[Point]:
+    """Run a sweep, unless it was run into the folder before, and return its points."""
+    import pyarrow.parquet
+
+    out = folder / sweep
+    if not out.is_dir():
+        command = ["sweep", "--config", str(SWEEPS / f"{sweep}.yaml"), "--out", str(out), "--json"]
+        subprocess.run(
+            [sys.executable, "-m", "hwgen", *command], check=True, stdout=subprocess.DEVNULL
+        )
+    found: list[Point] = pyarrow.parquet.read_table(out / "results.parquet").to_pylist()
+    return found
+
+
+def answer(question: Question, found: list[Point]) -> list[str]:
+    """Return the lines of a table in Markdown."""
+    groups: dict[Any, Point] = {}
+    for point in found:
+        name = question.group(point)
+        known = groups.get(name)
+        if known is None or point["tops_per_mm2"] > known["tops_per_mm2"]:
+            groups[name] = point
+    most = max(point["tops_per_mm2"] for point in groups.values())
+    heads = [
+        question.heading, "µ", "L x P", "MACs", "mm²", "µm² per MAC/cycle", "Fmax MHz", "TOPS/mm²",
+        "TOPS/W", "of the best TOPS/mm²",
+    ]  # fmt: skip
+    lines = ["| " + " | ".join(heads) + " |", "| --- " * len(heads) + "|"]
+    for name in sorted(groups):
+        point = groups[name]
+        title = ", ".join(map(_text, name if isinstance(name, tuple) else (name,)))
+        cells = [
+            title, str(point["array.group_size"]),
+            f"{point['array.tables']} x {point['array.fetch_ports']}", str(macs(point)),
+            f"{point['area_mm2']:.4f}", f"{1e6 * point['area_mm2'] / macs(point):.1f}",
+            f"{point['fmax_mhz']:.0f}", f"{point['tops_per_mm2']:.2f}",
+            f"{point['tops_per_w']:.1f}", f"{point['tops_per_mm2'] / most:.2f}",
+        ]  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def main() -> None:
+    """Print the tables."""
+    with tempfile.TemporaryDirectory(prefix="hwgen-questions-") as name:
+        for question in QUESTIONS:
+            table = answer(question, points(question.sweep, Path(name)))
+            text = "\n".join([f"{question.sweep}, by {question.heading}", "", *table, ""])
+            sys.stdout.write(f"{text}\n")
+
+
+if __name__ == "__main__":
+    main()

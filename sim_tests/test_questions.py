@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shipped sweeps, and the tables that answer questions by them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cost_model.sweep.document import read_sweep
+from flows.bench import questions
+from hwgen import __version__
+
+
+@pytest.mark.parametrize("path", sorted(questions.SWEEPS.glob("*.yaml")), ids=lambda p: p.stem)
+def test_shipped_sweeps_are_legal(path: Path) -> None:
+    assert read_sweep(path, __version__).plan.space.size > 1000
+    assert path.stem in {question.sweep for question in questions.QUESTIONS}
+
+
+def test_the_best_of_each_group_is_shown(tmp_path: Path) -> None:
+    question = next(q for q in questions.QUESTIONS if q.sweep == "method_int")
+    found = questions.points("method_int", tmp_path)
+    assert all(questions.macs(point) in (256, 4096) for point in found)
+    assert all(point["fmax_mhz"] >= 450 for point in found)
+    table = questions.answer(question, found)
+    assert len(table) == 2 + 3 * 2 * 3  # formats, sizes, methods
+    best = max(point["tops_per_mm2"] for point in found if point["activation"] == "int8")
+    shown = [row.split(" | ") for row in table if row.startswith("| int8")]
+    assert max(float(cells[7]) for cells in shown) == pytest.approx(best, abs=0.01)
+    assert sum(row.endswith("| 1.00 |") for row in table) == 1
+
+
+def test_proportions_are_rounded_to_powers_of_two() -> None:
+    point = {"array.group_size": 2, "array.tables": 6, "array.fetch_ports": 88}
+    assert questions.nearest_ratio(point) == 8.0
+    assert questions.macs(point) == 1056
