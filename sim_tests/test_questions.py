@@ -15,7 +15,6 @@ from hwgen import __version__
 @pytest.mark.parametrize("path", sorted(questions.SWEEPS.glob("*.yaml")), ids=lambda p: p.stem)
 def test_shipped_sweeps_are_legal(path: Path) -> None:
     assert read_sweep(path, __version__).plan.space.size > 1000
-    assert path.stem in {question.sweep for question in questions.QUESTIONS}
 
 
 def test_the_best_of_each_group_is_shown(tmp_path: Path) -> None:

@@ -2,9 +2,8 @@
 """``make bench-sweep``: configurations of the ternary-LUT family a second, end to end.
 
 The sweep enumerates, applies constraints and specs, evaluates costs, and keeps the Pareto set and
-the best points.  The cost model here is a stand-in of some 80 operations of NumPy a block, so that
-the figures say how fast the sweep itself is.  The baseline is that model alone, called with
-blocks of arrays that are there already.
+the best points.  The baseline is the calibrated cost model alone, called with blocks of arrays that
+are there already.
 """
 
 from __future__ import annotations
@@ -13,13 +12,12 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cost_model.evaluate import evaluate
 from cost_model.sweep.document import SweepFile, read_sweep
 from cost_model.sweep.engine import run_sweep
 from cost_model.sweep.journal import Journal
@@ -40,6 +38,7 @@ parameters:
     tables: {{from: 1, to: 100}}
     fetch_ports: {{from: 1, to: 100}}
     accumulator_depth: {{from: 16, to: {depth}, step: 16}}
+targets: {{technology: nangate45, clock_mhz: 500}}
 constraints:
   - array.group_size * array.tables <= 256
   - array.tables * array.fetch_ports <= 8192
@@ -51,60 +50,6 @@ top: 10
 """
 
 
-def model(
-    family: str,
-    fixed: Mapping[str, Any],
-    varying: Mapping[str, NDArray[Any]],
-    technology: str,
-    workloads: Mapping[str, Sequence[tuple[int, int, int]]],
-) -> dict[str, NDArray[Any]]:
-    """Return metrics that are made up, with as many operations as a cost model has."""
-    values = {**fixed, **varying}
-    g, t, f, d = (
-        np.asarray(values[f"array.{name}"], np.float64)
-        for name in ("group_size", "tables", "fetch_ports", "accumulator_depth")
-    )
-    bits = float(values["activation"].removeprefix("int"))
-    terms = t * g
-    entries = (3.0**g - 1) * 0.5
-    growth = np.ceil(np.log2(terms))
-    width = bits + growth
-    accumulator = width + 12
-    areas = [
-        t * entries * (bits + g) * 4.5,
-        t * entries * bits * 3.1,
-        f * t * (entries - 1) * (bits + 1) * 0.9,
-        f * t * (bits + 2) * 1.7,
-        f * (t - 1) * (width - growth * 0.5) * 4.2,
-        f * accumulator * 5.5,
-        f * accumulator * d * 0.35 + f * np.sqrt(d) * 11.0,
-        (t * bits * g + f * t * (1 + g * 1.6)) * 4.5,
-    ]
-    area = sum(areas[1:], areas[0])
-    energy = sum((a * (0.5 + 0.05 * i) for i, a in enumerate(areas[1:], 1)), areas[0] * 0.5)
-    delay = 0.08 + 0.021 * np.log2(entries + 1) * 2 + 0.035 * np.log2(t) + 0.012 * width
-    fmax = 1000 / np.maximum(delay, 0.15 + 0.01 * np.sqrt(d) + 0.008 * np.log2(f))
-    clock = np.minimum(fmax, 1000.0)
-    leakage = area * 2.5e-8
-    power = energy * clock * 1e-9 + leakage
-    tops = 2e-6 * terms * f * clock
-    found = {
-        "area_mm2": area * 1e-6,
-        "power_w": power,
-        "fmax_mhz": fmax,
-        "tops": tops,
-        "tops_per_w": tops / power,
-        "tops_per_mm2": tops / (area * 1e-6),
-    }
-    for name, gemms in workloads.items():
-        beats = [m * np.ceil(k / terms) * np.ceil(n / f) for m, n, k in gemms]
-        cycles = sum(beats[1:], beats[0]) + 4
-        found[f"cycles({name})"] = cycles
-        found[f"latency_ms({name})"] = cycles / clock * 1e-3
-        found[f"energy_mj({name})"] = cycles / clock * 1e-3 * power
-    return {**found, "valid": np.ones(len(area), np.bool_)}
-
-
 def baseline(file: SweepFile) -> float:
     """Return the points that the bare model does in a second of a processor."""
     subspace = file.plan.space.subspaces[0]
@@ -112,7 +57,7 @@ def baseline(file: SweepFile) -> float:
     repeat = 200
     start = time.process_time()
     for _ in range(repeat):
-        metrics_of(model, subspace.family, values, file.plan, BLOCK)
+        metrics_of(evaluate, subspace.family, values, file.plan, BLOCK)
     return repeat * BLOCK / (time.process_time() - start)
 
 
@@ -129,9 +74,9 @@ def sweep(folder: Path, depth: int, jobs: int) -> list[Any]:
     file = read_sweep(path, __version__)
     bare = baseline(file)
     start, busy = time.perf_counter(), processor_s()
-    probed = probe(file, model)
+    probed = probe(file, evaluate)
     with Journal(folder / f"journal_{depth}_{jobs}", probed.fingerprint) as journal:
-        outcome = run_sweep(file, probed, model, LocalProcesses(jobs), journal)
+        outcome = run_sweep(file, probed, evaluate, LocalProcesses(jobs), journal)
     seconds, busy = time.perf_counter() - start, processor_s() - busy
     speed = outcome.evaluated / busy
     # The largest worker counts for every one of them.
