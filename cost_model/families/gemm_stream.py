@@ -87,13 +87,14 @@ def plan_cycles(plan: Plan) -> int:
     halves = {"a": 1 + plan.a_whole, "w": 1 + plan.w_whole}
     free: dict[str, list[int]] = {"a": [0, 0], "w": [0, 0], "c": [0, 0]}
     full_a = full_w = 0
+    counts: dict[tuple[int, int, int], list[int]] = {}  # beats of each port, by shape of a block
     tails: dict[tuple[int, int, int], int] = {}
     for block in plan.steps():
         for which, rows, size, start in _loads(plan, block):
             if which != "p":
                 asked = max(asked, *(free[which].pop(0) for _ in range(halves[which])))
             stride = strides.get(which, 0)
-            beats, bursts = transferred(*bus, start, stride, rows, size, words[which])
+            beats, bursts = transferred(*bus, start % bus[1], stride, rows, size, words[which])
             beats = max(beats, -(-(beats + READ_TRIP * bursts) // lag))
             first = asked + 1
             got = max(got, first + REQUEST) + beats
@@ -104,21 +105,22 @@ def plan_cycles(plan: Plan) -> int:
             elif which == "w":
                 full_w = got
         asked += 1
-        work = max(plan.beats(loops, block) for loops in (walk.act, walk.wgt, walk.out))
+        shape = (block.m, block.k_tiles, block.n_tiles)
+        if shape not in counts:
+            counts[shape] = [plan.beats(loops, block) for loops in (walk.act, walk.wgt, walk.out)]
+            tails[shape] = _tail(config, block, max(counts[shape]), pre)
+        fed, _, results = counts[shape]
+        work = max(counts[shape])
         begin = max(busy + 1, full_a + FILLED, full_w + FILLED + pre)
         busy = begin + work - 1
-        shape = (block.m, block.k_tiles, block.n_tiles)
-        if shape not in tails:
-            tails[shape] = _tail(config, block, work, pre)
         out = busy + tails[shape]
         if block.first:
-            results = plan.beats(walk.out, block)
             late = max(0, free["c"].pop(0) + ROOM + results - 1 - out)
             busy, out = busy + late, out + late
         # A half is free again when the last beat of the last step that works on its block has
         # left: weights are read ahead of the activations that they meet, and an activation while
         # the one before is at work.
-        ahead = work // plan.beats(walk.act, block)
+        ahead = work // fed
         for which, loaded, end in (
             ("a", block.loads_a, busy - ahead + 1), ("w", block.loads_w, busy - pre)
         ):  # fmt: skip
@@ -129,7 +131,7 @@ def plan_cycles(plan: Plan) -> int:
             parts = 1 + -(-block.n // config.post_lanes)
             start = block.row * strides["c"] + block.column * plan.result_bytes
             size = block.n * plan.result_bytes
-            beats, bursts = transferred(*bus, start, strides["c"], block.m, size, 0)
+            beats, bursts = transferred(*bus, start % bus[1], strides["c"], block.m, size, 0)
             beats = max(beats, -(-(beats + WRITE_TRIP * bursts) // lag))
             begin = max(drained, out + COLLECTED) + 1
             drained = begin + block.m * parts
@@ -172,7 +174,8 @@ def transferred(
     bus, longest : int
         Bytes of a beat, of the longest burst.
     start, stride : int
-        Byte address of the first row; bytes from one row to the next.
+        Byte address of the first row, of which counts only what is beyond the longest burst's
+        last boundary; bytes from one row to the next.
     rows, size : int
         How many rows; bytes of each.
     word : int
