@@ -68,7 +68,7 @@ ENGINES = {
     + "array: {cascade: 2, blocks: 2}\nmemory: {max_burst: 1, outstanding: 1}\n"
     + "post: {columns: false}\n",
     "lut_wide": LUT + SMALL + "queue: 2\nmemory: {data_width: 512}\narray: {blocks: 2}\n",
-    "cube": CUBE + SMALL + "array: {cascade: 2, blocks: 2}\nmemory: {data_width: 32}\n",
+    "cube": CUBE + SMALL + "array: {cascade: 2, blocks: 2}\nmemory: {data_width: 128}\n",
     "tree": TREE + SMALL + "memory: {data_width: 256}\n",
     "ws_narrow": WS + SMALL + "array: {cascade: 2, blocks: 3}\nmemory: {data_width: 32}\n",
 }
@@ -303,6 +303,7 @@ def test_random_jobs_under_stalls(name: str) -> None:
 
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.long
+@pytest.mark.timeout(4 * 3600)
 def test_thousands_of_random_jobs(name: str) -> None:
     rng = np.random.default_rng(11)
     for stalls, latency in ((0.0, 1), (0.2, 200), (0.5, 7), (0.9, 2)):
@@ -339,6 +340,7 @@ LENGTHS = (1, 2, 3, 7, 8, 9, 31, 64, 127, 256, 1000)
 
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.long
+@pytest.mark.timeout(4 * 3600)
 def test_sizes(name: str) -> None:
     """Every pair of lengths of two axes, and reductions of up to 4096 terms."""
     config, rng = config_of(name), np.random.default_rng(17)
@@ -458,6 +460,7 @@ def test_a_job_reads_what_the_one_before_wrote(shipped: EngineHost) -> None:
 
 @pytest.mark.parametrize("size", [(1, 2560, 6912), (64, 2560, 2560), (128, 768, 3072), (512,) * 3])
 @pytest.mark.long
+@pytest.mark.timeout(4 * 3600)
 def test_layers_of_transformers(shipped: EngineHost, size: tuple[int, int, int]) -> None:
     found, _ = counted(shipped, size)
     assert near(cycles(shipped.config, *size), found["BUSY"])
