@@ -141,7 +141,7 @@ def read_netlist(netlist: str, top: str, library: Library, work: Path, timeout: 
     """
     (work / "netlist.v").write_text(netlist, encoding="utf-8")
     (work / "cells.lib").write_text(library.text, encoding="utf-8")
-    used = sorted(set(re.findall(r"^  (\w+) \S+ \($", netlist, re.MULTILINE)) & set(library.cells))
+    used = sorted(set(re.findall(r"^  (\w+) \S+ +\($", netlist, re.MULTILINE)) & set(library.cells))
     script = f"""\
 read_liberty -ignore_miss_func cells.lib
 select -set used {" ".join(used)}
@@ -159,6 +159,8 @@ write_verilog -noattr models.v
     module = json.loads((work / "netlist.json").read_text(encoding="utf-8"))["modules"][top]
     models = (work / "models.v").read_text(encoding="utf-8")
     modelled = set(re.findall(r"^module (\w+)\(", models, re.MULTILINE))
+    # A cell that Yosys read without its module has no directions of its pins either.
+    used += sorted({cell["type"] for cell in module["cells"].values()} - set(used))
     if missing := [cell for cell in used if cell not in modelled]:
         raise CheckFailed(f"cells without a function in the Liberty files: {', '.join(missing)}")
     groups = _ports(module)

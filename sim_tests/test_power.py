@@ -125,7 +125,7 @@ module half(aclk, \\a[1] , \\a[0] , \\y[0] , \\y[1] , z);
   output \\y[0] ;
   output \\y[1] ;
   output z;
-  INV \\one[3] (
+  INV \\one[3]  (
     .A(\\a[1] ),
     .Y(\\y[0] )
   );
