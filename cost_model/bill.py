@@ -55,6 +55,12 @@ KINDS: Mapping[str, str] = {
     "product": "bit of a plain partial product",
     "booth_bit": "bit of one operand of a Booth multiplier by a bit of the other",
     "booth_extension": "bit by which one operand of it is narrower",
+    "sum_bit": "bit of a number more than two in a sum of several",
+    "multiple": "bit of a multiple by a radix-4 digit",
+    "booth_digit": "digit from an encoder of Booth's",
+    "ent_digit": "digit of a magnitude, from an encoder",
+    "magnitude": "bit of a magnitude, from a signed number",
+    "shift_bit": "bit of a level of a shifter that tells whether ones are lost",
     "memory_bit": "bit of a memory with a port to write and one to read",
     "memory_word": "word of such a memory",
     "fanout": "input of a module of which many are driven by one signal",
@@ -106,6 +112,11 @@ def register(bits: Number, *, enable: bool = False, reset: bool = False) -> dict
     if reset:
         found["reset"] = bits
     return found
+
+
+def buffer(width: Number) -> dict[str, Number]:
+    """Return the bill of a `StreamBuffer`."""
+    return total(register(2 * width, enable=True), {"mux": width}, register(2, reset=True))
 
 
 def adder(

@@ -172,7 +172,7 @@ def _metrics(
     view: View, tech: technologies.Technology | None, workloads: Workloads
 ) -> dict[str, Number]:
     module = family_of(view.space.family).part("cost")
-    if not hasattr(module, "parts"):
+    if not hasattr(module, "parts") or not module.parts(view.config):
         return _without_bill(view, workloads)
     found: dict[str, Number] = {}
     area = leakage = energy = fmax = np.nan

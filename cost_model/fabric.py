@@ -38,6 +38,10 @@ KINDS: Mapping[str, str] = {
 """Kinds of components that only FPGAs have, and what one of them is."""
 
 
+CELL_KINDS = ("sum_bit", "multiple", "booth_digit", "ent_digit", "magnitude", "shift_bit")
+"""Kinds of `cost_model.bill.KINDS` whose cost is known of standard cells only."""
+
+
 @dataclass(frozen=True)
 class Fabric:
     """An FPGA family.

@@ -1,28 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cost of post-processing behind a stream core.
 
-Its cycles and port bits are exact.  What its lanes cost has not been calibrated, so that a core
-with post-processing has a bill with lanes of unknown cost: its area, power and Fmax are unknown,
-those of its other parts are not.
+Its cycles and port bits are exact.  What lanes with floating-point outputs cost is not known, nor
+what lanes take of an FPGA: area, power and Fmax of a core with them are unknown then, those of its
+other parts are not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from cost_model.bill import Counts, Number, Part, View
-from hwgen.numerics.post import RECORD_BYTES
+import numpy as np
+
+from cost_model import post_bill
+from cost_model.bill import Counts, Number, Part, View, times
+from cost_model.fabric import fabric_of
+from hwgen.numerics.post import RECORD_BYTES, PostFeatures
 from hwgen.numerics.post.beats import HEAD_BITS
 
 if TYPE_CHECKING:
     from hwgen.config.product import ProductConfig
 
-KIND = "post_lane"
-"""Kind of component: a lane of post-processing."""
+UNPRICED = "post_lane"
+"""Kind of component: a lane of which no cost is known."""
+
+PATHS = 5
+"""Most paths of a lane."""
 
 
 def parts(config: ProductConfig, lanes: str) -> tuple[Part, ...]:
-    """Return the part of a core's bill; none without post-processing.
+    """Return the parts of a core's bill; none without post-processing.
 
     Parameters
     ----------
@@ -32,12 +41,58 @@ def parts(config: ProductConfig, lanes: str) -> tuple[Part, ...]:
     """
     if config.post_features is None:
         return ()
-    return (Part("post-processing", (), lambda v: {KIND: v[lanes]}),)
+    return (
+        Part("post-processing lanes", ("post_lane",), lambda v: _lanes(v, v[lanes])),
+        Part("post-processing", (), lambda v: _common(v, v[lanes])),
+    )
+
+
+def _priced(config: ProductConfig) -> bool:
+    return not features_of(config).floats and fabric_of(config) is None
+
+
+def _lanes(v: View, lanes: Number) -> Counts:
+    if not _priced(v.config):
+        return {UNPRICED: lanes}
+    return times(lanes, v.counts(("max_k",), post_bill.LANE_KINDS, _lane))
+
+
+def _lane(config: ProductConfig) -> Counts:
+    return post_bill.lane(features_of(config))
+
+
+def _common(v: View, lanes: Number) -> Counts:
+    features = v.config.post_features
+    if not _priced(v.config):
+        return {}
+    one_column = v.config.columns_per_beat == 1
+    records = np.int64(1) if one_column else lanes
+    return post_bill.common(features, lanes, records)
+
+
+def features_of(config: ProductConfig) -> PostFeatures:
+    """Return the features of a configuration that has post-processing."""
+    assert config.post_features is not None
+    return config.post_features
 
 
 def paths(v: View) -> list[Counts]:
     """Return what the longest paths of post-processing lead through."""
-    return [] if v.config.post_features is None else [{KIND: 1.0}]
+    features = v.config.post_features
+    if features is None:
+        return []
+    if not _priced(v.config):
+        return [{UNPRICED: 1.0}]
+    found: list[Counts] = []
+    for number in range(len(post_bill.path(features))):
+        of = _path(number)
+        found.append({"register": 1.0, **v.counts(("max_k",), post_bill.PATH_KINDS, of)})
+    return found
+
+
+@lru_cache(maxsize=PATHS)
+def _path(number: int) -> Callable[[ProductConfig], Counts]:
+    return lambda config: [*post_bill.path(features_of(config)), *({},) * PATHS][number]
 
 
 def latency(v: View) -> Number:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cost of the families `cube`, `adder_tree` and `broadcast_2d`: exact cycles.
+"""Cost of the families `cube`, `adder_tree` and `broadcast_2d`: exact cycles and rates.
+
+Their bill of components is in `spatial_bill`, their delay in `spatial_delay`.
 
 The counts follow from the sequencer of the core (`rtl_templates.spatial.core`); the regression
 compares them with every simulation that runs at full rate.
@@ -7,13 +9,26 @@ compares them with every simulation that runs at full rate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from cost_model import post
+from cost_model.bill import Number, View, ceil_div
+from cost_model.families.spatial_bill import Geometry, parts
+from cost_model.families.spatial_delay import paths
 from hwgen.schedules.spatial import Schedule
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
+
+__all__ = [
+    "RULES", "cycles", "cycles_at", "cycles_of", "macs_at", "parts", "paths", "port_bits_at",
+]  # fmt: skip
+
+RULES = ("array.depth", "array.carry_spacing", "pipeline.pe")
+"""Numeric parameters that rules between fields look at."""
 
 Size = tuple[int, int, int]
 """M, K and N of one product."""
@@ -50,3 +65,33 @@ def cycles_of(config: SpatialConfig, sizes: Iterable[Size]) -> int:
         slots += xs * ys * max(ks, shortest)
     last_drain = first + slots - max(first, shortest)
     return last_drain + config.rows + config.latency - 1
+
+
+def cycles_at(v: View, sizes: Sequence[Size]) -> Number:
+    """Return the cycles of `cycles_of` for every configuration of a view."""
+    g = Geometry(v)
+    shortest = g.rows + g.lead
+    slots: Number = 0
+    for m, k, n in sizes:
+        beats = np.maximum(ceil_div(k, g.depth), shortest)
+        slots = slots + ceil_div(m, g.rows) * ceil_div(n, g.cols) * beats
+    first = ceil_div(sizes[0][1], g.depth)
+    last_drain = first + slots - np.maximum(first, shortest)
+    latency = 3 + g.lead + g.digits + post.latency(v)
+    return last_drain + g.rows + latency - 1
+
+
+# -- rates -----------------------------------------------------------------------------------------
+
+
+def macs_at(v: View) -> Number:
+    """Return the multiply-accumulates of a full cycle."""
+    g = Geometry(v)
+    return g.rows * g.depth * g.cols
+
+
+def port_bits_at(v: View) -> Number:
+    """Return the bits of a beat of all ports together."""
+    g = Geometry(v)
+    inputs = g.depth * (g.rows * v.config.activation.width + g.cols * v.config.weight.width)
+    return inputs + g.cols * post.lane_bits(v) + post.port_bits(v, g.cols)

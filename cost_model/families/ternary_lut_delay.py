@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import pairwise
 from math import ceil, log2
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from hwgen.numerics.bit_heap import plan
 
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut import TernaryLutConfig
+    from hwgen.numerics import FloatFormat
 
 
 def paths(v: View) -> list[Counts]:
@@ -124,7 +125,7 @@ FLOAT_SHARES = (1.0, 0.58, 0.39, 0.36, 0.35)
 them, or behind the last, of the whole without registers; measured in nangate45."""
 
 
-def _longest_segment(operators: Iterable[tuple[Any, int]]) -> dict[str, float]:
+def _longest_segment(operators: Iterable[tuple[FloatFormat, int]]) -> dict[str, float]:
     """Return the longest path between registers through operators in a row.
 
     Parameters
@@ -132,15 +133,15 @@ def _longest_segment(operators: Iterable[tuple[Any, int]]) -> dict[str, float]:
     operators : iterable of (format, int)
         Format, and registers inside.
     """
-    longest: dict[str, float] = {}
-    segment: dict[str, float] = {}
+    segments: list[list[tuple[FloatFormat, float]]] = [[]]
     for fmt, registers in operators:
-        kind, share = f"float_path_{fmt}", FLOAT_SHARES[registers]
-        segment = {**segment, kind: segment.get(kind, 0.0) + share}
+        half = (fmt, FLOAT_SHARES[registers])
+        segments[-1].append(half)
         if registers:
-            longest = max(longest, segment, key=lambda path: sum(path.values()))
-            segment = {kind: share}
-    return max(longest, segment, key=lambda path: sum(path.values()))
+            segments.append([half])
+    # Operators of wider formats are slower.
+    longest = max(segments, key=lambda some: sum(share * fmt.width for fmt, share in some))
+    return total(*({f"float_path_{fmt}": share} for fmt, share in longest))
 
 
 def _float_table_path(config: TernaryLutConfig) -> dict[str, float]:

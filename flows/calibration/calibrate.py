@@ -12,9 +12,10 @@ import numpy as np
 from cost_model.bill import Counts, Space
 from cost_model.evaluate import flattened
 from cost_model.technology import Technology
+from flows.calibration.element_points import Values
 from flows.calibration.fit import Equation, fit, fit_longest
 from flows.calibration.measure import CLOCKS_PS, Measured, measure, provenance
-from flows.calibration.points import NAME, Values, calibration_points, config_of
+from flows.calibration.points import NAME, calibration_points, config_of
 from hwgen.errors import InputError, did_you_mean
 from hwgen.families import family
 

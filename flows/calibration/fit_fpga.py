@@ -15,6 +15,7 @@ import numpy as np
 
 from cost_model.bill import KINDS
 from cost_model.evaluate import view_of
+from cost_model.fabric import CELL_KINDS
 from cost_model.fabric import KINDS as FABRIC_KINDS
 from cost_model.technology import Technology
 from flows.calibration.calibrate import FLOAT, OPERATOR, operator_kind, ranges, rounded, summary
@@ -36,7 +37,7 @@ _FREE = ("flip_flop", "enable")
 
 def table(target: str, measured: Sequence[Used]) -> Technology:
     """Return the table that fits cores mapped to an FPGA family."""
-    kinds = (*KINDS, *FABRIC_KINDS)
+    kinds = [kind for kind in (*KINDS, *FABRIC_KINDS) if kind not in CELL_KINDS]
     equations: list[Equation] = []
     operators: dict[str, Mapping[str, int]] = {}
     for used in measured:

@@ -15,7 +15,7 @@ from cost_model.fabric import FABRICS
 from flows import fpga, levels
 from flows.bench.mapping_cache import versions
 from flows.cache import Entry, digest, hashed
-from flows.calibration.measure import KEPT
+from flows.calibration.measure import KEPT, kept
 from flows.calibration.points import NAME, config_of
 from flows.synthesis import TIMEOUT
 from flows.toolchain import require
@@ -49,7 +49,7 @@ def measure(values: Mapping[str, Any], target: str) -> Used:
     """Map the core that dotted parameters describe; results are kept in the user's cache."""
     config, chosen = config_of(values), fpga.family(target)
     verilog = verilog_of(config)
-    keep = [f"{NAME}_{prefix}*" for prefix in KEPT[config.family]]
+    keep = [f"{NAME}_{prefix}*" for prefix in kept(config)]
     key = digest([_flow(), hashed(verilog), NAME, target, chosen.recipe, keep])
     entry = Entry("mapped-fpga", key)
     document = entry.read()

@@ -17,6 +17,7 @@ from flows.cell_power import cell_powers, voltage
 from flows.liberty import TECHNOLOGIES
 from flows.synthesis import Mapped
 from hwgen.build import verilog_of
+from hwgen.config.product import ProductConfig
 
 RECIPE = "nf"
 """Area and speed balanced."""
@@ -31,10 +32,19 @@ CLOCKS_PS: Mapping[str, float] = {
 and area and delay follow from the structure of a design rather than from its slack."""
 
 KEPT: Mapping[str, tuple[str, ...]] = {
-    "systolic": ("pe", "drain"),
+    "systolic": ("pe", "drain", "recode", "resolve"),
+    **dict.fromkeys(
+        ("adder_tree", "broadcast_2d", "cube"), ("pe", "drain", "edge", "held", "resolve")
+    ),
     "ternary_lut": ("table", "column", "counts", "add_", "multiply_"),
 }
 """Modules of each family that are mapped on their own, by the beginnings of their names."""
+
+
+def kept(config: ProductConfig) -> tuple[str, ...]:
+    """Return the beginnings of the names of modules that are mapped on their own."""
+    lanes = ("post_lane",) if config.post_features else ()
+    return (*KEPT[config.family], *lanes)
 
 
 @dataclass(frozen=True)
@@ -73,7 +83,7 @@ def measure(values: Mapping[str, Any], technology: str) -> Measured:
         technology,
         RECIPE,
         CLOCKS_PS[technology],
-        keep=[f"{NAME}_{prefix}" for prefix in KEPT[config.family]],
+        keep=[f"{NAME}_{prefix}" for prefix in kept(config)],
         full_adders=TECHNOLOGIES[technology].full_adder is not None,
     )
     return summed(values, found)

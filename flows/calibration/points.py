@@ -12,15 +12,18 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from flows.calibration.element_points import (
+    Values,
+    any_digit_array,
+    any_spatial,
+    element_points,
+)
 from hwgen.config.product import ProductConfig
 from hwgen.errors import ConfigError
 from hwgen.families import family
 
 NAME = "core"
 """Name of every core, so that equal ones have equal Verilog."""
-
-Values = dict[str, Any]
-"""A configuration by dotted parameters."""
 
 
 def config_of(values: Mapping[str, Any]) -> ProductConfig:
@@ -50,6 +53,7 @@ def calibration_points(*, fpga: bool = False) -> Iterator[Values]:
     yield from _systolic()
     yield from _ternary_integers()
     yield from _ternary_floats()
+    yield from element_points()
 
 
 def _array(rows: int, cols: int, flow: str = "output_stationary", **more: Any) -> Values:
@@ -255,7 +259,7 @@ def _ternary_fpga() -> Iterator[Values]:
 
 
 def held_out_points(seed: int, count: int, *, fpga: bool = False) -> list[Values]:
-    """Return `count` cores that calibration does not use, half of each family.
+    """Return `count` cores that calibration does not use, of each kind in turn.
 
     Parameters
     ----------
@@ -266,16 +270,18 @@ def held_out_points(seed: int, count: int, *, fpga: bool = False) -> list[Values
         have rows of totals in block memories.
     """
     draw = random.Random(seed)
-    known = {tuple(sorted(p.items())) for p in calibration_points(fpga=fpga)}
+    known = list(calibration_points(fpga=fpga))
+    kinds = [_any_systolic, _any_ternary]
+    if not fpga:
+        kinds += [any_spatial, any_digit_array, any_spatial]
     found: list[Values] = []
     while len(found) < count:
-        any_core = _any_ternary if len(found) % 2 else _any_systolic
-        values = any_core(draw, fpga=fpga)
+        values = kinds[len(found) % len(kinds)](draw, fpga=fpga)
         try:
             config_of(values)
         except (ConfigError, ValueError):
             continue
-        if tuple(sorted(values.items())) not in known and values not in found:
+        if values not in known and values not in found:
             found.append(values)
     return found
 

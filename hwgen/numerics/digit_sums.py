@@ -12,6 +12,13 @@ from functools import cached_property
 from .digits import digit_count
 from .integer import IntegerFormat, enclosing_format
 
+GROUP = 4
+"""Products that are summed before the first of two registers."""
+
+MULTIPLE, KEPT = 20, 15
+"""When a multiple is there behind its select lines, and the old total behind the gate that clears
+it, in tenths of a gate's delay."""
+
 
 @dataclass(frozen=True)
 class DigitSum:

@@ -16,18 +16,12 @@ from dataclasses import replace
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics.digit_sums import Accumulator, DigitAccumulation
+from hwgen.numerics.digit_sums import GROUP, KEPT, Accumulator, DigitAccumulation
 from rtl_templates.hierarchy import Block, place
 
 from .compressor import Operand, compress
 from .integer import shape_of
 from .recode import Digits, correction, row_operands
-
-KEPT = 15
-"""When the old total is there, in tenths of a gate's delay: behind the gate that clears it."""
-
-GROUP = 4
-"""Products that are summed before the first of two registers."""
 
 
 def corrections(m: Module, name: str, digits: Sequence[Digits], what: DigitAccumulation) -> Value:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics.digit_sums import DigitSum
+from hwgen.numerics.digit_sums import MULTIPLE, DigitSum
 from hwgen.numerics.digits import Encoding, digit_count
 from hwgen.numerics.integer import IntegerFormat
 from rtl_templates.hierarchy import Block, place
@@ -24,9 +24,6 @@ from .integer import shape_of
 LINES = 4
 """Select lines of a digit: its magnitude is one, it is two, it is negative; the top bit of its row
 is inverted."""
-
-MULTIPLE = 20
-"""Delay of a multiple behind its select lines, in tenths of a gate's."""
 
 
 class Recoder(Block):

@@ -10,11 +10,11 @@ from amaranth.lib import wiring
 
 from hwgen.numerics.post import RECORD, RECORD_BYTES, SETTINGS_BITS
 from hwgen.numerics.post.beats import HEAD_BITS, WORD_BITS
+from hwgen.numerics.post.fields import field_bits, first_fields, later_fields, record_fields
 from rtl_templates.hierarchy import place
 from rtl_templates.shell import stream_members
 from rtl_templates.stream import StreamSlice
 
-from .lane import field_bits, first_fields, later_fields, record_fields
 from .post import OFFSETS, Post
 
 

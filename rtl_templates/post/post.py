@@ -7,12 +7,13 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from hwgen.numerics.post import RECORD_BYTES, REGISTERS, SETTINGS_BITS, PostFeatures
+from hwgen.numerics.post.fields import field_bits, first_fields, later_fields
 from hwgen.numerics.post.stages import Stages
 from rtl_templates.arithmetic.pipeline import Pipeline
 from rtl_templates.hierarchy import Block, place
 from rtl_templates.stream import StreamBuffer
 
-from .lane import PostLane, field_bits, first_fields, later_fields
+from .lane import PostLane
 
 OFFSETS = {
     field.name: 32 * number + field.offset

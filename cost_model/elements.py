@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Components and delays of what processing elements are made of, in every family that says `pe`.
+
+Sums by digits are counted by the very plan that the hardware is made from
+(`hwgen.numerics.bit_heap`): `sums` walks through their heaps of bits as
+`rtl_templates.arithmetic.digit_accumulator` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import log2
+
+import numpy as np
+
+from cost_model.bill import Counts, Number, adder, register, times, total
+from hwgen.numerics import IntegerFormat
+from hwgen.numerics.bit_heap import ZERO, Plan, count_adders, plan
+from hwgen.numerics.digit_sums import (
+    GROUP,
+    KEPT,
+    MULTIPLE,
+    Accumulator,
+    DigitAccumulation,
+    DigitSum,
+)
+from hwgen.numerics.digits import Encoding, digit_count
+
+PRICED = ("mac", "carry_save", "same_weight")
+"""Values of `pe` that have a bill."""
+
+DIGIT_KINDS = (
+    "flip_flop", "enable", "full_adder", "half_adder", "and", "multiple",
+)  # fmt: skip
+"""Kinds that sums by digits have."""
+
+EDGE_KINDS = (*DIGIT_KINDS, "booth_digit", "ent_digit", "magnitude")
+LINES = 4
+"""Select lines of a digit."""
+
+RESOLVE_KINDS = ("full_adder", "half_adder", "adder_bit", "adder_level")
+
+
+# -- multipliers -----------------------------------------------------------------------------------
+
+
+def product_counts(a: int, w: int, *, signed: tuple[bool, bool]) -> dict[str, float]:
+    """Return the bill of a multiplier of `a` by `w` bits.
+
+    Of four bits and more it is a Booth multiplier.  Its operands are signed, so an unsigned one
+    brings a zero on top, and equally wide, which leaves something of every bit that the narrow one
+    lacks.  Where both are unsigned, they stay so, and have one more row.
+    """
+    if min(a, w) < 4:
+        return {"product": float(a * w)}
+    if not any(signed):
+        return {"booth_bit": float((a + 1) * w), "booth_extension": float(abs(a - w))}
+    a, w = a + (not signed[0]), w + (not signed[1])
+    return {"booth_bit": float(a * w), "booth_extension": float(abs(a - w))}
+
+
+def product_path(a: int, w: int) -> dict[str, float]:
+    """Return the path through a multiplier of `a` by `w` bits."""
+    return {"multiplier": log2(a + w), "multiplier_bit": float(a + w)}
+
+
+def sum_levels(numbers: int) -> int:
+    """Return the levels of full adders by which some numbers become two."""
+    levels = 0
+    while numbers > 2:
+        numbers -= numbers // 3
+        levels += 1
+    return levels
+
+
+# -- sums by digits --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Heap:
+    """A sum made by full adders.
+
+    Parameters
+    ----------
+    stage : int
+        How many registers its bits come through.
+    arrivals : tuple of tuples of int
+        Of the bits of each column, in tenths of a gate's delay.
+    saved : range
+        Columns to which the last carry is not added.
+    """
+
+    stage: int
+    arrivals: tuple[tuple[int, ...], ...]
+    saved: range
+
+    @property
+    def adders(self) -> dict[str, float]:
+        """The bill of its adders."""
+        full, half = count_adders([len(column) for column in self.arrivals], 0, self.saved)
+        return {"full_adder": float(full), "half_adder": float(half)}
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Which adder adds which bits."""
+        return plan(self.arrivals, 0, self.saved)
+
+    @property
+    def gates(self) -> float:
+        """Its delay in gates."""
+        return self.plan.delay / 10
+
+    @property
+    def bits(self) -> int:
+        """Its bits, sum and carries, that are not always zero."""
+        return sum(bit != ZERO for bit in self.plan.result) + len(self.plan.carries)
+
+
+@dataclass(frozen=True)
+class _Operand:
+    bits: int
+    weight: int = 0
+    arrival: int = 0
+
+
+def _heap(stage: int, operands: Iterable[_Operand], width: int, saved: range) -> Heap:
+    columns: list[list[int]] = [[] for _ in range(width)]
+    for operand in operands:
+        for column in range(operand.weight, min(width, operand.weight + operand.bits)):
+            columns[column].append(operand.arrival)
+    return Heap(stage, tuple(map(tuple, columns)), saved)
+
+
+def _read(width: int, carries: range, arrival: int = 0, place: int = 0) -> list[_Operand]:
+    """Return a number with carries kept beside it, as operands."""
+    return [
+        _Operand(width, place, arrival),
+        *(_Operand(1, place + column, arrival) for column in carries),
+    ]
+
+
+def _correction_operands(what: DigitSum) -> list[_Operand]:
+    return [_Operand(1, 2 * n) for _ in range(what.terms) for n in range(len(what.digits))]
+
+
+@lru_cache(maxsize=1 << 12)
+def sums(what: DigitAccumulation, registers: int) -> tuple[Heap, ...]:
+    """Return the sums of a PE, each in front of registers.
+
+    Parameters
+    ----------
+    what : DigitAccumulation
+    registers : int
+        In the path of the products.
+    """
+    heaps: list[Heap] = []
+    for part in what.parts:
+        rows = [_Operand(part.sum.row_width, 2 * i, MULTIPLE) for i in range(len(part.sum.digits))]
+        groups, terms = [rows] * part.sum.terms, 1
+        for stage in range(registers):
+            size = len(groups) if stage == registers - 1 else GROUP
+            terms = min(terms * size, part.sum.terms)
+            some = DigitSum(part.sum.recoded, part.sum.factor, terms, part.sum.digits)
+            width = some.total.width
+            saved = range(part.spacing, width, part.spacing)
+            summed = []
+            for first in range(0, len(groups), size):
+                merged = [operand for group in groups[first : first + size] for operand in group]
+                heaps.append(_heap(stage, merged, width, saved))
+                summed.append(_read(width, saved))
+            groups = summed
+        heaps.append(_heap(registers, _accumulated(part, groups), part.width, part.carries))
+    return tuple(heaps)
+
+
+def _accumulated(part: Accumulator, groups: Sequence[list[_Operand]]) -> list[_Operand]:
+    """Return what an accumulator adds: sums, the correction, and what it holds."""
+    correction = (
+        _correction_operands(part.sum) if part.sum.plain else [_Operand(part.sum.short_width)]
+    )
+    return [
+        *(operand for group in groups for operand in group),
+        *correction,
+        *_read(part.width, part.carries, KEPT),
+    ]
+
+
+def digit_sums(what: DigitAccumulation, registers: int) -> dict[str, float]:
+    """Return the bill of a PE's multiples, sums and accumulators."""
+    heaps = sums(what, registers)
+    multiples = sum(part.sum.rows * part.sum.row_width for part in what.parts)
+    return total(
+        {"multiple": multiples, "and": what.held, "flip_flop": sum(heap.bits for heap in heaps)},
+        *(heap.adders for heap in heaps),
+    )
+
+
+def digit_sum_paths(what: DigitAccumulation, registers: int) -> tuple[float, float]:
+    """Return the gates on the longest path from the digits, and on that between registers."""
+    heaps = sums(what, registers)
+    return (
+        max(heap.gates for heap in heaps if heap.stage == 0),
+        max(heap.gates for heap in heaps),
+    )
+
+
+# -- digits ----------------------------------------------------------------------------------------
+
+
+def recoder(encoding: Encoding, fmt: IntegerFormat) -> dict[str, float]:
+    """Return the bill of an encoder of digits."""
+    if encoding == "booth4":
+        return {"booth_digit": float(digit_count(fmt))}
+    return {"ent_digit": float(digit_count(fmt)), "magnitude": float(fmt.width * fmt.signed)}
+
+
+def lines(fmt: IntegerFormat) -> int:
+    """Return the select lines of a number."""
+    return LINES * digit_count(fmt)
+
+
+def idle_lines(fmt: IntegerFormat) -> int:
+    """Return how many of them are always zero: the top digit of an unsigned number is positive."""
+    return 0 if fmt.signed else 1 + (fmt.width % 2 == 0)
+
+
+def line_gates(fmt: IntegerFormat) -> dict[str, float]:
+    """Return the bill of the gates that make the select lines of a number zero."""
+    return {"and": float(lines(fmt))}
+
+
+def corrections(what: DigitAccumulation) -> dict[str, float]:
+    """Return the bill of the sums of the corrections."""
+    return total(*(heap.adders for heap in _correction_heaps(what)))
+
+
+def correction_path(what: DigitAccumulation) -> float:
+    """Return the gates on the longest path through the sums of the corrections."""
+    return max((heap.gates for heap in _correction_heaps(what)), default=0.0)
+
+
+def _correction_heaps(what: DigitAccumulation) -> list[Heap]:
+    return [
+        _heap(0, _correction_operands(part.sum), part.sum.short_width, range(0))
+        for part in what.parts
+        if not part.sum.plain
+    ]
+
+
+# -- results ---------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1 << 12)
+def _resolved(what: DigitAccumulation) -> Heap:
+    operands = [_Operand(what.width)]
+    for part in what.parts:
+        operands += _read(part.width, part.carries, place=part.place)
+    return _heap(0, operands, what.width, range(what.width))
+
+
+def resolve(what: DigitAccumulation) -> dict[str, float]:
+    """Return the bill of what puts a result together."""
+    return total(_resolved(what).adders, adder(float(what.width)))
+
+
+def resolve_path(what: DigitAccumulation) -> dict[str, float]:
+    """Return the path through it."""
+    width = float(what.width)
+    return {"gate": _resolved(what).gates, "adder_bit": width, "adder_level": log2(width)}
+
+
+RESOLVE_PATH = ("gate", "adder_bit", "adder_level")
+
+
+def recoder_path(encoding: Encoding, fmt: IntegerFormat) -> dict[str, float]:
+    """Return the path through an encoder of digits."""
+    if encoding == "booth4":
+        return {"gate": 3.0}
+    return {"gate": 3.0 + digit_count(fmt)}
+
+
+def excess(width: Number) -> Counts:
+    """Return the bill of the counter of the excess, of so many bits."""
+    return total(register(width, enable=True), {"and": width}, adder(width))
+
+
+def tree(products: int, width: int) -> dict[str, float]:
+    """Return the bill of a sum of products, a tree of full adders and an adder."""
+    if products == 1:
+        return {}
+    return total(times(products - 2, {"sum_bit": float(width)}), adder(float(width)))
+
+
+def tree_path(products: int, width: int, product: int) -> dict[str, float]:
+    """Return the path through it, behind products of so many bits."""
+    if products == 1:
+        return {}
+    return {"sum_level": float(sum_levels(products)), **adder_behind(width, product)}
+
+
+def adder_behind(bits: Number, before: Number) -> dict[str, Number]:
+    """Return the path through an adder of `bits` bits, one operand of which has `before` bits.
+
+    The low bits of the operand are there before the high ones, so that carries start early; what is
+    waited for is their way through the bits that the operand has not.
+    """
+    return {"adder_behind": 1.0, "adder_behind_bit": np.maximum(bits - before, 0.0)}

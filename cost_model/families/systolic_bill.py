@@ -1,0 +1,404 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Components of the parts of a systolic core.
+
+The counts are closed forms, written from `rtl_templates.systolic`; full adders, bits of registers
+and of memories are exact.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cost_model import elements, post
+from cost_model.bill import (
+    Counts,
+    Number,
+    Part,
+    View,
+    adder,
+    bit_length,
+    bits_of,
+    buffer,
+    ceil_div,
+    memory,
+    register,
+    times,
+    total,
+)
+from cost_model.elements import DIGIT_KINDS, product_counts
+from cost_model.fabric import LISTED, SHORT_COUNTER, drain_leaves, fabric_of
+from cost_model.fabric import product_counts as logic_or_dsp
+from hwgen.families.systolic import BUS_ROWS
+from hwgen.numerics.digit_sums import DigitAccumulation
+
+if TYPE_CHECKING:
+    from hwgen.families.systolic import SystolicConfig
+
+TILE_COLUMNS = 16
+
+PE_KINDS = (
+    "flip_flop", "enable", "and", "adder_bit", "adder_level", "saturate", "booth_bit",
+    "booth_extension", "product",
+)  # fmt: skip
+
+
+def _digit_parts(config: SystolicConfig) -> tuple[Part, ...]:
+    """Return the parts that only a core has whose PEs multiply by digits."""
+    if config.digits is None:
+        return ()
+    return (
+        Part("recoders", ("recode",), _recoders),
+        Part("carry resolution", ("resolve",), _resolvers),
+        Part("results on their way", (), _leaving),
+    )
+
+
+class Geometry:
+    """Sizes that several parts need; see `rtl_templates.systolic.tile`."""
+
+    def __init__(self, v: View) -> None:
+        self.rows, self.cols, self.broadcast = (
+            v["array.rows"],
+            v["array.cols"],
+            v["array.broadcast"],
+        )
+        self.stages = v["pipeline.pe"]
+        row = v.config.row_operand
+        self.x, self.y = row.width, v.config.column_operand.width
+        self.digits = v.config.digits is not None
+        # What moves along the rows: the operand, or the select lines of its digits.
+        self.moving = elements.lines(row) if self.digits else self.x
+        self.result = v.figure(("max_k",), _result_width)
+        self.held = v.figure(("max_k", "array.carry_spacing"), _held_width)
+        self.on_fpga = fabric_of(v.config) is not None
+        self.groups = ceil_div(self.cols, self.broadcast)
+        self.bands = ceil_div(self.rows, BUS_ROWS)
+        self.groups_per_tile = np.maximum(1, TILE_COLUMNS // self.broadcast)
+        self.tiles = ceil_div(self.cols, self.broadcast * self.groups_per_tile)
+        # Sum over the columns of the group that each is in.
+        before = self.groups - 1
+        self.skewed = before * (self.cols - before * self.broadcast) + (
+            self.broadcast * (before * (before - 1)) // 2
+        )
+        self.drain_latency = self.stages + (self.bands > 1) + before + self.digits
+        self.psum_latency = self.rows + 2 + self.stages + before
+
+    @property
+    def inner(self) -> Number:
+        """Column groups that begin within a tile, over all tiles."""
+        return self.groups - self.tiles
+
+    @property
+    def merged(self) -> Number:
+        """Column groups within a tile whose registers are those from tile to tile.
+
+        Synthesis for an FPGA finds that they are the same.
+        """
+        return (self.tiles - 1) * (self.groups_per_tile - 1) * self.on_fpga
+
+    @property
+    def passed(self) -> Number:
+        """Registers from tile to tile."""
+        return (self.tiles - 1) * self.groups_per_tile
+
+
+def _result_width(config: SystolicConfig) -> float:
+    return float(config.result.width)
+
+
+def _held_width(config: SystolicConfig) -> float:
+    return float(config.held_width)
+
+
+def psum_width(config: SystolicConfig) -> float:
+    """Return the bits of the sums that leave the last row."""
+    return float(config.partial_sum(config.array.rows).width)
+
+
+def _pe_multiplier(config: SystolicConfig) -> dict[str, float]:
+    x, y = config.row_operand, config.column_operand
+    signed = (x.signed, y.signed)
+    if fabric := fabric_of(config):
+        return logic_or_dsp(fabric, x.width, y.width, signed=signed)
+    return product_counts(x.width, y.width, signed=signed)
+
+
+def _kinds(config: SystolicConfig) -> tuple[str, ...]:
+    """Return the kinds that PEs have."""
+    return (*PE_KINDS, *LISTED) if fabric_of(config) else PE_KINDS
+
+
+def _pipelined(config: SystolicConfig) -> int:
+    """Return the bits of the registers in the path of a product."""
+    operands = config.row_operand.width + config.column_operand.width
+    return operands * config.pipeline.pe
+
+
+def output_stationary_pe(config: SystolicConfig) -> dict[str, float]:
+    """Return the bill of an output-stationary PE."""
+    y, total_width = config.column_operand.width, config.result.width
+    return total(
+        _pe_multiplier(config),
+        {
+            "flip_flop": y + _pipelined(config) + total_width,
+            "enable": y,
+            "and": total_width,
+            "saturate": total_width if config.saturates else 0,
+        },
+        adder(total_width + config.saturates, fabric_of(config)),
+    )
+
+
+def digits_of(config: SystolicConfig) -> DigitAccumulation:
+    """Return how the PEs of a configuration accumulate, which do so by digits."""
+    assert config.digits is not None
+    return config.digits
+
+
+def digit_pe(config: SystolicConfig) -> dict[str, float]:
+    """Return the bill of an output-stationary PE that multiplies by digits."""
+    x, y, depth = config.row_operand, config.column_operand.width, config.pipeline.pe
+    digits = digits_of(config)
+    missing = digits.correction_width
+    return total(
+        elements.digit_sums(digits, min(depth, 1)),
+        register(y, enable=True),
+        register((depth > 1) * (elements.lines(x) + y) + (depth > 0) * missing),
+    )
+
+
+def psum_widths(config: SystolicConfig) -> list[int]:
+    """Return the width of the partial sums of each row; see `StationaryArray`."""
+    rows = config.array.rows
+    return [
+        config.partial_sum(min(row + 1 if row < BUS_ROWS else -(-(row + 1) // BUS_ROWS) * BUS_ROWS,
+                               rows if row >= BUS_ROWS else row + 1)).width
+        for row in range(rows)
+    ]  # fmt: skip
+
+
+def stationary_pes(config: SystolicConfig) -> dict[str, float]:
+    """Return the bill of a column of weight- or input-stationary PEs."""
+    rows, y = config.array.rows, config.column_operand.width
+    widths = psum_widths(config)
+    psums = sum(widths)
+    registers = rows * (2 * y + _pipelined(config)) + psums
+    fabric = fabric_of(config)
+    enables = {"gate": 2.0 * rows} if fabric else {}
+    return total(
+        times(rows, _pe_multiplier(config)),
+        {"flip_flop": registers, "enable": registers},
+        enables,
+        *(adder(width, fabric) for width in widths),
+    )
+
+
+def parts(config: SystolicConfig) -> tuple[Part, ...]:
+    """Return the parts of a core of the configuration's kind."""
+    if config.output_stationary:
+        return (
+            Part("PEs", ("pe",), _output_stationary_pes),
+            Part("drain", ("drain",), _drain),
+            *_digit_parts(config),
+            Part("edges", (), _output_stationary_edges),
+            Part("stream registers", (), _output_stationary_streams),
+            Part("sequencer", (), _output_stationary_sequencer),
+            *post.parts(config, "array.cols"),
+        )
+    return (
+        Part("PEs", ("pe",), _stationary_pes),
+        Part("edges", (), _stationary_edges),
+        Part("accumulators", (), _accumulators),
+        Part("stream registers", (), _stationary_streams),
+        Part("sequencer", (), _stationary_sequencer),
+        *post.parts(config, "array.cols"),
+    )
+
+
+def _output_stationary_pes(v: View) -> Counts:
+    if v.config.digits:
+        names = ("max_k", "pipeline.pe", "array.carry_spacing")
+        one = v.counts(names, DIGIT_KINDS, digit_pe)
+    else:
+        one = v.counts(("max_k", "pipeline.pe"), _kinds(v.config), output_stationary_pe)
+    return times(v["array.rows"] * v["array.cols"], one)
+
+
+def _drain(v: View) -> Counts:
+    width = v.figure(("max_k", "array.carry_spacing"), _held_width)
+    if fabric_of(v.config):
+        rows = v["array.rows"]
+        bands, rest = rows // BUS_ROWS, rows % BUS_ROWS
+        leaves = bands * drain_leaves(BUS_ROWS) + drain_leaves(rest)
+        return {"drain_leaf": leaves * v["array.cols"] * width}
+    return {"and_or": v["array.rows"] * v["array.cols"] * width}
+
+
+def _output_stationary_edges(v: View) -> Counts:
+    g = Geometry(v)
+    triangle = g.x * (g.rows * (g.rows - 1)) // 2
+    free = (
+        g.rows * g.moving  # operands at the edge
+        + g.rows * (g.tiles * g.stages + g.inner * (g.moving + 1))  # rows: flags, then every group
+        + g.rows * (g.tiles * g.stages + g.inner)  # drain flags
+        + (g.passed - g.merged) * g.rows * (g.moving + 2)
+        + g.y * g.skewed
+        + g.held * (g.cols * (g.groups - 1) - g.skewed)
+        + (g.bands > 1) * g.cols * g.held * g.bands
+    )
+    chains = (2 + g.digits) * (g.rows - 1)
+    return total(
+        register(free),
+        register(triangle, enable=True),
+        register(chains, enable=True, reset=True),
+        register(2 * g.rows + (g.groups - 1), reset=True),
+        {
+            # Registers of an FPGA have a reset for zeros.
+            "and": g.rows * (g.moving + 2) * (not g.on_fpga) + g.cols * g.held * (g.bands - 1),
+            "fanout": g.rows * g.cols * (g.moving + 2),
+        },
+    )
+
+
+def _recoders(v: View) -> Counts:
+    fmt = v.config.row_operand
+    return times(v["array.rows"], elements.recoder(v.config.array.encoding, fmt))
+
+
+DIGIT_FIGURES = ("max_k", "array.carry_spacing")
+"""Numeric parameters on which sums by digits depend, beside registers in the PEs."""
+
+
+def _resolvers(v: View) -> Counts:
+    one = v.counts(DIGIT_FIGURES, elements.RESOLVE_KINDS, _resolver)
+    return times(v["array.cols"], one)
+
+
+def _resolver(config: SystolicConfig) -> Counts:
+    return elements.resolve(digits_of(config))
+
+
+def _leaving(v: View) -> Counts:
+    """Return the registers in front of what resolves carries, and the excess on its way there."""
+    g = Geometry(v)
+    row = elements.line_gates(v.config.row_operand)
+    return total(
+        register(g.cols * g.held + (1 + g.drain_latency) * g.result),
+        register(g.result, reset=True),
+        {"mux": g.result},
+        elements.excess(g.result),
+        times(g.rows, row),
+    )
+
+
+def _input_ports(v: View, g: Geometry) -> Counts:
+    lasts = {port.name: bool(port.last) for port in v.config.core_ports}
+    return total(
+        buffer(g.rows * g.x + lasts[v.config.row_port.name]),
+        buffer(g.cols * g.y + lasts[v.config.column_port.name]),
+    )
+
+
+def _output_stationary_streams(v: View) -> Counts:
+    g = Geometry(v)
+    width, depth = g.cols * g.result + 1, 2 + g.drain_latency
+    fifo = depth > 2
+    # Yosys does not see that the FIFO's level is what the credits are short of.
+    pointers = 2 * bits_of(depth) + bit_length(depth) * (1 + g.on_fpga)
+    return total(
+        _input_ports(v, g),
+        times(~np.asarray(fifo), buffer(width)),
+        times(fifo, register(pointers, enable=True, reset=True)),
+        times(fifo, memory(width, depth, fabric_of(v.config))),
+    )
+
+
+def _output_stationary_sequencer(v: View) -> Counts:
+    g = Geometry(v)
+    fabric, bits = fabric_of(v.config), bit_length(g.rows)
+    # Shorter counters are made of look-up tables alone.
+    carries = {"carry": (bits > SHORT_COUNTER) * fabric.carries(bits)} if fabric else {}
+    flags = 2 + bit_length(g.rows) + bit_length(2 + g.drain_latency) + 2 * (1 + g.drain_latency)
+    control: Counts = {"and": g.rows * g.x, "control": 1}
+    if g.on_fpga:
+        control = {"array_control": 1, "drain_control": 1}
+    return total(register(flags, reset=True), control, carries)
+
+
+def _stationary_pes(v: View) -> Counts:
+    column = v.counts(("array.rows", "pipeline.pe"), _kinds(v.config), stationary_pes)
+    return times(v["array.cols"], column)
+
+
+def _stationary_edges(v: View) -> Counts:
+    g = Geometry(v)
+    psum = v.figure(("array.rows",), psum_width)
+    before = g.bands - 1
+    rows_behind_bands = before * (g.rows - before * BUS_ROWS) + (
+        BUS_ROWS * (before * (before - 1)) // 2
+    )
+    enabled = (
+        g.x * (2 * g.rows + (g.rows * (g.rows - 1)) // 2)
+        + g.cols * g.y  # at the edge
+        + g.rows * g.inner * (g.x + 2)
+        + (g.passed - g.merged) * g.rows * (g.x + 2)
+        + before * g.cols * g.y
+        + g.y * g.skewed
+        + psum * (g.cols * (g.groups - 1) - g.skewed)
+    )
+    return total(
+        register(enabled, enable=True),
+        register(2 * g.rows + rows_behind_bands, enable=True, reset=True),
+        {
+            "and": g.rows * (1 if g.on_fpga else g.x + 1),
+            "fanout": g.rows * g.cols * (g.x + g.y + 2),
+        },
+    )
+
+
+def _accumulators(v: View) -> Counts:
+    g = Geometry(v)
+    depth, psum = v["array.accumulator_depth"], v.figure(("array.rows",), psum_width)
+    deep, address = np.asarray(depth) > 1, bits_of(depth)
+    width = g.cols * g.result
+    again = deep & (np.asarray(g.rows) == 1)
+    saturates, fabric = v.figure(("max_k",), _saturates), fabric_of(v.config)
+    rows = memory(width, depth, fabric, clocked=True)
+    old: Number = width
+    counter: Counts = {}
+    if fabric:
+        old = width - rows["memory_emulation"]  # which is a choice, too, in the same tables
+        counter = {"carry": (address > SHORT_COUNTER) * fabric.carries(address)}
+    return total(
+        rows,
+        counter,
+        register(g.cols * psum + address + width, enable=True),
+        register(4 + 2 + address + again, enable=True, reset=True),
+        {} if fabric else times(deep, register(width, enable=True)),  # of the memory's port
+        {
+            "and": old,
+            "mux": again * width,
+            "saturate": saturates * width,
+        },
+        times(g.cols, adder(g.result + saturates, fabric)),
+    )
+
+
+def _saturates(config: SystolicConfig) -> float:
+    return float(config.saturates)
+
+
+def _stationary_streams(v: View) -> Counts:
+    g = Geometry(v)
+    return total(_input_ports(v, g), buffer(g.cols * g.result + 1))
+
+
+def _stationary_sequencer(v: View) -> Counts:
+    g = Geometry(v)
+    return total(
+        register(5 + g.rows * (g.rows > np.int64(1)), enable=True, reset=True),
+        register(4 * g.psum_latency, enable=True, reset=True),
+        {"array_control" if g.on_fpga else "control": 1},
+    )

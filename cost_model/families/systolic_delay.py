@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Longest paths of a systolic core."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cost_model import elements, post
+from cost_model.bill import Counts, View, bits_of, times, total
+from cost_model.families.systolic_bill import DIGIT_FIGURES, Geometry, digits_of, psum_width
+
+if TYPE_CHECKING:
+    from hwgen.families.systolic import SystolicConfig
+
+
+def paths(v: View) -> list[Counts]:
+    """Return what the longest paths lead through; see `cost_model.technology.Technology.delays`."""
+    g = Geometry(v)
+    start: Counts = {"register": 1.0}
+    reach = total(start, {"fanout": np.log2(np.minimum(g.cols, g.broadcast))})
+    if v.config.digits:
+        return [*post.paths(v), *_digit_paths(v, start, reach)]
+    product = elements.product_path(g.x, g.y)
+    bits = g.result if v.config.output_stationary else v.figure(("array.rows",), psum_width)
+    accumulate = {"adder_bit": bits, "adder_level": np.log2(bits)}
+    alone = np.asarray(g.stages) == 0
+    found = [
+        *post.paths(v),
+        total(reach, product, times(alone, elements.adder_behind(bits, g.x + g.y))),
+        total(start, accumulate),
+    ]
+    if not v.config.output_stationary:
+        totals = {"adder_bit": g.result, "adder_level": np.log2(g.result)}
+        found.append(total(start, totals, {"read": bits_of(v["array.accumulator_depth"])}))
+    return found
+
+
+def _digit_paths(v: View, start: Counts, reach: Counts) -> list[Counts]:
+    """Return the paths of PEs that multiply by digits, of encoders and of adders of carries."""
+    names = (*DIGIT_FIGURES, "pipeline.pe")
+    first, behind = v.figures(names, 2, _gates)
+    return [
+        total(reach, {"gate": first}),
+        total(start, {"gate": behind}),
+        total(start, v.counts(names, elements.RESOLVE_PATH, _resolve_path)),
+        total(start, elements.recoder_path(v.config.array.encoding, v.config.row_operand)),
+    ]
+
+
+def _gates(config: SystolicConfig) -> tuple[float, float]:
+    return elements.digit_sum_paths(digits_of(config), min(config.pipeline.pe, 1))
+
+
+def _resolve_path(config: SystolicConfig) -> Counts:
+    return elements.resolve_path(digits_of(config))

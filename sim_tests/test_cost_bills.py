@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bills of components against netlists."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cost_model.bill import KINDS
+from cost_model.evaluate import bill_of
+from cost_model.fabric import FABRICS
+from flows import process
+from flows.bench import cost
+from flows.calibration.measure import kept
+from flows.calibration.points import config_of
+from flows.toolchain import require
+from hwgen.build import verilog_of
+from sim_tests.cores import core
+
+BUILT = [
+    core("systolic", array__rows=3, array__cols=5, array__broadcast=2, pipeline__pe=1),
+    core("systolic", array__rows=18, array__cols=2, activation="int4", weight="uint6"),
+    core("systolic", array__rows=1, array__cols=2, array__dataflow="weight_stationary"),
+    core("systolic", array__rows=3, array__cols=4, array__dataflow="input_stationary",
+         array__accumulator_depth=5, array__broadcast=2, pipeline__pe=2),
+    core("ternary_lut", array__tables=5, array__fetch_ports=2, array__accumulator_depth=1,
+         pipeline__reduce=3, pipeline__table=2, array__group_size=3),
+    core("ternary_lut", array__tables=3, array__fetch_ports=4, array__accumulator_depth=5,
+         array__clusters=2, weight="int3", pipeline__reduce=1),
+    core("ternary_lut", array__tables=5, array__fetch_ports=2, array__reduction="adders",
+         array__fetch="binary", activation="uint6", pipeline__reduce=2),
+    core("ternary_lut", array__tables=4, array__fetch_ports=2, array__method="select",
+         array__group_size=1, accumulator="int16", overflow="saturate"),
+    core("systolic", array__rows=3, array__cols=5, array__broadcast=2, array__pe="carry_save"),
+    core("systolic", array__rows=18, array__cols=2, array__pe="carry_save", activation="uint6",
+         weight="uint8", array__carry_spacing=4, array__encoding="ent", pipeline__pe=2),
+    core("broadcast_2d", array__rows=3, array__cols=2, accumulator="int24", overflow="saturate",
+         max_k=1 << 24, pipeline__pe=1),
+    core("broadcast_2d", array__rows=1, array__cols=2, array__pe="carry_save"),
+    core("broadcast_2d", array__rows=3, array__cols=2, array__pe="carry_save", activation="uint8",
+         array__encoding="ent", pipeline__pe=1),
+    core("adder_tree", array__cols=2, array__depth=6, activation="int5", weight="uint6",
+         pipeline__pe=2),
+    core("adder_tree", array__cols=2, array__depth=5, array__pe="same_weight", activation="uint6",
+         weight="uint5", array__carry_spacing=3, pipeline__pe=1),
+    core("cube", array__rows=2, array__cols=2, array__depth=9, array__pe="carry_save",
+         array__encoding="ent", pipeline__pe=2),
+    core("cube", array__rows=2, array__cols=2, array__depth=3, array__pe="same_weight"),
+    core("broadcast_2d", array__rows=2, array__cols=3, accumulator="int48",
+         post__outputs=["int8"]),
+    core("systolic", array__rows=2, array__cols=2, accumulator="int24",
+         post__outputs=["int8", "raw"], post__activations=["none", "relu", "leaky"],
+         post__roundings=["half_even", "floor"]),
+    core("systolic", array__rows=2, array__cols=2, array__dataflow="input_stationary",
+         array__accumulator_depth=1, post__outputs=["int16", "int4"], post__roundings=["floor"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("values", BUILT, ids=range(len(BUILT)))
+def test_bills_count_what_netlists_have(values: dict[str, Any], tmp_path: Path) -> None:
+    config = config_of(values)
+    total: dict[str, float] = {}
+    for counts in bill_of(config).values():
+        for kind, count in counts.items():
+            assert kind in KINDS
+            total[kind] = total.get(kind, 0.0) + float(count)
+    assert netlist(config, tmp_path) == (
+        total["flip_flop"], total.get("full_adder", 0), total.get("memory_bit", 0)
+    )  # fmt: skip
+
+
+FPGA_BUILT = [
+    core("systolic", array__rows=2, array__cols=3, accumulator="int24", pipeline__pe=1),
+    core("systolic", array__rows=3, array__cols=3, array__dataflow="weight_stationary",
+         array__accumulator_depth=40, array__broadcast=2),
+    core("ternary_lut", array__tables=3, array__fetch_ports=3, array__accumulator_depth=5,
+         array__fetch="binary", array__reduction="adders", pipeline__reduce=2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("values", FPGA_BUILT, ids=range(len(FPGA_BUILT)))
+def test_estimates_of_an_fpga_are_what_is_mapped(values: dict[str, Any]) -> None:
+    point = cost.compare(values, "ecp5")
+    for metric in ("flip_flops", "carries", "dsps", "brams", "lutrams"):
+        assert point.estimated[metric] == point.measured[metric], metric
+    assert point.error("luts") == pytest.approx(0, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("width", "depth", "clocked", "kind", "count"),
+    [
+        (75, 16, False, "lutram", 19),
+        (75, 33, True, "lutram", 57),
+        (75, 64, True, "bram", 3),
+        (32, 1025, True, "bram", 3),
+        (75, 2049, True, "bram", 12),
+    ],
+)
+def test_memories_of_an_fpga(width: int, depth: int, clocked: bool, kind: str, count: int) -> None:
+    found = FABRICS["ecp5"].memory(width, depth, clocked=clocked)
+    assert found[kind] == count
+    assert found["bram" if kind == "lutram" else "lutram"] == 0
+    held = FABRICS["ice40"].memory(width, depth, clocked=False)
+    assert held["memory_bit"] == held["flip_flop"] == width * depth
+
+
+def netlist(config: Any, work: Path) -> tuple[int, int, int]:
+    """Return the register bits, the full adders and the memory bits of a design.
+
+    Registers that are constant or equal to others are removed as by synthesis, which does not look
+    into or out of modules that repeat.
+    """
+    verilog, top = verilog_of(config), config.name
+    alone = " ".join(f"{top}_{prefix}*" for prefix in kept(config))
+    script = f"""\
+read_verilog design.v
+hierarchy -top {top}
+proc
+setattr -mod -unset keep_hierarchy *_cluster
+setattr -mod -set keep_hierarchy 1 *_full_adder {alone}
+flatten
+memory -nordff -nomap
+opt -nodffe -nosdff
+simplemap
+opt -nodffe -nosdff
+setattr -mod -unset keep_hierarchy {alone}
+flatten
+opt_clean -purge
+write_json netlist.json
+"""
+    (work / "design.v").write_text(verilog, encoding="utf-8")
+    (work / "script.ys").write_text(script, encoding="utf-8")
+    process.run(require("yosys"), ["-q", "script.ys"], work, "yosys.log", 60)
+    cells = json.loads((work / "netlist.json").read_text())["modules"][top]["cells"].values()
+    registers = adders = bits = 0
+    for cell in cells:
+        kind, parameters = cell["type"], cell.get("parameters", {})
+        if kind.startswith("$mem"):
+            bits += int(parameters["WIDTH"], 2) * int(parameters["SIZE"], 2)
+        registers += "DFF" in kind
+        adders += kind.endswith("full_adder")
+    return registers, adders, bits
