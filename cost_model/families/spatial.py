@@ -9,6 +9,7 @@ compares them with every simulation that runs at full rate.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -72,9 +73,9 @@ def cycles_at(v: View, sizes: Sequence[Size]) -> Number:
     g = Geometry(v)
     shortest = g.rows + g.lead
     slots: Number = 0
-    for m, k, n in sizes:
+    for (m, k, n), repeats in Counter(sizes).items():
         beats = np.maximum(ceil_div(k, g.depth), shortest)
-        slots = slots + ceil_div(m, g.rows) * ceil_div(n, g.cols) * beats
+        slots = slots + repeats * ceil_div(m, g.rows) * ceil_div(n, g.cols) * beats
     first = ceil_div(sizes[0][1], g.depth)
     last_drain = first + slots - np.maximum(first, shortest)
     latency = 3 + g.lead + g.digits + post.latency(v)
