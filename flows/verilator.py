@@ -53,6 +53,9 @@ PROGRAM_OPTIMISATION: Mapping[str, str] = {
 }
 """The same for `build_program`."""
 
+QUICK: Mapping[str, str] = {"OPT_FAST": "-O0", "OPT_SLOW": "-O0", "OPT_GLOBAL": "-O2"}
+"""The same where compiling is most of the work: large designs for few cycles."""
+
 # Eliminating wires ties the instances of a module together: longer code.  Instructions a cycle with
 # and without it: 8x8 array 2850 2720, 16x16 10010 7800, 16x16 weight-stationary 9030 7880,
 # configs/lut_core.yaml 95600 98100.
@@ -277,6 +280,7 @@ def build_program(
     *,
     jobs: int | None = None,
     arguments: Sequence[str] = (),
+    optimisation: Mapping[str, str] = PROGRAM_OPTIMISATION,
 ) -> Path:
     """Compile a design together with C++ that drives its model, the class ``Vtop``.
 
@@ -294,6 +298,8 @@ def build_program(
         Compilers that run at once; default one per processor.
     arguments : sequence of str
         More options for Verilator.
+    optimisation : mapping
+        Compiler options, e.g. `QUICK`.
 
     Returns
     -------
@@ -310,7 +316,7 @@ def build_program(
     files = [str(path.resolve()) for path in sources]
     verilate = [*PROGRAM_VERILATE, *arguments, *program, *files]
     # Options shape the run-time library: one that traces has more in it.
-    return _compile(verilate, top, build_dir, PROGRAM_OPTIMISATION, " ".join(arguments), jobs)
+    return _compile(verilate, top, build_dir, optimisation, " ".join(arguments), jobs)
 
 
 def build_library(

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.verilator import build_program, program_id
+from flows.verilator import PROGRAM_OPTIMISATION, QUICK, build_program, program_id
 from hwgen.build import verilog_of
 from hwgen.config.model import FamilyConfig
 from hwgen.errors import CheckFailed
@@ -59,7 +59,10 @@ def compile_stream(
     }
 
     def make(work: Path) -> None:
-        build_program([work / f"{top}.v"], top, work, ["stream.cpp"], arguments=options)
+        build_program(
+            [work / f"{top}.v"], top, work, ["stream.cpp"], arguments=options,
+            optimisation=QUICK if activity else PROGRAM_OPTIMISATION,
+        )  # fmt: skip
 
     return compiled(top, sources, [program_id(), *options], make, kind="fast") / top
 
