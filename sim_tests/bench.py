@@ -55,7 +55,7 @@ def _fast(config: Any, work: Path) -> tuple[float, float]:
     parts = family(config.family).part
     plan = parts("schedule").schedule(config, *a.shape, w.shape[1])
     blocks = pack_inputs(plan, a, w)
-    expected = parts("cost").cycles(config, plan.m, plan.k, plan.n)
+    expected = family(config.family).cycles_of(config, [(a, w)])
     program = compile_stream(config)
     start = time.perf_counter()
     _, cycles = run_stream(config, program, plan, blocks, expected, work, timeout=3600)

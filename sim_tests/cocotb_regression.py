@@ -42,7 +42,7 @@ async def run_case(dut: Any, case: Case) -> None:
             settings = settings_of(CONFIG)[case.posts[index]]
             post = settings, columns_of(settings, size[2], CONFIG, rng)
         jobs.append(make_job(FAMILY, CONFIG, a, w, post))
-    full_rate = FAMILY.part("cost").cycles_of(CONFIG, case.sizes)
+    full_rate = FAMILY.cycles_of(CONFIG, [(job.a, job.w) for job in jobs])
     # Nine of ten cycles idle on three ports at once leave one in a thousand; far beyond that
     # nothing moves any more.
     limit = 1000 + full_rate * (4 if case.full_rate else 400)

@@ -116,7 +116,7 @@ def simulated(
     plan.check_operands(work.a, work.w)
     blocks = pack_inputs(plan, work.a, work.w)
     program = compile_stream(config, verilog=gates.design(), activity=True)
-    expected = known.part("cost").cycles(config, plan.m, plan.k, plan.n)
+    expected = known.cycles_of(config, [(work.a, work.w)])
 
     def follow(line: str) -> None:
         kind, _, rest = line.partition(" ")

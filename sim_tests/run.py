@@ -54,6 +54,8 @@ class LayerRun:
         Useful multiply-accumulates in relation to what the core could do in `cycles`.
     moved : int or None
         Bytes over the memory port, of an engine that has one.
+    most_cycles : int or None
+        What values could have taken at most, of a core whose cycles depend on them.
     """
 
     m: int
@@ -63,6 +65,7 @@ class LayerRun:
     model_cycles: int
     utilisation: float
     moved: int | None = None
+    most_cycles: int | None = None
 
     @property
     def size(self) -> str:
@@ -152,7 +155,7 @@ def run_matrices(
         work = Path(name)
         if engine == "fast":
             blocks = pack_inputs(plan, a, w)
-            expected = family(config.family).part("cost").cycles(config, plan.m, plan.k, plan.n)
+            expected = family(config.family).cycles_of(config, [(a, w)])
             program = compile_stream(config)
             image, cycles = run_stream(
                 config, program, plan, blocks, expected, work, on_line=follow, timeout=timeout

@@ -1,343 +1,295 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Components of digit-serial engines: the encoder that leaves out zeros, columns of PEs."""
+"""Serial PEs of the spatial families: results, cycles to the cycle, and RTL broken on purpose."""
 
 from __future__ import annotations
 
-import re
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module, Mux, Signal, Value
-from amaranth.lib.wiring import In, Out
+from allpairspy import AllPairs
 
+from cost_model.families.spatial import cycles, cycles_of, cycles_of_operands, most_cycles_of
+from cost_model.families.spatial_serial import tile_cycles
 from flows.verilator import lint
-from hwgen.build.files import LINT_WAIVERS
-from hwgen.numerics import IntegerFormat, integer
-from hwgen.numerics.digits import Encoding, digit_count, encode
-from hwgen.numerics.sparse_digits import GROUP, PassSum, group_cycles
-from rtl_templates.arithmetic.serial_pe import SerialColumn
-from rtl_templates.arithmetic.sparse_encoder import NAMES, SparseEncoder
-from rtl_templates.hierarchy import Block, place
-from rtl_templates.stream import StreamSlice
-from sim_tests.stream_blocks import PREFIX, Streamed, run_stream, stream_verilog
+from hwgen.build import files_of, verilog_of
+from hwgen.config.elements import SERIAL
+from hwgen.config.load import load_config, parse_config
+from hwgen.config.spatial import SpatialConfig
+from hwgen.errors import ConfigError
+from hwgen.families import family
+from hwgen.families.cube import CubeConfig
+from hwgen.numerics.sparse_digits import GROUP, group_cycles
+from sim_tests.mutations import Mutation, assert_noticed
+from sim_tests.run import run_matrices
+from sim_tests.runner import regress
+from sim_tests.sampling import sampled
+from sim_tests.test_emission import netlist, through_paths
+from sim_tests.test_systolic import assert_passed
 
-INT8 = integer("int8")
-EVERY_GROUP = np.array(list(product(range(-2, 3), repeat=GROUP)))
+ROOT = Path(__file__).parent.parent
+
+AXES: dict[str, list[Any]] = {
+    "engine": [
+        ("broadcast_2d", {"rows": 3, "cols": 2}, None),
+        ("broadcast_2d", {"rows": 1, "cols": 1}, None),
+        ("broadcast_2d", {"rows": 2, "cols": 17}, None),
+        ("cube", {"rows": 17, "cols": 1}, 8),
+        ("cube", {"rows": 5, "cols": 3}, 12),
+        ("cube", {"rows": 1, "cols": 2}, 20),
+        ("adder_tree", {"cols": 3}, 16),
+        ("adder_tree", {"cols": 1, "rows": 2}, 8),
+    ],
+    "element": list(product(SERIAL, ("booth4", "ent"))),
+    "operands": [
+        ("int8", "int8"),
+        ("uint8", "int4"),
+        ("int3", "uint13"),
+        ("int2", "int2"),
+        ("uint16", "uint2"),
+        ("int16", "uint16"),
+        ("uint3", "uint4"),
+        ("int13", "int16"),
+        ("int4", "uint8"),
+        ("uint2", "int3"),
+    ],
+    "accumulator": ["exact", "wrap"],
+    "registers": [0, 1, 2],
+    "queue": [1, 2, 4],
+    "carry_spacing": [1, 2],
+    "max_k": [9, 65536],
+}
+"""Axes of the covering set: every legal pair of values of two axes occurs in it."""
 
 
-def bits(values: np.ndarray) -> np.ndarray:
-    """Return words of up to eight bits, shape (words, bits), as bytes, shape (words, 1)."""
-    return np.packbits(values, axis=1, bitorder="little")
+def legal(point: list[Any]) -> bool:
+    values = dict(zip(AXES, point, strict=False))
+    return values.get("registers", 0) < 2 or values.get("element", ("",))[0] == "serial_group"
 
 
-def lines_of(groups: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the select lines of digits, shape (groups, GROUP)."""
-    return {
-        "i_one": bits(np.abs(groups) == 1),
-        "i_two": bits(np.abs(groups) == 2),
-        "i_negative": bits(groups < 0),
+def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
+    """Return the configuration of one point of the covering set."""
+    kind, sizes, depth = values["engine"]
+    pe, encoding = values["element"]
+    array = {**sizes, "pe": pe, "encoding": encoding}
+    array |= {key: values[key] for key in ("queue", "carry_spacing")}
+    if depth:
+        array["depth"] = depth if pe == "serial_group" else GROUP
+    data: dict[str, Any] = {
+        "name": name,
+        **dict(zip(("activation", "weight"), values["operands"], strict=True)),
+        "max_k": values["max_k"],
+        "array": array,
+        "pipeline": {"pe": values["registers"]},
     }
-
-
-# -- encoder ---------------------------------------------------------------------------------------
-
-
-def given_digits(groups: np.ndarray, ends: np.ndarray) -> list[tuple[int, int, bool, bool]]:
-    """Return the digits of groups one by one: position, digit, last of the group, of the sum."""
-    found = []
-    for group, end in zip(groups.tolist(), ends.tolist(), strict=True):
-        used = [(1 << i, digit) for i, digit in enumerate(group) if digit] or [(0, 0)]
-        found += [
-            (*digit, i == len(used), bool(end) and i == len(used))
-            for i, digit in enumerate(used, 1)
-        ]
+    model: Any = family(kind).config
+    if values["accumulator"] == "wrap":
+        # Narrow enough to overflow often, in a format that the operands allow.
+        exact = model.model_validate(data).product
+        data["accumulator"] = f"{'' if exact.signed else 'u'}int{exact.width + 2}"
+    found: SpatialConfig = model.model_validate(data)
     return found
 
 
-def check_encoder(groups: np.ndarray, work: Path, **options: Any) -> Streamed:
-    """Send groups through an encoder and check every digit."""
-    ends = np.random.default_rng(len(groups)).random(len(groups)) < 0.3
-    results = np.maximum(1, (groups != 0).sum(axis=1))
-    inputs = {**lines_of(groups), "i_ends": bits(ends[:, None])}
-    out = run_stream(SparseEncoder(), inputs, work, results=results, **options)
-    position, one, two, negative, last, end = (
-        out.outputs[f"o_{name}"][:, 0].astype(int)
-        for name in ("position", "one", "two", "negative", "last", "ends")
+COVERING = [
+    configuration(f"serial_{i}", dict(zip(AXES, point, strict=True)))
+    for i, point in enumerate(AllPairs(list(AXES.values()), filter_func=legal))
+]
+
+
+def test_the_covering_set_has_every_pair() -> None:
+    found = {(c.family, c.array.pe, c.array.encoding) for c in COVERING}
+    assert len(found) == 3 * 3 * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", sampled(COVERING, every=5))
+def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
+    """Zeros, extremes, stalls, resets and jobs back to back; cycles to the cycle at full rate."""
+    assert_passed(regress(config, tmp_path, seed=1))
+
+
+@pytest.mark.slow
+def test_shipped_configuration(tmp_path: Path) -> None:
+    assert_passed(regress(load_config(ROOT / "configs" / "serial.yaml"), tmp_path))
+
+
+# -- cycles ----------------------------------------------------------------------------------------
+
+
+def small(**array: Any) -> SpatialConfig:
+    found: SpatialConfig = CubeConfig.model_validate(
+        {"name": "s", "array": {"rows": 3, "cols": 2, "depth": 8, "pe": "serial_group", **array}}
     )
-    assert not (negative & ~(one | two)).any(), "a zero without a sign"
-    digits = (one + 2 * two) * (1 - 2 * negative)
-    found = list(
-        zip(position.tolist(), digits.tolist(), (last == 1).tolist(), (end == 1).tolist(),
-            strict=True)
-    )  # fmt: skip
-    kept, at = out.report["kept"], options.get("reset_at")
-    expected = given_digits(groups, ends)
-    if at is not None:
-        expected = expected[:kept] + given_digits(groups[at:], ends[at:])
-    assert found == expected
-    if not options.keys() & {"idle", "stall", "reset_at"}:
-        assert out.report["first_out"] == out.report["first_in"] + 1
-        assert out.report["cycles"] - out.report["first_out"] == results.sum(), "no bubble"
-    return out
+    return found
 
 
-def shuffled(times: int, seed: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    return np.concatenate([rng.permutation(EVERY_GROUP) for _ in range(times)])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"idle": 0.3, "stall": 0.3}, {"stall": 0.7}], ids=str)
-def test_encoder_gives_every_digit_but_zeros(options: dict[str, float], tmp_path: Path) -> None:
-    check_encoder(shuffled(2, len(options)), tmp_path, **options)
+def activations(kind: str, shape: tuple[int, int]) -> np.ndarray:
+    """Return int8 activations of which some rows take long and others not."""
+    rng = np.random.default_rng(3)
+    a = rng.integers(-128, 128, shape).astype(np.int8)
+    if kind == "dense":
+        a[:] = 0b01010101
+    elif kind == "rows":
+        a[::2], a[1::2] = 0b01010101, 0
+    elif kind == "blocks":  # a row that is dense where the others are not
+        a[:] = 0
+        for i in range(shape[1] // GROUP):
+            a[i % shape[0], i * GROUP : (i + 1) * GROUP] = 0b01010101
+    elif kind == "normal":
+        a = np.rint(rng.normal(0, 20, shape)).clip(-128, 127).astype(np.int8)
+    return a
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at", [1, 50])
-def test_encoder_forgets_at_a_reset(at: int, tmp_path: Path) -> None:
-    check_encoder(shuffled(1, at)[:100], tmp_path, stall=0.4, idle=0.2, reset_at=at)
+@pytest.mark.parametrize("queue", [1, 2, 4])
+def test_cycles_follow_the_values(queue: int) -> None:
+    """The simulation takes what is counted, for rows that hinder each other or do not."""
+    config = small(queue=queue)
+    taken = {}
+    for kind in ("dense", "rows", "blocks", "normal", "zero"):
+        a = activations(kind, (7, 100)) if kind != "zero" else np.zeros((7, 100), np.int8)
+        w = np.random.default_rng(1).integers(-128, 128, (100, 3)).astype(np.int8)
+        result = run_matrices(config, a, w)
+        assert np.array_equal(result.c, a.astype(np.int64) @ w.astype(np.int64))
+        assert result.cycles == cycles_of_operands(config, [(a, w)])
+        taken[kind] = result.cycles
+    assert taken["zero"] < taken["normal"] < taken["dense"] <= most_cycles_of(config, [(7, 100, 3)])
+    if queue > 1:
+        assert taken["blocks"] < taken["dense"], "rows wait no longer than the queue lets them"
 
 
-@pytest.mark.slow
-def test_encoder_takes_the_cycles_of_the_model(tmp_path: Path) -> None:
-    """Rows of zeros, of the most negative value, dense and sparse ones in turn."""
-    rng = np.random.default_rng(5)
-    rows = INT8.random(rng, (6, 24))
-    rows[0], rows[1], rows[3] = 0, INT8.min, np.where(rng.random(24) < 0.8, 0, rows[3])
-    # One bit weight of all terms of a row after the other.
-    groups = encode("ent", rows, INT8).transpose(0, 2, 1).reshape(-1, GROUP)
-    report = check_encoder(groups, tmp_path).report
-    cycles = report["cycles"] - report["first_out"]
-    assert cycles == group_cycles("ent", rows, INT8).sum()
+def test_tiles_are_counted_by_rows_and_lanes() -> None:
+    config = small(depth=4, pe="serial_column", rows=1)
+    a = activations("normal", (2, 40))
+    groups = group_cycles("booth4", a, config.activation)
+    # With one row nobody waits; there is a cycle between passes.
+    assert tile_cycles(config, a).tolist() == (groups.sum(axis=(1, 2)) + 3).tolist()
 
 
-ENCODER_MUTATIONS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "digit skipped": (r"o_ready \? rest", "o_ready ? rest & 4'h7", {}),
-    "bubble between groups": (r"(assign i_ready = )[^;]*;", r"\1~o_valid;", {}),
-    "group lost": (r"(assign i_ready = )[^;]*;", r"\1~o_valid | o_last;", {"stall": 0.4}),
-    "sign lost": (r"(assign o_negative = )", r"\1 1'b0 & ", {}),
-    "kept over a reset": (
-        r"if \(rst\) o_valid <= 1'h0;\s*else ",
-        "",
-        {"stall": 0.9, "reset_at": 9},
-    ),
-}
+@pytest.mark.parametrize("sigma", [None, 20.0])
+def test_expected_cycles(sigma: float | None) -> None:
+    config, (m, k, n) = small(), (60, 1000, 2)
+    rng = np.random.default_rng(7)
+    draw = rng.integers(-128, 128, (m, k)) if sigma is None else rng.normal(0, sigma, (m, k))
+    a, w = np.rint(draw).clip(-128, 127).astype(np.int8), np.zeros((k, n), np.int8)
+    exact = cycles_of_operands(config, [(a, w)])
+    assert cycles_of(config, [(m, k, n)], sigma) == pytest.approx(exact, rel=0.01)
+    assert sigma or cycles(config, m, k, n) == cycles_of(config, [(m, k, n)])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ENCODER_MUTATIONS)
-def test_broken_encoder_is_noticed(name: str, tmp_path: Path) -> None:
-    pattern, replacement, options = ENCODER_MUTATIONS[name]
-    text, count = re.subn(pattern, replacement, stream_verilog(SparseEncoder()))
-    assert count == 1
-    with pytest.raises(AssertionError):
-        check_encoder(shuffled(1, 0)[:200], tmp_path, verilog=text, **options)
+def test_cycles_of_a_mac_do_not_depend_on_values() -> None:
+    config: Any = CubeConfig.model_validate({"name": "c"})
+    a, w = activations("normal", (9, 20)), np.zeros((20, 3), np.int8)
+    assert cycles_of_operands(config, [(a, w)]) == cycles(config, 9, 20, 3)
+    assert family("cube").cycles_of(config, [(a, w)]) == cycles(config, 9, 20, 3)
+    assert family("cube").most_cycles_of(config, [(9, 20, 3)]) == cycles(config, 9, 20, 3)
+    assert most_cycles_of(config, [(9, 20, 3)]) == cycles(config, 9, 20, 3)
 
 
-# -- columns ---------------------------------------------------------------------------------------
-
-COLUMNS = 3
-TERMS = 16
-"""A power of two: the largest sum of a pass is one, and needs a bit more than all others."""
-
-FACTORS = [integer(name) for name in ("int2", "uint2", "int3", "int8", "uint8", "int16", "uint16")]
+# -- configurations --------------------------------------------------------------------------------
 
 
-class Fed(Block):
-    """Columns for several formats with the same digits, and the registers that hold their factors.
-
-    The factors of a group, the low bits of 16-bit lanes, come `i_late` cycles behind it.
-    """
-
-    resettable = True
-    i_valid: Value
-    i_data: Value
-    i_late: Value
-    i_ready: Value
-    o_valid: Value
-    o_ready: Value
-
-    def __init__(self, factors: list[IntegerFormat], spacing: int) -> None:
-        self.sums = {str(fmt): PassSum(fmt, TERMS, spacing) for fmt in factors}
-        super().__init__(
-            f"fed_{spacing}",
-            {
-                **{f"i_{name}": In(GROUP) for name in NAMES},
-                **{name: In(1) for name in ("i_ends", "i_valid", "o_ready")},
-                "i_data": In(COLUMNS * GROUP * 16),
-                "i_late": In(2),
-                "i_ready": Out(1),
-                "o_valid": Out(1),
-                **{f"o_{name}": Out(COLUMNS * what.held) for name, what in self.sums.items()},
-            },
-        )
-
-    def build(self, m: Module) -> None:
-        shared = {f"i_{name}": getattr(self, f"i_{name}") for name in (*NAMES, "ends", "valid")}
-        data, valid, late = Signal(COLUMNS * GROUP * 16), Signal(), Signal(2)
-        ready = [Signal(3, name=f"ready_{name}") for name in self.sums]
-        place(
-            m,
-            "factors",
-            StreamSlice(len(data)),
-            i_data=self.i_data,
-            i_valid=self.i_valid,
-            i_ready=Signal(name="as_the_columns"),
-            o_data=data,
-            o_valid=valid,
-            o_ready=ready[0][1],
-        )
-        m.d.sync += late.eq(
-            Mux(self.i_valid & self.i_ready, self.i_late, Mux(late == 0, 0, late - 1))
-        )
-        m.d.comb += [self.i_ready.eq(ready[0][0]), self.o_valid.eq(ready[0][2])]
-        for (name, what), lines in zip(self.sums.items(), ready, strict=True):
-            width, held = what.factor.width, Signal(COLUMNS * what.held, name=f"held_{name}")
-            low = Signal(COLUMNS * GROUP * width, name=f"factors_{name}")
-            for lane in range(COLUMNS * GROUP):
-                m.d.comb += low.word_select(lane, width).eq(data.word_select(lane, 16))
-            place(
-                m,
-                f"column_{name}",
-                SerialColumn(what, COLUMNS),
-                **shared,
-                f_data=low,
-                f_valid=valid & (late == 0),
-                o_ready=self.o_ready,
-                i_ready=lines[0],
-                f_ready=lines[1],
-                o_valid=lines[2],
-                o_held=held,
-            )
-            m.d.comb += getattr(self, f"o_{name}").eq(held)
-
-
-def operands(recoded: IntegerFormat, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of `TERMS` terms and, for each, the 16 bits of the factors of all columns.
-
-    Rows are of zeros, of the most negative value and of the largest, then random, dense and
-    sparse in turn.
-    """
-    rng = np.random.default_rng(rows)
-    a, b = recoded.random(rng, (rows, TERMS)), rng.integers(1 << 16, size=(rows, TERMS, COLUMNS))
-    a[8::2][rng.random(a[8::2].shape) < 0.8] = 0
-    # The ends of the digits' format against those of all formats of factors.
-    a[0], a[1:7], a[7] = 0, recoded.min, recoded.max
-    for row, ends in enumerate((1 << 15, 1 << 7, 1 << 2, 1 << 1, 0x7FFF, 0xFFFF, 0xFFFF), 1):
-        b[row] = ends
-    return a, b
-
-
-def sums_of(digits: np.ndarray, factors: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Return the whole sums of groups of digits and factors, shape (sums, COLUMNS)."""
-    groups = np.einsum("gt,gct->gc", digits.astype(np.int64), factors)
-    last = np.flatnonzero(ends)
-    return np.diff(np.cumsum(groups, axis=0)[last], axis=0, prepend=0)
-
-
-def check_columns(
-    encoding: Encoding,
-    recoded: IntegerFormat,
-    spacing: int,
-    work: Path,
-    *,
-    rows: int = 12,
-    late: bool = False,
-    factors: list[IntegerFormat] = FACTORS,
-    **options: Any,
-) -> None:
-    """Multiply rows by the columns of each format, pass after pass, and check every product."""
-    block = Fed(factors, spacing)
-    a, b = operands(recoded, rows)
-    passes, groups = digit_count(recoded), TERMS // GROUP
-    digits = encode(encoding, a, recoded).transpose(0, 2, 1).reshape(-1, GROUP)
-    lanes = b.reshape(rows, 1, groups, GROUP, COLUMNS).swapaxes(-1, -2)
-    data = np.broadcast_to(lanes, (rows, passes, groups, COLUMNS, GROUP)).astype("<u2")
-    ends = np.tile(np.arange(groups) == groups - 1, rows * passes)
-    waits = np.random.default_rng(1).integers(4 if late else 1, size=(len(digits), 1))
-    inputs = {
-        **lines_of(digits),
-        "i_ends": bits(ends[:, None]),
-        "i_data": np.ascontiguousarray(data).reshape(len(digits), -1).view(np.uint8),
-        "i_late": waits.astype(np.uint8),
-    }
-    out = run_stream(block, inputs, work, results=ends.astype(int), **options)
-    kept, at = out.report["kept"], options.get("reset_at")
-    for name, what in block.sums.items():
-        unpacked = np.unpackbits(out.outputs[f"o_{name}"], axis=1, bitorder="little")
-        held = unpacked[:, : COLUMNS * what.held].reshape(-1, COLUMNS, what.held).astype(np.int64)
-        places = 1 << np.array([*range(what.total.width), *what.carries])
-        sums = what.total.wrap(held @ places)
-        factor = what.factor.wrap(data.reshape(-1, COLUMNS, GROUP).astype(np.int64))
-        if at is not None:
-            exact = [
-                sums_of(digits, factor, ends)[:kept],
-                sums_of(digits[at:], factor[at:], ends[at:]),
-            ]
-            assert np.array_equal(sums, np.concatenate(exact)), name
-            continue
-        weights = 4 ** np.arange(passes)[:, None]
-        products = (sums.reshape(rows, passes, COLUMNS) * weights).sum(axis=1)
-        exact = np.einsum("rk,rkc->rc", a, what.factor.wrap(b))
-        assert np.array_equal(products, exact), name
-    if not late and not options.keys() & {"idle", "stall", "reset_at"}:
-        cycles = out.report["cycles"] - out.report["first_in"]
-        assert cycles == group_cycles(encoding, a, recoded).sum() + 3, "no bubble"
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("encoding", "recoded", "spacing", "options"),
+    ("kind", "text", "message"),
     [
-        ("ent", "int8", 1, {}),
-        ("booth4", "int8", 1, {"idle": 0.2, "stall": 0.8, "late": True}),
-        ("booth4", "int16", 5, {"stall": 0.5}),
-        ("ent", "uint3", 5, {"late": True}),
-        ("ent", "int2", 1, {}),
-        ("booth4", "int8", 5, {"stall": 0.4, "late": True, "reset_at": 149}),
+        ("cube", "array: {pe: serial_column}", r"array.depth: must be 4 with array.pe serial_col"),
+        ("cube", "array: {pe: serial_digit, depth: 5}", r"array.depth: must be 4 .* not 5"),
+        ("cube", "array: {pe: serial_group, depth: 4}", r"array.depth: must be a multiple of 4 fr"),
+        ("cube", "array: {pe: serial_group, depth: 10}", r"array.depth: must be .* not 10"),
+        ("cube", "array: {pe: carry_save, queue: 2}", r"array.queue: only serial PEs have a queue"),
+        ("cube", "array: {queue: 2}", r"array.queue: only serial PEs"),
+        ("cube", "array: {pe: serial_group, queue: 3}", r"array.queue: must be 1, 2 or 4"),
+        (
+            "cube", "array: {pe: serial_group, carry_spacing: 8}",
+            r"array.carry_spacing: must be 1 or 2 with array.pe serial_group, not 8",
+        ),
+        (
+            "broadcast_2d", "array: {pe: serial_column}\npipeline: {pe: 2}",
+            r"pipeline.pe: must be 0 or 1 with array.pe serial_column",
+        ),
+        (
+            "broadcast_2d",
+            "array: {pe: serial_group}\naccumulator: int16\noverflow: saturate",
+            r"overflow: must be wrap with array.pe serial_group, not saturate",
+        ),
+        ("broadcast_2d", "array: {pe: serial_group, depth: 16}", r"array.depth: unknown key"),
+        ("systolic", "array: {pe: serial_column}", r"array.pe: must be mac or carry_save"),
     ],
-)
-def test_columns(
-    encoding: Encoding, recoded: str, spacing: int, options: dict[str, Any], tmp_path: Path
-) -> None:
-    check_columns(encoding, integer(recoded), spacing, tmp_path, **options)
+)  # fmt: skip
+def test_illegal_pairs(kind: str, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_config(f"name: c\nfamily: {kind}\n{text}\n")
 
 
-MUTATIONS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "carry dropped": (r"(held <= \{ )\w+", r"\1 1'b0", {}),
-    "digit skipped": (r"o_ready \? rest", "o_ready ? rest & 4'h7", {}),
-    "sign of the top digit": (
-        r"(= negative & \{ )o_position\[3:1\]",
-        r"\1 1'b0, o_position[2:1]",
-        {},
-    ),
-    "sign of a multiple": (r"(assign exact = \S+ \^ \{ )negative", r"\1 1'b0", {}),
-    "sum not cleared": (r"~ clear;", "1'b1;", {}),
-    "sum lost under a stall": (r"assign run = [^;]*;", "assign run = 1'b1;", {"stall": 0.4}),
-    "factors not waited for": (r"run & f_valid;", "run;", {"late": True}),
-    "sum continued over a reset": (r"if \(rst\) clear <= 1'h1;\s*else ", "", {"reset_at": 146}),
-}
+def test_memory_engines_refuse_them() -> None:
+    text = (
+        "name: e\nfamily: gemm_stream\ncompute: {family: broadcast_2d, array: {pe: serial_column}}"
+    )
+    with pytest.raises(ConfigError, match=r"a tile once for each digit"):
+        parse_config(text)
+
+
+def test_parameters_of_serial_pes() -> None:
+    config: Any = parse_config("name: c\nfamily: broadcast_2d\narray: {pe: serial_group}\n")
+    array = config.resolved()["array"]
+    assert (array["carry_spacing"], array["queue"], config.depth, config.passes) == (2, 2, 16, 4)
+    assert type(config).model_validate(config.resolved()) == config
+    assert config.macs_per_cycle == 16 * 16 * 4
+    plain: Any = parse_config("name: c\nfamily: broadcast_2d\narray: {pe: carry_save}\n")
+    assert "queue" not in plain.resolved()["array"]
+    assert (plain.depth, plain.array.carry_spacing) == (1, 8)
+
+
+# -- hardware --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_verilog_is_clean(number: int, tmp_path: Path) -> None:
+    """Verilator has nothing to say, and no path leads from an input port to an output port."""
+    element, registers = (
+        (("serial_digit", "ent"), 1), (("serial_column", "booth4"), 0), (("serial_group", "ent"), 2)
+    )[number]  # fmt: skip
+    config = configuration("linted", {
+        "engine": AXES["engine"][(0, 4, 7)[number]], "element": element,
+        "operands": AXES["operands"][number], "accumulator": "exact", "registers": registers,
+        "queue": (2, 1, 4)[number], "carry_spacing": 2, "max_k": 100,
+    })  # fmt: skip
+    for name, content in files_of(config).items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    source = tmp_path / f"{config.name}.v"
+    assert lint([source.with_suffix(".vlt"), source], config.name) == []
+    assert through_paths(netlist(verilog_of(config), config.name, tmp_path)) == []
+
+
+CASES = ("shapes_7", "values_lowest", "values_opposite", "stalls_4", "reset_0",
+         "back_to_back_full_rate")  # fmt: skip
+
+COLUMN: dict[str, Any] = {"array": {"rows": 3, "cols": 2, "depth": 4, "pe": "serial_column"}}
+GROUPED: dict[str, Any] = {
+    "array": {"rows": 3, "cols": 2, "depth": 16, "pe": "serial_group"}, "pipeline": {"pe": 1}
+}  # fmt: skip
+
+MUTATIONS = [
+    Mutation("carry dropped", "pe", r"\.carry\(sum_c63\)", ".carry()", COLUMN),
+    Mutation("kept carry forgotten", "pe", r"sum_c63 & hold", "1'h0", COLUMN),
+    Mutation("kept carry not shifted", "pe", r"sum_c63 & shift", "1'h0", COLUMN),
+    Mutation("shift lost", "pe", r"sum_s63 & shift", "1'h0", COLUMN),
+    Mutation("sign of the top digit", "encoder", r"x\[7\] & weight\[3\]", "x[6] & weight[3]",
+             COLUMN),
+    Mutation("digit skipped", "encoder", r"left_0 <= after_0", "left_0 <= after_0 & 4'h7", COLUMN),
+    Mutation("slot filled too early", "encoder", r"= ~ pending_0;", "= 1'h1;", COLUMN),
+    Mutation("pass begins too early", "slots", r"& oldest;", "& 2'h3;", GROUPED),
+    Mutation("tile begins too early", "slots", r"of_tile & \{ waiting, waiting \}", "2'h0",
+             GROUPED),
+    Mutation("excess kept", "excess", r"= ~ resolved_2;", "= ~32'h0;", GROUPED),
+    Mutation("a lane is not waited for", "edge", r"finished_3\[(.)\],", "", GROUPED),
+]  # fmt: skip
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_broken_column_is_noticed(name: str, tmp_path: Path) -> None:
-    pattern, replacement, options = MUTATIONS[name]
-    text, count = re.subn(pattern, replacement, stream_verilog(Fed([INT8], 5)))
-    assert count
-    with pytest.raises(AssertionError):
-        check_columns("booth4", INT8, 5, tmp_path, factors=[INT8], verilog=text, **options)
-
-
-@pytest.mark.parametrize(
-    "block",
-    [SparseEncoder(), SerialColumn(PassSum(INT8, 300), 2), SerialColumn(PassSum(INT8, 300, 9), 1)],
-    ids=lambda block: block.module_name,
-)
-def test_clean_verilog(block: Block, tmp_path: Path) -> None:
-    source = tmp_path / "block.v"
-    source.write_text(stream_verilog(block), encoding="utf-8")
-    assert not lint([source], f"{PREFIX}_{block.module_name}", list(LINT_WAIVERS))
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
+    assert_noticed(mutation, CubeConfig, CASES, tmp_path)

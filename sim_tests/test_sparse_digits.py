@@ -24,7 +24,7 @@ from hwgen.numerics.sparse_digits import (
     expected_group,
     expected_passes,
     group_cycles,
-    synchronised,
+    window_cycles,
 )
 
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
@@ -58,40 +58,28 @@ def test_groups_are_counted_one_by_one(encoding: Encoding, fmt: IntegerFormat, t
         members = digits[row, group * GROUP : (group + 1) * GROUP, bit_weight]
         assert cycles[row, bit_weight, group] == max(1, sum(digit != 0 for digit in members))
     assert cycles[0].sum() == digit_count(fmt) * -(-terms // GROUP), "zeros take a cycle a group"
-    together = synchronised(cycles, 2)
-    assert together.tolist() == [np.maximum(*cycles[:2]).tolist(),
-                                 np.maximum(*cycles[2:4]).tolist(), cycles[4].tolist()]  # fmt: skip
-    assert np.array_equal(synchronised(cycles, 1), cycles)
-    assert np.array_equal(synchronised(cycles, 9)[0], cycles.max(axis=0))
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-@pytest.mark.parametrize("columns", [1, 2])
-def test_expectation_is_the_mean_over_all_groups(encoding: Encoding, columns: int) -> None:
-    """Every row of three terms of a small format, and every pair of such rows."""
+def test_expectation_is_the_mean_over_all_groups(encoding: Encoding) -> None:
+    """Every row of three terms of a small format."""
     fmt = IntegerFormat(3, True)
     probabilities = normal(fmt, 1.3)
     numbers = np.array(list(product(range(8), repeat=3)))
     cycles = group_cycles(encoding, values_of(fmt)[numbers], fmt)[..., 0]
-    share = probabilities[numbers].prod(axis=1)
-    if columns == 2:
-        cycles, share = np.maximum(cycles[:, None], cycles), share[:, None] * share
-    mean = (share[..., None] * cycles).reshape(-1, digit_count(fmt)).sum(axis=0)
-    expected = expected_passes(statistics(encoding, fmt, probabilities), 3, columns)
+    mean = (probabilities[numbers].prod(axis=1)[:, None] * cycles).sum(axis=0)
+    expected = expected_passes(statistics(encoding, fmt, probabilities), 3)
     assert expected == pytest.approx(tuple(mean))
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("sigma", [None, 20.0])
-@pytest.mark.parametrize("columns", [1, 4, 16])
-def test_random_rows_take_the_expected_time(
-    encoding: Encoding, sigma: float | None, columns: int
-) -> None:
-    rng, rows, terms = np.random.default_rng(columns), 1024, 130
+def test_random_rows_take_the_expected_time(encoding: Encoding, sigma: float | None) -> None:
+    rng, rows, terms = np.random.default_rng(1), 1024, 130
     probabilities = uniform(INT8) if sigma is None else normal(INT8, sigma)
     values = rng.choice(values_of(INT8), (rows, terms), p=probabilities)
-    found = synchronised(group_cycles(encoding, values, INT8), columns).sum(axis=-1)
-    expected = expected_passes(statistics(encoding, INT8, probabilities), terms, columns)
+    found = group_cycles(encoding, values, INT8).sum(axis=-1)
+    expected = expected_passes(statistics(encoding, INT8, probabilities), terms)
     spread = found.std(axis=0) / np.sqrt(len(found))
     assert np.abs(found.mean(axis=0) - expected).max() < 5 * spread.max()
 
@@ -99,5 +87,47 @@ def test_random_rows_take_the_expected_time(
 def test_ends_of_the_expectation() -> None:
     assert expected_group(0) == 1
     assert expected_group(1) == GROUP
-    assert expected_group(1, 1, 7) == expected_group(0.5, 1, 7) == 1
-    assert expected_group(0.1, columns=10_000) == pytest.approx(3.63, abs=0.01)
+    assert expected_group(1, 1) == expected_group(0.5, 1) == 1
+
+
+# -- rows that share a queue -----------------------------------------------------------------------
+
+
+def stepped(cycles: np.ndarray, queue: int) -> int:
+    """Return what `window_cycles` does of cycles (passes, groups, rows), cycle by cycle."""
+    _, groups, rows = cycles.shape
+    todo = cycles.reshape(-1, rows).copy()
+    opened = [-1] * len(todo)  # the cycle in which a group was opened
+    finished = [-1] * len(todo)  # and that in which the last row has finished it
+    opened[0], now = 0, 0
+    while finished[-1] < 0:
+        for group in range(1, len(todo)):
+            if opened[group] >= 0:
+                continue
+            if group % groups == 0:
+                before, late = group - 1, 2 if queue > 1 else 3
+            else:
+                before, late = group - queue, 2
+            if before < 0 or 0 <= finished[before] <= now - late:
+                opened[group] = now
+        for row in range(rows):
+            group = int((todo[:, row] > 0).argmax())
+            if 0 <= opened[group] <= now and todo[group, row]:
+                todo[group, row] -= 1
+        for group in range(len(todo)):
+            if finished[group] < 0 and not todo[group].any():
+                finished[group] = now
+        now += 1
+    return now
+
+
+@pytest.mark.parametrize("queue", [1, 2, 4])
+@pytest.mark.parametrize("shape", [(4, 9, 5), (1, 1, 1), (3, 1, 2), (2, 3, 7)], ids=str)
+def test_rows_that_share_a_queue(queue: int, shape: tuple[int, int, int]) -> None:
+    rng = np.random.default_rng(queue)
+    cycles = rng.integers(1, GROUP + 1, (*shape[:2], 6, shape[2]))
+    found = window_cycles(cycles, queue)
+    assert found.tolist() == [stepped(cycles[:, :, i], queue) for i in range(6)]
+    if queue > 1:
+        assert (found <= window_cycles(cycles, queue // 2)).all()
+    assert (found >= cycles.sum(axis=(0, 1)).max(axis=-1)).all()

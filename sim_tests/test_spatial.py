@@ -219,8 +219,8 @@ def test_golden_saturates_beat_by_beat() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("array: {encoding: ent}", r"array.encoding: only carry_save and same_weight"),
-        ("array: {carry_spacing: 4}", r"array.carry_spacing: only carry_save and same_weight"),
+        ("array: {encoding: ent}", r"array.encoding: a mac does not multiply by digits"),
+        ("array: {carry_spacing: 4}", r"array.carry_spacing: a mac does not multiply"),
         ("array: {pe: same_weight, depth: 1}", r"array.pe: same_weight sums digits .*depth"),
         (
             "array: {pe: carry_save}\naccumulator: int16\noverflow: saturate",
@@ -228,7 +228,7 @@ def test_golden_saturates_beat_by_beat() -> None:
         ),
         ("array: {depth: 1}\npipeline: {pe: 2}", r"pipeline.pe: must be 0 or 1 with one product"),
         ("array: {rows: 65}", r"array.rows: must be 1..64, not 65"),
-        ("array: {pe: serial}", r"array.pe: must be mac, carry_save or same_weight"),
+        ("array: {pe: serial}", r"array.pe: must be mac, carry_save, same_weight, serial_digit"),
         ("activation: int17", r"activation: must be int2..int16"),
     ],
 )

@@ -151,7 +151,7 @@ def test_multiplication_by_digits(values: dict[str, Any], tmp_path: Path) -> Non
     ("text", "message"),
     [
         ("{pe: carry_save, dataflow: weight_stationary}", "array.pe: carry_save needs dataflow"),
-        ("{encoding: ent}", "array.encoding: only carry_save and same_weight multiply by digits"),
+        ("{encoding: ent}", "array.encoding: a mac does not multiply by digits"),
         ("{pe: same_weight}", "array.pe: must be mac or carry_save"),
     ],
 )

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cost of the families `cube`, `adder_tree` and `broadcast_2d`: exact cycles and rates.
 
-Their bill of components is in `spatial_bill`, their delay in `spatial_delay`.
+Their bill of components is in `spatial_bill`, their delay in `spatial_delay`, and what depends on
+values, with serial PEs, in `spatial_serial`.
 
 The counts follow from the sequencer of the core (`rtl_templates.spatial.core`); the regression
 compares them with every simulation that runs at full rate.
@@ -11,21 +12,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cost_model import post
 from cost_model.bill import Number, View, ceil_div
+from cost_model.families import spatial_serial
 from cost_model.families.spatial_bill import Geometry, parts
 from cost_model.families.spatial_delay import paths
 from hwgen.schedules.spatial import Schedule
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from hwgen.config.spatial import SpatialConfig
 
 __all__ = [
-    "RULES", "cycles", "cycles_at", "cycles_of", "macs_at", "parts", "paths", "port_bits_at",
+    "RULES", "cycles", "cycles_at", "cycles_of", "cycles_of_operands", "macs_at", "most_cycles_of",
+    "parts", "paths", "port_bits_at",
 ]  # fmt: skip
 
 RULES = ("array.depth", "array.carry_spacing", "pipeline.pe")
@@ -39,18 +44,25 @@ def cycles(config: SpatialConfig, m: int, k: int, n: int) -> int:
     """Return the cycles of ``C[m,n] = A[m,k] . W[k,n]`` at full-rate streams.
 
     Counted from the cycle of the first input beat to that of the last output beat, both included.
+    Of serial PEs an expectation; see `cycles_of`.
     """
     return cycles_of(config, [(m, k, n)])
 
 
-def cycles_of(config: SpatialConfig, sizes: Iterable[Size]) -> int:
+def cycles_of(config: SpatialConfig, sizes: Iterable[Size], sigma: float | None = None) -> int:
     """Return the cycles of products that follow each other without a pause.
+
+    Exact, unless PEs are serial: their cycles depend on A.  Then this is the expectation for
+    random activations, estimated by counting those of a sample.
 
     Parameters
     ----------
     config : SpatialConfig
     sizes : iterable of (m, k, n)
         At least one.
+    sigma : float, optional
+        Activations of serial PEs are normally distributed with this deviation, rounded and clipped
+        to their format; by default uniformly.
 
     Notes
     -----
@@ -58,14 +70,40 @@ def cycles_of(config: SpatialConfig, sizes: Iterable[Size]) -> int:
     next one not before this one's rows have left: a tile of fewer beats takes ``rows + lead``
     slots, but for the first one, which nothing holds up.
     """
+    plans = [Schedule(config, *size) for size in sizes]
+    if config.array.serial:
+        return spatial_serial.expected(config, plans, sigma)
     shortest = config.rows + config.lead
     slots = first = 0
-    for plan in (Schedule(config, *size) for size in sizes):
+    for plan in plans:
         xs, ks, ys = plan.blocks
         first = first or ks
         slots += xs * ys * max(ks, shortest)
     last_drain = first + slots - max(first, shortest)
     return last_drain + config.rows + config.latency - 1
+
+
+def cycles_of_operands(
+    config: SpatialConfig, operands: Sequence[tuple[NDArray[Any], NDArray[Any]]]
+) -> int:
+    """Return the exact cycles of products of given matrices that follow each other.
+
+    Parameters
+    ----------
+    config : SpatialConfig
+    operands : sequence of (ndarray, ndarray)
+        A, shape (m, k), and W, shape (k, n), of at least one product.
+    """
+    if config.array.serial:
+        return spatial_serial.counted(config, operands)
+    return cycles_of(config, [(a.shape[0], a.shape[1], w.shape[1]) for a, w in operands])
+
+
+def most_cycles_of(config: SpatialConfig, sizes: Iterable[Size]) -> int:
+    """Return the cycles of products of the values that take most: no digit is zero."""
+    if config.array.serial:
+        return spatial_serial.most(config, [Schedule(config, *size) for size in sizes])
+    return cycles_of(config, sizes)
 
 
 def cycles_at(v: View, sizes: Sequence[Size]) -> Number:

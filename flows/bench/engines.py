@@ -5,6 +5,9 @@ int8 operands and accumulators of 32 bits.  Everything that ``hwgen build`` emit
 accumulators, encoders, drains, the adders of carries, stream buffers.  Each design is mapped for
 several clocks, and with several registers; what counts is its area efficiency at its own best
 clock, which is the reciprocal of the delay of its worst path by OpenSTA, wires without load.
+
+Serial PEs take as many cycles as there are digits: theirs are counted, exactly, for long products
+of random activations.
 """
 
 from __future__ import annotations
@@ -16,17 +19,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from flows.synthesis import Mapped, map_core
 from hwgen.build import verilog_of
+from hwgen.config.elements import SERIAL
 from hwgen.config.load import parse_config
 from hwgen.errors import HwgenError
+from hwgen.families import family as hwgen_family
+from hwgen.numerics.sparse_digits import GROUP
 
 TECHNOLOGY = "nangate45"
 
-KEPT = ("pe", "drain", "edge", "held", "resolve", "recode")
+KEPT = ("pe", "drain", "edge", "held", "resolve", "recode", "encod", "window")
 """Modules mapped on their own: the emitted names begin with that of the top module and these."""
 
 TOPOLOGIES: dict[str, dict[str, Any]] = {
@@ -37,10 +44,19 @@ TOPOLOGIES: dict[str, dict[str, Any]] = {
 }
 """The arrays, by family."""
 
-PES = ("mac", "carry_save", "same_weight")
+PES = ("mac", "carry_save", "same_weight", *SERIAL)
+
+DEPTHS = {"cube": 32, "adder_tree": 64}
+"""Terms that a `serial_group` takes at a time, by family, where it can be chosen."""
 
 CLOCKS_PS = (800.0, 1000.0, 1200.0, 1500.0)
 """Clock periods that the mapper is given."""
+
+SERIAL_CLOCKS_PS = (400.0, 500.0, 600.0)
+"""The same for serial PEs."""
+
+SIGMA, TERMS, TILES = 20.0, 1024, 4
+"""Deviation of the activations that serial PEs are given, terms of a product, tiles along M."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +66,7 @@ class Point:
     family: str
     pe: str
     registers: int
-    macs: int
+    macs: float
     mapped: Mapped
 
     @property
@@ -80,6 +96,8 @@ def measure(
 ) -> Point:
     """Map one array."""
     array = {**TOPOLOGIES[family], "pe": pe}
+    if pe in SERIAL and "depth" in array:
+        array["depth"] = DEPTHS[family] if pe == "serial_group" else GROUP
     data = {
         "name": "bench", "family": family, "accumulator": "int32",
         "array": array, "pipeline": {"pe": registers},
@@ -90,21 +108,38 @@ def measure(
         [f"{config.name}_{prefix}" for prefix in KEPT],
         full_adders=pe != "mac", liberty_files=liberty_files,
     )  # fmt: skip
-    return Point(family, pe, registers, config.macs_per_cycle, mapped)
+    return Point(family, pe, registers, macs_per_cycle(config), mapped)
+
+
+def macs_per_cycle(config: Any) -> float:
+    """Return the multiply-accumulates of a cycle: the mean of serial PEs, else of a full one."""
+    if config.array.pe not in SERIAL:
+        return float(config.macs_per_cycle)
+    rng = np.random.default_rng(0)
+    m, n = TILES * config.rows, config.cols
+    values = np.rint(rng.normal(0, SIGMA, (m, TERMS)))
+    a = np.clip(values, config.activation.min, config.activation.max).astype(np.int8)
+    w = config.weight.random(rng, (TERMS, n)).astype(np.int8)
+    return m * n * TERMS / hwgen_family(config.family).cycles_of(config, [(a, w)])
 
 
 def runs(
-    chosen: Sequence[str], pes: Sequence[str], clocks: Sequence[float], registers: Sequence[int]
+    chosen: Sequence[str],
+    pes: Sequence[str],
+    clocks: Sequence[float] | None,
+    registers: Sequence[int],
 ) -> Iterator[tuple[str, str, int, float]]:
     """Yield the arrays to map."""
     for family in chosen:
         deep = "depth" in TOPOLOGIES[family]
         for pe in pes:
-            if pe == "same_weight" and not deep:
+            if (pe == "same_weight" and not deep) or (pe in SERIAL and family == "systolic"):
                 continue
             for stages in registers:
-                if stages <= 1 or deep or family == "systolic":
-                    yield from ((family, pe, stages, clock) for clock in clocks)
+                several = pe == "serial_group" if pe in SERIAL else deep or family == "systolic"
+                if stages <= 1 or several:
+                    usual = SERIAL_CLOCKS_PS if pe in SERIAL else CLOCKS_PS
+                    yield from ((family, pe, stages, clock) for clock in clocks or usual)
 
 
 def best(points: Sequence[Point]) -> dict[tuple[str, str], Point]:
@@ -139,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for run in runs(
                 options.family or [*TOPOLOGIES],
                 options.pe or PES,
-                options.clock_ps or CLOCKS_PS,
+                options.clock_ps,
                 options.registers or (0, 1, 2),
             ):
                 status.update(" ".join(map(str, run)))

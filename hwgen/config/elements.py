@@ -5,15 +5,18 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from hwgen.config.model import Model
 from hwgen.numerics import IntegerFormat
 from hwgen.numerics.digit_sums import DigitAccumulation
 from hwgen.numerics.digits import Encoding
 
-CARRY_SPACING = 8
-"""Bits between two carries that are kept, by default."""
+CARRY_SPACING, SERIAL_CARRY_SPACING = 8, 2
+"""Bits between two carries that are kept, by default; of serial PEs, whose path is short."""
+
+SERIAL = ("serial_digit", "serial_column", "serial_group")
+"""PEs that take one digit at a time."""
 
 
 def encoding_field() -> Any:
@@ -40,45 +43,75 @@ def carry_spacing_field() -> Any:
 class DigitArray(Model):
     """What the arrays of PEs have that multiply by digits."""
 
-    pe: Literal["mac", "carry_save", "same_weight"] = Field(
+    pe: Literal[
+        "mac", "carry_save", "same_weight", "serial_digit", "serial_column", "serial_group"
+    ] = Field(
         "mac",
         description="Processing element: `mac`, multipliers and an accumulating adder;"
         " `carry_save`, multiples by digits of A, all of them and the accumulator in one tree of"
         " full adders whose last carries wait; `same_weight`, digits of the same weight are summed"
-        " and accumulated apart, shifted and added when results leave.",
+        " and accumulated apart, shifted and added when results leave; `serial_column`, one digit"
+        " at a time, those that are zero left out, by encoders that a row shares; `serial_digit`,"
+        " the same with an encoder in each PE; `serial_group`, several of them with one"
+        " accumulator.",
     )
     encoding: Encoding = encoding_field()
     carry_spacing: int = carry_spacing_field()
+    queue: Literal[1, 2, 4] = Field(
+        2,
+        description="Groups of terms that are there at a time (only serial PEs): rows go from"
+        " group to group on their own, this many less one ahead of the slowest.",
+        json_schema_extra={"unit": "groups"},
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_more_carries_of_short_sums(cls, data: Any) -> Any:
+        if isinstance(data, dict) and str(data.get("pe")) in SERIAL:
+            return {"carry_spacing": SERIAL_CARRY_SPACING, **data}
+        return data
+
+    @property
+    def serial(self) -> bool:
+        """Whether PEs take one digit at a time."""
+        return self.pe in SERIAL
 
 
-DIGIT_PARAMETERS = ("encoding", "carry_spacing")
-"""Parameters of PEs that multiply by digits."""
+PARAMETERS = ("encoding", "carry_spacing", "queue")
+"""Parameters that not every PE has."""
+
+
+def _lacks(pe: str) -> tuple[str, ...]:
+    """Return the parameters that a PE does not have."""
+    return PARAMETERS if pe == "mac" else () if pe in SERIAL else ("queue",)
 
 
 def broken_by_element(array: Any, *, saturates: bool) -> list[str]:
     """Return the rules between the parameters of an array's PEs that are broken."""
-    if array.pe == "mac":
-        return [
-            f"array.{name}: only carry_save and same_weight multiply by digits; remove it, or"
-            " change array.pe"
-            for name in DIGIT_PARAMETERS
-            if name in array.model_fields_set
-        ]
-    if not saturates:
-        return []
-    text = (
-        f"overflow: must be wrap with array.pe {array.pe}, not saturate: it clamps after each"
-        " addition, but the sum is known only when a result leaves; use array.pe mac, or a"
-        " wider accumulator"
-    )
-    return [text]
+    broken = [
+        f"array.{name}: "
+        + (
+            "only serial PEs have a queue"
+            if name == "queue"
+            else "a mac does not multiply by digits"
+        )
+        + "; remove it, or change array.pe"
+        for name in _lacks(array.pe)
+        if name in array.model_fields_set
+    ]
+    if array.pe != "mac" and saturates:
+        broken.append(
+            f"overflow: must be wrap with array.pe {array.pe}, not saturate: it clamps after each"
+            " addition, but the sum is known only when a result leaves; use array.pe mac, or a"
+            " wider accumulator"
+        )
+    return broken
 
 
 def resolved_element(values: dict[str, Any]) -> None:
-    """Remove what a `mac` does not have from the resolved parameters of an array."""
-    if values["pe"] == "mac":
-        for name in DIGIT_PARAMETERS:
-            del values[name]
+    """Remove what a PE does not have from the resolved parameters of an array."""
+    for name in _lacks(values["pe"]):
+        values.pop(name, None)
 
 
 def accumulation(
@@ -89,8 +122,8 @@ def accumulation(
     longest: int,
     width: int,
 ) -> DigitAccumulation | None:
-    """Return how products are accumulated by digits; None of a `mac`, which does not."""
-    if array.pe == "mac":
+    """Return how products are accumulated by digits; None of a PE that takes none, or one."""
+    if array.pe == "mac" or array.pe in SERIAL:
         return None
     if not factor.signed:
         factor = IntegerFormat(factor.width + 1, True)

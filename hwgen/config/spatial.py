@@ -16,6 +16,8 @@ from hwgen.config.elements import DigitArray, accumulation, broken_by_element, r
 from hwgen.config.model import Model
 from hwgen.config.product import IntegerProductConfig
 from hwgen.numerics.digit_sums import DigitAccumulation
+from hwgen.numerics.digits import digit_count
+from hwgen.numerics.sparse_digits import GROUP, SerialSum
 from hwgen.streams import StreamPort
 from hwgen.walks import BlockWalk
 
@@ -67,10 +69,38 @@ class SpatialConfig(IntegerProductConfig):
                 "array.pe: same_weight sums digits of the same weight over the depth of the array,"
                 " which is 1; use carry_save or mac"
             )
+        broken += self._broken_by_serial()
         if self.pipeline.pe == 2 and self.depth == 1:
             broken.append(
                 "pipeline.pe: must be 0 or 1 with one product a PE, not 2: the second register"
                 " stands among several products"
+            )
+        return broken
+
+    def _broken_by_serial(self) -> list[str]:
+        pe, depth = self.array.pe, self.depth
+        if not self.array.serial:
+            return []
+        broken = []
+        if pe != "serial_group" and depth != GROUP:
+            broken.append(
+                f"array.depth: must be {GROUP} with array.pe {pe}, not {depth}: it adds one digit a"
+                f" cycle, of {GROUP} terms; use serial_group for more of them"
+            )
+        if pe == "serial_group" and (depth % GROUP or depth == GROUP):
+            broken.append(
+                f"array.depth: must be a multiple of {GROUP} from {2 * GROUP} on with array.pe"
+                f" serial_group, not {depth}: it adds a digit of each {GROUP} terms, at least two"
+            )
+        if self.array.carry_spacing > 2:
+            broken.append(
+                f"array.carry_spacing: must be 1 or 2 with array.pe {pe}, not"
+                f" {self.array.carry_spacing}: carries are shifted by two columns with the sum"
+            )
+        if self.pipeline.pe == 2 and depth <= GROUP:
+            broken.append(
+                f"pipeline.pe: must be 0 or 1 with array.pe {pe}, not 2: the second register stands"
+                " behind the sum of several digits"
             )
         return broken
 
@@ -104,15 +134,29 @@ class SpatialConfig(IntegerProductConfig):
             self.array, self.activation, self.weight, self.depth, self.max_k, self.result.width
         )
 
+    @cached_property
+    def serial(self) -> SerialSum | None:
+        """What the PEs accumulate one digit at a time, or None if they do not."""
+        if not self.array.serial:
+            return None
+        lanes = self.depth // GROUP
+        return SerialSum(self.weight, lanes, self.result.width, self.array.carry_spacing)
+
+    @property
+    def passes(self) -> int:
+        """How often the beats of a tile are streamed: once for each digit that PEs take."""
+        return digit_count(self.activation) if self.array.serial else 1
+
     @property
     def held_width(self) -> int:
         """Bits of the registers of a PE's accumulators."""
         return self.digits.held if self.digits else self.result.width
 
     @property
-    def macs_per_cycle(self) -> int:
-        """Multiply-accumulates of a full cycle."""
-        return self.rows * self.depth * self.cols
+    def macs_per_cycle(self) -> float:
+        """Multiply-accumulates of a full cycle; of serial PEs with no more than a digit a group."""
+        macs = self.rows * self.depth * self.cols
+        return macs / self.passes if self.array.serial else macs
 
     @property
     def natural_sizes(self) -> tuple[int, int, int]:
@@ -131,11 +175,19 @@ class SpatialConfig(IntegerProductConfig):
         One in the input buffer, one until the drain, `lead`, one in the output buffer, and one
         where results are put together.
         """
+        if self.array.serial:
+            # Slot, encoder, PE, one until a row leaves, and four where results are put together.
+            return 8 + self.pipeline.pe
         return 3 + self.lead + (self.digits is not None)
 
     @property
-    def block_walk(self) -> BlockWalk:
-        """How the array walks through a block in a memory engine."""
+    def block_walk(self) -> BlockWalk | str:
+        """How the array walks through a block in a memory engine, or why it cannot."""
+        if self.array.serial:
+            return (
+                f"array.pe: {self.array.pe} takes a tile once for each digit, but a memory engine"
+                " gives it once; use mac, carry_save or same_weight"
+            )
         return BlockWalk(
             m_lanes=self.rows,
             k_lanes=self.depth,
@@ -161,10 +213,15 @@ class SpatialConfig(IntegerProductConfig):
         terms = f"k0..k0+{depth - 1}" if depth > 1 else "k"
         m = f"m0..m0+{rows - 1}" if rows > 1 else "m"
         n = f"n0..n0+{cols - 1}" if cols > 1 else "n"
+        end = (
+            "the end of a pass over the reduction"
+            if self.array.serial
+            else ("the end of the reduction")
+        )
         return (
             StreamPort(
                 "act", "in", a, rows * depth, a.width,
-                f"A[{m}, {terms}], the terms of a row together", "the end of the reduction",
+                f"A[{m}, {terms}], the terms of a row together", end,
             ),
             StreamPort(
                 "wgt", "in", w, depth * cols, w.width,

@@ -8,17 +8,19 @@ name and are imported only when something asks for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hwgen.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from hwgen.config.model import FamilyConfig
 
 GROUP = "hwgen.families"
@@ -53,6 +55,30 @@ class Family:
     def part(self, room: str) -> ModuleType:
         """Import and return the family's ``schedule``, ``golden``, ``rtl`` or ``cost`` module."""
         return import_module(getattr(self, room))
+
+    def cycles_of(
+        self, config: FamilyConfig, operands: Sequence[tuple[NDArray[Any], NDArray[Any]]]
+    ) -> int:
+        """Return the exact cycles of products of given matrices that follow each other.
+
+        Where cycles depend on values, `cost` offers ``cycles_of_operands``, and what its
+        ``cycles_of`` says of sizes is an expectation.
+
+        Parameters
+        ----------
+        config : FamilyConfig
+        operands : sequence of (ndarray, ndarray)
+            A, shape (m, k), and W, shape (k, n), of each product.
+        """
+        cost = self.part("cost")
+        if hasattr(cost, "cycles_of_operands"):
+            return int(cost.cycles_of_operands(config, operands))
+        return int(cost.cycles_of(config, [(*a.shape, w.shape[1]) for a, w in operands]))
+
+    def most_cycles_of(self, config: FamilyConfig, sizes: Sequence[tuple[int, int, int]]) -> int:
+        """Return the cycles of products (m, k, n) of the values that take most of them."""
+        cost = self.part("cost")
+        return int(getattr(cost, "most_cycles_of", cost.cycles_of)(config, sizes))
 
 
 class _Installed(Mapping[str, Family]):

@@ -20,7 +20,7 @@ class Array(SpatialArray):
     @property
     def sizes(self) -> tuple[int, int, int]:
         """Rows, depth and columns."""
-        return self.rows, 1, self.cols
+        return self.rows, {"serial_group": 16}.get(self.pe, 4 if self.serial else 1), self.cols
 
 
 class Broadcast2dConfig(SpatialConfig):

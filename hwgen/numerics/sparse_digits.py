@@ -12,11 +12,10 @@ of the expectation: the digits of one weight are as independent as the terms tha
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb
 from typing import TYPE_CHECKING
 
 from .digits import Encoding, Statistics, encode
-from .integer import IntegerFormat, enclosing_format
+from .integer import IntegerFormat
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,38 +26,45 @@ GROUP = 4
 
 
 @dataclass(frozen=True)
-class PassSum:
-    """The sum of a pass, of digits times factors.
+class SerialSum:
+    """The accumulator of a PE that adds one digit of each lane at a time, modulo a power of two.
 
     Parameters
     ----------
     factor : IntegerFormat
-        Format of the factors.
-    terms : int
-        Terms of the longest pass.
+        Format of the factors that digits are multiplied with.
+    lanes : int
+        Digits at a time, all of the same weight.
+    width : int
+        Bits of the sum.
     spacing : int
-        Every so many bits of the sum a carry is kept instead of added: 1 keeps two vectors.
+        Every so many bits a carry is kept instead of added: 1 keeps two vectors.
     """
 
     factor: IntegerFormat
-    terms: int
-    spacing: int = 1
+    lanes: int
+    width: int
+    spacing: int
 
     @property
-    def total(self) -> IntegerFormat:
-        """Format of the sum, as narrow as it can be."""
-        bound = 2 * self.terms * max(self.factor.max, -self.factor.min)
-        return enclosing_format(-bound, bound)
+    def row_width(self) -> int:
+        """Bits of a multiple of a factor, with its sign."""
+        return self.factor.width + 1 + (not self.factor.signed)
+
+    @property
+    def short_width(self) -> int:
+        """Bits of the number of negative digits."""
+        return self.lanes.bit_length()
 
     @property
     def carries(self) -> range:
         """Columns of the carries that are kept."""
-        return range(self.spacing, self.total.width, self.spacing)
+        return range(self.spacing, self.width, self.spacing)
 
     @property
     def held(self) -> int:
         """Bits of sum and carries."""
-        return self.total.width + len(self.carries)
+        return self.width + len(self.carries)
 
 
 def group_cycles(
@@ -88,26 +94,42 @@ def group_cycles(
     return np.asarray(np.maximum(1, groups.sum(axis=-1)), np.int64)
 
 
-def synchronised(cycles: NDArray[np.int64], columns: int) -> NDArray[np.int64]:
-    """Return the cycles of groups when every `columns` rows go from group to group together.
+def window_cycles(cycles: NDArray[np.int64], queue: int) -> NDArray[np.int64]:
+    """Return the cycles of reductions whose rows share a queue of groups.
+
+    Rows go from group to group on their own.  The slot of a group is filled again in the cycle
+    after the last row has finished it, and open to all rows in the next.  A pass begins when all
+    rows have finished the one before, a cycle later, with a queue of one slot two.
 
     Parameters
     ----------
-    cycles : ndarray of int64, shape (rows, ...)
-        Of `group_cycles`.
-    columns : int
-        Rows that wait for the slowest of them in every group.  The last ones may be fewer.
+    cycles : ndarray of int, shape (passes, groups, ..., rows)
+        Cycles that each row takes for each group, the first pass first.
+    queue : int
+        Groups that are there at a time.
 
     Returns
     -------
-    ndarray of int64, shape (ceil(rows / columns), ...)
+    ndarray of int64, shape (...)
+        From the first digit to the last, both included.
     """
     import numpy as np
 
-    return np.maximum.reduceat(cycles, np.arange(0, len(cycles), columns), axis=0)
+    between = 1 if queue > 1 else 2
+    ended = np.zeros(cycles.shape[2:], np.int64)  # when each row has finished its last group
+    left: list[NDArray[np.int64]] = []  # when all rows have, of the last groups
+    for groups in cycles:
+        for i, group in enumerate(groups):
+            if i == 0:
+                opened = left[-1] + between if left else np.int64(0)
+            else:
+                opened = left[0] + 1 if len(left) == queue else np.int64(0)
+            ended = np.maximum(ended, np.asarray(opened)[..., None]) + group
+            left = [*left[-queue + 1 :], ended.max(axis=-1)] if queue > 1 else [ended.max(axis=-1)]
+    return left[-1]
 
 
-def expected_group(nonzero: float, terms: int = GROUP, columns: int = 1) -> float:
+def expected_group(nonzero: float, terms: int = GROUP) -> float:
     """Return the expected cycles of a group.
 
     Parameters
@@ -116,20 +138,13 @@ def expected_group(nonzero: float, terms: int = GROUP, columns: int = 1) -> floa
         Probability that a digit is not zero.
     terms : int
         Terms in the group; the rest of it is zero.
-    columns : int
-        Rows that wait for the slowest of them; see `synchronised`.
     """
-    share = [
-        comb(terms, used) * nonzero**used * (1 - nonzero) ** (terms - used)
-        for used in range(terms + 1)
-    ]
-    # A group takes more than c cycles unless all rows have c digits at most.  None takes less than
-    # one, be there digits or not.
-    return 1 + sum(1 - sum(share[: cycles + 1]) ** columns for cycles in range(1, terms))
+    # A group takes as many cycles as it has digits, and one if it has none.
+    return terms * nonzero + (1 - nonzero) ** terms
 
 
-def expected_passes(statistics: Statistics, terms: int, columns: int = 1) -> tuple[float, ...]:
-    """Return the expected cycles of the passes of a row of independent terms.
+def expected_passes(statistics: Statistics, terms: int) -> tuple[float, ...]:
+    """Return the expected cycles of the passes of a row of independent terms that waits for none.
 
     Parameters
     ----------
@@ -137,8 +152,6 @@ def expected_passes(statistics: Statistics, terms: int, columns: int = 1) -> tup
         Of the terms; see `digits.statistics`.
     terms : int
         Terms of the row.
-    columns : int
-        Rows that wait for the slowest of them in every group.
 
     Returns
     -------
@@ -147,7 +160,6 @@ def expected_passes(statistics: Statistics, terms: int, columns: int = 1) -> tup
     """
     whole, rest = divmod(terms, GROUP)
     return tuple(
-        whole * expected_group(nonzero, GROUP, columns)
-        + (expected_group(nonzero, rest, columns) if rest else 0)
+        whole * expected_group(nonzero) + (expected_group(nonzero, rest) if rest else 0)
         for nonzero in statistics.nonzero
     )

@@ -93,12 +93,13 @@ class Schedule(StreamProduct):
         act = port.name == "act"
         for x in range(self.blocks[0]):
             for y in range(self.blocks[2]):
-                yield blocks[x if act else y], act
+                for _ in range(self.config.passes):
+                    yield blocks[x if act else y], act
 
     def input_beats(self, port: StreamPort) -> int:
         """Beats that the product takes from an input port, the same of either."""
         xs, ks, ys = self.blocks
-        return xs * ks * ys
+        return xs * ks * ys * self.config.passes
 
     def output_last(self) -> Iterator[bool]:
         """Yield the ``tlast`` of every result beat."""

@@ -60,19 +60,8 @@ class Recoder(Block):
             m.d.comb += getattr(self, name).eq(Cat(*lines))
 
     def _booth(self, m: Module) -> list[tuple[Value, Value, Value]]:
-        sign = self.x[-1] if self.fmt.signed else Const(0, 1)
-        bits = [Const(0, 1), *self.x, sign, sign]
-        lines = []
-        for place_ in range(0, 2 * self.digits, 2):
-            below, low, high = bits[place_ : place_ + 3]
-            lines.append(
-                (
-                    low ^ below,
-                    (high & ~low & ~below) | (~high & low & below),
-                    high & ~(low & below),
-                )
-            )
-        return lines
+        bits = booth_bits(self.x, self.fmt)
+        return [booth_digit(*bits[2 * i : 2 * i + 3]) for i in range(self.digits)]
 
     def _magnitude(self, m: Module) -> list[tuple[Value, Value, Value]]:
         sign: Value = Const(0, 1)
@@ -94,6 +83,21 @@ class Recoder(Block):
             lines.append((one, two, (one | two) & (sign ^ three)))
             carry = (high & low) | (high & carry)
         return lines
+
+
+def booth_bits(x: Value, fmt: IntegerFormat) -> list[Value]:
+    """Return the bits of a number of which three make a digit: digit i those from 2i on."""
+    sign = x[-1] if fmt.signed else Const(0, 1)
+    return [Const(0, 1), *x, sign, sign]
+
+
+def booth_digit(below: Value, low: Value, high: Value) -> tuple[Value, Value, Value]:
+    """Return whether the digit of three bits is of magnitude one, of two, and is negative."""
+    return (
+        low ^ below,
+        (high & ~low & ~below) | (~high & low & below),
+        high & ~(low & below),
+    )
 
 
 @dataclass(frozen=True)

@@ -1,194 +1,203 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of products, one digit at a time: a processing element, and columns that share digits."""
+"""Sums of products, one digit of a factor at a time, and how their values are put together."""
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics.sparse_digits import GROUP, PassSum
-from rtl_templates.hierarchy import Block, place
+from hwgen.numerics.sparse_digits import GROUP, SerialSum
+from rtl_templates.hierarchy import Block
 
 from .compressor import Operand, compress
-from .sparse_encoder import NAMES, SparseEncoder
+
+CHOSEN = 80
+"""When multiples are there without a register, in tenths of a gate's delay: a line that chooses has
+many loads."""
 
 
 class SerialPe(Block):
-    """Adds one multiple of a factor a cycle: -2, -1, 0, 1 or 2 times it.
+    """Adds a multiple of a factor a cycle for each lane: -2, -1, 0, 1 or 2 times it.
 
-    All digits of a sum have the same weight, so nothing is shifted.  The factor is chosen in one
-    cycle; its multiple is made and added, by a full adder a bit, in the next.
+    All digits of a pass have the same weight.  The most significant ones come first, and the sum
+    is multiplied by four in front of each later pass; so there is one accumulator and no other
+    shift.  It has no clock enable: while nothing is selected the factors are zero, and so
+    are the multiples.
+
+    A multiple is not extended by its sign: its top bit is inverted, which adds a constant in every
+    cycle, be there a digit or not.  So the sum only grows, and above the multiples carries pass
+    half adders.  What is too much is what a PE has that never gets a digit.  Some carries are kept
+    instead of added, see `SerialSum`; they are multiplied by four like the sum.
 
     Parameters
     ----------
-    what : PassSum
-        Format of the factors, bits of the sum, and which carries are kept instead of added:
-        with a spacing of 1 all of them, the sum and carry vectors of textbooks.
+    what : SerialSum
+    queue : int
+        Groups of factors that are there to choose from.
+    registers : int
+        Registers in the path: 1 behind the sum of the multiples, 2 in front of it as well.
 
     Members
     -------
-    run : In(1)
-        Registers move.
-    factors : In(GROUP * bits of a factor)
-    position : In(GROUP)
-        One-hot: which of the factors is the next.
-    one, two, negative : In(1)
-        The digit of the factor that was chosen in the cycle before.
-    on : In(1)
-        There is such a digit.
-    clear : In(1)
-        It is the first of a sum.
-    held : Out
+    w : In(lanes * queue * GROUP * bits of a factor)
+        The factors of each lane, those of a group together.
+    select : In(lanes * queue * GROUP)
+        One-hot for each lane: which of its factors is the next, if there is one.
+    one, two, negative : In(lanes)
+        The digit that it is multiplied with: of magnitude one, of two, less than zero.
+    short : In
+        The number of negative digits, `registers` cycles later.
+    hold, shift : In(1)
+        `registers` cycles later: the sum stays as it is; it is multiplied by four.  Neither: it is
+        forgotten.  The latter two with nothing selected.
+    total : Out
         The sum, and above its bits the carries that are kept, in the order of ``what.carries``.
     """
 
-    def __init__(self, what: PassSum) -> None:
+    def __init__(self, what: SerialSum, queue: int, registers: int) -> None:
+        choices = what.lanes * queue * GROUP
         super().__init__(
-            f"serial_pe_{what.factor}_{what.total}_{what.spacing}",
+            "pe",
             {
-                "run": In(1),
-                "factors": In(GROUP * what.factor.width),
-                "position": In(GROUP),
-                **{name: In(1) for name in NAMES},
-                "on": In(1),
-                "clear": In(1),
-                "held": Out(what.held),
+                "w": In(choices * what.factor.width),
+                "select": In(choices),
+                "one": In(what.lanes),
+                "two": In(what.lanes),
+                "negative": In(what.lanes),
+                "short": In(what.short_width),
+                "hold": In(1),
+                "shift": In(1),
+                "total": Out(what.held),
             },
         )
-        self.what = what
+        self.what, self.queue, self.registers = what, queue, registers
 
     def build(self, m: Module) -> None:
-        what, fmt = self.what, self.what.factor
-        row, width = fmt.width + 1, what.total.width
-        chosen = Signal(fmt.width)
-        factor = Signal(fmt.width, reset_less=True)
-        held = Signal(what.held, reset_less=True)
-        kept = Signal(what.held)
-        choices = [
-            self.factors.word_select(i, fmt.width) & self.position[i].replicate(fmt.width)
-            for i in range(GROUP)
+        what = self.what
+        operands = [Operand(row, 0, CHOSEN) for row in self._rows(m)]
+        if self.registers > 1:
+            operands = [self._register(m, f"row_{i}_reg", o) for i, o in enumerate(operands)]
+        if self.registers:
+            operands = self._summed(m, operands)
+        held = Signal(what.held, name="held", reset_less=True)
+        m.d.comb += self.total.eq(held)
+        operands += [Operand(self.short), Operand(held[: what.width])]
+        operands += [
+            Operand(bit, column)
+            for bit, column in zip(held[what.width :], what.carries, strict=True)
         ]
-        m.d.comb += chosen.eq(choices[0] | choices[1] | choices[2] | choices[3])
-        with m.If(self.run):
-            m.d.sync += factor.eq(chosen)
+        total, carries = compress(m, "sum", operands, what.width, 0, what.carries)
+        # What is shifted is the result, not an operand: so the path does not begin with a line that
+        # has this many loads.
+        sums = self._kept(dict(enumerate(total)), range(what.width))
+        m.d.sync += held.eq(Cat(sums, self._kept(carries, what.carries)))
 
-        single = Cat(factor, factor[-1] if fmt.signed else Const(0, 1))
-        doubled = Cat(Const(0, 1), factor)
-        exact = Signal(row)
-        multiple = Signal(width)
-        m.d.comb += exact.eq(
-            ((single & self.one.replicate(row)) | (doubled & self.two.replicate(row)))
-            ^ self.negative.replicate(row)
+    def _register(self, m: Module, name: str, operand: Operand) -> Operand:
+        register = Signal(len(operand.value), name=name, reset_less=True)
+        m.d.sync += register.eq(operand.value)
+        return Operand(register, operand.weight)
+
+    def _summed(self, m: Module, rows: list[Operand]) -> list[Operand]:
+        """Return the sum of all multiples, registered: two numbers, if there are more."""
+        what = self.what
+        if what.lanes > 2:
+            width = (what.lanes * ((1 << what.row_width) - 1)).bit_length()
+            total, carries = compress(m, "rows", rows, width, 0, range(width))
+            above = Cat(carries.get(column, Const(0, 1)) for column in range(1, max(carries) + 1))
+            rows = [Operand(total), Operand(above, 1)]
+        return [self._register(m, f"rows_{i}_reg", row) for i, row in enumerate(rows)]
+
+    def _rows(self, m: Module) -> list[Value]:
+        """Return the multiple of each lane, its top bit inverted."""
+        what, choices = self.what, self.queue * GROUP
+        rows: list[Value] = []
+        for lane in range(what.lanes):
+            w = self.w.word_select(lane, choices * what.factor.width)
+            select = self.select.word_select(lane, choices)
+            factor = Signal(what.factor.width, name=f"factor_{lane}")
+            terms = [
+                w.word_select(i, len(factor)) & select[i].replicate(len(factor))
+                for i in range(choices)
+            ]
+            while len(terms) > 1:
+                terms = [a | b for a, b in zip(terms[::2], terms[1::2], strict=True)]
+            m.d.comb += factor.eq(terms[0])
+            wide = Cat(factor, *([] if what.factor.signed else [Const(0, 1)]))
+            row = Signal(what.row_width, name=f"row_{lane}")
+            double, single = Cat(Const(0, 1), wide), Cat(wide, wide[-1])
+            one, two = (line[lane].replicate(len(row)) for line in (self.one, self.two))
+            multiple = (single & one) | (double & two)
+            inverted = self.negative[lane].replicate(len(row) - 1)
+            m.d.comb += row.eq(multiple ^ Cat(inverted, ~self.negative[lane]))
+            rows.append(row)
+        return rows
+
+    def _kept(self, bits: dict[int, Value], columns: range) -> Value:
+        """Return bits of columns as they are, from two columns below, or zero."""
+        zero = Const(0, 1)
+        return Cat(
+            (bits.get(column, zero) & self.hold) | (bits.get(column - 2, zero) & self.shift)
+            for column in columns
         )
-        # All columns above have its sign: a constant instead would need a second carry in each.
-        sign = exact[-1] if fmt.signed else self.negative
-        m.d.comb += [
-            multiple.eq(Cat(exact, sign.replicate(width - row))),
-            kept.eq(held & (~self.clear).replicate(what.held)),
-            self.held.eq(held),
-        ]
-        operands = [
-            Operand(kept[:width]),
-            Operand(multiple),
-            # What an inverted row is short of: column 0 has no carry to add.
-            Operand(self.negative),
-            *(Operand(kept[width + i], column) for i, column in enumerate(what.carries)),
-        ]
-        total, carries = compress(m, "sum", operands, width, 0, what.carries)
-        with m.If(self.run & self.on):
-            m.d.sync += held.eq(Cat(total, *(carries[column] for column in what.carries)))
 
 
-class SerialColumn(Block):
-    """Processing elements that share an encoder, and so the digits of one operand.
-
-    A stream of groups of digits meets a stream of factors, a group of them for every element.  The
-    end of a group's digits takes its factors, which must have stayed until then, as streams do.  A
-    sum stays in the accumulators until it is taken, in which cycle the next one may begin: there
-    are no bubbles.  `i_ready` and `f_ready` follow `o_ready` in the same cycle.
+class Resolve(Block):
+    """A step of putting together the value of an accumulator, some of its bits.
 
     Parameters
     ----------
-    what : PassSum
-        Of every element; see `SerialPe`.
-    size : int
-        Elements.
+    what : SerialSum
+    number : int
+        Of the step; each takes what the one before gives.
 
     Members
     -------
-    i_valid, i_ready, i_one, i_two, i_negative, i_ends : stream of groups in
-        See `SparseEncoder`.
-    f_valid, f_ready, f_data : stream of factors in
-        For each element the factors of a group.
-    o_valid, o_ready, o_held : stream of sums out
-        Of each element; see `SerialPe`.  The first is there three cycles behind the first digit.
+    i : In
+        First sum and carries, see `SerialPe`; later the bits that are known, a carry, and two
+        numbers to be added above them.
+    excess : In
+        In the first step, what is more than the result, inverted.
+    o : Out
     """
 
-    resettable = True
+    STEPS = 3
 
-    def __init__(self, what: PassSum, size: int) -> None:
-        self.pe, self.size = SerialPe(what), size
+    def __init__(self, what: SerialSum, number: int) -> None:
+        self.what, self.number = what, number
+        first = {"excess": In(what.width)} if number == 0 else {}
+        width = what.held if number == 0 else self._width(number)
         super().__init__(
-            self.pe.module_name.replace("pe", "column", 1) + f"_{size}",
-            {
-                **{f"i_{name}": In(GROUP) for name in NAMES},
-                **{name: In(1) for name in ("i_ends", "i_valid", "f_valid", "o_ready")},
-                "f_data": In(size * self.pe.width("factors")),
-                **{name: Out(1) for name in ("i_ready", "f_ready", "o_valid")},
-                "o_held": Out(size * what.held),
-            },
+            f"resolve_{number}", {"i": In(width), **first, "o": Out(self._width(number + 1))}
         )
+
+    def _known(self, steps: int) -> int:
+        # The first step has three numbers to add, and less time for carries.
+        first = -(-self.what.width // 4)
+        rest = -(-(self.what.width - first) // (self.STEPS - 1))
+        return min(self.what.width, first + (steps - 1) * rest) if steps else 0
+
+    def _width(self, steps: int) -> int:
+        """Return the bits of everything behind so many steps."""
+        left = self.what.width - self._known(steps)
+        return self.what.width + (left + 1 if steps < self.STEPS else 0)
 
     def build(self, m: Module) -> None:
-        run = Signal()
-        position = Signal(GROUP)
-        valid = Signal()
-        last = Signal()
-        ends = Signal()
-        # A digit and its factors are there.
-        met = Signal()
-        lines = {name: Signal(name=name) for name in NAMES}
-        place(
-            m,
-            "encoder",
-            SparseEncoder(),
-            **{f"i_{name}": getattr(self, f"i_{name}") for name in (*NAMES, "ends", "valid")},
-            i_ready=self.i_ready,
-            **{f"o_{name}": line for name, line in lines.items()},
-            o_position=position,
-            o_last=last,
-            o_ends=ends,
-            o_valid=valid,
-            o_ready=run & self.f_valid,
-        )
-        on = Signal()
-        ended = Signal(reset_less=True)
-        clear = Signal(init=1)
-        chosen = {name: Signal(name=f"{name}_reg", reset_less=True) for name in NAMES}
-        m.d.comb += [
-            run.eq(~self.o_valid | self.o_ready),
-            met.eq(valid & self.f_valid),
-            self.f_ready.eq(run & met & last),
-        ]
-        with m.If(run):
-            m.d.sync += [
-                *(chosen[name].eq(line) for name, line in lines.items()),
-                on.eq(met),
-                ended.eq(ends),
-                self.o_valid.eq(on & ended),
+        width = self.what.width
+        start, end = self._known(self.number), self._known(self.number + 1)
+        if self.number == 0:
+            operands = [Operand(self.excess), Operand(self.i[:width])] + [
+                Operand(bit, column)
+                for bit, column in zip(self.i[width:], self.what.carries, strict=True)
             ]
-            with m.If(on):
-                m.d.sync += clear.eq(ended)
-        for i in range(self.size):
-            place(
-                m,
-                f"pe_{i}",
-                self.pe,
-                run=run,
-                factors=self.f_data.word_select(i, self.pe.width("factors")),
-                position=position,
-                **chosen,
-                on=on,
-                clear=clear,
-                held=self.o_held.word_select(i, self.pe.width("held")),
-            )
+            first, saved = compress(m, "bit", operands, width, 0, range(width))
+            second: Value = Cat(saved.get(column, Const(0, 1)) for column in range(width))
+            known, carry = Const(0, 0), Const(1, 1)  # the negative is the inverse and one
+        else:
+            known, carry, rest = self.i[:start], self.i[start], self.i[start + 1 :]
+            first, second = rest[: width - start], rest[width - start :]
+        # One sum of two numbers: the carry enters by a column below.
+        both = [Cat(carry, number[: end - start]) for number in (first, second)]
+        total = (both[0] + both[1])[1:]
+        rest_ = Cat(first[end - start :], second[end - start :])
+        last = self.number + 1 == self.STEPS
+        m.d.comb += self.o.eq(Cat(known, total[: end - start] if last else total, rest_))

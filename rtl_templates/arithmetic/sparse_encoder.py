@@ -1,86 +1,145 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Digits of one bit weight of several terms, one a cycle, those that are zero left out."""
+"""Digits of one bit weight of four terms, one a cycle, those that are zero left out."""
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
+from hwgen.numerics.digits import Encoding, digit_count
+from hwgen.numerics.integer import IntegerFormat
 from hwgen.numerics.sparse_digits import GROUP
-from rtl_templates.hierarchy import Block
+from rtl_templates.hierarchy import Block, place
 
-NAMES = ("one", "two", "negative")
-"""Select lines of a digit, in the order of `rtl_templates.arithmetic.recode.Digits`."""
+from .integer import shape_of
+from .recode import Recoder, booth_bits, booth_digit
+
+
+def at_most_one(bits: Value) -> Value:
+    """Return whether no two of the bits are set."""
+    return ~Cat(bits[i] & bits[:i].any() for i in range(1, len(bits))).any()
 
 
 class SparseEncoder(Block):
-    """Gives the digits of a group that are not zero; see `hwgen.numerics.sparse_digits`.
+    """Recodes groups of terms into a queue, and gives one digit a cycle that is not zero.
 
-    A group of zeros gives one digit, which is zero and at no position: it takes a cycle, and
-    whoever counts groups, or waits for the end of a sum, sees it like any other.  The first digit
-    of a group is there in the cycle behind the last of the one before.  `i_ready` follows
-    `o_ready` in the same cycle.
+    A group is in the slot of the queue that its factors are in, and stays until it is `finished`;
+    a group of zeros takes a cycle, in which nothing is selected.  Whoever writes and opens slots
+    does so in turn, and fills none before every encoder has finished it.
+
+    Parameters
+    ----------
+    encoding : {"booth4", "ent"}
+    fmt : IntegerFormat
+        Format of the terms.
+    queue : int
+        Slots.
 
     Members
     -------
-    i_valid, i_ready, o_valid, o_ready : stream of groups in, stream of digits out
-    i_one, i_two, i_negative : In(GROUP)
-        Select lines of the digits; see `Recoder`.
-    i_ends : In(1)
-        The group is the last of a sum.
-    o_position : Out(GROUP)
-        One-hot: which digit of the group it is, the lowest first.
-    o_one, o_two, o_negative : Out(1)
-        Its select lines.
-    o_last : Out(1)
-        It is the last of the group.
-    o_ends : Out(1)
-        It is the last of the sum.
+    x : In
+        The terms of a group.
+    weight : In(digits)
+        One-hot: which digit of each term to take.
+    fill : In(queue)
+        The slot that takes the group in this cycle, one hot or none.
+    open : In(queue)
+        Slots whose digits may be given.
+    finished : Out(queue)
+        Nothing of the slot is left behind this cycle, if it is open.
+    select : Out(queue * GROUP)
+        A cycle later: the digit that is given, one-hot over the terms of all slots.
+    one, two, negative : Out(1)
+        Its magnitude is one; it is two; it is less than zero.
     """
 
     resettable = True
 
-    def __init__(self) -> None:
+    def __init__(self, encoding: Encoding, fmt: IntegerFormat, queue: int) -> None:
         super().__init__(
-            "sparse_encoder",
+            "encoder",
             {
-                **{f"i_{name}": In(GROUP) for name in NAMES},
-                "i_ends": In(1),
-                "i_valid": In(1),
-                "i_ready": Out(1),
-                "o_position": Out(GROUP),
-                **{f"o_{name}": Out(1) for name in NAMES},
-                "o_last": Out(1),
-                "o_ends": Out(1),
-                "o_valid": Out(1),
-                "o_ready": In(1),
+                "x": In(GROUP * fmt.width),
+                "weight": In(digit_count(fmt)),
+                "fill": In(queue),
+                "open": In(queue),
+                "finished": Out(queue),
+                "select": Out(queue * GROUP),
+                "one": Out(1),
+                "two": Out(1),
+                "negative": Out(1),
             },
         )
+        self.encoding, self.fmt, self.queue = encoding, fmt, queue
 
     def build(self, m: Module) -> None:
-        lines = [Signal(GROUP, name=name, reset_less=True) for name in NAMES]
-        ends = Signal(reset_less=True)
-        # Digits that were not given yet.
-        left = Signal(GROUP, reset_less=True)
-        rest = Signal(GROUP)
-        m.d.comb += [
-            self.o_position.eq(Cat(left[i] & ~left[:i].any() for i in range(GROUP))),
-            rest.eq(left & ~self.o_position),
-            self.o_last.eq(~rest.any()),
-            self.o_ends.eq(self.o_last & ends),
-            self.i_ready.eq(~self.o_valid | (self.o_ready & self.o_last)),
-        ]
-        for name, held in zip(NAMES, lines, strict=True):
-            m.d.comb += getattr(self, f"o_{name}").eq((held & self.o_position).any())
-        with m.If(self.i_ready):
-            m.d.sync += [
-                *(
-                    held.eq(getattr(self, f"i_{name}"))
-                    for name, held in zip(NAMES, lines, strict=True)
+        used, two, negative = (
+            Signal(GROUP, name=f"new_{name}") for name in ("used", "two", "negative")
+        )
+        for term in range(GROUP):
+            self._digit(m, term, used[term], two[term], negative[term])
+        turn = Signal(self.queue, init=1)
+        ends, selected, ones, twos, negatives = [], [], [], [], []
+        for slot in range(self.queue):
+            left, is_two, is_negative = (
+                Signal(GROUP, name=f"{name}_{slot}", reset_less=True)
+                for name in ("left", "two", "negative")
+            )
+            pending = Signal(name=f"pending_{slot}", reset_less=True)
+            # At most one is left: a register, as what is finished is to be known early.
+            few = Signal(name=f"few_{slot}", reset_less=True)
+            active = Signal(name=f"active_{slot}")
+            select, after = (Signal(GROUP, name=f"{name}_{slot}") for name in ("select", "after"))
+            m.d.comb += [
+                active.eq(turn[slot] & self.open[slot] & pending),
+                select.eq(
+                    Cat(left[i] & ~left[:i].any() for i in range(GROUP)) & active.replicate(GROUP)
                 ),
-                ends.eq(self.i_ends),
-                left.eq(self.i_one | self.i_two),
-                self.o_valid.eq(self.i_valid),
+                after.eq(Mux(self.fill[slot], used, left & ~select)),
+                self.finished[slot].eq(~pending | (turn[slot] & few)),
             ]
-        with m.Elif(self.o_ready):
-            m.d.sync += left.eq(rest)
+            m.d.sync += [left.eq(after), few.eq(at_most_one(after))]
+            with m.If(self.fill[slot]):
+                m.d.sync += [is_two.eq(two), is_negative.eq(negative), pending.eq(1)]
+            with m.Elif(active & few):
+                m.d.sync += pending.eq(0)
+            ends.append(active & few)
+            selected.append(select)
+            ones.append((select & ~is_two).any())
+            twos.append((select & is_two).any())
+            negatives.append((select & is_negative).any())
+        if self.queue > 1:
+            with m.If(Cat(*ends).any()):
+                m.d.sync += turn.eq(turn.rotate_left(1))
+        for output, value in (
+            (self.select, Cat(*selected)),
+            (self.one, Cat(*ones).any()),
+            (self.two, Cat(*twos).any()),
+            (self.negative, Cat(*negatives).any()),
+        ):
+            register = Signal(len(output), name=f"{output.name}_reg", reset_less=True)
+            m.d.sync += register.eq(value)
+            m.d.comb += output.eq(register)
+
+    def _digit(self, m: Module, term: int, used: Value, two: Value, negative: Value) -> None:
+        """Say of the digit of a term whether it is not zero, is two, and is negative."""
+        x = Signal(shape_of(self.fmt), name=f"x_{term}")
+        m.d.comb += x.eq(self.x.word_select(term, self.fmt.width))
+        count = digit_count(self.fmt)
+        if self.encoding == "booth4":
+            # One digit is made, of the bits that were chosen, not one of all that are made.
+            bits = booth_bits(x, self.fmt)
+            chosen = [Signal(name=f"{name}_{term}") for name in ("below", "low", "high")]
+            for i, bit in enumerate(chosen):
+                m.d.comb += bit.eq(
+                    Cat(bits[2 * j + i] & self.weight[j] for j in range(count)).any()
+                )
+            one, is_two, is_negative = booth_digit(*chosen)
+        else:
+            lines = [Signal(count, name=f"{name}_{term}") for name in ("ones", "twos", "negatives")]
+            place(
+                m, f"recode_{term}", Recoder(self.encoding, self.fmt), x=x,
+                **dict(zip(("one", "two", "negative"), lines, strict=True)),
+            )  # fmt: skip
+            one, is_two, is_negative = ((line & self.weight).any() for line in lines)
+        m.d.comb += [two.eq(is_two), used.eq(one | two), negative.eq(is_negative)]

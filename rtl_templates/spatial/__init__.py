@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rtl_templates.post.core import post_processed
 
 from .core import SpatialCore
+from .serial import SerialCore
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -17,4 +18,4 @@ if TYPE_CHECKING:
 
 def generate(config: SpatialConfig) -> Component:
     """Return the core of a configuration, its ports inner streams."""
-    return post_processed(config, SpatialCore(config))
+    return post_processed(config, SerialCore(config) if config.serial else SpatialCore(config))

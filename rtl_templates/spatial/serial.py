@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The core of the spatial families with serial PEs: a digit a cycle, those that are zero left out.
+
+A beat of either input is a group of four terms for each lane of a PE, and stands in a *slot* of a
+queue from which all rows read.  A tile is streamed once for each digit of A, a *pass*, the most
+significant first.  Encoders go from slot to slot on their own; a slot is filled again when
+all of them have finished it.  The first slot of a pass is opened to them when nothing of the pass
+before is left, and that of a tile when all results have left the accumulators.  So what says where
+a sum begins, and is shifted, is the same for all PEs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib.wiring import In, Out
+
+from hwgen.numerics.digits import digit_count
+from rtl_templates.arithmetic.serial_pe import Resolve
+from rtl_templates.core import StreamCore
+from rtl_templates.drain import Drain
+from rtl_templates.hierarchy import Block, place
+from rtl_templates.stream import StreamSlice
+
+from .serial_row import Excess, Row, Window
+
+if TYPE_CHECKING:
+    from hwgen.config.spatial import SpatialConfig
+    from hwgen.numerics.sparse_digits import SerialSum
+
+
+class Slots(Block):
+    """Which slots of the queue take beats, which are open, and where passes and tiles begin.
+
+    Members
+    -------
+    act_valid, act_ready, act_last, wgt_valid, wgt_ready : In, Out
+        Of the input ports.
+    act_fill, wgt_fill : Out(queue)
+        The slot that takes the port's beat, if there is one.
+    weight : Out(digits)
+        One-hot: the digit that the next beat of A is there for.
+    open : Out(queue)
+        Slots whose digits may be given.
+    finished : In(queue)
+        Nothing is left of the slot behind this cycle, if it is open.
+    pass_near, tile_near : Out(1)
+        In the next cycle the first slot of a pass is open; of a tile.
+    pass_starts, tile_starts : Out(1)
+        The same, a cycle later.
+    ended : Out(1)
+        Nothing is left of the tile behind this cycle.
+    gone : In(1)
+        The last row of results has left the array.
+    """
+
+    resettable = True
+
+    def __init__(self, config: SpatialConfig) -> None:
+        queue, passes = config.array.queue, digit_count(config.activation)
+        ports = {}
+        for port in ("act", "wgt"):
+            ports[f"{port}_valid"], ports[f"{port}_ready"] = In(1), Out(1)
+            ports[f"{port}_fill"] = Out(queue)
+        super().__init__(
+            "slots",
+            {
+                **ports,
+                "act_last": In(1),
+                "weight": Out(passes, init=1 << (passes - 1)),
+                "open": Out(queue),
+                "finished": In(queue),
+                **{
+                    name: Out(1)
+                    for name in ("pass_near", "tile_near", "pass_starts", "tile_starts", "ended")
+                },
+                "gone": In(1),
+            },
+        )
+        self.queue = queue
+
+    def build(self, m: Module) -> None:
+        queue = self.queue
+        done = Signal(queue)
+        m.d.comb += done.eq(self.open & self.finished)
+        act_full, act_after = self._port(m, "act", done)
+        wgt_full, wgt_after = self._port(m, "wgt", done)
+
+        starting = Signal(init=1)  # the next beat of A is the first of a pass
+        with m.If(self.act_valid & self.act_ready):
+            m.d.sync += starting.eq(self.act_last)
+            if len(self.weight) > 1:
+                with m.If(self.act_last):
+                    m.d.sync += self.weight.eq(self.weight.rotate_right(1))
+        # What is known of the beat in a slot: it is the first of a pass, of a tile, the last.
+        of_pass, of_tile, ends_tile = (
+            Signal(queue, name=name, reset_less=True)
+            for name in ("of_pass", "of_tile", "ends_tile")
+        )
+        for slot, fill in enumerate(self.act_fill):
+            with m.If(fill):
+                m.d.sync += [
+                    of_pass[slot].eq(starting),
+                    of_tile[slot].eq(self.weight[-1]),
+                    ends_tile[slot].eq(self.act_last & self.weight[0]),
+                ]
+        oldest = Signal(queue, init=1)
+        waiting = Signal()  # results are to leave
+        opens, starts = Signal(queue), Signal(queue)
+        m.d.comb += [
+            # The first of a pass waits until it is the oldest, and that of a tile for the results;
+            # the others are open as soon as they are there.
+            starts.eq(
+                act_full & wgt_full & of_pass & oldest & ~self.open
+                & ~(of_tile & waiting.replicate(queue))
+            ),
+            opens.eq(
+                act_after & wgt_after & ~(self.act_fill & starting.replicate(queue))
+                & ~(~self.act_fill & of_pass)
+            ),
+            self.pass_near.eq(starts.any()),
+            self.tile_near.eq((starts & of_tile).any()),
+            self.ended.eq((done & ends_tile).any()),
+        ]  # fmt: skip
+        m.d.sync += [
+            self.open.eq((self.open & ~done) | opens | starts),
+            self.pass_starts.eq(self.pass_near),
+            self.tile_starts.eq(self.tile_near),
+            waiting.eq((waiting & ~self.gone) | self.ended),
+        ]
+        if queue > 1:
+            with m.If(done.any()):
+                m.d.sync += oldest.eq(oldest.rotate_left(1))
+
+    def _port(self, m: Module, name: str, done: Value) -> tuple[Value, Value]:
+        """Return which slots hold a beat of an input port, now and behind this cycle."""
+        valid, ready, fill = (getattr(self, f"{name}_{x}") for x in ("valid", "ready", "fill"))
+        full, after = (Signal(self.queue, name=f"{name}_{x}") for x in ("full", "after"))
+        turn = Signal(self.queue, name=f"{name}_turn", init=1)
+        m.d.comb += [
+            fill.eq(turn & ~full),
+            ready.eq(fill.any()),
+            after.eq((full & ~done) | (fill & valid.replicate(self.queue))),
+        ]
+        m.d.sync += full.eq(after)
+        if self.queue > 1:
+            with m.If(valid & ready):
+                m.d.sync += turn.eq(turn.rotate_left(1))
+        return full, after
+
+
+class SerialCore(StreamCore):
+    """Tile jobs of any K, a beat taken as many cycles as its densest group has digits."""
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        config = self.config
+        what: SerialSum = config.serial
+        slots = Slots(config)
+        lines = {name: Signal(member.shape, name=name) for name, member in slots.members.items()}
+        m.d.comb += [
+            *(
+                line.eq(signal)
+                for port, beats in (("act", self.act), ("wgt", self.wgt))
+                for line, signal in ((lines[f"{port}_valid"], beats.valid),
+                                     (beats.ready, lines[f"{port}_ready"]))
+            ),
+            lines["act_last"].eq(self.act.payload.last),
+        ]  # fmt: skip
+        place(m, "slots", slots, **lines)
+        totals = self._rows(m, what, lines)
+
+        under_way = Signal(2 + config.pipeline.pe)  # until results are in the accumulators
+        leaving = Signal(config.rows)  # the row that leaves, one hot
+        ready = Signal(name="ready")
+        m.d.sync += under_way.eq(Cat(lines["ended"], under_way))
+        m.d.comb += lines["gone"].eq(leaving[-1] & ready)
+        with m.If(ready | ~leaving.any()):
+            m.d.sync += leaving.eq(Cat(under_way[-1], leaving))
+        foot = Drain(what.held, config.rows)
+        held = Signal(config.cols * what.held)
+        for col in range(config.cols):
+            lanes = Cat(*(total.word_select(col, what.held) for total in totals))
+            out = held.word_select(col, what.held)
+            place(m, f"drain_{col}", foot, totals=lanes, drain=leaving, out=out)
+        excess = Signal(what.width, name="too_much")
+        place(
+            m, "excess", Excess(config, what), o=excess,
+            pass_starts=lines["pass_near"], tile_starts=lines["tile_near"],
+        )  # fmt: skip
+        values, ends, push, taken = self._resolved(
+            m, what, held, excess, leaving[-1], leaving.any(), ready
+        )
+        given, _ = self.give(m, values, ends, push, StreamSlice)
+        m.d.comb += taken.eq(given)
+        return m
+
+    def _rows(self, m: Module, what: SerialSum, lines: dict[str, Signal]) -> list[Value]:
+        """Place the rows and the columns of W, and return the accumulators of each row."""
+        config = self.config
+        window, row = Window(config), Row(config, what)
+        columns = [Signal(window.width("o"), name=f"w_{col}") for col in range(config.cols)]
+        for col, factors in enumerate(columns):
+            place(
+                m, f"window_{col}", window, fill=lines["wgt_fill"], o=factors,
+                i=self.wgt.payload.data.word_select(col, window.width("i")),
+            )  # fmt: skip
+        finished, totals = [], []
+        for r in range(config.rows):
+            finished.append(Signal(config.array.queue, name=f"finished_{r}"))
+            totals.append(Signal(row.width("total"), name=f"total_{r}"))
+            place(
+                m, f"row_{r}", row, fill=lines["act_fill"], finished=finished[-1],
+                w=Cat(*columns), total=totals[-1],
+                x=self.act.payload.data.word_select(r, row.width("x")),
+                **{name: lines[name] for name in ("weight", "open", "pass_starts", "tile_starts")},
+            )  # fmt: skip
+        m.d.comb += lines["finished"].eq(
+            Cat(Cat(*bits).all() for bits in zip(*finished, strict=True))
+        )
+        return totals
+
+    def _resolved(
+        self, m: Module, what: SerialSum, held: Value, excess: Value, last: Value, push: Value,
+        ready: Signal,
+    ) -> tuple[Value, Value, Value, Signal]:  # fmt: skip
+        """Return the stream of results: values, last, valid, and its ready, to be driven."""
+        cols, value = self.config.cols, Cat(held, excess)
+        for number in range(Resolve.STEPS):
+            payload = Signal(len(value) + 1, name=f"leaving_{number}")
+            valid, taken = Signal(name=f"leaving_{number}_valid"), Signal(name=f"taken_{number}")
+            place(
+                m, f"leaving_slice_{number}", StreamSlice(len(payload)),
+                i_data=Cat(value, last), i_valid=push, i_ready=ready,
+                o_data=payload, o_valid=valid, o_ready=taken,
+            )  # fmt: skip
+            step = Resolve(what, number)
+            common = {} if number else {"excess": payload[len(held) : -1]}
+            results = Signal(cols * step.width("o"), name=f"resolved_{number}")
+            for col in range(cols):
+                place(
+                    m, f"resolve_{number}_{col}", step, **common,
+                    i=payload.word_select(col, step.width("i")),
+                    o=results.word_select(col, step.width("o")),
+                )  # fmt: skip
+            value, last, push, ready = results, payload[-1], valid, taken
+        return value, last, push, ready

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of serial PEs with their encoders, and the columns of W that all rows read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib.wiring import In, Out
+
+from hwgen.numerics.sparse_digits import GROUP
+from rtl_templates.arithmetic.compressor import Operand, sum_of
+from rtl_templates.arithmetic.serial_pe import Resolve, SerialPe
+from rtl_templates.arithmetic.sparse_encoder import SparseEncoder
+from rtl_templates.hierarchy import Block, place
+
+if TYPE_CHECKING:
+    from hwgen.config.spatial import SpatialConfig
+    from hwgen.numerics.sparse_digits import SerialSum
+
+ENCODER = ("x", "weight", "fill", "open")
+"""Inputs of an encoder."""
+
+DIGIT = ("select", "one", "two", "negative")
+"""What says a digit and its factor."""
+
+
+def encoder_of(config: SpatialConfig) -> SparseEncoder:
+    """Return the encoder of a row's lane."""
+    return SparseEncoder(config.array.encoding, config.activation, config.array.queue)
+
+
+def pe_of(config: SpatialConfig, what: SerialSum) -> SerialPe:
+    """Return the PE that gets its digits from an encoder."""
+    return SerialPe(what, config.array.queue, config.pipeline.pe)
+
+
+class Encoders(Block):
+    """The encoders of a row, one for each lane, and what they say together.
+
+    Members
+    -------
+    x, weight, fill, open : In
+        As of `SparseEncoder`; `x` of all lanes.
+    finished : Out(queue)
+        All lanes have finished the slot.
+    select, one, two, negative : Out
+        Of all lanes.
+    short : Out
+        The number of negative digits, ``pipeline.pe`` cycles later.
+    """
+
+    resettable = True
+
+    def __init__(self, config: SpatialConfig, what: SerialSum) -> None:
+        encoder, lanes = encoder_of(config), what.lanes
+        super().__init__(
+            "edge",
+            {
+                **{name: In(encoder.width(name)) for name in ENCODER},
+                "x": In(lanes * encoder.width("x")),
+                "finished": Out(encoder.width("finished")),
+                **{name: Out(lanes * encoder.width(name)) for name in DIGIT},
+                "short": Out(what.short_width),
+            },
+        )
+        self.encoder, self.lanes, self.registers = encoder, lanes, config.pipeline.pe
+
+    def build(self, m: Module) -> None:
+        finished = []
+        for lane in range(self.lanes):
+            done = Signal(len(self.finished), name=f"finished_{lane}")
+            finished.append(done)
+            place(
+                m, f"lane_{lane}", self.encoder, weight=self.weight, fill=self.fill, open=self.open,
+                finished=done, x=self.x.word_select(lane, self.encoder.width("x")),
+                **{
+                    name: getattr(self, name).word_select(lane, self.encoder.width(name))
+                    for name in DIGIT
+                },
+            )  # fmt: skip
+        m.d.comb += self.finished.eq(Cat(Cat(*bits).all() for bits in zip(*finished, strict=True)))
+        ones = [Operand(bit) for bit in self.negative]
+        short = sum_of(m, "short", ones, len(self.short))
+        for stage in range(self.registers):
+            register = Signal(len(self.short), name=f"short_{stage}", reset_less=True)
+            m.d.sync += register.eq(short)
+            short = register
+        m.d.comb += self.short.eq(short)
+
+
+class EncodingPe(Block):
+    """A PE with encoders of its own: what a row has in common is done in each of its columns."""
+
+    resettable = True
+
+    def __init__(self, config: SpatialConfig, what: SerialSum) -> None:
+        self.pe, self.edge = pe_of(config, what), Encoders(config, what)
+        pe, edge = self.pe.members, self.edge.members
+        super().__init__(
+            "encoding_pe",
+            {
+                **{name: edge[name] for name in (*ENCODER, "finished")},
+                **{name: pe[name] for name in ("w", "hold", "shift", "total")},
+            },
+        )
+
+    def build(self, m: Module) -> None:
+        lines = {name: Signal(self.edge.width(name), name=name) for name in (*DIGIT, "short")}
+        place(
+            m, "edge", self.edge, finished=self.finished, **lines,
+            **{name: getattr(self, name) for name in ENCODER},
+        )  # fmt: skip
+        place(
+            m, "adder", self.pe, **lines,
+            **{name: getattr(self, name) for name in ("w", "hold", "shift", "total")},
+        )  # fmt: skip
+
+
+class Row(Block):
+    """A row of PEs and its encoders.
+
+    Members
+    -------
+    x, weight, fill, open, finished : In, Out
+        As of `Encoders`.
+    w : In
+        The factors of all columns, from `Window`.
+    pass_starts, tile_starts : In(1)
+        The slot that is open from this cycle on is the first of a pass; of a tile.
+    total : Out
+        The accumulators of the row.
+    """
+
+    resettable = True
+
+    def __init__(self, config: SpatialConfig, what: SerialSum) -> None:
+        edge, pe = Encoders(config, what), pe_of(config, what)
+        super().__init__(
+            "row",
+            {
+                **{name: edge.members[name] for name in (*ENCODER, "finished")},
+                "w": In(config.cols * pe.width("w")),
+                "pass_starts": In(1),
+                "tile_starts": In(1),
+                "total": Out(config.cols * what.held),
+            },
+        )
+        self.config, self.what = config, what
+
+    def build(self, m: Module) -> None:
+        config, what = self.config, self.what
+        hold: Value = ~self.pass_starts
+        shift: Value = self.pass_starts & ~self.tile_starts
+        for stage in range(config.pipeline.pe):
+            registers = Signal(2, name=f"feedback_{stage}", reset_less=True)
+            m.d.sync += registers.eq(Cat(hold, shift))
+            hold, shift = registers
+        encoders = {name: getattr(self, name) for name in ENCODER}
+        own = config.array.pe == "serial_digit"
+        lines: dict[str, Value] = {}
+        pe: Block
+        if own:
+            pe = EncodingPe(config, what)
+        else:
+            pe, edge = pe_of(config, what), Encoders(config, what)
+            lines = {name: Signal(edge.width(name), name=name) for name in (*DIGIT, "short")}
+            place(m, "edge", edge, finished=self.finished, **encoders, **lines)
+        for col in range(config.cols):
+            if own:
+                # All encoders of a row do the same.
+                finished = self.finished if not col else Signal.like(
+                    self.finished, name=f"finished_{col}"
+                )  # fmt: skip
+                lines = {**encoders, "finished": finished}
+            place(
+                m, f"col_{col}", pe, hold=hold, shift=shift, **lines,
+                w=self.w.word_select(col, pe.width("w")),
+                total=self.total.word_select(col, what.held),
+            )  # fmt: skip
+
+
+class Window(Block):
+    """The factors of a column, in the slots of the queue.
+
+    Members
+    -------
+    fill : In(queue)
+        The slot that takes a beat, one hot or none.
+    i : In
+        The terms of a beat.
+    o : Out
+        The factors of each lane, those of a slot together.
+    """
+
+    def __init__(self, config: SpatialConfig) -> None:
+        bits = config.depth * config.weight.width
+        super().__init__(
+            "window",
+            {
+                "fill": In(config.array.queue),
+                "i": In(bits),
+                "o": Out(bits * config.array.queue),
+            },
+        )
+        self.group = GROUP * config.weight.width
+
+    def build(self, m: Module) -> None:
+        slots = []
+        for number, fill in enumerate(self.fill):
+            slot = Signal(len(self.i), name=f"slot_{number}", reset_less=True)
+            m.d.sync += slot.eq(Mux(fill, self.i, slot))
+            slots.append(slot)
+        lanes = len(self.i) // self.group
+        m.d.comb += self.o.eq(
+            Cat(slot.word_select(lane, self.group) for lane in range(lanes) for slot in slots)
+        )
+
+
+class Excess(Block):
+    """What accumulators hold beyond their sums, inverted.
+
+    Members
+    -------
+    pass_starts, tile_starts : In(1)
+        As of `Row`, a cycle before.
+    o : Out
+        In a cycle in which accumulators hold so much more, but for the first of a pass.
+    """
+
+    def __init__(self, config: SpatialConfig, what: SerialSum) -> None:
+        super().__init__(
+            "excess", {"pass_starts": In(1), "tile_starts": In(1), "o": Out(what.width)}
+        )
+        self.config, self.what = config, what
+
+    def build(self, m: Module) -> None:
+        what, registers = self.what, self.config.pipeline.pe
+        pe = pe_of(self.config, what)
+        hold, shift = ~self.pass_starts, self.pass_starts & ~self.tile_starts
+        # It takes a cycle for each step to put the value together.  One is what `pass_starts` is
+        # ahead; in the others accumulators have only grown, by the same as ever.
+        for stage in range(registers):
+            early = Signal(2, name=f"feedback_{stage}", reset_less=True)
+            m.d.sync += early.eq(Cat(hold, shift))
+            hold, shift = early
+        held = Signal(what.held)
+        place(
+            m, "idle", pe, hold=hold, shift=shift, total=held,
+            **{name: Const(0, pe.width(name)) for name in ("w", *DIGIT, "short")},
+        )  # fmt: skip
+        grown = (Resolve.STEPS - 1) * what.lanes << (what.row_width - 1)
+        value: Value = held
+        for number in range(Resolve.STEPS):
+            step = Resolve(what, number)
+            result = Signal(step.width("o"), name=f"resolved_{number}")
+            register = Signal.like(result, name=f"resolved_{number}_reg", reset_less=True)
+            given = {} if number else {"excess": Const(grown - 1, what.width)}
+            place(m, f"resolve_{number}", step, i=value, o=result, **given)
+            last = number + 1 == Resolve.STEPS
+            m.d.sync += register.eq(~result if last else result)
+            value = register
+        m.d.comb += self.o.eq(value)
