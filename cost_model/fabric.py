@@ -96,10 +96,8 @@ class Fabric:
         deep = depth > 1
         bits, brams = width * depth, self.brams(width, depth)
         small = self.lutrams(width, depth) if self.lutrams else np.zeros_like(bits)
-        if not clocked:
-            block: Any = np.zeros_like(bits, dtype=bool)
-        elif self.lutrams:
-            block = small > self.lutrams_per_bram * brams
+        if self.lutrams:
+            block: Any = clocked & (small > self.lutrams_per_bram * brams)
         else:
             per, more = self.registers_per_bram
             block = bits > per * brams + more
@@ -114,9 +112,12 @@ class Fabric:
             "memory_select": (spread & ~held) * width * (ceil_div(depth, _LUTRAM_DEPTH) - 1),
         }
         found["memory_emulation"] = block * width
-        found["flip_flop"] = held * bits + clocked * (
-            spread * width + block * (2 * width + bits_of(depth) + 2)
-        )
+        if clocked:
+            found["flip_flop"] = (
+                held * bits + spread * width + block * (2 * width + bits_of(depth) + 2)
+            )
+        else:  # the block holds the address to read, which is a register anyway
+            found["flip_flop"] = held * bits + block * (width + 1 - bits_of(depth))
         return found
 
 
