@@ -103,8 +103,14 @@ def test_memories_of_an_fpga(width: int, depth: int, clocked: bool, kind: str, c
     found = FABRICS["ecp5"].memory(width, depth, clocked=clocked)
     assert found[kind] == count
     assert found["bram" if kind == "lutram" else "lutram"] == 0
-    held = FABRICS["ice40"].memory(width, depth, clocked=False)
-    assert held["memory_bit"] == held["flip_flop"] == width * depth
+
+
+def test_a_fifo_of_ice40_may_be_a_block_memory() -> None:
+    small = FABRICS["ice40"].memory(75, 4, clocked=False)
+    assert small["memory_bit"] == small["flip_flop"] == 75 * 4
+    assert small["bram"] == 0
+    large = FABRICS["ice40"].memory(577, 6, clocked=False)
+    assert (large["bram"], large["memory_bit"], large["flip_flop"]) == (37, 0, 575)
 
 
 def netlist(config: Any, work: Path) -> tuple[int, int, int]:
