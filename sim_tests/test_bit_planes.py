@@ -21,7 +21,7 @@ from hwgen.build import files_of, verilog_of
 from hwgen.config.load import parse_config
 from hwgen.errors import ConfigError
 from hwgen.families.ternary_lut import TernaryLutConfig
-from hwgen.golden.ternary_lut import golden
+from hwgen.golden.stream import golden
 from hwgen.numerics import BINARY, IntegerFormat, bit_planes, number_format
 from hwgen.packing import pack
 from hwgen.schedules.ternary_lut import Schedule

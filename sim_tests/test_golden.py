@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hwgen.errors import InputError
 from hwgen.families.systolic import SystolicConfig
-from hwgen.golden.systolic import golden
+from hwgen.golden.stream import golden
 from hwgen.numerics import IntegerFormat, dot_format, enclosing_format, integer
 from hwgen.schedules.systolic import Schedule
 from hwgen.streams import StreamPort

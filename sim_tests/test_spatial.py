@@ -20,7 +20,7 @@ from hwgen.config.spatial import SpatialConfig
 from hwgen.errors import ConfigError, InputError
 from hwgen.families import family
 from hwgen.families.cube import CubeConfig
-from hwgen.golden.spatial import golden
+from hwgen.golden.stream import golden
 from hwgen.schedules.spatial import Schedule
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.run import run_matrices

@@ -19,7 +19,7 @@ from hwgen.build import files_of, verilog_of
 from hwgen.config.load import load_config, parse_config
 from hwgen.errors import ConfigError, InputError
 from hwgen.families.ternary_lut import TernaryLutConfig
-from hwgen.golden.ternary_lut import golden
+from hwgen.golden.stream import golden
 from hwgen.numerics import entries, ternary
 from hwgen.schedules.ternary_lut import Schedule
 from sim_tests.mutations import Mutation, assert_noticed

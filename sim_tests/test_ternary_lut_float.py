@@ -18,7 +18,7 @@ from hwgen.cli import main
 from hwgen.config.load import load_config, parse_config
 from hwgen.errors import ConfigError, InputError
 from hwgen.families.ternary_lut import TernaryLutConfig
-from hwgen.golden.ternary_lut import golden
+from hwgen.golden.stream import golden
 from hwgen.numerics import differences, entries, floating
 from hwgen.packing import pack
 from hwgen.schedules.ternary_lut import Schedule

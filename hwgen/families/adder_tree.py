@@ -36,7 +36,7 @@ FAMILY = Family(
     summary="multipliers and adder trees: a row of A against columns of W, any integer formats",
     config=AdderTreeConfig,
     schedule="hwgen.schedules.spatial",
-    golden="hwgen.golden.spatial",
+    golden="hwgen.golden.stream",
     rtl="rtl_templates.spatial",
     cost="cost_model.families.spatial",
 )

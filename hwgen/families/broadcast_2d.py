@@ -37,7 +37,7 @@ FAMILY = Family(
     summary="2D broadcast: a column of A and a row of W reach all PEs, any integer formats",
     config=Broadcast2dConfig,
     schedule="hwgen.schedules.spatial",
-    golden="hwgen.golden.spatial",
+    golden="hwgen.golden.stream",
     rtl="rtl_templates.spatial",
     cost="cost_model.families.spatial",
 )

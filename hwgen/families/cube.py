@@ -36,7 +36,7 @@ FAMILY = Family(
     summary="multiplier cube: rows x depth x cols products a cycle, any integer formats",
     config=CubeConfig,
     schedule="hwgen.schedules.spatial",
-    golden="hwgen.golden.spatial",
+    golden="hwgen.golden.stream",
     rtl="rtl_templates.spatial",
     cost="cost_model.families.spatial",
 )

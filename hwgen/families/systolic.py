@@ -298,7 +298,7 @@ FAMILY = Family(
     summary="systolic array: output-, weight- or input-stationary, any integer formats",
     config=SystolicConfig,
     schedule="hwgen.schedules.systolic",
-    golden="hwgen.golden.systolic",
+    golden="hwgen.golden.stream",
     rtl="rtl_templates.systolic",
     cost="cost_model.families.systolic",
 )

@@ -370,7 +370,7 @@ FAMILY = Family(
     summary="ternary and low-bit weights by look-up tables of activation sums, any group size",
     config=TernaryLutConfig,
     schedule="hwgen.schedules.ternary_lut",
-    golden="hwgen.golden.ternary_lut",
+    golden="hwgen.golden.stream",
     rtl="rtl_templates.ternary_lut",
     cost="cost_model.families.ternary_lut",
 )

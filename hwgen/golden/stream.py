@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden model of the ternary-LUT family."""
+"""Golden model of the cores with stream ports, whatever their family."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hwgen.families import family
 from hwgen.golden.floating import accumulated_sums
 from hwgen.golden.integer import accumulated_product
 from hwgen.golden.post import processed
-from hwgen.schedules.ternary_lut import Schedule
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hwgen.families.ternary_lut import TernaryLutConfig
+    from hwgen.config.product import ProductConfig
     from hwgen.numerics.post import Columns, PostSettings
 
 
 def golden(
-    config: TernaryLutConfig,
+    config: ProductConfig,
     a: NDArray[Any],
     w: NDArray[np.integer],
     settings: PostSettings | None = None,
@@ -27,18 +27,16 @@ def golden(
 ) -> NDArray[Any]:
     """Return what the RTL computes for ``post(A . W)``, bit for bit.
 
-    Of integers, tables, trees and the sum over bit planes are exact, so the result is the integer
-    product; a saturating accumulator clamps after each beat of activations (``config.terms``
-    terms).  Of floating-point numbers every sum is rounded, in the order of
-    `hwgen.golden.floating`.
+    Of integers the result is the integer product; a saturating accumulator clamps after each
+    addition, of as many terms as the schedule's ``exact_terms``.  Of floating-point numbers every
+    sum is rounded, in the order of `hwgen.golden.floating`.
 
     Parameters
     ----------
-    config : TernaryLutConfig
+    config : ProductConfig
     a : ndarray, shape (m, k)
         Of the activations' format.
     w : ndarray of int, shape (k, n)
-        Of the format of the configuration's weights.
     settings : PostSettings, optional
         Post-processing; by default raw results, of a core that has post-processing.
     columns : Columns, optional
@@ -55,6 +53,7 @@ def golden(
         If shapes do not match, `k` exceeds ``config.max_k``, a value is outside its format, or the
         core has no such post-processing.
     """
-    plan = Schedule(config, a.shape[0], a.shape[1], w.shape[1], settings, columns)
+    schedule = family(config.family).part("schedule").schedule
+    plan = schedule(config, a.shape[0], a.shape[1], w.shape[1], settings, columns)
     total = accumulated_sums(plan, a, w) if config.is_float else accumulated_product(plan, a, w)
     return processed(plan, total)
