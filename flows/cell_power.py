@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Liberty file says about the power of its cells, as far as it is a number for each cell."""
+"""What a Liberty file says about the power of its cells."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flows.liberty import Library
 
@@ -28,10 +28,13 @@ class CellPower:
         The cell's own figure, else the average over its states.
     clocks : frozenset of str
         Its clock pins.
+    text : str
+        The inside of its group, of which `flows.internal_power` makes more.
     """
 
     leakage_nw: float
     clocks: frozenset[str]
+    text: str = field(repr=False)
 
 
 def voltage(library: Library) -> float:
@@ -50,7 +53,7 @@ def cell_powers(library: Library) -> Mapping[str, CellPower]:
             states = [float(value) for value in _LEAKAGES.findall(body)]
             average = sum(states) / len(states) if states else 0.0
             leakage = scale * (float(given[1]) if given else average)
-            found[name] = CellPower(leakage, frozenset(_CLOCK.findall(body)))
+            found[name] = CellPower(leakage, frozenset(_CLOCK.findall(body)), body)
     return found
 
 

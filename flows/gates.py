@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mapped netlist as something that can be simulated and annotated.
+"""A mapped netlist as something that can be simulated.
 
 The names in a netlist are those of the design, escaped, and differ from tool to tool.  Here nets
 and cells are numbered instead, so that a simulator's record of a net and a timer's pins meet.

@@ -294,7 +294,7 @@ def prepare(
         start = _LIBRARY.search(text)
         if start is None:
             raise InputError(f"{name}: not a Liberty file, it has no library")
-        unit = _load_unit(text, name)
+        unit = load_unit(text, name)
         position = 0  # everything before is dealt with
         for kind, argument, begin, end in _groups(text, start.end(), name):
             if index == 0:
@@ -362,7 +362,7 @@ def _groups(text: str, start: int, name: str) -> Iterator[tuple[str, str, int, i
     raise InputError(f"{name}: not a Liberty file, it ends within a group")
 
 
-def _load_unit(text: str, name: str) -> float:
+def load_unit(text: str, name: str) -> float:
     """Return the unit of capacitances in fF."""
     match = _LOAD_UNIT.search(text)
     if match is None:

@@ -2,35 +2,30 @@
 """Power of a netlist whose nets switch as they did in a simulation.
 
 Activities are counted once a cycle, when everything has settled: a net that changes twice within a
-cycle before it settles (a glitch) is not seen, so combinational power is a lower bound.  OpenSTA
-adds up what the Liberty files say of each cell.  Where it is missing, or stops, the energy of the
-nets' capacitances is left, without that inside the cells.  Wires have no load; the clock is ideal,
-its power that of the clock pins.
+cycle before it settles (a glitch) is not seen, so combinational power is a lower bound.  For each
+change the capacitances of the inputs behind a net are charged, and the cell takes what its
+Liberty file says (`flows.internal_power`).  Wires have no load; the clock comes without a tree.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from flows import process
-from flows.cell_power import CellPower, cell_powers, voltage
-from flows.gates import MODULE, Gates
+from flows.cell_power import cell_powers, voltage
+from flows.gates import Gates
+from flows.internal_power import arcs_of, internal_fj
 from flows.liberty import Library, Technology
-from flows.toolchain import probe, version_text
 from hwgen.errors import CheckFailed
 
-Method = Literal["opensta", "capacitance"]
 GROUPS = ("sequential", "combinational", "clock")
 
 _NET = re.compile(r"\((n\d+) ([^\n]*)\)$", re.MULTILINE)
 _FIGURE = re.compile(r"\((T0|T1|TC) (\d+)\)")
-_POWER = r"\s+([\d.e+-]+)"
-_REPORTED = re.compile(rf"^(Sequential|Combinational|Clock){_POWER * 3}", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -56,7 +51,7 @@ class Activity:
 
 @dataclass(frozen=True)
 class Group:
-    """Power of a group of cells in mW; None where a method does not know it."""
+    """Power of a group of cells in mW; None where it is not known."""
 
     internal_mw: float | None
     switching_mw: float | None
@@ -83,11 +78,8 @@ class PowerResult:
         ``sequential``, ``combinational`` and ``clock``: see `Group`.
     activity : float
         Changes of a net in a cycle, on average, the clock left out.
-    method : {"opensta", "capacitance"}
     note : str
-        What the method leaves out, and why another was not taken.
-    tools : mapping
-        Versions.
+        What is left out.
     """
 
     workload: str
@@ -97,9 +89,7 @@ class PowerResult:
     voltage_v: float
     groups: Mapping[str, Group]
     activity: float
-    method: Method
     note: str
-    tools: Mapping[str, str]
 
     @property
     def total_mw(self) -> float:
@@ -153,25 +143,10 @@ def read_saif(path: Path) -> Activity:
     )
 
 
-@dataclass(frozen=True)
-class _Design:
-    """What every method works on."""
-
-    gates: Gates
-    activity: Activity
-    library: Library
-    tech: Technology
-    clock: str
-    clock_mhz: float
-
-    @property
-    def clock_net(self) -> str:
-        """The net of the clock."""
-        return self.gates.inputs[self.clock][0]
-
-    def switching_mw(self, capacitance_ff: float, rises: float) -> float:
-        """Return what charging a capacitance so many times a cycle takes."""
-        return capacitance_ff * voltage(self.library) ** 2 * rises * self.clock_mhz * 1e-6
+NOTE = (
+    "activities counted once a cycle, without glitches; wires without load, a clock without a tree;"
+    " what drives the inputs is not included"
+)
 
 
 def power_of(
@@ -181,11 +156,9 @@ def power_of(
     tech: Technology,
     clock: str,
     clock_mhz: float,
-    work: Path,
     *,
     workload: str,
     macs: int,
-    timeout: float,
 ) -> PowerResult:
     """Return the power of a netlist with the activity of a workload.
 
@@ -198,115 +171,56 @@ def power_of(
     clock : str
         The clock port.
     clock_mhz : float
-    work : Path
-        Directory to work in.
     workload : str
         For the result: what the design did.
     macs : int
         Multiply-accumulates of the workload.
-    timeout : float
-        Seconds for OpenSTA.
     """
-    cells = cell_powers(library)
-    design = _Design(gates, activity, library, tech, clock, clock_mhz)
-    groups = _capacitance(design, cells)
-    status, tools = probe("opensta"), {}
-    method: Method = "capacitance"
-    note = "without the energy inside cells; " + _NOTE
-    if status.found is None:
-        note += f"; {status.line}"
-    else:
-        try:
-            reported = _opensta(design, work, timeout)
-        except CheckFailed as failure:
-            note += f"; OpenSTA gave no power: {str(failure).splitlines()[-1]}"
-        else:
-            # The clock comes through a port, whose load is in no cell's power.
-            groups = {"clock": groups["clock"], **reported}
-            method, note = "opensta", _NOTE
-            tools["opensta"] = version_text(status.found)
+    (clock_net,) = gates.inputs[clock]
+    rates = {net: count / activity.cycles for net, count in activity.toggles.items()}
+    rates[clock_net] = 2.0
+    loads = _loads(gates, library, tech)
+    powers = cell_powers(library)
+    arcs = {name: arcs_of(library, powers[name].text) for name in {g.cell for g in gates.gates}}
+    internal, switching, leakage = (dict.fromkeys(GROUPS, 0.0) for _ in range(3))
+    # Half of C V^2 is lost in a rise and half in a fall, in fJ; fJ MHz are nW.
+    charge = voltage(library) ** 2 / 2
+    switching["clock"] = charge * loads[clock_net] * rates[clock_net]
+    for gate in gates.gates:
+        group = "sequential" if library.cells[gate.cell].sequential else "combinational"
+        leakage[group] += powers[gate.cell].leakage_nw
+        pins = {**gate.inputs, **gate.outputs}
+        changes = {pin: rates.get(net, 0.0) for pin, net in pins.items()}
+        for pin, net in gate.outputs.items():
+            switching[group] += charge * loads[net] * changes[pin]
+        for pin, net in pins.items():
+            found = arcs[gate.cell].get(pin)
+            if found and changes[pin]:
+                load = loads[net] if pin in gate.outputs else 0.0
+                internal[group] += internal_fj(found, load, changes) * changes[pin]
+    known = any(found for pins in arcs.values() for found in pins.values())
+    groups = {
+        name: Group(
+            internal[name] * clock_mhz * 1e-6 if known else None,
+            switching[name] * clock_mhz * 1e-6,
+            leakage[name] * 1e-6,
+        )
+        for name in GROUPS
+    }
+    groups["clock"] = Group(None, groups["clock"].switching_mw, None)
     return PowerResult(
-        workload, activity.cycles, macs, clock_mhz, voltage(library),
-        {name: groups[name] for name in GROUPS}, activity.mean, method, note, tools,
+        workload, activity.cycles, macs, clock_mhz, voltage(library), groups, activity.mean,
+        NOTE if known else f"without the energy inside cells, which the library lacks; {NOTE}",
     )  # fmt: skip
 
 
-_NOTE = (
-    "activities counted once a cycle, without glitches; wires without load, ideal clock; what"
-    " drives the inputs is not included"
-)
-
-
-def _capacitance(design: _Design, cells: Mapping[str, CellPower]) -> dict[str, Group]:
-    """Return the energy of charging inputs of cells, by the group of what drives them."""
-    activity, library = design.activity, design.library
+def _loads(gates: Gates, library: Library, tech: Technology) -> Mapping[str, float]:
+    """Return the capacitance behind each net in fF."""
     loads: dict[str, float] = defaultdict(float)
-    for gate in design.gates.gates:
+    for gate in gates.gates:
         for pin, net in gate.inputs.items():
             loads[net] += library.cells[gate.cell].inputs.get(pin, 0.0)
-    for nets in design.gates.outputs.values():
+    for nets in gates.outputs.values():
         for net in nets:
-            loads[net] += design.tech.load_ff
-    switching = dict.fromkeys(GROUPS, 0.0)
-    leakage = dict.fromkeys(GROUPS, 0.0)
-    for gate in design.gates.gates:
-        group = "sequential" if library.cells[gate.cell].sequential else "combinational"
-        leakage[group] += cells[gate.cell].leakage_nw * 1e-6
-        for net in gate.outputs.values():
-            rises = activity.toggles.get(net, 0) / activity.cycles / 2
-            switching[group] += design.switching_mw(loads[net], rises)
-    switching["clock"] = design.switching_mw(loads[design.clock_net], 1.0)
-    return {name: Group(None, switching[name], leakage[name]) for name in GROUPS[:2]} | {
-        "clock": Group(None, switching["clock"], None)
-    }
-
-
-def _opensta(design: _Design, work: Path, timeout: float) -> dict[str, Group]:
-    """Return what OpenSTA reports, with the activity of every pin given to it."""
-    found = probe("opensta").found
-    assert found is not None
-    (work / "cells.lib").write_text(design.library.text, encoding="utf-8")
-    (work / "gates.v").write_text(design.gates.netlist(), encoding="utf-8")
-    (work / "activity.tcl").write_text("\n".join(_annotations(design)) + "\n", encoding="utf-8")
-    script = f"""\
-read_liberty cells.lib
-read_verilog gates.v
-link_design {MODULE}
-set_cmd_units -time ns -capacitance fF -power W
-create_clock -name clock -period {1000 / design.clock_mhz:.6g} [get_ports {design.clock_net}]
-set_driving_cell -lib_cell {design.tech.driver} [all_inputs]
-set_load {design.tech.load_ff} [all_outputs]
-# In OpenSTA 2.0 the option for pins calls a procedure that is not there.
-set broken [string match *get_pins_error* [info body ::sta::set_power_activity]]
-proc active {{pin activity duty}} {{
-  global broken
-  if {{$broken}} {{
-    ::sta::set_power_pin_activity [get_pins $pin] $activity $duty
-  }} else {{
-    set_power_activity -pins [get_pins $pin] -activity $activity -duty $duty
-  }}
-}}
-source activity.tcl
-report_power -digits 8
-exit
-"""
-    (work / "power.tcl").write_text(script, encoding="utf-8")
-    text = process.run(found, ["-exit", "power.tcl"], work, "power.log", timeout)
-    groups = {
-        name.lower(): Group(*(1e3 * float(value) for value in values))
-        for name, *values in _REPORTED.findall(text)
-    }
-    if not {"sequential", "combinational"} <= set(groups):
-        told = [line for line in text.splitlines() if "rror" in line][-3:]
-        raise CheckFailed("\n".join(["opensta reported no power", *told]))
-    return {name: groups[name] for name in GROUPS[:2]}
-
-
-def _annotations(design: _Design) -> Iterator[str]:
-    activity = design.activity
-    for gate in design.gates.gates:
-        for pin, net in {**gate.inputs, **gate.outputs}.items():
-            if net in activity.toggles and net != design.clock_net:
-                rate = activity.toggles[net] / activity.cycles
-                duty = activity.high[net] / activity.cycles
-                yield f"active {gate.name}/{pin} {rate:.6g} {min(duty, 1.0):.6g}"
+            loads[net] += tech.load_ff
+    return loads

@@ -175,8 +175,7 @@ def measure_power(
         gates = read_netlist(netlist, result.name, library, directory, TIMEOUT)
         activity = simulated(config, gates, work, directory, post, on_progress)
         return power_of(
-            gates, activity, library, tech, CLOCK, clock, directory,
-            workload=work.name, macs=work.macs, timeout=TIMEOUT,
+            gates, activity, library, tech, CLOCK, clock, workload=work.name, macs=work.macs
         )  # fmt: skip
 
 

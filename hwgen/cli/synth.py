@@ -181,7 +181,7 @@ def _print_power(power: PowerResult) -> None:
         cells = ["-" if figure is None else f"{figure:.4g}" for figure in figures]
         table.add_row(f"    {name}", *cells, f"{100 * group.total_mw / power.total_mw:.1f} %")
     out.print(table)
-    out.print(f"    by       {power.method}: {power.note}", markup=False)
+    out.print(f"    note     {power.note}", markup=False)
 
 
 def way_of(result: SynthesisResult) -> str:
