@@ -61,6 +61,7 @@ def estimate(
     metrics = {name: plain(values[0]) for name, values in found.items() if name != "valid"}
     tech = technologies.technology(technology) if technology in technologies.calibrated() else None
     memory = _memory(config, technology, tech, workloads or {}, metrics, clock, buffers, dram)
+    breakdown = _breakdown(config.family, fixed, tech)
     return {
         "name": config.name,
         "family": config.family,
@@ -70,8 +71,9 @@ def estimate(
         "meets_clock": None if metrics["fmax_mhz"] is None else metrics["fmax_mhz"] >= clock,
         "metrics": metrics,
         "uncertainty": {m: tech.uncertainty.get(n) if tech else None for m, n in _OF.items()},
-        "breakdown": _breakdown(config.family, fixed, tech),
-        "extrapolated": _extrapolated(config.family, fixed, tech),
+        "breakdown": breakdown,
+        # Nothing to extrapolate where there is no bill.
+        "extrapolated": _extrapolated(config.family, fixed, tech) if breakdown else [],
         "memory": memory,
     }
 

@@ -2,7 +2,7 @@
 """A mapped netlist as something that can be simulated.
 
 The names in a netlist are those of the design, escaped, and differ from tool to tool.  Here nets
-and cells are numbered instead, so that a simulator's record of a net and a timer's pins meet.
+and cells are numbered instead, so that what a simulator records of a net can be found.
 """
 
 from __future__ import annotations

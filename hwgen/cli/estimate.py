@@ -188,8 +188,8 @@ def _show(entry: Mapping[str, Any]) -> None:
         out.print(_parts(entry))
     else:
         out.print(
-            f"Area, power and frequency of the family {entry['family']} are not modelled, only"
-            " its cycles; `hwgen synth` measures the others."
+            "Area, power and frequency of this configuration are not modelled, only its cycles;"
+            " `hwgen synth` measures the others."
         )
     _print_workloads(entry, out)
     if entry["memory"]:
