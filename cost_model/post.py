@@ -41,6 +41,8 @@ def parts(config: ProductConfig, lanes: str) -> tuple[Part, ...]:
     """
     if config.post_features is None:
         return ()
+    if not _priced(config):
+        return (Part("post-processing", ("post_lane",), lambda v: {UNPRICED: v[lanes]}),)
     return (
         Part("post-processing lanes", ("post_lane",), lambda v: _lanes(v, v[lanes])),
         Part("post-processing", (), lambda v: _common(v, v[lanes])),
@@ -52,8 +54,6 @@ def _priced(config: ProductConfig) -> bool:
 
 
 def _lanes(v: View, lanes: Number) -> Counts:
-    if not _priced(v.config):
-        return {UNPRICED: lanes}
     return times(lanes, v.counts(("max_k",), post_bill.LANE_KINDS, _lane))
 
 
@@ -63,8 +63,6 @@ def _lane(config: ProductConfig) -> Counts:
 
 def _common(v: View, lanes: Number) -> Counts:
     features = v.config.post_features
-    if not _priced(v.config):
-        return {}
     one_column = v.config.columns_per_beat == 1
     records = np.int64(1) if one_column else lanes
     return post_bill.common(features, lanes, records)

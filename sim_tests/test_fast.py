@@ -52,7 +52,7 @@ def assert_equal(config: Any, size: tuple[int, int, int], engines: tuple[Any, ..
     """Every engine gives the golden result in the cycles of the model."""
     a, w = operands(config, size, "random", np.random.default_rng(1))
     golden = family(config.family).part("golden").golden(config, a, w)
-    cycles = family(config.family).part("cost").cycles(config, *size)
+    cycles = family(config.family).cycles_of(config, [(a, w)])
     for engine in engines:
         result = run_matrices(config, a, w, engine=engine)
         assert result.c.dtype == golden.dtype

@@ -147,7 +147,10 @@ def test_estimates_of_engines_say_which_memories() -> None:
     assert estimate(parse_config("name: a\nfamily: systolic\n"))["memory"] is None
 
 
-def test_the_command_shows_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_shows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     path = tmp_path / "engine.yaml"
     path.write_text(ENGINES[0])
     command = ["estimate", "--config", str(path), "--gemm", "8,8,8"]
