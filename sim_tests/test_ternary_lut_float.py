@@ -26,6 +26,7 @@ from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.regression import OPERANDS, operands
 from sim_tests.run import run_matrices
 from sim_tests.runner import regress
+from sim_tests.sampling import sampled
 from sim_tests.test_emission import netlist, through_paths
 from sim_tests.test_systolic import assert_passed
 
@@ -209,7 +210,7 @@ def test_the_covering_set_is_complete() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", COVERING, ids=named)
+@pytest.mark.parametrize("config", sampled(COVERING))
 def test_covering_set(config: TernaryLutConfig, tmp_path: Path) -> None:
     assert_passed(regress(config, tmp_path, seed=1))
 
