@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import log2
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +28,9 @@ from hwgen.numerics.digit_sums import (
     DigitSum,
 )
 from hwgen.numerics.digits import Encoding, digit_count
+
+if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
 
 PRICED = ("mac", "carry_save", "same_weight")
 """Values of `pe` that have a bill."""
@@ -260,13 +264,22 @@ def _resolved(what: DigitAccumulation) -> Heap:
     return _heap(0, operands, what.width, range(what.width))
 
 
-def resolve(what: DigitAccumulation) -> dict[str, float]:
+def digits_of(config: FamilyConfig) -> DigitAccumulation:
+    """Return how the PEs of a configuration accumulate, which do so by digits."""
+    digits = config.digits  # type: ignore[attr-defined]
+    assert isinstance(digits, DigitAccumulation)
+    return digits
+
+
+def resolve(config: FamilyConfig) -> dict[str, float]:
     """Return the bill of what puts a result together."""
+    what = digits_of(config)
     return total(_resolved(what).adders, adder(float(what.width)))
 
 
-def resolve_path(what: DigitAccumulation) -> dict[str, float]:
+def resolve_path(config: FamilyConfig) -> dict[str, float]:
     """Return the path through it."""
+    what = digits_of(config)
     width = float(what.width)
     return {"gate": _resolved(what).gates, "adder_bit": width, "adder_level": log2(width)}
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Form = Literal["flip_flops", "sram"]
-FORMS: tuple[Form, ...] = ("flip_flops", "sram")
 
 
 @dataclass(frozen=True)

@@ -205,12 +205,15 @@ def recorded(config: FamilyConfig, target: str) -> list[PnrResult]:
     verilog = known(config)
     if verilog is None or target not in devices.PLACERS:
         return []
-    found = []
-    for entry in Entry.all(_kind(target, verilog)):
+    found: list[PnrResult] = []
+    entries = Entry.all(_kind(target, verilog))
+    if not entries:
+        return found
+    tools = tool_versions(("yosys", placer(target).tool))
+    for entry in entries:
         document = entry.read()
         with suppress(KeyError, TypeError, HwgenError):  # damaged, or of another version
             result = PnrResult.of_document(document["result"])
-            tools = tool_versions(("yosys", placer(target).tool))
             if Entry(entry.kind, _key(result, document["pins"], tools)).name == entry.name:
                 found.append(result)
     return found

@@ -22,10 +22,11 @@ from flows.internal_power import arcs_of, internal_fj
 from flows.liberty import Library, Technology
 from hwgen.errors import CheckFailed
 
-GROUPS = ("sequential", "combinational", "clock")
+CELLS = ("sequential", "combinational")
+"""Groups of cells; the clock's net is a third one."""
 
 _NET = re.compile(r"\((n\d+) ([^\n]*)\)$", re.MULTILINE)
-_FIGURE = re.compile(r"\((T0|T1|TC) (\d+)\)")
+_CHANGES = re.compile(r"\(TC (\d+)\)")
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,12 @@ class Activity:
     Parameters
     ----------
     cycles : int
-    toggles, high : mapping
-        Net: its changes; cycles in which it was 1.
+    toggles : mapping
+        Net: its changes.
     """
 
     cycles: int
     toggles: Mapping[str, int]
-    high: Mapping[str, int]
 
     @property
     def mean(self) -> float:
@@ -131,16 +131,13 @@ def read_saif(path: Path) -> Activity:
     """
     text = path.read_text(encoding="utf-8", errors="replace")
     duration = re.search(r"\(DURATION (\d+)\)", text)
-    nets = {net: dict(_FIGURE.findall(figures)) for net, figures in _NET.findall(text)}
-    if duration is None or not nets or not int(duration[1]):
+    changes = {net: _CHANGES.search(figures) for net, figures in _NET.findall(text)}
+    toggles = {net: int(found[1]) for net, found in changes.items() if found}
+    if duration is None or not toggles or not int(duration[1]):
         raise CheckFailed(
             f"{path.name}: no activity of nets in it; the simulation wrote too little"
         )
-    return Activity(
-        int(duration[1]),
-        {net: int(figures["TC"]) for net, figures in nets.items()},
-        {net: int(figures["T1"]) for net, figures in nets.items()},
-    )
+    return Activity(int(duration[1]), toggles)
 
 
 NOTE = (
@@ -182,10 +179,9 @@ def power_of(
     loads = _loads(gates, library, tech)
     powers = cell_powers(library)
     arcs = {name: arcs_of(library, powers[name].text) for name in {g.cell for g in gates.gates}}
-    internal, switching, leakage = (dict.fromkeys(GROUPS, 0.0) for _ in range(3))
+    internal, switching, leakage = (dict.fromkeys(CELLS, 0.0) for _ in range(3))
     # Half of C V^2 is lost in a rise and half in a fall, in fJ; fJ MHz are nW.
     charge = voltage(library) ** 2 / 2
-    switching["clock"] = charge * loads[clock_net] * rates[clock_net]
     for gate in gates.gates:
         group = "sequential" if library.cells[gate.cell].sequential else "combinational"
         leakage[group] += powers[gate.cell].leakage_nw
@@ -205,9 +201,10 @@ def power_of(
             switching[name] * clock_mhz * 1e-6,
             leakage[name] * 1e-6,
         )
-        for name in GROUPS
+        for name in CELLS
     }
-    groups["clock"] = Group(None, groups["clock"].switching_mw, None)
+    clocking = charge * loads[clock_net] * rates[clock_net]
+    groups["clock"] = Group(None, clocking * clock_mhz * 1e-6, None)
     return PowerResult(
         workload, activity.cycles, macs, clock_mhz, voltage(library), groups, activity.mean,
         NOTE if known else f"without the energy inside cells, which the library lacks; {NOTE}",

@@ -53,6 +53,25 @@ def number(value: float | None) -> str:
     return f"{value:.4g}"
 
 
+def breakdown(entry: Mapping[str, Any]) -> tuple[str | None, list[tuple[Any, str]]]:
+    """Return the parts of an estimate that consist of anything.
+
+    Returns
+    -------
+    (str or None, list of (mapping, str))
+        The field with the cost of a part, None if costs are unknown; each part, and what it
+        consists of, in words.
+    """
+    parts = [part for part in entry["breakdown"] if part["components"]]
+    key = next((key for key in ("area_um2", "luts") if parts and key in parts[0]), None)
+    found = []
+    for part in parts:
+        shown = sorted(part["components"].items(), key=lambda item: -(item[1] or 0))
+        words = (f"{number(n)} {kind.replace('_', ' ')}" for kind, n in shown[:4])
+        found.append((part, ", ".join(words)))
+    return key, found
+
+
 def markdown(sheet: Mapping[str, Any]) -> str:
     """Return a data sheet as Markdown.
 
@@ -162,15 +181,12 @@ def _estimates(estimates: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _breakdown(entry: Mapping[str, Any]) -> str:
-    parts = [part for part in entry["breakdown"] if part["components"]]
-    key = next((key for key in ("area_um2", "luts") if parts and key in parts[0]), None)
+    key, parts = breakdown(entry)
     if key is None:
         return ""
-    total = sum(part[key] or 0.0 for part in parts)
+    total = sum(part[key] or 0.0 for part, _ in parts)
     rows = []
-    for part in parts:
-        shown = sorted(part["components"].items(), key=lambda item: -(item[1] or 0))
-        text = ", ".join(f"{number(n)} {kind.replace('_', ' ')}" for kind, n in shown[:4])
+    for part, text in parts:
         share = "-" if part[key] is None or not total else f"{100 * part[key] / total:.1f}"
         rows.append((part["part"], number(part[key]), share, text))
     return f"Parts, {entry['technology']}:\n\n" + _table(

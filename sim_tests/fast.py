@@ -22,7 +22,8 @@ from flows.verilator import PROGRAM_OPTIMISATION, QUICK, build_program, program_
 from hwgen.build import verilog_of
 from hwgen.config.model import FamilyConfig
 from hwgen.errors import CheckFailed
-from hwgen.schedules.stream import stream_input
+from hwgen.families import family
+from hwgen.schedules.stream import pack_inputs, stream_input
 from sim_tests.programs import compiled, follow
 
 HARNESS = Path(__file__).parent / "harness"
@@ -161,6 +162,49 @@ def run_stream(
         tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-10:]
         raise CheckFailed("\n".join([f"the simulator ended with status {ended.status}:", *tail]))
     return np.fromfile(beats, np.uint8).reshape(plan.output_beats, -1), cycles
+
+
+def progress(on_progress: Callable[[int, int], None] | None) -> Callable[[str], None]:
+    """Return what tells `on_progress` what a simulation prints of its progress."""
+
+    def look(line: str) -> None:
+        kind, _, rest = line.partition(" ")
+        if kind == "PROGRESS" and on_progress:
+            done, total = map(int, rest.split())
+            on_progress(done, total)
+
+    return look
+
+
+def run_product(
+    config: Any,
+    plan: Any,
+    a: np.ndarray,
+    w: np.ndarray,
+    work: Path,
+    *,
+    verilog: str | None = None,
+    activity: bool = False,
+    on_progress: Callable[[int, int], None] | None = None,
+    timeout: float,
+) -> tuple[np.ndarray, int]:
+    """Compute one product with a core; parameters are those of `compile_stream` and `run_stream`.
+
+    Parameters
+    ----------
+    a : ndarray, shape (m, k)
+    w : ndarray, shape (k, n)
+    on_progress : callable, optional
+        Gets the cycles simulated and the cycles in all.
+    """
+    plan.check_operands(a, w)
+    blocks = pack_inputs(plan, a, w)
+    expected = family(config.family).cycles_of(config, [(a, w)])
+    program = compile_stream(config, verilog=verilog, activity=activity)
+    return run_stream(
+        config, program, plan, blocks, expected, work, on_line=progress(on_progress),
+        timeout=timeout,
+    )  # fmt: skip
 
 
 class _Sender(threading.Thread):

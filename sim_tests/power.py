@@ -19,9 +19,8 @@ from flows.result import SynthesisResult
 from flows.synthesis import TIMEOUT
 from hwgen.errors import InputError
 from hwgen.families import family
-from hwgen.schedules.stream import pack_inputs
 from hwgen.workloads import Gemm, parse_gemm
-from sim_tests.fast import compile_stream, run_stream
+from sim_tests.fast import run_product
 from sim_tests.run import check_results
 
 RANDOM: Gemm = (32, 32, 64)
@@ -113,20 +112,10 @@ def simulated(
     """
     known = family(config.family)
     plan = known.part("schedule").schedule(config, *work.a.shape, work.w.shape[1], *post)
-    plan.check_operands(work.a, work.w)
-    blocks = pack_inputs(plan, work.a, work.w)
-    program = compile_stream(config, verilog=gates.design(), activity=True)
-    expected = known.cycles_of(config, [(work.a, work.w)])
-
-    def follow(line: str) -> None:
-        kind, _, rest = line.partition(" ")
-        if kind == "PROGRESS" and on_progress:
-            done, total = map(int, rest.split())
-            on_progress(done, total)
-
-    image, _ = run_stream(
-        config, program, plan, blocks, expected, directory, on_line=follow, timeout=LONGEST_S
-    )
+    image, _ = run_product(
+        config, plan, work.a, work.w, directory, verilog=gates.design(), activity=True,
+        on_progress=on_progress, timeout=LONGEST_S,
+    )  # fmt: skip
     golden = known.part("golden").golden(config, work.a, work.w, *post)
     check_results("the netlist", plan.unpack_outputs(image), golden)
     return read_saif(directory / "beats.bin.saif")

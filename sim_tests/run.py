@@ -15,9 +15,9 @@ from hwgen.errors import CheckFailed, InputError
 from hwgen.families import family
 from hwgen.numerics import differences
 from hwgen.numerics.post import Columns, PostSettings
-from hwgen.schedules.stream import RAW_RESULTS, pack_inputs
+from hwgen.schedules.stream import RAW_RESULTS
 from sim_tests.engine_run import run_engine
-from sim_tests.fast import compile_stream, run_stream
+from sim_tests.fast import progress, run_product
 from sim_tests.runner import compile_design, simulate
 
 Engine = Literal["fast", "cocotb"]
@@ -139,29 +139,11 @@ def run_matrices(
         )
     post = () if config.post_features is None else (settings, columns)
     plan = family(config.family).part("schedule").schedule(config, *a.shape, w.shape[1], *post)
-    plan.check_operands(a, w)
-    cycles = 0
-
-    def follow(line: str) -> None:
-        nonlocal cycles
-        kind, _, rest = line.partition(" ")
-        if kind == "PROGRESS" and on_progress:
-            done, total = map(int, rest.split())
-            on_progress(done, total)
-        elif kind == "CYCLES":
-            cycles = int(rest.split()[0])
-
     with tempfile.TemporaryDirectory(prefix="hwgen-run-") as name:
-        work = Path(name)
-        if engine == "fast":
-            blocks = pack_inputs(plan, a, w)
-            expected = family(config.family).cycles_of(config, [(a, w)])
-            program = compile_stream(config)
-            image, cycles = run_stream(
-                config, program, plan, blocks, expected, work, on_line=follow, timeout=timeout
-            )
-        else:
-            image = _cocotb(config, plan, a, w, work, follow, timeout)
+        product = run_product if engine == "fast" else _cocotb
+        image, cycles = product(
+            config, plan, a, w, Path(name), on_progress=on_progress, timeout=timeout
+        )
     return RunResult(plan.unpack_outputs(image), cycles)
 
 
@@ -171,9 +153,20 @@ def _cocotb(
     a: np.ndarray,
     w: np.ndarray,
     work: Path,
-    follow: Callable[[str], None],
+    *,
+    on_progress: Callable[[int, int], None] | None,
     timeout: float,
-) -> np.ndarray:
+) -> tuple[np.ndarray, int]:
+    plan.check_operands(a, w)
+    cycles, look = 0, progress(on_progress)
+
+    def follow(line: str) -> None:
+        nonlocal cycles
+        look(line)
+        kind, _, rest = line.partition(" ")
+        if kind == "CYCLES":
+            cycles = int(rest.split()[0])
+
     build_dir = compile_design(config)
     files = {key: str(work / f"{key}.npy") for key in ("activations", "weights")}
     np.save(files["activations"], a.astype(config.activation.file_dtype))
@@ -190,4 +183,4 @@ def _cocotb(
     )
     if len(outcomes) != 1 or not outcomes[0].passed:
         raise CheckFailed("; ".join(o.message for o in outcomes) or "the simulation failed")
-    return np.fromfile(beats, np.uint8).reshape(plan.output_beats, -1)
+    return np.fromfile(beats, np.uint8).reshape(plan.output_beats, -1), cycles

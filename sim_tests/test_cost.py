@@ -23,6 +23,7 @@ from cost_model.families.gemm_stream import cycles
 from cost_model.technology import Technology, read
 from flows.bench import cost
 from flows.calibration.calibrate import area_equations, calibrate, ranges
+from flows.calibration.element_points import core
 from flows.calibration.fit import Equation, fit, fit_longest
 from flows.calibration.measure import Measured
 from flows.calibration.points import calibration_points, config_of, held_out_points
@@ -31,7 +32,6 @@ from hwgen.config.load import parse_config
 from hwgen.errors import InputError
 from hwgen.families import family
 from hwgen.workloads import load_workload, shipped
-from sim_tests.cores import core
 
 TECH = "nangate45"
 NUMERIC = ("array.", "pipeline.", "max_k")

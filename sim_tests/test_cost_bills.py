@@ -14,11 +14,11 @@ from cost_model.evaluate import bill_of
 from cost_model.fabric import FABRICS
 from flows import process
 from flows.bench import cost
+from flows.calibration.element_points import core
 from flows.calibration.measure import kept
 from flows.calibration.points import config_of
 from flows.toolchain import require
 from hwgen.build import verilog_of
-from sim_tests.cores import core
 
 BUILT = [
     core("systolic", array__rows=3, array__cols=5, array__broadcast=2, pipeline__pe=1),

@@ -19,6 +19,7 @@ from flows.toolchain import require
 from flows.verilator import lint
 from hwgen.build import files_of, verilog_of
 from hwgen.config.load import load_config
+from hwgen.config.model import FamilyConfig
 from hwgen.families.systolic import SystolicConfig
 from sim_tests.test_systolic import COVERING, sized
 
@@ -35,10 +36,22 @@ def names(config: SystolicConfig) -> str:
     return f"{config.name}-{config.array.dataflow}"
 
 
-def write(config: SystolicConfig, directory: Path) -> Path:
+def write(config: FamilyConfig, directory: Path) -> Path:
     for name, text in files_of(config).items():
         (directory / name).write_text(text, encoding="utf-8")
     return directory / f"{config.name}.v"
+
+
+def assert_lint_clean(config: FamilyConfig, directory: Path) -> None:
+    """Write the files of a core; Verilator has nothing to say of them."""
+    source = write(config, directory)
+    assert lint([source.with_suffix(".vlt"), source], config.name) == []
+
+
+def assert_clean(config: FamilyConfig, directory: Path) -> None:
+    """Verilator has nothing to say, and no path leads from an input to an output."""
+    assert_lint_clean(config, directory)
+    assert through_paths(netlist(verilog_of(config), config.name, directory)) == []
 
 
 def tool(name: str) -> str:
@@ -50,14 +63,11 @@ def tool(name: str) -> str:
 
 @pytest.mark.parametrize("config", SAMPLE, ids=names)
 def test_verilator_has_nothing_to_say(config: SystolicConfig, tmp_path: Path) -> None:
-    source = write(config, tmp_path)
-    assert lint([source.with_suffix(".vlt"), source], config.name) == []
+    assert_lint_clean(config, tmp_path)
 
 
 def test_verilator_has_nothing_to_say_about_engines(tmp_path: Path) -> None:
-    config: Any = load_config(ENGINE)
-    source = write(config, tmp_path)
-    assert lint([source.with_suffix(".vlt"), source], config.name) == []
+    assert_lint_clean(load_config(ENGINE), tmp_path)
 
 
 @pytest.mark.parametrize("config", SAMPLE[::2], ids=names)

@@ -86,7 +86,7 @@ def technology(**values: Any) -> Technology:
 def test_energies() -> None:
     """A register at half the clock drives 4 fF and two outputs of 3 fF; an inverter drives 1 fF."""
     library = liberty.prepare([LIBRARY])
-    activity = Activity(100, {"n2": 0, "n3": 100, "n4": 100}, {"n2": 0, "n3": 50, "n4": 50})
+    activity = Activity(100, {"n2": 0, "n3": 100, "n4": 100})
     found = power_of(
         divider(), activity, library, technology(load_ff=3.0), "aclk", 500.0,
         workload="dividing", macs=25,
@@ -115,7 +115,7 @@ def test_energies() -> None:
 def test_a_library_without_tables() -> None:
     bare = re.sub(r"internal_power \(\) \{(?:[^{}]|\{[^{}]*\})*\}", "", LIBRARY)
     found = power_of(
-        divider(), Activity(10, {"n3": 1, "n4": 1}, {}), liberty.prepare([bare]), technology(),
+        divider(), Activity(10, {"n3": 1, "n4": 1}), liberty.prepare([bare]), technology(),
         "aclk", 500.0, workload="dividing", macs=1,
     )  # fmt: skip
     assert found.groups["sequential"].internal_mw is None
@@ -143,7 +143,7 @@ def test_saif_is_read(tmp_path: Path) -> None:
         "   (n7 (T0 2) (T1 10) (TZ 0) (TX 0) (TB 0) (TC 3))\n"
         "   (n12 (T0 12) (T1 0) (TX 0) (TC 0))\n  )\n )\n)\n"
     )
-    assert read_saif(path) == Activity(12, {"n7": 3, "n12": 0}, {"n7": 10, "n12": 0})
+    assert read_saif(path) == Activity(12, {"n7": 3, "n12": 0})
     path.write_text("(SAIFILE\n(DURATION 0)\n)\n")
     with pytest.raises(CheckFailed, match="no activity of nets"):
         read_saif(path)

@@ -13,8 +13,6 @@ from allpairspy import AllPairs
 
 from cost_model.families.spatial import cycles, cycles_of, cycles_of_operands, most_cycles_of
 from cost_model.families.spatial_serial import tile_cycles
-from flows.verilator import lint
-from hwgen.build import files_of, verilog_of
 from hwgen.config.elements import SERIAL
 from hwgen.config.load import load_config, parse_config
 from hwgen.config.spatial import SpatialConfig
@@ -26,7 +24,7 @@ from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.run import run_matrices
 from sim_tests.runner import regress
 from sim_tests.sampling import sampled
-from sim_tests.test_emission import netlist, through_paths
+from sim_tests.test_emission import assert_clean
 from sim_tests.test_systolic import assert_passed
 
 ROOT = Path(__file__).parent.parent
@@ -257,11 +255,7 @@ def test_verilog_is_clean(number: int, tmp_path: Path) -> None:
         "operands": AXES["operands"][number], "accumulator": "exact", "registers": registers,
         "queue": (2, 1, 4)[number], "carry_spacing": 2, "max_k": 100,
     })  # fmt: skip
-    for name, content in files_of(config).items():
-        (tmp_path / name).write_text(content, encoding="utf-8")
-    source = tmp_path / f"{config.name}.v"
-    assert lint([source.with_suffix(".vlt"), source], config.name) == []
-    assert through_paths(netlist(verilog_of(config), config.name, tmp_path)) == []
+    assert_clean(config, tmp_path)
 
 
 CASES = ("shapes_7", "values_lowest", "values_opposite", "stalls_4", "reset_0",

@@ -13,8 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost_model.families.spatial import cycles, cycles_of
-from flows.verilator import lint
-from hwgen.build import files_of, verilog_of
 from hwgen.config.load import load_config, parse_config
 from hwgen.config.spatial import SpatialConfig
 from hwgen.errors import ConfigError, InputError
@@ -25,7 +23,7 @@ from hwgen.schedules.spatial import Schedule
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.run import run_matrices
 from sim_tests.runner import regress
-from sim_tests.test_emission import netlist, through_paths
+from sim_tests.test_emission import assert_clean
 from sim_tests.test_systolic import assert_passed
 
 ROOT = Path(__file__).parent.parent
@@ -274,11 +272,7 @@ KINDS = [
 @pytest.mark.parametrize("config", KINDS, ids=lambda config: config.family)
 def test_verilog_is_clean(config: SpatialConfig, tmp_path: Path) -> None:
     """Verilator has nothing to say, and no path leads from an input port to an output port."""
-    for name, content in files_of(config).items():
-        (tmp_path / name).write_text(content, encoding="utf-8")
-    source = tmp_path / f"{config.name}.v"
-    assert lint([source.with_suffix(".vlt"), source], config.name) == []
-    assert through_paths(netlist(verilog_of(config), config.name, tmp_path)) == []
+    assert_clean(config, tmp_path)
 
 
 CASES = ("shapes_7", "values_highest", "values_opposite", "stalls_4", "reset_0",

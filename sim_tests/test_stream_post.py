@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from cost_model.estimate import estimate
 from cost_model.evaluate import evaluate, flattened
-from flows.verilator import lint
-from hwgen.build import files_of, verilog_of
+from hwgen.build import files_of
 from hwgen.build.files import manifest
 from hwgen.cli import main
 from hwgen.config.load import parse_config
@@ -31,7 +30,7 @@ from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.post_cases import columns_of, settings_of
 from sim_tests.regression import operands
 from sim_tests.runner import regress
-from sim_tests.test_emission import netlist, through_paths, write
+from sim_tests.test_emission import assert_clean
 
 OS = "family: systolic\narray: {rows: 4, cols: 5}\n"
 WS = (
@@ -199,9 +198,7 @@ def test_regression(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["os", "is", "lut"])
 def test_emitted_files(name: str, tmp_path: Path) -> None:
     config = config_of(name)
-    source = write(config, tmp_path)
-    assert lint([source.with_suffix(".vlt"), source], config.name) == []
-    assert through_paths(netlist(verilog_of(config), config.name, tmp_path)) == []
+    assert_clean(config, tmp_path)
     described = json.loads(manifest(config))
     stream = next(s for s in described["streams"] if s["prefix"] == "s_axis_post")
     records = {"os": 5, "is": 1, "lut": 4}[name]

@@ -14,7 +14,6 @@ import numpy as np
 from cost_model import elements, post
 from cost_model.bill import Counts, Number, Part, View, adder, buffer, register, times, total
 from cost_model.fabric import fabric_of
-from hwgen.numerics.digit_sums import DigitAccumulation
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
@@ -77,12 +76,6 @@ def _held_width(config: SpatialConfig) -> float:
     return float(config.held_width)
 
 
-def digits_of(config: SpatialConfig) -> DigitAccumulation:
-    """Return how the PEs of a configuration accumulate, which do so by digits."""
-    assert config.digits is not None
-    return config.digits
-
-
 # -- parts -----------------------------------------------------------------------------------------
 
 
@@ -97,7 +90,7 @@ def _pes(v: View) -> Counts:
 
 def digit_pe(config: SpatialConfig) -> dict[str, float]:
     """Return the bill of a PE that multiplies by digits."""
-    return elements.digit_sums(digits_of(config), config.pipeline.pe)
+    return elements.digit_sums(elements.digits_of(config), config.pipeline.pe)
 
 
 def mac_pe(config: SpatialConfig) -> dict[str, float]:
@@ -116,7 +109,7 @@ def mac_pe(config: SpatialConfig) -> dict[str, float]:
 
 
 def _edges(v: View) -> Counts:
-    one = v.counts((*HELD, "pipeline.pe"), elements.EDGE_KINDS, edge)
+    one = v.counts(FIGURES, elements.EDGE_KINDS, edge)
     return times(v["array.rows"], one)
 
 
@@ -149,11 +142,7 @@ def _drain(v: View) -> Counts:
 
 
 def _resolvers(v: View) -> Counts:
-    return times(v["array.cols"], v.counts(HELD, elements.RESOLVE_KINDS, _resolver))
-
-
-def _resolver(config: SpatialConfig) -> Counts:
-    return elements.resolve(digits_of(config))
+    return times(v["array.cols"], v.counts(HELD, elements.RESOLVE_KINDS, elements.resolve))
 
 
 def _leaving(v: View) -> Counts:

@@ -9,7 +9,7 @@ import numpy as np
 
 from cost_model import elements, post
 from cost_model.bill import Counts, View, times, total
-from cost_model.families.spatial_bill import FIGURES, Geometry, digits_of
+from cost_model.families.spatial_bill import FIGURES, Geometry
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
@@ -61,21 +61,17 @@ def _digit_paths(v: View, start: Counts, reach: Counts) -> list[Counts]:
     return [
         total(reach, {"gate": first}),
         total(start, {"gate": behind}),
-        total(start, v.counts(FIGURES, elements.RESOLVE_PATH, _resolve_path)),
+        total(start, v.counts(FIGURES, elements.RESOLVE_PATH, elements.resolve_path)),
         total(start, recode, {"gate": early}),
         total(start, {"gate": late}),
     ]
 
 
 def _gates(config: SpatialConfig) -> tuple[float, float]:
-    return elements.digit_sum_paths(digits_of(config), config.pipeline.pe)
+    return elements.digit_sum_paths(elements.digits_of(config), config.pipeline.pe)
 
 
 def _correction_gates(config: SpatialConfig) -> tuple[float, float]:
     """Return the gates of corrections between encoder and register, and behind the register."""
-    gates = elements.correction_path(digits_of(config))
+    gates = elements.correction_path(elements.digits_of(config))
     return (gates, 0.0) if config.lead == 1 else (0.0, gates)
-
-
-def _resolve_path(config: SpatialConfig) -> Counts:
-    return elements.resolve_path(digits_of(config))

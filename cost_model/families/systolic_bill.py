@@ -31,7 +31,6 @@ from cost_model.elements import DIGIT_KINDS, product_counts
 from cost_model.fabric import LISTED, SHORT_COUNTER, drain_leaves, fabric_of
 from cost_model.fabric import product_counts as logic_or_dsp
 from hwgen.families.systolic import BUS_ROWS
-from hwgen.numerics.digit_sums import DigitAccumulation
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
@@ -151,16 +150,10 @@ def output_stationary_pe(config: SystolicConfig) -> dict[str, float]:
     )
 
 
-def digits_of(config: SystolicConfig) -> DigitAccumulation:
-    """Return how the PEs of a configuration accumulate, which do so by digits."""
-    assert config.digits is not None
-    return config.digits
-
-
 def digit_pe(config: SystolicConfig) -> dict[str, float]:
     """Return the bill of an output-stationary PE that multiplies by digits."""
     x, y, depth = config.row_operand, config.column_operand.width, config.pipeline.pe
-    digits = digits_of(config)
+    digits = elements.digits_of(config)
     missing = digits.correction_width
     return total(
         elements.digit_sums(digits, min(depth, 1)),
@@ -272,12 +265,8 @@ DIGIT_FIGURES = ("max_k", "array.carry_spacing")
 
 
 def _resolvers(v: View) -> Counts:
-    one = v.counts(DIGIT_FIGURES, elements.RESOLVE_KINDS, _resolver)
+    one = v.counts(DIGIT_FIGURES, elements.RESOLVE_KINDS, elements.resolve)
     return times(v["array.cols"], one)
-
-
-def _resolver(config: SystolicConfig) -> Counts:
-    return elements.resolve(digits_of(config))
 
 
 def _leaving(v: View) -> Counts:

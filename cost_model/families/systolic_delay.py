@@ -9,7 +9,7 @@ import numpy as np
 
 from cost_model import elements, post
 from cost_model.bill import Counts, View, bits_of, times, total
-from cost_model.families.systolic_bill import DIGIT_FIGURES, Geometry, digits_of, psum_width
+from cost_model.families.systolic_bill import DIGIT_FIGURES, Geometry, psum_width
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
@@ -44,14 +44,10 @@ def _digit_paths(v: View, start: Counts, reach: Counts) -> list[Counts]:
     return [
         total(reach, {"gate": first}),
         total(start, {"gate": behind}),
-        total(start, v.counts(names, elements.RESOLVE_PATH, _resolve_path)),
+        total(start, v.counts(names, elements.RESOLVE_PATH, elements.resolve_path)),
         total(start, elements.recoder_path(v.config.array.encoding, v.config.row_operand)),
     ]
 
 
 def _gates(config: SystolicConfig) -> tuple[float, float]:
-    return elements.digit_sum_paths(digits_of(config), min(config.pipeline.pe, 1))
-
-
-def _resolve_path(config: SystolicConfig) -> Counts:
-    return elements.resolve_path(digits_of(config))
+    return elements.digit_sum_paths(elements.digits_of(config), min(config.pipeline.pe, 1))

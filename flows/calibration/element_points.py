@@ -15,7 +15,8 @@ SPATIAL = ("broadcast_2d", "adder_tree", "cube")
 """Families that compute a tile in place."""
 
 
-def _core(family: str, **more: Any) -> Values:
+def core(family: str, **more: Any) -> Values:
+    """Return the parameters of a core of a family; a dot is written as two underscores."""
     return {"family": family, **{name.replace("__", "."): value for name, value in more.items()}}
 
 
@@ -23,10 +24,10 @@ def spatial_multipliers() -> Iterator[Values]:
     """Yield cores of the spatial families with multipliers."""
 
     def flat(rows: int, cols: int, **more: Any) -> Values:
-        return _core("broadcast_2d", array__rows=rows, array__cols=cols, **more)
+        return core("broadcast_2d", array__rows=rows, array__cols=cols, **more)
 
     def deep(depth: int, cols: int, **more: Any) -> Values:
-        return _core("adder_tree", array__depth=depth, array__cols=cols, **more)
+        return core("adder_tree", array__depth=depth, array__cols=cols, **more)
 
     yield flat(4, 4)
     yield flat(2, 12)
@@ -43,16 +44,16 @@ def spatial_multipliers() -> Iterator[Values]:
     yield deep(5, 2, activation="uint8", weight="uint8")
     yield deep(4, 2, activation="int16", weight="int10", pipeline__pe=1)
     yield deep(16, 2, activation="int4", weight="int2")
-    yield _core("cube", array__rows=3, array__cols=2, array__depth=4)
-    yield _core("cube", array__rows=6, array__cols=2, array__depth=2, pipeline__pe=1)
+    yield core("cube", array__rows=3, array__cols=2, array__depth=4)
+    yield core("cube", array__rows=6, array__cols=2, array__depth=2, pipeline__pe=1)
 
 
 def systolic_digits() -> Iterator[Values]:
     """Yield systolic arrays whose elements multiply by digits."""
 
     def array(rows: int, cols: int, encoding: str = "booth4", **more: Any) -> Values:
-        values = _core("systolic", array__rows=rows, array__cols=cols, array__pe="carry_save")
-        return {**values, **_core("systolic", array__encoding=encoding, **more)}
+        values = core("systolic", array__rows=rows, array__cols=cols, array__pe="carry_save")
+        return {**values, **core("systolic", array__encoding=encoding, **more)}
 
     yield array(4, 4)
     yield array(4, 3, "ent")
@@ -75,11 +76,11 @@ def spatial_digits() -> Iterator[Values]:
     """Yield cores of the spatial families whose elements multiply by digits."""
 
     def flat(rows: int, cols: int, encoding: str = "booth4", **more: Any) -> Values:
-        return _core("broadcast_2d", array__rows=rows, array__cols=cols,
+        return core("broadcast_2d", array__rows=rows, array__cols=cols,
                      array__pe="carry_save", array__encoding=encoding, **more)  # fmt: skip
 
     def deep(depth: int, cols: int, pe: str, **more: Any) -> Values:
-        return _core("adder_tree", array__depth=depth, array__cols=cols, array__pe=pe, **more)
+        return core("adder_tree", array__depth=depth, array__cols=cols, array__pe=pe, **more)
 
     yield flat(4, 4)
     yield flat(4, 4, "ent", pipeline__pe=1)
@@ -98,8 +99,8 @@ def spatial_digits() -> Iterator[Values]:
         yield deep(4, 1, pe, activation="int16", array__encoding="ent")
         yield deep(8, 1, pe, activation="uint8", weight="uint8")
         yield deep(8, 2, pe, activation="int4", weight="int4", array__carry_spacing=1)
-        yield _core("cube", array__rows=3, array__cols=2, array__depth=4, array__pe=pe)
-        yield _core("cube", array__rows=8, array__cols=1, array__depth=3, array__pe=pe,
+        yield core("cube", array__rows=3, array__cols=2, array__depth=4, array__pe=pe)
+        yield core("cube", array__rows=8, array__cols=1, array__depth=3, array__pe=pe,
                     array__encoding="ent", pipeline__pe=1)  # fmt: skip
 
 
@@ -107,7 +108,7 @@ def post_processing() -> Iterator[Values]:
     """Yield cores with post-processing."""
 
     def lanes(rows: int, cols: int, outputs: list[str], **more: Any) -> Values:
-        return _core("broadcast_2d", array__rows=rows, array__cols=cols, activation="int4",
+        return core("broadcast_2d", array__rows=rows, array__cols=cols, activation="int4",
                      weight="int4", post__outputs=outputs, **more)  # fmt: skip
 
     yield lanes(1, 4, ["int8"])

@@ -72,9 +72,9 @@ def _stream(port: StreamPort) -> dict[str, Any]:
     }
 
 
-def manifest(config: Any) -> str:
-    """Return the manifest: what a program needs to know about the core, as JSON."""
-    data = {
+def description(config: Any) -> dict[str, Any]:
+    """Return what a program needs to know about the core: the manifest without its estimate."""
+    return {
         "generator": "hwgen",
         "version": __version__,
         "name": config.name,
@@ -89,9 +89,12 @@ def manifest(config: Any) -> str:
         "latency_cycles": config.latency,
         "throughput_macs_per_cycle": config.macs_per_cycle,
         "registers": registers.plain(config) if config.buses else [],
-        "estimate": estimate(config),
     }
-    return json.dumps(data, indent=2) + "\n"
+
+
+def manifest(config: Any) -> str:
+    """Return the manifest as JSON: the description of the core, and its estimate."""
+    return json.dumps({**description(config), "estimate": estimate(config)}, indent=2) + "\n"
 
 
 def constraints(config: FamilyConfig) -> str:

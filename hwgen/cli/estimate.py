@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hwgen.cli.common import config_option, console, emit_json, json_option, workload_options
-from hwgen.datasheet import METRICS, number
+from hwgen.datasheet import METRICS, breakdown, number
 
 if TYPE_CHECKING:
     from flows.result import SynthesisResult
@@ -205,23 +205,18 @@ def _show(entry: Mapping[str, Any]) -> None:
 def _parts(entry: Mapping[str, Any]) -> Any:
     from rich.table import Table
 
-    parts = entry["breakdown"]
-    key = next((k for k in ("area_um2", "luts") if parts and k in parts[0]), None)
-    total = sum(part[key] or 0.0 for part in parts) if key else 0.0
+    key, parts = breakdown(entry)
+    total = sum(part[key] or 0.0 for part, _ in parts) if key else 0.0
     table = Table(box=None, pad_edge=False)
     table.add_column("part")
-    whole = bool(total and key and all(part[key] is not None for part in parts))
+    whole = bool(total and key and all(part[key] is not None for part, _ in parts))
     if total:
         table.add_column(key or "", justify="right")
     if whole:
         table.add_column("%", justify="right")
         table.add_column("")
     table.add_column("consists of", overflow="fold")
-    for part in parts:
-        if not part["components"]:
-            continue
-        shown = sorted(part["components"].items(), key=lambda item: -(item[1] or 0))
-        text = ", ".join(f"{number(n)} {kind.replace('_', ' ')}" for kind, n in shown[:4])
+    for part, text in parts:
         cells: list[str] = []
         if total and key:
             cells.append(number(part[key]))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,10 +77,10 @@ def sheet_of(core: FamilyConfig, workloads: Mapping[str, Sequence[Gemm]]) -> dic
     from cost_model.technology import calibrated
     from flows import kept, pnr
     from flows.synth import TARGETS
-    from hwgen.build.files import manifest
+    from hwgen.build.files import description
 
-    about = json.loads(manifest(core))
-    own = about.pop("estimate")["technology"]
+    about = description(core)
+    own = core.target.technology
     others = [name for name in calibrated() if name != own]
     return {
         "manifest": about,

@@ -216,7 +216,7 @@ class SpatialConfig(IntegerProductConfig):
         end = (
             "the end of a pass over the reduction"
             if self.array.serial
-            else ("the end of the reduction")
+            else "the end of the reduction"
         )
         return (
             StreamPort(
