@@ -534,11 +534,17 @@ def test_sampling_all_of_a_small_space_enumerates_it(
 # -- interrupts, kills and clusters --------------------------------------------------------------
 
 SLOW = """
-import sys, time, types
+import multiprocessing, sys, time, types
+from pathlib import Path
 import sim_tests.sweep_costs as costs
 
 def evaluate(*arguments):
     time.sleep(0.4)
+    # A test that must not be too late holds the workers after two chunks.
+    while multiprocessing.parent_process() and Path("hold").exists():
+        if len([*Path("out/journal").glob("chunk_*.npz")]) < 2:
+            break
+        time.sleep(0.05)
     return costs.evaluate(*arguments)
 
 module = types.ModuleType("cost_model.evaluate")
@@ -640,12 +646,13 @@ def test_a_killed_sweep_resumes_to_the_same_bytes(slow: Slow, tmp_path: Path, jo
 
 @pytest.mark.slow
 def test_an_interrupted_sweep_ends_and_keeps_what_is_done(slow: Slow, tmp_path: Path) -> None:
+    hold = tmp_path / "hold"
+    hold.touch()
     running = slow("out", "--jobs", "2")
     running.chunks(tmp_path / "out", 2)
-    running.signal(signal.SIGSTOP)  # or it could be done before the other has started
     assert "another hwgen sweep is writing" in slow("out", "--resume").finish(2)
     running.signal(signal.SIGINT)
-    running.signal(signal.SIGCONT)
+    hold.unlink()
     said = running.finish(130)
     assert said.split("\n") == ["out: continue with --resume", "", "interrupted", ""]
     changed = tmp_path / "long.yaml"
