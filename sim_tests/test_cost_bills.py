@@ -11,7 +11,7 @@ import pytest
 
 from cost_model.bill import KINDS
 from cost_model.evaluate import bill_of
-from cost_model.fabric import FABRICS
+from cost_model.fabric import FABRICS, delays
 from flows import process
 from flows.bench import cost
 from flows.calibration.element_points import core
@@ -81,9 +81,21 @@ FPGA_BUILT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("values", FPGA_BUILT, ids=range(len(FPGA_BUILT)))
-def test_estimates_of_an_fpga_are_what_is_mapped(values: dict[str, Any]) -> None:
-    point = cost.compare(values, "ecp5")
+XC7_BUILT = [
+    core("systolic", array__rows=6, array__cols=2, activation="int5", pipeline__pe=2),
+    core("systolic", array__rows=3, array__cols=5, array__dataflow="weight_stationary",
+         array__accumulator_depth=40, array__broadcast=2),
+]  # fmt: skip
+"""With shift registers, and registers and adders in DSP blocks."""
+
+
+@pytest.mark.parametrize(
+    ("family", "values"),
+    [*(("ecp5", values) for values in FPGA_BUILT), *(("xc7", values) for values in XC7_BUILT)],
+    ids=str,
+)
+def test_estimates_of_an_fpga_are_what_is_mapped(family: str, values: dict[str, Any]) -> None:
+    point = cost.compare(values, family)
     for metric in ("flip_flops", "carries", "dsps", "brams", "lutrams"):
         assert point.estimated[metric] == point.measured[metric], metric
     assert point.error("luts") == pytest.approx(0, abs=0.05)
@@ -103,6 +115,34 @@ def test_memories_of_an_fpga(width: int, depth: int, clocked: bool, kind: str, c
     found = FABRICS["ecp5"].memory(width, depth, clocked=clocked)
     assert found[kind] == count
     assert found["bram" if kind == "lutram" else "lutram"] == 0
+
+
+@pytest.mark.parametrize(
+    ("width", "depth", "clocked", "kind", "count"),
+    [
+        (75, 28, False, "lutram", 13),
+        (75, 64, True, "lutram", 25),
+        (20, 128, True, "lutram", 14),
+        (24, 128, True, "bram", 1),
+        (37, 1025, True, "bram", 4),
+    ],
+)
+def test_memories_of_xc7(width: int, depth: int, clocked: bool, kind: str, count: int) -> None:
+    found = FABRICS["xc7"].memory(width, depth, clocked=clocked)
+    assert found[kind] == count
+    assert found["bram" if kind == "lutram" else "lutram"] == 0
+    assert found["flip_flop"] == width * (clocked and kind == "lutram")
+
+
+@pytest.mark.parametrize(
+    ("cycles", "registers", "shifts"),
+    [(0, 0, 0), (1, 1, 0), (2, 2, 0), (3, 0, 1), (16, 0, 1), (17, 1, 1), (18, 0, 1), (32, 0, 1),
+     (33, 1, 1), (34, 0, 2), (40, 0, 2), (49, 1, 2)],
+)  # fmt: skip
+def test_delays_of_xc7_are_shift_registers(cycles: int, registers: int, shifts: int) -> None:
+    found = delays(FABRICS["xc7"], cycles, 1)
+    assert (found["flip_flop"], found["shift"]) == (registers, shifts)
+    assert delays(None, cycles, 1) == {"flip_flop": cycles}
 
 
 def test_a_fifo_of_ice40_may_be_a_block_memory() -> None:

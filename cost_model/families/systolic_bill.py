@@ -28,7 +28,7 @@ from cost_model.bill import (
     total,
 )
 from cost_model.elements import DIGIT_KINDS, product_counts
-from cost_model.fabric import LISTED, SHORT_COUNTER, drain_leaves, fabric_of
+from cost_model.fabric import LISTED, delays, fabric_of
 from cost_model.fabric import product_counts as logic_or_dsp
 from hwgen.families.systolic import BUS_ROWS
 
@@ -71,18 +71,14 @@ class Geometry:
         self.moving = elements.lines(row) if self.digits else self.x
         self.result = v.figure(("max_k",), _result_width)
         self.held = v.figure(("max_k", "array.carry_spacing"), _held_width)
-        self.on_fpga = fabric_of(v.config) is not None
+        self.fabric = fabric_of(v.config)
+        self.on_fpga = self.fabric is not None
         self.groups = ceil_div(self.cols, self.broadcast)
         self.bands = ceil_div(self.rows, BUS_ROWS)
         self.groups_per_tile = np.maximum(1, TILE_COLUMNS // self.broadcast)
         self.tiles = ceil_div(self.cols, self.broadcast * self.groups_per_tile)
-        # Sum over the columns of the group that each is in.
-        before = self.groups - 1
-        self.skewed = before * (self.cols - before * self.broadcast) + (
-            self.broadcast * (before * (before - 1)) // 2
-        )
-        self.drain_latency = self.stages + (self.bands > 1) + before + self.digits
-        self.psum_latency = self.rows + 2 + self.stages + before
+        self.drain_latency = self.stages + (self.bands > 1) + self.groups - 1 + self.digits
+        self.psum_latency = self.rows + 1 + self.stages + self.groups
 
     @property
     def inner(self) -> Number:
@@ -96,6 +92,26 @@ class Geometry:
         Synthesis for an FPGA finds that they are the same.
         """
         return (self.tiles - 1) * (self.groups_per_tile - 1) * self.on_fpga
+
+    def skewed(self, first: int, *, enable: bool = False) -> Counts:
+        """Return a bit for each column, delayed by `first` cycles and one more for each group."""
+        before = self.groups - 1
+        return total(
+            times(self.broadcast, delays(self.fabric, first, before, enable=enable)),
+            times(self._last, delays(self.fabric, first + before, 1, enable=enable)),
+        )
+
+    def deskewed(self, first: int, *, enable: bool = False) -> Counts:
+        """Return the same, where the last group is the one that is delayed by `first` cycles."""
+        return total(
+            times(self.broadcast, delays(self.fabric, first + 1, self.groups - 1, enable=enable)),
+            times(self._last, delays(self.fabric, first, 1, enable=enable)),
+        )
+
+    @property
+    def _last(self) -> Number:
+        """Columns of the last group."""
+        return self.cols - (self.groups - 1) * self.broadcast
 
     @property
     def passed(self) -> Number:
@@ -129,6 +145,13 @@ def _kinds(config: SystolicConfig) -> tuple[str, ...]:
     return (*PE_KINDS, *LISTED) if fabric_of(config) else PE_KINDS
 
 
+def _added_by_dsp(config: SystolicConfig) -> bool:
+    """Return whether the adder behind a product is part of a DSP block."""
+    fabric = fabric_of(config)
+    x, y = config.row_operand.width, config.column_operand.width
+    return fabric is not None and fabric.dsp_adds and fabric.multiplies(x + y, min(x, y))
+
+
 def _pipelined(config: SystolicConfig) -> int:
     """Return the bits of the registers in the path of a product."""
     operands = config.row_operand.width + config.column_operand.width
@@ -138,6 +161,15 @@ def _pipelined(config: SystolicConfig) -> int:
 def output_stationary_pe(config: SystolicConfig) -> dict[str, float]:
     """Return the bill of an output-stationary PE."""
     y, total_width = config.column_operand.width, config.result.width
+    if _added_by_dsp(config):
+        # What saturates is between the adder and its register.
+        held = total_width * config.saturates
+        return total(
+            _pe_multiplier(config),
+            register(y, enable=True),
+            register(held),
+            {"and": held, "saturate": held},
+        )
     return total(
         _pe_multiplier(config),
         {
@@ -180,6 +212,12 @@ def stationary_pes(config: SystolicConfig) -> dict[str, float]:
     registers = rows * (2 * y + _pipelined(config)) + psums
     fabric = fabric_of(config)
     enables = {"gate": 2.0 * rows} if fabric else {}
+    if _added_by_dsp(config):
+        # A block has no room for two registers of an operand with different enables.
+        kept = rows * y * (1 + (config.pipeline.pe > 1))
+        return total(
+            times(rows, _pe_multiplier(config)), register(float(kept), enable=True), enables
+        )
     return total(
         times(rows, _pe_multiplier(config)),
         {"flip_flop": registers, "enable": registers},
@@ -221,30 +259,31 @@ def _output_stationary_pes(v: View) -> Counts:
 
 def _drain(v: View) -> Counts:
     width = v.figure(("max_k", "array.carry_spacing"), _held_width)
-    if fabric_of(v.config):
+    if fabric := fabric_of(v.config):
         rows = v["array.rows"]
         bands, rest = rows // BUS_ROWS, rows % BUS_ROWS
-        leaves = bands * drain_leaves(BUS_ROWS) + drain_leaves(rest)
+        leaves = bands * fabric.drain(BUS_ROWS) + fabric.drain(rest)
         return {"drain_leaf": leaves * v["array.cols"] * width}
     return {"and_or": v["array.rows"] * v["array.cols"] * width}
 
 
 def _output_stationary_edges(v: View) -> Counts:
     g = Geometry(v)
-    triangle = g.x * (g.rows * (g.rows - 1)) // 2
     free = (
         g.rows * g.moving  # operands at the edge
         + g.rows * (g.tiles * g.stages + g.inner * (g.moving + 1))  # rows: flags, then every group
         + g.rows * (g.tiles * g.stages + g.inner)  # drain flags
         + (g.passed - g.merged) * g.rows * (g.moving + 2)
-        + g.y * g.skewed
-        + g.held * (g.cols * (g.groups - 1) - g.skewed)
         + (g.bands > 1) * g.cols * g.held * g.bands
     )
     chains = (2 + g.digits) * (g.rows - 1)
     return total(
         register(free),
-        register(triangle, enable=True),
+        times(g.y, g.skewed(0)),
+        times(g.held, g.deskewed(0)),
+        # The first registers of the rows have a reset for zeros.
+        register(g.x * (g.rows - 1), enable=True),
+        times(g.x, delays(g.fabric, 0, g.rows - 1, enable=True)),
         register(chains, enable=True, reset=True),
         register(2 * g.rows + (g.groups - 1), reset=True),
         {
@@ -295,9 +334,14 @@ def _output_stationary_streams(v: View) -> Counts:
     width, depth = g.cols * g.result + 1, 2 + g.drain_latency
     fifo = depth > 2
     # Yosys does not see that the FIFO's level is what the credits are short of.
-    pointers = 2 * bits_of(depth) + bit_length(depth) * (1 + g.on_fpga)
+    level, address = bit_length(depth), bits_of(depth)
+    pointers = 2 * address + level * (1 + g.on_fpga)
+    carries = (
+        total(*(g.fabric.counter(n) for n in (level, level, address, address))) if g.fabric else {}
+    )
     return total(
         _input_ports(v, g),
+        times(fifo, carries),
         times(~np.asarray(fifo), buffer(width)),
         times(fifo, register(pointers, enable=True, reset=True)),
         times(fifo, memory(width, depth, fabric_of(v.config))),
@@ -306,9 +350,7 @@ def _output_stationary_streams(v: View) -> Counts:
 
 def _output_stationary_sequencer(v: View) -> Counts:
     g = Geometry(v)
-    fabric, bits = fabric_of(v.config), bit_length(g.rows)
-    # Shorter counters are made of look-up tables alone.
-    carries = {"carry": (bits > SHORT_COUNTER) * fabric.carries(bits)} if fabric else {}
+    carries = g.fabric.counter(bit_length(g.rows)) if g.fabric else {}
     flags = 2 + bit_length(g.rows) + bit_length(2 + g.drain_latency) + 2 * (1 + g.drain_latency)
     control: Counts = {"and": g.rows * g.x, "control": 1}
     if g.on_fpga:
@@ -329,16 +371,16 @@ def _stationary_edges(v: View) -> Counts:
         BUS_ROWS * (before * (before - 1)) // 2
     )
     enabled = (
-        g.x * (2 * g.rows + (g.rows * (g.rows - 1)) // 2)
-        + g.cols * g.y  # at the edge
+        g.x * g.rows  # with a reset for zeros
         + g.rows * g.inner * (g.x + 2)
         + (g.passed - g.merged) * g.rows * (g.x + 2)
         + before * g.cols * g.y
-        + g.y * g.skewed
-        + psum * (g.cols * (g.groups - 1) - g.skewed)
     )
     return total(
         register(enabled, enable=True),
+        times(g.x, delays(g.fabric, 1, g.rows, enable=True)),
+        times(g.y, g.skewed(1, enable=True)),
+        times(psum, g.deskewed(1, enable=True)),  # and in front of the accumulators
         register(2 * g.rows + rows_behind_bands, enable=True, reset=True),
         {
             "and": g.rows * (1 if g.on_fpga else g.x + 1),
@@ -349,7 +391,7 @@ def _stationary_edges(v: View) -> Counts:
 
 def _accumulators(v: View) -> Counts:
     g = Geometry(v)
-    depth, psum = v["array.accumulator_depth"], v.figure(("array.rows",), psum_width)
+    depth = v["array.accumulator_depth"]
     deep, address = np.asarray(depth) > 1, bits_of(depth)
     width = g.cols * g.result
     again = deep & (np.asarray(g.rows) == 1)
@@ -359,11 +401,11 @@ def _accumulators(v: View) -> Counts:
     counter: Counts = {}
     if fabric:
         old = width - rows["memory_emulation"]  # which is a choice, too, in the same tables
-        counter = {"carry": (address > SHORT_COUNTER) * fabric.carries(address)}
+        counter = fabric.counter(address)
     return total(
         rows,
         counter,
-        register(g.cols * psum + address + width, enable=True),
+        register(address + width, enable=True),
         register(4 + 2 + address + again, enable=True, reset=True),
         {} if fabric else times(deep, register(width, enable=True)),  # of the memory's port
         {

@@ -27,7 +27,7 @@ from cost_model.bill import (
     times,
     total,
 )
-from cost_model.fabric import LISTED, SHORT_COUNTER, fabric_of
+from cost_model.fabric import LISTED, fabric_of
 from cost_model.families.ternary_lut_bill import (
     COLUMN_KINDS,
     TABLE_KINDS,
@@ -223,7 +223,7 @@ def _rows(v: View) -> Counts:
     behind = _latency(v)
     counter: Counts = {}
     if fabric:
-        counter = {"carry": (address > SHORT_COUNTER) * fabric.carries(address)}
+        counter = fabric.counter(address)
     return total(
         memory(width, depth, fabric, clocked=True),
         counter,
@@ -258,9 +258,13 @@ def _sequencer(v: View) -> Counts:
     shown = bits_of(planes) + 2 * (planes > 1) * v["pipeline.reduce"]
     waits = (accumulate > np.int64(0)) * (1 + 2 * bit_length(accumulate))
     control: Counts = {"control": 1}
-    if fabric_of(v.config):  # the flags of what is being added are those that wait
+    if fabric := fabric_of(v.config):  # the flags of what is being added are those that wait
         waits = waits - accumulate
-        control = {"control": 1, "wait_control": accumulate > np.int64(0)}
+        control = {
+            "control": 1,
+            "wait_control": accumulate > np.int64(0),
+            **times(2, fabric.counter(bit_length(accumulate))),
+        }
     return total(
         register(2 * table + 1 + 4 * _latency(v) + 2 + waits + shown, enable=True, reset=True),
         control,

@@ -8,12 +8,12 @@ made by (`rtl_templates.ternary_lut`); full adders and bits of registers are exa
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING
 
 from cost_model.bill import Counts, adder, register, times, total
-from cost_model.fabric import fabric_of, fetch_counts, product_counts
+from cost_model.fabric import delays, fabric_of, fetch_counts, product_counts
 from hwgen.families.ternary_lut_choice import sum_groups
 from hwgen.families.ternary_lut_table import table_levels, table_parts, table_sum_format
 from hwgen.numerics import TERNARY, enclosing_format
@@ -88,11 +88,16 @@ def _heap(operands: Iterable[tuple[int, int, bool]], width: int) -> tuple[int, i
 
 @dataclass
 class _Addend:
-    """An operand of a sum: its bits, whether it is short of a carry, its tables."""
+    """An operand of a sum: its bits, whether it is short of a carry, its tables.
+
+    And the registers that it, and its carry, went through.
+    """
 
     bits: int
     carry: bool
     tables: int
+    held: int = 0
+    carry_held: int = 0
 
 
 def column(config: TernaryLutConfig) -> dict[str, float]:
@@ -142,7 +147,9 @@ def _read(config: TernaryLutConfig) -> dict[str, float]:
         fabric, signed = fabric_of(config), bool(config.activation.signed)
         if fabric is None:
             return {"ternary_product": value}
-        return product_counts(fabric, config.activation.width, 2, signed=(signed, True))
+        return product_counts(
+            fabric, config.activation.width, 2, signed=(signed, True), width=value
+        )
     if fabric_of(config) and _binary(config):
         return _chosen(config)
     found: dict[str, float] = {"xor": value - (array.reduction == "compressors"), "and": 1}
@@ -264,22 +271,34 @@ def _added(config: TernaryLutConfig, addends: list[_Addend]) -> dict[str, float]
             return adder(width + 1)
         return adder(width + carry, fabric, carry_in=carry)
 
-    bits, adders = 0, [sum_of(config.total_width + config.saturates)]
+    def registers_of(addend: _Addend, *, carry: bool) -> Counts:
+        """Return the bill of the registers that an addend, or its carry, went through."""
+        behind = times(addend.bits, delays(fabric, addend.held, 1, enable=True))
+        own = delays(fabric, addend.carry_held, 1, enable=True) if carry and addend.carry else {}
+        return total(behind, own)
+
+    found: list[Counts] = [sum_of(config.total_width + config.saturates)]
     if config.planes > 1:
-        adders.append(sum_of(config.addend.width))
+        found.append(sum_of(config.addend.width))
     for level in range(levels + 1):
-        for _ in range(places.count(level)):
-            bits += sum(addend.bits + addend.carry for addend in addends)
+        there, stages = addends, places.count(level)
+        addends = [
+            replace(a, held=a.held + stages, carry_held=a.carry_held + stages) for a in there
+        ]
         merged = []
-        for i in range(0, len(addends) - 1, 2):
-            tables = addends[i].tables + addends[i + 1].tables
+        for first, second in zip(addends[::2], addends[1::2], strict=False):
+            tables = first.tables + second.tables
             width = sum_width(config, tables)
             if fabric:  # Yosys takes what the operands need, which may be less
-                width = min(width, max(addends[i].bits, addends[i + 1].bits) + 1)
-            adders.append(sum_of(width))
-            merged.append(_Addend(width, addends[i + 1].carry, tables))
+                width = min(width, max(first.bits, second.bits) + 1)
+            found += [
+                sum_of(width),
+                registers_of(first, carry=True),
+                registers_of(second, carry=False),
+            ]
+            merged.append(_Addend(width, second.carry, tables, 0, second.carry_held))
         addends = merged + addends[len(addends) & ~1 :]
-    return total(register(bits, enable=True), *adders)
+    return total(*found, *(registers_of(addend, carry=True) for addend in addends))
 
 
 def float_column(config: TernaryLutConfig) -> dict[str, float]:

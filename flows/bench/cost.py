@@ -234,6 +234,11 @@ def describe(values: Values) -> str:
     )
 
 
+def _block(tech: str) -> str:
+    """Return which tables of the page a technology is in: its own, or those of standard cells."""
+    return tech if tech in fpga.FAMILIES else ""
+
+
 def updated(page: str, text: str, kind: str = "") -> str:
     """Return a page with the text between its marks."""
     begin, end = BEGIN.replace(" ", f" {kind} ", 1), END.replace(" ", f" {kind} ", 1)
@@ -275,10 +280,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         save(points, options.seed)
     if options.markdown:
         page = options.markdown.read_text(encoding="utf-8")
-        for kind in ("", "fpga"):
-            mine = [p for p in points if (p.technology in fpga.FAMILIES) == bool(kind)]
+        for kind in ("", *fpga.FAMILIES):  # standard cells are in one table
+            mine = [p for p in points if _block(p.technology) == kind]
             if mine:
-                shown = [s for s in found if (s.technology in fpga.FAMILIES) == bool(kind)]
+                shown = [s for s in found if _block(s.technology) == kind]
                 page = updated(page, markdown(shown, mine, options.seed), kind)
         options.markdown.write_text(page, encoding="utf-8")
     if options.json:

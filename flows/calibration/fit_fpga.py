@@ -24,15 +24,15 @@ from flows.calibration.fpga import Used, provenance
 from flows.calibration.points import NAME, config_of
 from hwgen.families import family
 
-EXACT: Mapping[str, str] = {
-    "flip_flops": "flip_flop", "carries": "carry", "dsps": "dsp", "brams": "bram",
-    "lutrams": "lutram",
+EXACT: Mapping[str, tuple[str, ...]] = {
+    "flip_flops": ("flip_flop",), "carries": ("carry",), "dsps": ("dsp",), "brams": ("bram",),
+    "lutrams": ("lutram", "shift"),
 }  # fmt: skip
-"""Resources that are counted by rules, and the kind of which each component takes one."""
+"""Resources that are counted by rules, and the kinds of which each component takes one."""
 
 
-_FREE = ("flip_flop", "enable")
-"""Kinds that take no look-up tables: a register and its enable are a cell."""
+_FREE = ("flip_flop", "enable", "shift")
+"""Kinds that take no look-up tables of `luts`: a register and its enable are a cell."""
 
 
 def table(target: str, measured: Sequence[Used]) -> Technology:
@@ -49,8 +49,8 @@ def table(target: str, measured: Sequence[Used]) -> Technology:
     costs: dict[str, dict[str, float]] = {
         "luts": {**dict.fromkeys(kinds, 0.0), **luts},
     }
-    for resource, kind in EXACT.items():
-        costs[resource] = {**dict.fromkeys(kinds, 0.0), kind: 1.0}
+    for resource, counted in EXACT.items():
+        costs[resource] = {**dict.fromkeys(kinds, 0.0), **dict.fromkeys(counted, 1.0)}
         costs[resource] |= {name: 0.0 for name in luts if name.startswith(FLOAT)}
     for kind, resources in floats.items():
         for resource, prices in costs.items():
