@@ -32,6 +32,7 @@ KINDS: Mapping[str, str] = {
     "drain_leaf": "look-up table of the tree by which a bit drains",
     "fetch_few": "look-up table that chooses a bit of a table of up to four entries",
     "fetch_entry": "bit of a larger table that is chosen from",
+    "fetch_held": "bit of what is chosen that goes into a register, not into an adder",
     "array_control": "sequencer of an array, beside that of a core",
     "drain_control": "sequencer of drains",
     "wait_control": "sequencer that waits for an accumulator",
@@ -60,6 +61,9 @@ class Fabric:
     drain : callable
         Takes a number of words, each with a select line, and returns the look-up tables of a bit
         of their or.
+    few : tuple of float
+        Look-up tables by which a bit of a table of one entry, of two and so on is chosen; half a
+        one if the adder behind chooses one of its two operands.
     lutrams : callable or None
         Takes width and depth of a memory and returns the small memories that it takes, and for
         each bit of a word the look-up tables that choose among them.
@@ -78,6 +82,13 @@ class Fabric:
         behind, and in front if nothing else reads them.
     signed_rows_free : bool
         Whether the sum of two signed rows of a product needs no carry cell for its last bit.
+    adders_choose : bool
+        Whether the look-up tables of an adder choose one of its operands as well.
+    ends_free : bool
+        Whether an adder needs no look-up table for the bit where a carry enters, and for the one
+        above the signs of both its operands.
+    inverters : bool
+        Whether an inverter in front of a register is a cell that is no look-up table.
     shifts : bool
         Whether three registers and more, one behind the other and without reset, become a shift
         register.
@@ -88,6 +99,7 @@ class Fabric:
     short_counter: int
     dsp_bits: int | None
     drain: Callable[[Number], Number]
+    few: tuple[float, ...]
     lutrams: Callable[[Number, Number], tuple[Number, Number]] | None
     brams: Callable[[Number, Number], Number]
     lutrams_per_bram: float = 0.0
@@ -95,6 +107,9 @@ class Fabric:
     brams_read_first: bool = False
     dsp_adds: bool = False
     signed_rows_free: bool = False
+    adders_choose: bool = False
+    ends_free: bool = False
+    inverters: bool = False
     shifts: bool = False
 
     def carries(self, bits: Number, *, carry_in: bool = False) -> Number:
@@ -236,14 +251,11 @@ def _drain_6(rows: Number) -> Number:
     return np.array((0, 1, 1, 1, 3, 3, 3, 5, 5, 5, 7, 7, 9, 9, 8, 8, 11))[np.asarray(rows, int)]
 
 
-def fetch_counts(entries: int, width: int) -> dict[str, float]:
+def fetch_counts(fabric: Fabric, entries: int, width: int) -> dict[str, float]:
     """Return the bill of choosing an entry of a table, or its inverse, or zero."""
-    if entries <= len(_FEW):
-        return {"fetch_few": float(_FEW[entries - 1] * width)}
+    if entries <= len(fabric.few):
+        return {"fetch_few": float(fabric.few[entries - 1] * width)}
     return {"fetch_entry": float(entries * width)}
-
-
-_FEW = (1, 1, 2, 3)
 
 
 def _bram_18k(width: Number, depth: Number) -> Number:
@@ -270,22 +282,29 @@ def _lutrams_32x6(width: Number, depth: Number) -> tuple[Number, Number]:
     return np.minimum(small, large), ceil_div(parts - 1, 3)
 
 
-LISTED = ("carry", "dsp", "shift", "row_bit", "row_adder_bit", "gate", "fetch_few", "fetch_entry")
+LISTED = (
+    "carry", "dsp", "shift", "row_bit", "row_adder_bit", "gate", "fetch_few", "fetch_entry",
+    "fetch_held",
+)  # fmt: skip
 """Kinds that counts by combination of parameters may have."""
 
 FABRICS: Mapping[str, Fabric] = {
     "ecp5": Fabric(
         carry_bits=2, last_bit_free=False, short_counter=4, dsp_bits=0, drain=_drain_4,
+        few=(1, 1, 2, 3),
         lutrams=_lutrams_16x4, brams=_bram_18k, lutrams_per_bram=24.5,
     ),
     "ice40": Fabric(
         carry_bits=1, last_bit_free=True, short_counter=2, dsp_bits=None, drain=_drain_4,
+        few=(1, 1, 2, 3),
         lutrams=None, brams=_bram_4k, registers_per_bram=(64.0, 32.0),
     ),
     "xc7": Fabric(
         carry_bits=4, last_bit_free=False, short_counter=2, dsp_bits=9, drain=_drain_6,
+        few=(0.5, 1, 2, 2),
         lutrams=_lutrams_32x6, brams=_bram_18k, lutrams_per_bram=14.5, brams_read_first=True,
-        dsp_adds=True, signed_rows_free=True, shifts=True,
+        dsp_adds=True, signed_rows_free=True, adders_choose=True, ends_free=True, inverters=True,
+        shifts=True,
     ),
 }  # fmt: skip
 """By technology; what is not here is made of standard cells.  Thresholds are those at which Yosys

@@ -168,7 +168,7 @@ def output_stationary_pe(config: SystolicConfig) -> dict[str, float]:
             _pe_multiplier(config),
             register(y, enable=True),
             register(held),
-            {"and": held, "saturate": held},
+            {"gate": held, "saturate": held},
         )
     return total(
         _pe_multiplier(config),

@@ -20,6 +20,7 @@ from hwgen.numerics import TERNARY, enclosing_format
 from hwgen.numerics.bit_heap import count_adders
 
 if TYPE_CHECKING:
+    from cost_model.fabric import Fabric
     from hwgen.families.ternary_lut import TernaryLutConfig
 
 TABLE_KINDS = ("flip_flop", "enable", "adder_bit", "adder_level")
@@ -51,11 +52,21 @@ def table(config: TernaryLutConfig) -> dict[str, float]:
         shared = len(held) - len({tuple(map(abs, p)) for p in held})
         registers += sum(table_sum_format(config, p).width for p in held) - shared
     fabric = fabric_of(config)
-    sums = (adder(table_sum_format(config, p).width, fabric) for level in levels for p in level)
+    sums = (
+        _sum_of_two(table_sum_format(config, p).width, fabric) for level in levels for p in level
+    )
     # On an FPGA an inverse is made where it is held, and not by its readers.
-    inverse = fabric is not None and config.array.method == "select"
+    inverse = fabric is not None and not fabric.inverters and config.array.method == "select"
     inverses = {"select": float(config.activation.width)} if inverse else {}
     return total(register(registers, enable=True), inverses, *sums)
+
+
+def _sum_of_two(width: int, fabric: Fabric | None, *, carry: bool = False) -> dict[str, float]:
+    """Return the bill of an adder of two numbers with a bit less than the sum, and a carry."""
+    found = adder(width + carry, fabric, carry_in=carry)
+    if fabric is not None and fabric.ends_free:
+        found["adder_bit"] -= 1 + carry
+    return found
 
 
 def _depth(pattern: tuple[int, ...]) -> int:
@@ -150,8 +161,9 @@ def _read(config: TernaryLutConfig) -> dict[str, float]:
         return product_counts(
             fabric, config.activation.width, 2, signed=(signed, True), width=value
         )
-    if fabric_of(config) and _binary(config):
-        return _chosen(config)
+    if (fabric := fabric_of(config)) and _binary(config):
+        held = value * fabric.adders_choose * (config.pipeline.reduce > 0)
+        return {**_chosen(config), "fetch_held": float(held)}
     found: dict[str, float] = {"xor": value - (array.reduction == "compressors"), "and": 1}
     return total(found, _chosen(config))
 
@@ -165,8 +177,8 @@ def _chosen(config: TernaryLutConfig) -> dict[str, float]:
     rows, width = len(config.stored_patterns), config.entry.width
     zero = config.digit is TERNARY
     if _binary(config):
-        if fabric_of(config):
-            return fetch_counts(rows, width)
+        if fabric := fabric_of(config):
+            return fetch_counts(fabric, rows, width)
         return {"mux": (rows - 1) * width, "and": width * zero}
     looked_at = sum(
         1
@@ -292,7 +304,7 @@ def _added(config: TernaryLutConfig, addends: list[_Addend]) -> dict[str, float]
             if fabric:  # Yosys takes what the operands need, which may be less
                 width = min(width, max(first.bits, second.bits) + 1)
             found += [
-                sum_of(width),
+                _sum_of_two(width, fabric, carry=carry) if fabric else sum_of(width),
                 registers_of(first, carry=True),
                 registers_of(second, carry=False),
             ]
