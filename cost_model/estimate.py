@@ -11,6 +11,7 @@ from cost_model import memories
 from cost_model import technology as technologies
 from cost_model.bill import Space
 from cost_model.evaluate import RESOURCES, Workloads, evaluate, flattened
+from cost_model.fabric import WITHOUT_RULES
 from hwgen.families import family
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def estimate(
     metrics = {name: plain(values[0]) for name, values in found.items() if name != "valid"}
     tech = technologies.technology(technology) if technology in technologies.calibrated() else None
     memory = _memory(config, technology, tech, workloads or {}, metrics, clock, buffers, dram)
-    breakdown = _breakdown(config.family, fixed, tech)
+    known = technology not in WITHOUT_RULES
+    breakdown = _breakdown(config.family, fixed, tech) if known else []
     return {
         "name": config.name,
         "family": config.family,

@@ -311,6 +311,10 @@ FABRICS: Mapping[str, Fabric] = {
 0.70 changes from one to the other."""
 
 
+WITHOUT_RULES = ("xcup", "gowin")
+"""FPGA families of which it is not known what components become there."""
+
+
 def fabric_of(config: FamilyConfig) -> Fabric | None:
     """Return the FPGA family that a configuration is for, None for standard cells."""
     return FABRICS.get(config.target.technology)

@@ -387,6 +387,15 @@ def test_parts_are_those_of_the_technology_asked_for() -> None:
     assert sum(part["dsps"] for part in found["breakdown"]) == found["metrics"]["dsps"]
 
 
+@pytest.mark.parametrize("target", ["xcup", "gowin"])
+def test_nothing_is_said_of_fpgas_without_rules(target: str) -> None:
+    config = config_of({**core("systolic"), "target.technology": target})
+    found = estimate(config, workloads={"w": [(8, 8, 8)]})
+    assert (found["technology"], found["calibrated"], found["breakdown"]) == (target, False, [])
+    assert found["metrics"]["cycles(w)"]
+    assert found["metrics"]["luts"] is None
+
+
 def test_estimate_prints(yaml_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["estimate", "--config", str(yaml_file), "--gemm", "1,64,64"]
     assert main([*arguments, "--workload", "minilm_l6"]) == 0

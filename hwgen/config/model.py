@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -32,7 +32,10 @@ from hwgen.numerics import (
 if TYPE_CHECKING:
     from hwgen.numerics.post import PostFeatures
 
-TECHNOLOGIES = ("asap7", "nangate45", "sky130hd", "ihp-sg13g2", "ecp5", "ice40", "xc7")
+Technology = Literal[
+    "asap7", "nangate45", "sky130hd", "ihp-sg13g2", "ecp5", "ice40", "xc7", "xcup", "gowin"
+]
+TECHNOLOGIES: tuple[str, ...] = get_args(Technology)
 
 AUTO = "auto"
 """A parameter that the generator chooses."""
@@ -229,9 +232,7 @@ def check_rules(model: M, broken: Iterable[str]) -> M:
 class Target(Model):
     """Defaults for estimation and synthesis."""
 
-    technology: Literal["asap7", "nangate45", "sky130hd", "ihp-sg13g2", "ecp5", "ice40", "xc7"] = (
-        Field("nangate45", description="Standard-cell library or FPGA family.")
-    )
+    technology: Technology = Field("nangate45", description="Standard-cell library or FPGA family.")
     clock_mhz: float = Field(
         500.0, ge=1, le=5000, description="Clock target.", json_schema_extra={"unit": "MHz"}
     )
