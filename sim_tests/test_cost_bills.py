@@ -82,7 +82,7 @@ FPGA_BUILT = [
 
 
 XC7_BUILT = [
-    core("systolic", array__rows=6, array__cols=2, activation="int5", pipeline__pe=2),
+    core("systolic", array__rows=6, array__cols=2, activation="int5", pipeline__pe=1),
     core("systolic", array__rows=3, array__cols=5, array__dataflow="weight_stationary",
          array__accumulator_depth=40, array__broadcast=2),
 ]  # fmt: skip
