@@ -251,7 +251,8 @@ class Space:
     def view(self, varying: Mapping[str, NDArray[Any]]) -> View:
         """Return configurations at which to evaluate."""
         arrays = {name: np.asarray(values) for name, values in varying.items()}
-        if self._legal is None:
+        if self._legal is None or self._legal.keys() != arrays.keys():
+            self._legal = None
             rows = zip(*(values[:_TRIED].tolist() for values in arrays.values()), strict=True)
             for row in rows if arrays else [()]:
                 values = {name: _plain(x) for name, x in zip(arrays, row, strict=True)}

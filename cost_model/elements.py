@@ -26,6 +26,7 @@ from hwgen.numerics.digit_sums import (
     Accumulator,
     DigitAccumulation,
     DigitSum,
+    Resolution,
 )
 from hwgen.numerics.digits import Encoding, digit_count
 
@@ -256,12 +257,28 @@ def _correction_heaps(what: DigitAccumulation) -> list[Heap]:
 # -- results ---------------------------------------------------------------------------------------
 
 
+def resolution_of(config: FamilyConfig) -> Resolution:
+    """Return how the results of a core are put together whose PEs accumulate by digits."""
+    how = config.resolution  # type: ignore[attr-defined]
+    assert isinstance(how, Resolution)
+    return how
+
+
 @lru_cache(maxsize=1 << 12)
-def _resolved(what: DigitAccumulation) -> Heap:
-    operands = [_Operand(what.width)]
-    for part in what.parts:
-        operands += _read(part.width, part.carries, place=part.place)
-    return _heap(0, operands, what.width, range(what.width))
+def _resolved(how: Resolution) -> tuple[Heap, ...]:
+    """Return what each step adds up to two numbers."""
+    heaps = []
+    for step in range(how.steps):
+        columns = how.columns(step)
+        operands = [_Operand(len(columns)), _Operand(how.carry_width(step))]
+        for part in how.what.parts:
+            for found in (how.sums(part, columns.start), how.carries(part, columns.start)):
+                places = [place + part.place for place in found]
+                operands += [_Operand(1, p - columns.start) for p in places if p in columns]
+        behind = how.carry_width(step + 1) if step < how.registers else 0
+        width = len(columns) + behind
+        heaps.append(_heap(0, operands, width, range(width)))
+    return tuple(heaps)
 
 
 def digits_of(config: FamilyConfig) -> DigitAccumulation:
@@ -272,16 +289,25 @@ def digits_of(config: FamilyConfig) -> DigitAccumulation:
 
 
 def resolve(config: FamilyConfig) -> dict[str, float]:
-    """Return the bill of what puts a result together."""
-    what = digits_of(config)
-    return total(_resolved(what).adders, adder(float(what.width)))
+    """Return the bill of what puts a result together, without registers."""
+    heaps = _resolved(resolution_of(config))
+    return total(*(total(h.adders, adder(float(len(h.arrivals)))) for h in heaps))
 
 
 def resolve_path(config: FamilyConfig) -> dict[str, float]:
-    """Return the path through it."""
-    what = digits_of(config)
-    width = float(what.width)
-    return {"gate": _resolved(what).gates, "adder_bit": width, "adder_level": log2(width)}
+    """Return the path through the longest of its steps."""
+    heaps = _resolved(resolution_of(config))
+    width = float(max(len(heap.arrivals) for heap in heaps))
+    gates = max(heap.gates for heap in heaps)
+    return {"gate": gates, "adder_bit": width, "adder_level": log2(width)}
+
+
+def resolve_registers(config: FamilyConfig) -> tuple[float, float]:
+    """Return the bits of the registers between the steps: of each column, and of all together."""
+    how = resolution_of(config)
+    steps = range(1, how.steps)
+    left = [how.what.width - how.known(step) for step in steps]
+    return float(sum(map(how.width, steps))), float(sum(left) + len(left))
 
 
 RESOLVE_PATH = ("gate", "adder_bit", "adder_level")

@@ -34,6 +34,7 @@ SINGLE = {
         "rows": 1, "cols": 5, "dataflow": "weight_stationary", "accumulator_depth": 8,
     },
 }  # fmt: skip
+STEPS = {"array": {**OUTPUT["array"], "pe": "carry_save"}, "pipeline": {"resolve": 1}}
 CLAMPED = {**OUTPUT, "accumulator": "int18", "overflow": "saturate"}
 
 MUTATIONS = [
@@ -51,6 +52,9 @@ MUTATIONS = [
              ".i_data({ 1'b0, results })", OUTPUT),
     Mutation("one credit too many", "core", r"credits <= 2'h2", "credits <= 2'h3", OUTPUT,
              ("stalls_5", "stalls_8")),
+    Mutation("carry between steps dropped", "resolve_1", r"\bi\[16\]", "1'b0", STEPS),
+    Mutation("a credit too many in front of steps", "core", r"credits <= 2'h2", "credits <= 2'h3",
+             STEPS, ("stalls_5", "stalls_8")),
     Mutation("state kept over a reset", "core", r"if \(rst\) draining <= 3'h0;\s*else ", "", OUTPUT,
              ("reset_1", "reset_2", "reset_3")),
     Mutation("beat changes while it waits", "buffer_161", r"if \((\w+)\) o_data <=",

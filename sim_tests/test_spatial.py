@@ -59,6 +59,7 @@ AXES: dict[str, list[Any]] = {
     "accumulator": ["exact", "wrap", "saturate"],
     "registers": [0, 1, 2],
     "max_k": [9, 65536],
+    "resolve": [0, 1, 2, 3],
 }
 """Axes of the covering set: every legal pair of values of two axes occurs in it."""
 
@@ -67,6 +68,8 @@ def legal(point: list[Any]) -> bool:
     values = dict(zip(AXES, point, strict=False))
     depth = values.get("sizes", ("", {}))[1].get("depth", 1)
     if values.get("pe", "mac") != "mac" and values.get("accumulator") == "saturate":
+        return False
+    if values.get("resolve") and "mac" in point:
         return False
     return depth > 1 or (values.get("pe") != "same_weight" and values.get("registers", 0) < 2)
 
@@ -84,7 +87,7 @@ def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
         "weight": weight,
         "max_k": values["max_k"],
         "array": array,
-        "pipeline": {"pe": values["registers"]},
+        "pipeline": {"pe": values["registers"], "resolve": values["resolve"]},
     }
     model: Any = family(kind).config
     if values["accumulator"] != "exact":
@@ -103,11 +106,13 @@ COVERING = [
 
 SMALL = [
     {"sizes": ("cube", {"rows": 2, "cols": 2, "depth": 3}), "pe": "carry_save", "registers": 0},
-    {"sizes": ("cube", {"rows": 3, "cols": 1, "depth": 5}), "pe": "same_weight", "registers": 2},
+    {"sizes": ("cube", {"rows": 3, "cols": 1, "depth": 5}), "pe": "same_weight", "registers": 2,
+     "resolve": 2},
     {"sizes": ("cube", {"rows": 2, "cols": 3, "depth": 2}), "pe": "mac", "registers": 2},
     {"sizes": ("adder_tree", {"cols": 2, "depth": 5}), "pe": "carry_save", "registers": 2},
-    {"sizes": ("broadcast_2d", {"rows": 3, "cols": 2}), "pe": "carry_save", "registers": 1},
-]
+    {"sizes": ("broadcast_2d", {"rows": 3, "cols": 2}), "pe": "carry_save", "registers": 1,
+     "resolve": 1},
+]  # fmt: skip
 """What the normal run of the tests simulates; all of `COVERING` takes minutes."""
 
 
@@ -120,6 +125,7 @@ def test_small_arrays(number: int, tmp_path: Path) -> None:
         "operands": (("int8", "int8"), ("uint4", "int3"), ("int5", "uint8"))[number % 3],
         "accumulator": "saturate" if SMALL[number]["pe"] == "mac" else "exact",
         "max_k": 4096,
+        "resolve": 0,
         **SMALL[number],
     }
     assert_passed(regress(configuration(f"small_{number}", values), tmp_path, seed=1))
@@ -225,6 +231,15 @@ def test_golden_saturates_beat_by_beat() -> None:
             r"overflow: must be wrap with array.pe carry_save, not saturate",
         ),
         ("array: {depth: 1}\npipeline: {pe: 2}", r"pipeline.pe: must be 0 or 1 with one product"),
+        ("pipeline: {resolve: 1}", r"pipeline.resolve: must be 0 with array.pe mac, not 1: a mac"),
+        (
+            "array: {pe: serial_digit, depth: 4}\npipeline: {resolve: 1}",
+            r"pipeline.resolve: must be 0 with array.pe serial_digit, not 1: serial PEs have",
+        ),
+        (
+            "accumulator: int3\narray: {pe: carry_save}\npipeline: {resolve: 3}",
+            r"pipeline.resolve: must be less than the bits of accumulators int3, not 3",
+        ),
         ("array: {rows: 65}", r"array.rows: must be 1..64, not 65"),
         ("array: {pe: serial}", r"array.pe: must be mac, carry_save, same_weight, serial_digit"),
         ("activation: int17", r"activation: must be int2..int16"),
@@ -249,6 +264,12 @@ def test_what_a_mac_lacks_is_not_resolved() -> None:
     assert digits["encoding"] == "booth4"
 
 
+def test_digests_do_not_know_registers_that_are_not_there() -> None:
+    text = "name: c\nfamily: cube\narray: {pe: carry_save}\npipeline: {resolve: %d}\n"
+    assert "resolve" not in parse_config(text % 0).resolved()["pipeline"]
+    assert parse_config(text % 1).resolved()["pipeline"]["resolve"] == 1
+
+
 def test_k_is_bounded() -> None:
     with pytest.raises(InputError, match=r"K = 10 exceeds max_k = 9"):
         Schedule(CubeConfig.model_validate({"name": "c", "max_k": 9}), 1, 10, 1)
@@ -260,11 +281,12 @@ KINDS = [
     configuration("linted", {
         "sizes": (kind, sizes), "pe": pe, "encoding": "ent", "carry_spacing": 4,
         "operands": ("int8", "uint4"), "accumulator": "exact", "registers": 1, "max_k": 100,
+        "resolve": resolve,
     })
-    for kind, sizes, pe in (
-        ("cube", {"rows": 2, "cols": 2, "depth": 2}, "same_weight"),
-        ("broadcast_2d", {"rows": 2, "cols": 3}, "carry_save"),
-        ("adder_tree", {"cols": 2, "depth": 3}, "mac"),
+    for kind, sizes, pe, resolve in (
+        ("cube", {"rows": 2, "cols": 2, "depth": 2}, "same_weight", 2),
+        ("broadcast_2d", {"rows": 2, "cols": 3}, "carry_save", 0),
+        ("adder_tree", {"cols": 2, "depth": 3}, "mac", 0),
     )
 ]  # fmt: skip
 
@@ -279,6 +301,7 @@ CASES = ("shapes_7", "values_highest", "values_opposite", "stalls_4", "reset_0",
          "back_to_back_full_rate")  # fmt: skip
 
 DIGITS = {"array": {"rows": 3, "cols": 2, "depth": 2, "pe": "carry_save"}, "pipeline": {"pe": 1}}
+STEPS = {**DIGITS, "pipeline": {"pe": 1, "resolve": 1}}
 PLAIN = {"array": {"rows": 3, "cols": 2, "depth": 2}}
 
 MUTATIONS = [
@@ -286,6 +309,8 @@ MUTATIONS = [
     Mutation("sign of the top digit", "recode_booth4_int8", r"(assign negative\[3\] = x)\[7\]",
              r"\1[6]", DIGITS),
     Mutation("correction missing", "edge", r"short <= short_0", "short <= 0", DIGITS),
+    Mutation("carry between steps dropped", "resolve_1", r"\bi\[16\]", "1'b0", STEPS),
+    Mutation("excess of another tile", "core", r"excess_kept\[31:16\]", "excess[31:16]", STEPS),
     Mutation("row not kept", "held_64", r"if \(load\) ", "", PLAIN),
     Mutation("sum not cleared", "pe", r"clear \? 32'd0 : ", "", PLAIN),
     Mutation("drain while rows wait", "core", r"(assign free = \S+) & .*", r"\1;", PLAIN,

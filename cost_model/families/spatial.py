@@ -33,7 +33,7 @@ __all__ = [
     "parts", "paths", "port_bits_at",
 ]  # fmt: skip
 
-RULES = ("array.depth", "array.carry_spacing", "pipeline.pe")
+RULES = ("array.depth", "array.carry_spacing", "pipeline.pe", "pipeline.resolve")
 """Numeric parameters that rules between fields look at."""
 
 Size = tuple[int, int, int]
@@ -116,7 +116,7 @@ def cycles_at(v: View, sizes: Sequence[Size]) -> Number:
         slots = slots + repeats * ceil_div(m, g.rows) * ceil_div(n, g.cols) * beats
     first = ceil_div(sizes[0][1], g.depth)
     last_drain = first + slots - np.maximum(first, shortest)
-    latency = 3 + g.lead + g.digits + post.latency(v)
+    latency = 3 + g.lead + g.digits + v["pipeline.resolve"] + post.latency(v)
     return last_drain + g.rows + latency - 1
 
 

@@ -26,6 +26,9 @@ MAC_KINDS = (
 HELD = ("max_k", "array.depth", "array.carry_spacing")
 """Numeric parameters on which the registers of accumulators depend."""
 
+RESOLVED = (*HELD, "pipeline.resolve")
+"""Numeric parameters on which it depends how results are put together."""
+
 FIGURES = (*HELD, "pipeline.pe")
 """Numeric parameters on which a PE depends."""
 
@@ -142,15 +145,16 @@ def _drain(v: View) -> Counts:
 
 
 def _resolvers(v: View) -> Counts:
-    return times(v["array.cols"], v.counts(HELD, elements.RESOLVE_KINDS, elements.resolve))
+    return times(v["array.cols"], v.counts(RESOLVED, elements.RESOLVE_KINDS, elements.resolve))
 
 
 def _leaving(v: View) -> Counts:
-    """Return the registers in front of what resolves carries, and the excess."""
+    """Return the registers around what resolves carries, and the excess."""
     g = Geometry(v)
+    lane, common = v.figures(RESOLVED, 2, elements.resolve_registers)
     return total(
-        register(g.cols * g.held + 1, enable=True),
-        register(1, enable=True, reset=True),
+        register(g.cols * (g.held + lane) + 1 + common, enable=True),
+        register(1 + v["pipeline.resolve"], enable=True, reset=True),
         register(g.result, enable=True),
         elements.excess(g.result),
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from cost_model import elements, post
 from cost_model.bill import Counts, View, times, total
-from cost_model.families.spatial_bill import FIGURES, Geometry
+from cost_model.families.spatial_bill import FIGURES, RESOLVED, Geometry
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
@@ -61,7 +61,7 @@ def _digit_paths(v: View, start: Counts, reach: Counts) -> list[Counts]:
     return [
         total(reach, {"gate": first}),
         total(start, {"gate": behind}),
-        total(start, v.counts(FIGURES, elements.RESOLVE_PATH, elements.resolve_path)),
+        total(start, v.counts(RESOLVED, elements.RESOLVE_PATH, elements.resolve_path)),
         total(start, recode, {"gate": early}),
         total(start, {"gate": late}),
     ]

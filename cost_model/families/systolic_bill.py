@@ -77,7 +77,12 @@ class Geometry:
         self.bands = ceil_div(self.rows, BUS_ROWS)
         self.groups_per_tile = np.maximum(1, TILE_COLUMNS // self.broadcast)
         self.tiles = ceil_div(self.cols, self.broadcast * self.groups_per_tile)
-        self.drain_latency = self.stages + (self.bands > 1) + self.groups - 1 + self.digits
+        self.resolve = v["pipeline.resolve"]
+        self.bus_latency = self.stages + (self.bands > 1) + self.groups - 1
+        self.drain_latency = self.bus_latency + self.digits + self.resolve
+        # Cycles from a row's slot to the buffer in which an entry is reserved.
+        self.in_steps = np.asarray(self.resolve) > 0
+        self.reserved = np.where(self.in_steps, self.bus_latency, self.drain_latency)
         self.psum_latency = self.rows + 1 + self.stages + self.groups
 
     @property
@@ -300,20 +305,27 @@ def _recoders(v: View) -> Counts:
 
 
 DIGIT_FIGURES = ("max_k", "array.carry_spacing")
-"""Numeric parameters on which sums by digits depend, beside registers in the PEs."""
+"""Numeric parameters on which sums by digits depend, beside registers."""
+
+RESOLVE_FIGURES = (*DIGIT_FIGURES, "pipeline.resolve")
+"""Numeric parameters on which it depends how results are put together."""
 
 
 def _resolvers(v: View) -> Counts:
-    one = v.counts(DIGIT_FIGURES, elements.RESOLVE_KINDS, elements.resolve)
+    one = v.counts(RESOLVE_FIGURES, elements.RESOLVE_KINDS, elements.resolve)
     return times(v["array.cols"], one)
 
 
 def _leaving(v: View) -> Counts:
-    """Return the registers in front of what resolves carries, and the excess on its way there."""
+    """Return the registers around what resolves carries, and the excess on its way there."""
     g = Geometry(v)
     row = elements.line_gates(v.config.row_operand)
+    lane, common = v.figures(RESOLVE_FIGURES, 2, elements.resolve_registers)
     return total(
-        register(g.cols * g.held + (1 + g.drain_latency) * g.result),
+        register(~g.in_steps * g.cols * g.held + (1 + g.reserved) * g.result),
+        times(g.in_steps, _reserved(v, g, g.cols * g.held + g.result + 1)),
+        register(g.cols * lane + common, enable=True),
+        register(g.resolve, enable=True, reset=True),
         register(g.result, reset=True),
         {"mux": g.result},
         elements.excess(g.result),
@@ -331,7 +343,17 @@ def _input_ports(v: View, g: Geometry) -> Counts:
 
 def _output_stationary_streams(v: View) -> Counts:
     g = Geometry(v)
-    width, depth = g.cols * g.result + 1, 2 + g.drain_latency
+    width = g.cols * g.result + 1
+    return total(
+        _input_ports(v, g),
+        times(~g.in_steps, _reserved(v, g, width)),
+        times(g.in_steps, buffer(width)),
+    )
+
+
+def _reserved(v: View, g: Geometry, width: Number) -> Counts:
+    """Return the bill of the buffer in which a row that drains has an entry."""
+    depth = 2 + g.reserved
     fifo = depth > 2
     # Yosys does not see that the FIFO's level is what the credits are short of.
     level, address = bit_length(depth), bits_of(depth)
@@ -340,7 +362,6 @@ def _output_stationary_streams(v: View) -> Counts:
         total(*(g.fabric.counter(n) for n in (level, level, address, address))) if g.fabric else {}
     )
     return total(
-        _input_ports(v, g),
         times(fifo, carries),
         times(~np.asarray(fifo), buffer(width)),
         times(fifo, register(pointers, enable=True, reset=True)),
@@ -351,7 +372,7 @@ def _output_stationary_streams(v: View) -> Counts:
 def _output_stationary_sequencer(v: View) -> Counts:
     g = Geometry(v)
     carries = g.fabric.counter(bit_length(g.rows)) if g.fabric else {}
-    flags = 2 + bit_length(g.rows) + bit_length(2 + g.drain_latency) + 2 * (1 + g.drain_latency)
+    flags = 2 + bit_length(g.rows) + bit_length(2 + g.reserved) + 2 * (1 + g.reserved)
     control: Counts = {"and": g.rows * g.x, "control": 1}
     if g.on_fpga:
         control = {"array_control": 1, "drain_control": 1}

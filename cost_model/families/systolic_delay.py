@@ -9,7 +9,7 @@ import numpy as np
 
 from cost_model import elements, post
 from cost_model.bill import Counts, View, bits_of, times, total
-from cost_model.families.systolic_bill import DIGIT_FIGURES, Geometry, psum_width
+from cost_model.families.systolic_bill import DIGIT_FIGURES, RESOLVE_FIGURES, Geometry, psum_width
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
@@ -44,7 +44,7 @@ def _digit_paths(v: View, start: Counts, reach: Counts) -> list[Counts]:
     return [
         total(reach, {"gate": first}),
         total(start, {"gate": behind}),
-        total(start, v.counts(names, elements.RESOLVE_PATH, elements.resolve_path)),
+        total(start, v.counts(RESOLVE_FIGURES, elements.RESOLVE_PATH, elements.resolve_path)),
         total(start, elements.recoder_path(v.config.array.encoding, v.config.row_operand)),
     ]
 

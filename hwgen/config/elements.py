@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from hwgen.config.model import Model
 from hwgen.numerics import IntegerFormat
-from hwgen.numerics.digit_sums import DigitAccumulation
+from hwgen.numerics.digit_sums import DigitAccumulation, Resolution
 from hwgen.numerics.digits import Encoding
 
 CARRY_SPACING, SERIAL_CARRY_SPACING = 8, 2
@@ -17,6 +17,9 @@ CARRY_SPACING, SERIAL_CARRY_SPACING = 8, 2
 
 SERIAL = ("serial_digit", "serial_column", "serial_group")
 """PEs that take one digit at a time."""
+
+KEEPING = ("carry_save", "same_weight")
+"""PEs that take all digits at a time and keep carries, which are added at the output."""
 
 
 def encoding_field() -> Any:
@@ -37,6 +40,18 @@ def carry_spacing_field() -> Any:
         description="Bits of an accumulator for each carry that is kept and added a cycle later"
         " (not with `pe: mac`); 1 keeps two whole vectors.",
         json_schema_extra={"unit": "bits"},
+    )
+
+
+def resolve_field() -> Any:
+    """Return the field `resolve` of the registers of a pipeline."""
+    return Field(
+        0,
+        ge=0,
+        le=3,
+        description="Registers inside the adders that put results together, at the output (only"
+        " `pe: carry_save` and `same_weight`): each halves, thirds, ... their chain of carries.",
+        json_schema_extra={"unit": "registers"},
     )
 
 
@@ -86,8 +101,9 @@ def _lacks(pe: str) -> tuple[str, ...]:
     return PARAMETERS if pe == "mac" else () if pe in SERIAL else ("queue",)
 
 
-def broken_by_element(array: Any, *, saturates: bool) -> list[str]:
-    """Return the rules between the parameters of an array's PEs that are broken."""
+def broken_by_element(config: Any) -> list[str]:
+    """Return the rules between the parameters of a core's PEs that are broken."""
+    array, registers = config.array, config.pipeline.resolve
     broken = [
         f"array.{name}: "
         + (
@@ -99,7 +115,22 @@ def broken_by_element(array: Any, *, saturates: bool) -> list[str]:
         for name in _lacks(array.pe)
         if name in array.model_fields_set
     ]
-    if array.pe != "mac" and saturates:
+    if registers and array.pe not in KEEPING:
+        broken.append(
+            f"pipeline.resolve: must be 0 with array.pe {array.pe}, not {registers}: "
+            + (
+                "a mac adds every carry at once"
+                if array.pe == "mac"
+                else "serial PEs have their own registers there, always three"
+            )
+            + "; remove it, or use carry_save"
+        )
+    elif registers >= config.result.width:
+        broken.append(
+            f"pipeline.resolve: must be less than the bits of accumulators {config.result}, not"
+            f" {registers}: each step adds one bit at least"
+        )
+    if array.pe != "mac" and config.saturates:
         broken.append(
             f"overflow: must be wrap with array.pe {array.pe}, not saturate: it clamps after each"
             " addition, but the sum is known only when a result leaves; use array.pe mac, or a"
@@ -109,9 +140,11 @@ def broken_by_element(array: Any, *, saturates: bool) -> list[str]:
 
 
 def resolved_element(values: dict[str, Any]) -> None:
-    """Remove what a PE does not have from the resolved parameters of an array."""
-    for name in _lacks(values["pe"]):
-        values.pop(name, None)
+    """Remove what a PE does not have from the resolved parameters of a core."""
+    for name in _lacks(values["array"]["pe"]):
+        values["array"].pop(name, None)
+    if not values["pipeline"]["resolve"]:
+        del values["pipeline"]["resolve"]
 
 
 def accumulation(
@@ -123,9 +156,14 @@ def accumulation(
     width: int,
 ) -> DigitAccumulation | None:
     """Return how products are accumulated by digits; None of a PE that takes none, or one."""
-    if array.pe == "mac" or array.pe in SERIAL:
+    if array.pe not in KEEPING:
         return None
     if not factor.signed:
         factor = IntegerFormat(factor.width + 1, True)
     apart = array.pe == "same_weight"
     return DigitAccumulation(recoded, factor, terms, longest, width, array.carry_spacing, apart)
+
+
+def resolution(config: Any) -> Resolution | None:
+    """Return how results are put together; None of a PE that takes no digits, or one."""
+    return Resolution(config.digits, config.pipeline.resolve) if config.digits else None

@@ -12,10 +12,17 @@ from typing import Any
 
 from pydantic import Field
 
-from hwgen.config.elements import DigitArray, accumulation, broken_by_element, resolved_element
+from hwgen.config.elements import (
+    DigitArray,
+    accumulation,
+    broken_by_element,
+    resolution,
+    resolve_field,
+    resolved_element,
+)
 from hwgen.config.model import Model
 from hwgen.config.product import IntegerProductConfig
-from hwgen.numerics.digit_sums import DigitAccumulation
+from hwgen.numerics.digit_sums import DigitAccumulation, Resolution
 from hwgen.numerics.digits import digit_count
 from hwgen.numerics.sparse_digits import GROUP, SerialSum
 from hwgen.streams import StreamPort
@@ -44,6 +51,7 @@ class Pipeline(Model):
         " behind the sums of four).",
         json_schema_extra={"unit": "registers"},
     )
+    resolve: int = resolve_field()
 
 
 class SpatialArray(DigitArray):
@@ -63,7 +71,7 @@ class SpatialConfig(IntegerProductConfig):
 
     def broken_rules(self) -> list[str]:
         """Return the rules between fields that are broken."""
-        broken = super().broken_rules() + broken_by_element(self.array, saturates=self.saturates)
+        broken = super().broken_rules() + broken_by_element(self)
         if self.array.pe == "same_weight" and self.depth == 1:
             broken.append(
                 "array.pe: same_weight sums digits of the same weight over the depth of the array,"
@@ -107,7 +115,7 @@ class SpatialConfig(IntegerProductConfig):
     def resolved(self) -> dict[str, Any]:
         """Return every parameter that the PE has, as plain JSON values."""
         values = super().resolved()
-        resolved_element(values["array"])
+        resolved_element(values)
         return values
 
     # -- geometry --------------------------------------------------------------------------
@@ -133,6 +141,11 @@ class SpatialConfig(IntegerProductConfig):
         return accumulation(
             self.array, self.activation, self.weight, self.depth, self.max_k, self.result.width
         )
+
+    @cached_property
+    def resolution(self) -> Resolution | None:
+        """How results are put together, or None if accumulators hold them."""
+        return resolution(self)
 
     @cached_property
     def serial(self) -> SerialSum | None:
@@ -172,13 +185,13 @@ class SpatialConfig(IntegerProductConfig):
     def core_latency(self) -> int:
         """Cycles from the last input beat of a reduction to its first beat of accumulators.
 
-        One in the input buffer, one until the drain, `lead`, one in the output buffer, and one
-        where results are put together.
+        One in the input buffer, one until the drain, `lead`, one in the output buffer, and
+        those where results are put together.
         """
         if self.array.serial:
             # Slot, encoder, PE, one until a row leaves, and four where results are put together.
             return 8 + self.pipeline.pe
-        return 3 + self.lead + (self.digits is not None)
+        return 3 + self.lead + (self.digits is not None) + self.pipeline.resolve
 
     @property
     def block_walk(self) -> BlockWalk | str:

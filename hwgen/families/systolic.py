@@ -13,13 +13,15 @@ from hwgen.config.elements import (
     broken_by_element,
     carry_spacing_field,
     encoding_field,
+    resolution,
+    resolve_field,
     resolved_element,
 )
 from hwgen.config.model import Model
 from hwgen.config.product import IntegerProductConfig
 from hwgen.families import Family
 from hwgen.numerics import IntegerFormat
-from hwgen.numerics.digit_sums import DigitAccumulation
+from hwgen.numerics.digit_sums import DigitAccumulation, Resolution
 from hwgen.numerics.digits import Encoding
 from hwgen.streams import StreamPort
 from hwgen.walks import BlockWalk
@@ -88,6 +90,7 @@ class Pipeline(Model):
         " 2 before and after it.",
         json_schema_extra={"unit": "registers"},
     )
+    resolve: int = resolve_field()
 
 
 class SystolicConfig(IntegerProductConfig):
@@ -105,7 +108,7 @@ class SystolicConfig(IntegerProductConfig):
                 "array.accumulator_depth: only weight_stationary and input_stationary have an"
                 " accumulator memory; remove it, or change array.dataflow"
             )
-        broken += broken_by_element(self.array, saturates=self.saturates)
+        broken += broken_by_element(self)
         if self.array.pe != "mac" and not self.output_stationary:
             broken.append(
                 f"array.pe: {self.array.pe} needs dataflow output_stationary, not"
@@ -118,7 +121,7 @@ class SystolicConfig(IntegerProductConfig):
         values = super().resolved()
         if self.output_stationary:
             del values["array"]["accumulator_depth"]
-        resolved_element(values["array"])
+        resolved_element(values)
         return values
 
     # -- geometry --------------------------------------------------------------------------
@@ -138,6 +141,11 @@ class SystolicConfig(IntegerProductConfig):
         """How the PEs accumulate by digits, or None if they do not."""
         x, y = self.row_operand, self.column_operand
         return accumulation(self.array, x, y, 1, self.max_k, self.result.width)
+
+    @cached_property
+    def resolution(self) -> Resolution | None:
+        """How results are put together, or None if accumulators hold them."""
+        return resolution(self)
 
     @property
     def held_width(self) -> int:
@@ -166,14 +174,22 @@ class SystolicConfig(IntegerProductConfig):
         return -(-self.array.rows // BUS_ROWS)
 
     @property
+    def bus_latency(self) -> int:
+        """Cycles from the slot at a row's edge to its accumulators at the foot of the array.
+
+        Output-stationary: the registers of the PE, of the tree that collects the bus segments,
+        and of the column groups.
+        """
+        return self.pipeline.pe + (self.bus_segments > 1) + self.column_groups - 1
+
+    @property
     def drain_latency(self) -> int:
         """Cycles from the slot at a row's edge to its results at the output buffer.
 
-        Output-stationary: the registers of the PE, of the tree that collects the bus segments,
-        of the column groups, and in front of the adders of carries.
+        Output-stationary: `bus_latency`, and registers in front of the adders of carries and
+        inside them.
         """
-        registers = self.pipeline.pe + (self.bus_segments > 1) + self.column_groups - 1
-        return registers + (self.digits is not None)
+        return self.bus_latency + (self.digits is not None) + self.pipeline.resolve
 
     @property
     def psum_latency(self) -> int:

@@ -192,3 +192,67 @@ class DigitAccumulation:
     def correction_width(self) -> int:
         """Bits of the corrections of all accumulators."""
         return sum(part.sum.short_width for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """How a result is put together from what accumulators hold, in steps.
+
+    A step finds so many bits of the result, the least significant ones first, and the carry into
+    the next.  Registers above pass as they are: there are fewer of them than bits of two numbers.
+
+    Parameters
+    ----------
+    what : DigitAccumulation
+    registers : int
+        Registers between the steps; there is one step more.
+    """
+
+    what: DigitAccumulation
+    registers: int = 0
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return self.registers + 1
+
+    def known(self, step: int) -> int:
+        """Return the bits of the result that are known in front of a step."""
+        return -(-self.what.width * step // self.steps)
+
+    def columns(self, step: int) -> range:
+        """Return the columns of bits that a step adds."""
+        return range(self.known(step), self.known(step + 1))
+
+    def sums(self, part: Accumulator, first: int) -> range:
+        """Return the bits of an accumulator from a column of the result on."""
+        return range(min(max(first - part.place, 0), part.width), part.width)
+
+    def carries(self, part: Accumulator, first: int) -> range:
+        """Return the carries of an accumulator from a column of the result on."""
+        kept = [c for c in part.carries if c + part.place < first]
+        return part.carries[len(kept) :]
+
+    def carry_most(self, step: int) -> int:
+        """Return the largest carry into a step."""
+        if step == 0:
+            return 0
+        columns = self.columns(step - 1)
+        most = self.carry_most(step - 1) + (1 << len(columns)) - 1  # with the excess
+        for part in self.what.parts:
+            for found in (self.sums(part, columns.start), self.carries(part, columns.start)):
+                places = (place + part.place - columns.start for place in found)
+                most += sum(1 << place for place in places if place < len(columns))
+        return most >> len(columns)
+
+    def carry_width(self, step: int) -> int:
+        """Return the bits of the carry into a step."""
+        return self.carry_most(step).bit_length()
+
+    def width(self, step: int) -> int:
+        """Return the bits of everything in front of a step, but for the excess."""
+        known = self.known(step)
+        if step == self.steps:
+            return known
+        left = (len(self.sums(p, known)) + len(self.carries(p, known)) for p in self.what.parts)
+        return known + self.carry_width(step) + sum(left)

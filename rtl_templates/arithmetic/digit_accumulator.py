@@ -16,7 +16,7 @@ from dataclasses import replace
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics.digit_sums import GROUP, KEPT, Accumulator, DigitAccumulation
+from hwgen.numerics.digit_sums import GROUP, KEPT, Accumulator, DigitAccumulation, Resolution
 from rtl_templates.hierarchy import Block, place
 
 from .compressor import Operand, compress
@@ -84,34 +84,59 @@ def signed_factor(m: Module, factor: Signal, what: DigitAccumulation) -> Signal:
 
 
 class Resolve(Block):
-    """The result of an accumulator, put together from its registers.
+    """A step of putting together the result of an accumulator from its registers.
+
+    Parameters
+    ----------
+    how : Resolution
+    step : int
 
     Members
     -------
     i : In
-        The registers.
+        The bits that are known, the carry, and the registers above them of each accumulator; in
+        front of the first step all registers.
     excess : In
-        What is more than the result, negated; see `Excess`.
+        What is more than the result, negated, in these columns; see `Excess`.
     o : Out
+        The same behind the step: at last the result.
     """
 
-    def __init__(self, what: DigitAccumulation) -> None:
-        members = {"i": In(what.held), "excess": In(what.width), "o": Out(what.width)}
-        super().__init__("resolve", members)
-        self.what = what
+    def __init__(self, how: Resolution, step: int = 0) -> None:
+        members = {
+            "i": In(how.width(step)),
+            "excess": In(len(how.columns(step))),
+            "o": Out(how.width(step + 1)),
+        }
+        super().__init__(f"resolve_{step}" if how.registers else "resolve", members)
+        self.how, self.step = how, step
 
     def build(self, m: Module) -> None:
-        width, operands, start = self.what.width, [Operand(self.excess)], 0
-        for part in self.what.parts:
-            held = self.i[start : start + part.held]
-            operands += [
-                Operand(o.value, o.weight + part.place)
-                for o in _read(held, part.width, part.carries, 0)
-            ]
-            start += part.held
+        how, columns = self.how, self.how.columns(self.step)
+        behind = how.carry_width(self.step + 1) if self.step < how.registers else 0
+        width, start = len(columns) + behind, columns.start
+        operands = [Operand(self.excess)]
+        if carry := how.carry_width(self.step):
+            operands.append(Operand(self.i[start : start + carry]))
+        above: list[Value] = []
+        at = start + carry
+        for part in how.what.parts:
+            sums, carries = how.sums(part, start), how.carries(part, start)
+            registers = self.i[at : at + len(sums) + len(carries)]
+            at += len(registers)
+            added = len(sums) - len(how.sums(part, columns.stop))
+            if added:
+                operands.append(Operand(registers[:added], sums.start + part.place - start))
+            above.append(registers[added : len(sums)])
+            for bit, column in zip(registers[len(sums) :], carries, strict=True):
+                if column + part.place in columns:
+                    operands.append(Operand(bit, column + part.place - start))
+                else:
+                    above.append(bit)
         # All but the last two numbers by full adders, these by a fast adder.
-        total, carries = compress(m, "digit", operands, width, 0, range(width))
-        m.d.comb += self.o.eq(total + _sparse(carries, width))
+        total, saved = compress(m, "digit", operands, width, 0, range(width))
+        found = (total + _sparse(saved, width))[:width]
+        m.d.comb += self.o.eq(Cat(self.i[:start], found, *above))
 
 
 class Excess(Block):
@@ -135,18 +160,22 @@ class Excess(Block):
         m.d.comb += self.o.eq(total)
 
 
-def resolve_all(m: Module, held: Value, excess: Value, what: DigitAccumulation) -> Value:
-    """Return the values of a row of accumulators."""
-    block, lanes = Resolve(what), len(held) // what.held
-    results = Signal(lanes * what.width, name="resolved")
+def resolve_all(m: Module, values: Value, excess: Value, how: Resolution, step: int = 0) -> Value:
+    """Return what a step makes of a row of accumulators.
+
+    `excess` is that of the columns from the step's first on.
+    """
+    block, suffix = Resolve(how, step), f"{step}_" if how.registers else ""
+    lanes = len(values) // block.width("i")
+    results = Signal(lanes * block.width("o"), name="resolved" + f"_{step}" * bool(how.registers))
     for lane in range(lanes):
         place(
             m,
-            f"resolve_{lane}",
+            f"resolve_{suffix}{lane}",
             block,
-            i=held.word_select(lane, what.held),
-            excess=excess,
-            o=results.word_select(lane, what.width),
+            i=values.word_select(lane, block.width("i")),
+            excess=excess[: block.width("excess")],
+            o=results.word_select(lane, block.width("o")),
         )
     return results
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.arithmetic.digit_accumulator import Excess, resolve_all
+from rtl_templates.arithmetic.digit_accumulator import Excess
 from rtl_templates.core import StreamCore
 from rtl_templates.drain import Drain
 from rtl_templates.hierarchy import Block, place
+from rtl_templates.resolution import resolve_stream
 from rtl_templates.stream import StreamSlice
 
 from .pe import PE, Edge, operand_width, short_width
@@ -215,7 +216,7 @@ class SpatialCore(StreamCore):
         push: Value,
         ready: Signal,
     ) -> tuple[Value, Value, Value, Signal]:
-        """Return results, behind a register that may wait, and what says that they are taken."""
+        """Return results, behind registers that may wait, and what says that they are taken."""
         payload = Signal(len(held) + 1, name="leaving")
         valid, taken = Signal(name="leaving_valid"), Signal(name="leaving_ready")
         place(
@@ -223,5 +224,5 @@ class SpatialCore(StreamCore):
             i_data=Cat(held, ends), i_valid=push, i_ready=ready,
             o_data=payload, o_valid=valid, o_ready=taken,
         )  # fmt: skip
-        results = resolve_all(m, payload[:-1], excess, self.config.digits)
-        return results, payload[-1], valid, taken
+        how = self.config.resolution
+        return resolve_stream(m, how, payload[:-1], excess, payload[-1], valid, taken)

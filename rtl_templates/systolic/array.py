@@ -39,7 +39,7 @@ class OutputStationaryArray(Block):
     on : In(1)
         With digits: there is a beat.
     out : Out
-        One row of results, ``1 + config.drain_latency`` cycles after the step of its row.
+        One row of results, ``1 + config.bus_latency`` cycles after the step of its row.
     """
 
     resettable = True

@@ -10,17 +10,20 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from rtl_templates.accumulators import Accumulators
 from rtl_templates.arithmetic.digit_accumulator import Excess, resolve_all
 from rtl_templates.core import StreamCore
-from rtl_templates.hierarchy import place
+from rtl_templates.hierarchy import Block, place
+from rtl_templates.resolution import resolve_stream
 from rtl_templates.stream import StreamBuffer, StreamFifo
 
 from .array import OutputStationaryArray, StationaryArray
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hwgen.numerics.digit_sums import DigitAccumulation
 
 
@@ -72,24 +75,34 @@ class OutputStationaryCore(StreamCore):
             **({"on": fire} if config.digits else {}),
         )
 
-        # A row drains only into a reserved entry of the output buffer, so nothing behind the
-        # array's edge ever stops.
-        depth = 2 + config.drain_latency
+        # A row drains only into a reserved entry of a buffer, so nothing behind the array's edge
+        # ever stops.
+        in_steps = config.resolution is not None and config.resolution.registers > 0
+        latency = config.bus_latency if in_steps else config.drain_latency
+        depth = 2 + latency
         credits = Signal(range(depth + 1), init=depth)
         drains, room, commit = (Signal(name=name) for name in ("drains", "room", "commit"))
         last_row = commit & (draining == 2) if rows > 1 else commit
         push: Value = Cat(commit, last_row)
-        for stage in range(1 + config.drain_latency):
+        for stage in range(1 + latency):
             register = Signal(2, name=f"push_{stage}")
             m.d.sync += register.eq(push)
             push = register
-        if config.digits:
+        if config.digits and not in_steps:
             leaving = Signal.like(results, name="leaving", reset_less=True)
             m.d.sync += leaving.eq(results)
-            excess = self._excess(m, fire, starting, run & drain, config.digits)
-            results = resolve_all(m, leaving, excess, config.digits)
+            results = leaving
         buffer = StreamBuffer if depth == 2 else partial(StreamFifo, depth=depth)
-        _, popped = self.give(m, results, push[1], push[0], buffer)
+        excess: Value = Const(0, 0)
+        if config.digits:
+            excess = self._excess(m, fire, starting, run & drain, config.digits, 1 + latency)
+        if in_steps:
+            # Registers behind the buffer wait for each other: they need no entries.
+            popped = self._resolved(m, results, excess, push, buffer)
+        else:
+            if config.digits:
+                results = resolve_all(m, results, excess, config.resolution)
+            _, popped = self.give(m, results, push[1], push[0], buffer)
         m.d.comb += [
             drains.eq(drain | (draining > 1)),  # the step puts a row on its way
             room.eq((credits != 0) | popped),
@@ -99,15 +112,40 @@ class OutputStationaryCore(StreamCore):
         m.d.sync += credits.eq(credits + popped - commit)
         return m
 
+    def _resolved(
+        self, m: Module, held: Value, excess: Value, push: Value,
+        buffer: Callable[[int], Block],
+    ) -> Value:  # fmt: skip
+        """Buffer rows, and the port behind the steps by which carries are added.
+
+        Returns whether a row leaves the buffer.
+        """
+        payload = Signal(len(held) + len(excess) + 1, name="leaving")
+        valid, ready = Signal(name="leaving_valid"), Signal(name="leaving_ready")
+        place(
+            m, "leaving_buffer", buffer(len(payload)),
+            i_data=Cat(held, excess, push[1]), i_valid=push[0],
+            i_ready=Signal(name="leaving_room"),  # an entry is reserved
+            o_data=payload, o_valid=valid, o_ready=ready,
+        )  # fmt: skip
+        values, ends, found, taken = resolve_stream(
+            m, self.config.resolution, payload[: len(held)], payload[len(held) : -1], payload[-1],
+            valid, ready,
+        )  # fmt: skip
+        room, _ = self.give(m, values, ends, found)
+        m.d.comb += taken.eq(room)
+        return valid & ready
+
     def _excess(
-        self, m: Module, fire: Value, starting: Value, drain: Value, digits: DigitAccumulation
-    ) -> Value:
-        """Return the excess of the row whose results are at the output."""
+        self, m: Module, fire: Value, starting: Value, drain: Value, digits: DigitAccumulation,
+        stages: int,
+    ) -> Value:  # fmt: skip
+        """Return the excess of the row whose results are so many registers behind the array."""
         grown, kept = (Signal(digits.width, name=name) for name in ("grown", "kept"))
         place(m, "excess", Excess(digits), add=fire, clear=starting, o=grown)
         of_row: Value = Mux(drain, grown, kept)
         m.d.sync += kept.eq(of_row)
-        for stage in range(1 + self.config.drain_latency):
+        for stage in range(stages):
             register = Signal(digits.width, name=f"excess_{stage}", reset_less=True)
             m.d.sync += register.eq(of_row)
             of_row = register

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stream of results whose carries are added in steps, a register between any two."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Signal, Value
+
+from hwgen.numerics.digit_sums import Resolution
+
+from .arithmetic.digit_accumulator import resolve_all
+from .hierarchy import place
+from .stream import StreamSlice
+
+
+def resolve_stream(
+    m: Module,
+    how: Resolution,
+    values: Value,
+    excess: Value,
+    last: Value,
+    valid: Value,
+    ready: Signal,
+) -> tuple[Value, Value, Value, Signal]:
+    """Return a stream of results from a stream of what accumulators hold.
+
+    Parameters
+    ----------
+    m : Module
+    how : Resolution
+    values, excess, last, valid : Value
+        A row of accumulators, what they hold too much of, negated, and whether the row is the
+        last of a tile; whether there is one.
+    ready : Signal
+        The row is taken; driven here unless there are no registers.
+
+    Returns
+    -------
+    values, last, valid : Value
+    ready : Signal
+        To be driven.
+    """
+    for step in range(how.steps):
+        values = resolve_all(m, values, excess, how, step)
+        if step == how.registers:
+            break
+        excess = excess[len(how.columns(step)) :]
+        fields = (values, excess, last)
+        payload = Signal(sum(map(len, fields)), name=f"found_{step}")
+        there, taken = Signal(name=f"found_{step}_valid"), Signal(name=f"found_{step}_ready")
+        place(
+            m, f"found_slice_{step}", StreamSlice(len(payload)),
+            i_data=Cat(*fields), i_valid=valid, i_ready=ready,
+            o_data=payload, o_valid=there, o_ready=taken,
+        )  # fmt: skip
+        values, excess = payload[: len(values)], payload[len(values) : -1]
+        last, valid, ready = payload[-1], there, taken
+    return values, last, valid, ready
