@@ -86,7 +86,8 @@ class Run:
         Clock period that the mapper is given.
     technology : str
     encoding : str or None
-        Of digits; None for the PE's default.
+    carry_spacing : int or None
+        Of PEs by digits; None for the default.
     """
 
     topology: str
@@ -96,13 +97,15 @@ class Run:
     clock_ps: float
     technology: str = TECHNOLOGY
     encoding: str | None = None
+    carry_spacing: int | None = None
 
     @property
     def config(self) -> Any:
         """The configuration."""
         array = {**TOPOLOGIES[self.topology], "pe": self.pe}
-        if self.encoding is not None and self.pe != "mac":
-            array["encoding"] = self.encoding
+        for name in ("encoding", "carry_spacing"):
+            if getattr(self, name) is not None and self.pe != "mac":
+                array[name] = getattr(self, name)
         if self.pe in SERIAL and "depth" in array:
             array["depth"] = DEPTHS[self.topology] if self.pe == "serial_group" else GROUP
         pipeline = {"pe": self.registers, **({"resolve": self.resolve} if self.resolve else {})}
@@ -179,14 +182,15 @@ def runs(options: argparse.Namespace) -> Iterator[Run]:
         clocks = options.clock_ps or [
             clock * SCALES[technology] for clock in (SERIAL_CLOCKS_PS if serial else CLOCKS_PS)
         ]
-        for registers, resolve, encoding, clock in product(
+        for registers, resolve, encoding, spacing, clock in product(
             options.registers or (0, 1, 2),
             options.resolve or (0, 1),
             options.encoding or (None,),
+            options.carry_spacing or (None,),
             clocks,
         ):
             if (registers <= 1 or several) and (digits or not resolve):
-                yield Run(topology, pe, registers, resolve, clock, technology, encoding)
+                yield Run(topology, pe, registers, resolve, clock, technology, encoding, spacing)
 
 
 def best(points: Sequence[Point]) -> dict[tuple[str, str, str], Point]:
@@ -213,6 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--family", action="append", choices=[*TOPOLOGIES], help="only this one")
     parser.add_argument("--pe", action="append", choices=PES, help="only this one")
     parser.add_argument("--encoding", action="append", choices=ENCODINGS, help="of digits")
+    parser.add_argument("--carry-spacing", action="append", type=int, help="bits between carries")
     parser.add_argument("--clock-ps", action="append", type=float, help="only this period")
     parser.add_argument("--registers", action="append", type=int, help="only as many in PEs")
     parser.add_argument("--resolve", action="append", type=int, help="only as many at the output")
