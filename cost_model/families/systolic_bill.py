@@ -323,13 +323,13 @@ def _leaving(v: View) -> Counts:
     lane, common = v.figures(RESOLVE_FIGURES, 2, elements.resolve_registers)
     return total(
         register(~g.in_steps * g.cols * g.held + (1 + g.reserved) * g.result),
-        times(g.in_steps, _reserved(v, g, g.cols * g.held + g.result + 1)),
-        register(g.cols * lane + common, enable=True),
-        register(g.resolve, enable=True, reset=True),
         register(g.result, reset=True),
         {"mux": g.result},
         elements.excess(g.result),
         times(g.rows, row),
+        times(g.in_steps, _reserved(v, g, g.cols * g.held + g.result + 1)),
+        register(g.cols * lane + common, enable=True),
+        register(g.resolve, enable=True, reset=True),
     )
 
 
