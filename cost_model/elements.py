@@ -33,9 +33,6 @@ from hwgen.numerics.digits import Encoding, digit_count
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
 
-PRICED = ("mac", "carry_save", "same_weight")
-"""Values of `pe` that have a bill."""
-
 DIGIT_KINDS = (
     "flip_flop", "enable", "full_adder", "half_adder", "and", "multiple",
 )  # fmt: skip
@@ -124,13 +121,16 @@ class Heap:
 
 
 @dataclass(frozen=True)
-class _Operand:
+class Operand:
+    """A number to add: its bits, the weight of the lowest, and when they arrive."""
+
     bits: int
     weight: int = 0
     arrival: int = 0
 
 
-def _heap(stage: int, operands: Iterable[_Operand], width: int, saved: range) -> Heap:
+def heap_of(stage: int, operands: Iterable[Operand], width: int, saved: range) -> Heap:
+    """Return the sum of numbers, of so many bits; see `Heap`."""
     columns: list[list[int]] = [[] for _ in range(width)]
     for operand in operands:
         for column in range(operand.weight, min(width, operand.weight + operand.bits)):
@@ -138,16 +138,16 @@ def _heap(stage: int, operands: Iterable[_Operand], width: int, saved: range) ->
     return Heap(stage, tuple(map(tuple, columns)), saved)
 
 
-def _read(width: int, carries: range, arrival: int = 0, place: int = 0) -> list[_Operand]:
+def read(width: int, carries: range, arrival: int = 0, place: int = 0) -> list[Operand]:
     """Return a number with carries kept beside it, as operands."""
     return [
-        _Operand(width, place, arrival),
-        *(_Operand(1, place + column, arrival) for column in carries),
+        Operand(width, place, arrival),
+        *(Operand(1, place + column, arrival) for column in carries),
     ]
 
 
-def _correction_operands(what: DigitSum) -> list[_Operand]:
-    return [_Operand(1, 2 * n) for _ in range(what.terms) for n in range(len(what.digits))]
+def _correction_operands(what: DigitSum) -> list[Operand]:
+    return [Operand(1, 2 * n) for _ in range(what.terms) for n in range(len(what.digits))]
 
 
 @lru_cache(maxsize=1 << 12)
@@ -162,7 +162,7 @@ def sums(what: DigitAccumulation, registers: int) -> tuple[Heap, ...]:
     """
     heaps: list[Heap] = []
     for part in what.parts:
-        rows = [_Operand(part.sum.row_width, 2 * i, MULTIPLE) for i in range(len(part.sum.digits))]
+        rows = [Operand(part.sum.row_width, 2 * i, MULTIPLE) for i in range(len(part.sum.digits))]
         groups, terms = [rows] * part.sum.terms, 1
         for stage in range(registers):
             size = len(groups) if stage == registers - 1 else GROUP
@@ -173,22 +173,22 @@ def sums(what: DigitAccumulation, registers: int) -> tuple[Heap, ...]:
             summed = []
             for first in range(0, len(groups), size):
                 merged = [operand for group in groups[first : first + size] for operand in group]
-                heaps.append(_heap(stage, merged, width, saved))
-                summed.append(_read(width, saved))
+                heaps.append(heap_of(stage, merged, width, saved))
+                summed.append(read(width, saved))
             groups = summed
-        heaps.append(_heap(registers, _accumulated(part, groups), part.width, part.carries))
+        heaps.append(heap_of(registers, _accumulated(part, groups), part.width, part.carries))
     return tuple(heaps)
 
 
-def _accumulated(part: Accumulator, groups: Sequence[list[_Operand]]) -> list[_Operand]:
+def _accumulated(part: Accumulator, groups: Sequence[list[Operand]]) -> list[Operand]:
     """Return what an accumulator adds: sums, the correction, and what it holds."""
     correction = (
-        _correction_operands(part.sum) if part.sum.plain else [_Operand(part.sum.short_width)]
+        _correction_operands(part.sum) if part.sum.plain else [Operand(part.sum.short_width)]
     )
     return [
         *(operand for group in groups for operand in group),
         *correction,
-        *_read(part.width, part.carries, KEPT),
+        *read(part.width, part.carries, KEPT),
     ]
 
 
@@ -248,7 +248,7 @@ def correction_path(what: DigitAccumulation) -> float:
 
 def _correction_heaps(what: DigitAccumulation) -> list[Heap]:
     return [
-        _heap(0, _correction_operands(part.sum), part.sum.short_width, range(0))
+        heap_of(0, _correction_operands(part.sum), part.sum.short_width, range(0))
         for part in what.parts
         if not part.sum.plain
     ]
@@ -270,14 +270,14 @@ def _resolved(how: Resolution) -> tuple[Heap, ...]:
     heaps = []
     for step in range(how.steps):
         columns = how.columns(step)
-        operands = [_Operand(len(columns)), _Operand(how.carry_width(step))]
+        operands = [Operand(len(columns)), Operand(how.carry_width(step))]
         for part in how.what.parts:
             for found in (how.sums(part, columns.start), how.carries(part, columns.start)):
                 places = [place + part.place for place in found]
-                operands += [_Operand(1, p - columns.start) for p in places if p in columns]
+                operands += [Operand(1, p - columns.start) for p in places if p in columns]
         behind = how.carry_width(step + 1) if step < how.registers else 0
         width = len(columns) + behind
-        heaps.append(_heap(0, operands, width, range(width)))
+        heaps.append(heap_of(0, operands, width, range(width)))
     return tuple(heaps)
 
 

@@ -56,8 +56,8 @@ def estimate(
     """
     technology = technology or config.target.technology
     clock = float(clock_mhz or config.target.clock_mhz)
-    resolved = {**config.resolved(), "target": {"technology": technology, "clock_mhz": clock}}
-    fixed = flattened(resolved)
+    fixed = flattened(config.resolved())
+    fixed |= {"target.technology": technology, "target.clock_mhz": clock}
     found = evaluate(config.family, fixed, {}, technology, workloads or {})
     metrics = {name: plain(values[0]) for name, values in found.items() if name != "valid"}
     tech = technologies.technology(technology) if technology in technologies.calibrated() else None

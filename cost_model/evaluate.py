@@ -15,7 +15,8 @@ power_w
     and of every other cell input switching at `ACTIVITY` on average: ``C V^2`` of the
     cells' input capacitances in the Liberty files, wires without load.
 tops
-    Two operations for each multiply-accumulate of a full cycle.
+    Two operations for each multiply-accumulate of a full cycle; of serial PEs for each that is to
+    be expected in a cycle of activations as ``target.activation_sigma`` says.
 bandwidth_gb_s
     Bytes that the stream ports move if each has a beat in every cycle.
 energy_mj(NAME)
@@ -44,6 +45,9 @@ ACTIVITY = 0.15
 
 RESOURCES = ("luts", "flip_flops", "carries", "dsps", "brams", "lutrams")
 """What is used of an FPGA."""
+
+FRACTIONS = ("target.clock_mhz", "target.activation_sigma")
+"""Numeric parameters that need not be integers."""
 
 Workloads = Mapping[str, Sequence[tuple[int, int, int]]]
 """Sizes (M, N, K) of the products of each workload."""
@@ -158,7 +162,7 @@ def _valid(view: View) -> Number:
     for name, values in view.varying.items():
         low, high = limits.get(name, (-np.inf, np.inf))
         valid = valid & (values >= low) & (values <= high)
-        if name != "target.clock_mhz":
+        if name not in FRACTIONS:
             valid = valid & (values == np.floor(values))
     rules = getattr(family_of(view.space.family).part("cost"), "RULES", ())
     return valid & ~np.isnan(view.figure(rules, _one))
@@ -212,7 +216,10 @@ def _without_bill(view: View, workloads: Workloads) -> dict[str, Number]:
     """Return the metrics of a family that knows no more than its cycles."""
     clock = np.asarray(view["target.clock_mhz"], np.float64)
     varying = tuple(view.varying)
-    found: dict[str, Number] = {"tops": 2e-6 * view.figure(varying, _macs_per_cycle) * clock}
+    module = family_of(view.space.family).part("cost")
+    known = hasattr(module, "macs_at")
+    macs = module.macs_at(view) if known else view.figure(varying, _macs_per_cycle)
+    found: dict[str, Number] = {"tops": 2e-6 * macs * clock}
     for name, sizes in workloads.items():
         products = tuple((m, k, n) for m, n, k in sizes)
         cycles = view.figure(varying, _cycles_of(view.space.family, products))

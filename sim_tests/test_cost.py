@@ -28,6 +28,7 @@ from flows.calibration.fit import Equation, fit, fit_longest
 from flows.calibration.measure import Measured
 from flows.calibration.points import calibration_points, config_of, held_out_points
 from hwgen.cli import main
+from hwgen.config.elements import QUEUES, SERIAL
 from hwgen.config.load import parse_config
 from hwgen.errors import InputError
 from hwgen.families import family
@@ -110,6 +111,19 @@ def element(*names: str) -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
+serial = st.fixed_dictionaries(
+    {
+        "family": st.just("broadcast_2d"),
+        "activation": st.sampled_from(["int4", "int8", "uint8"]),
+        "array.rows": st.integers(1, 64),
+        "array.cols": st.integers(1, 40),
+        "array.pe": st.sampled_from(SERIAL),
+        "array.encoding": st.sampled_from(["booth4", "ent"]),
+        "array.queue": st.sampled_from(QUEUES),
+        "pipeline.pe": st.integers(0, 1),
+        "target.activation_sigma": st.sampled_from([None, 20.0]),
+    }
+)
 floats = st.fixed_dictionaries(
     {
         "family": st.just("ternary_lut"),
@@ -126,6 +140,7 @@ cores = st.one_of(
     st.builds(lambda a, b: {**a, **b}, systolic, element("carry_save")),
     st.builds(lambda a, b: {**a, **b}, spatial, element("carry_save", "same_weight")),
     st.builds(lambda a, b: {**a, **b}, broadcast, element("carry_save")),
+    serial,
     ternary,
     floats,
 )  # fmt: skip

@@ -33,7 +33,9 @@ __all__ = [
     "parts", "paths", "port_bits_at",
 ]  # fmt: skip
 
-RULES = ("array.depth", "array.carry_spacing", "pipeline.pe", "pipeline.resolve")
+RULES = (
+    "array.depth", "array.carry_spacing", "array.queue", "pipeline.pe", "pipeline.resolve",
+)  # fmt: skip
 """Numeric parameters that rules between fields look at."""
 
 Size = tuple[int, int, int]
@@ -53,7 +55,7 @@ def cycles_of(config: SpatialConfig, sizes: Iterable[Size], sigma: float | None 
     """Return the cycles of products that follow each other without a pause.
 
     Exact, unless PEs are serial: their cycles depend on A.  Then this is the expectation for
-    random activations, estimated by counting those of a sample.
+    random activations, interpolated between those of samples.
 
     Parameters
     ----------
@@ -62,7 +64,7 @@ def cycles_of(config: SpatialConfig, sizes: Iterable[Size], sigma: float | None 
         At least one.
     sigma : float, optional
         Activations of serial PEs are normally distributed with this deviation, rounded and clipped
-        to their format; by default uniformly.
+        to their format; by default ``target.activation_sigma``, and uniformly without.
 
     Notes
     -----
@@ -70,9 +72,9 @@ def cycles_of(config: SpatialConfig, sizes: Iterable[Size], sigma: float | None 
     next one not before this one's rows have left: a tile of fewer beats takes ``rows + lead``
     slots, but for the first one, which nothing holds up.
     """
-    plans = [Schedule(config, *size) for size in sizes]
     if config.array.serial:
-        return spatial_serial.expected(config, plans, sigma)
+        return spatial_serial.expected(config, sizes, sigma or config.target.activation_sigma)
+    plans = [Schedule(config, *size) for size in sizes]
     shortest = config.rows + config.lead
     slots = first = 0
     for plan in plans:
@@ -109,6 +111,9 @@ def most_cycles_of(config: SpatialConfig, sizes: Iterable[Size]) -> int:
 def cycles_at(v: View, sizes: Sequence[Size]) -> Number:
     """Return the cycles of `cycles_of` for every configuration of a view."""
     g = Geometry(v)
+    if v.config.array.serial:
+        latency = 8 + g.stages + post.latency(v)
+        return spatial_serial.expected_at(v, latency, sizes)
     shortest = g.rows + g.lead
     slots: Number = 0
     for (m, k, n), repeats in Counter(sizes).items():
@@ -124,7 +129,9 @@ def cycles_at(v: View, sizes: Sequence[Size]) -> Number:
 
 
 def macs_at(v: View) -> Number:
-    """Return the multiply-accumulates of a full cycle."""
+    """Return the multiply-accumulates of a full cycle, of serial PEs the expected ones."""
+    if v.config.array.serial:
+        return spatial_serial.macs_at(v)
     g = Geometry(v)
     return g.rows * g.depth * g.cols
 

@@ -14,6 +14,7 @@ import numpy as np
 from cost_model import elements, post
 from cost_model.bill import Counts, Number, Part, View, adder, buffer, register, times, total
 from cost_model.fabric import fabric_of
+from cost_model.families import spatial_serial_bill
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
@@ -34,9 +35,11 @@ FIGURES = (*HELD, "pipeline.pe")
 
 
 def parts(config: SpatialConfig) -> tuple[Part, ...]:
-    """Return the parts of a core of the configuration's kind; none if its PE has no bill."""
-    if config.array.pe not in elements.PRICED or fabric_of(config):
+    """Return the parts of a core of the configuration's kind; none on an FPGA."""
+    if fabric_of(config):
         return ()
+    if config.array.serial:
+        return spatial_serial_bill.parts(config)
     resolvers = (
         Part("carry resolution", ("resolve",), _resolvers),
         Part("results on their way", (), _leaving),

@@ -9,6 +9,7 @@ import numpy as np
 
 from cost_model import elements, post
 from cost_model.bill import Counts, View, times, total
+from cost_model.families import spatial_serial_delay
 from cost_model.families.spatial_bill import FIGURES, RESOLVED, Geometry
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ TREE = ("sum_level", "adder_behind", "adder_behind_bit")
 
 def paths(v: View) -> list[Counts]:
     """Return what the longest paths lead through; see `cost_model.technology.Technology.delays`."""
+    if v.config.array.serial:
+        return spatial_serial_delay.paths(v)
     g = Geometry(v)
     start: Counts = {"register": 1.0}
     reach = total(start, {"fanout": np.log2(np.maximum(g.rows, g.cols))})

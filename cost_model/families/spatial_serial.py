@@ -6,14 +6,26 @@ They follow from the sequencer of the core (`rtl_templates.spatial.serial`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import lru_cache
+from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hwgen.numerics.digits import encode, normal, uniform, values_of
-from hwgen.numerics.sparse_digits import GROUP, group_cycles, window_cycles
+from cost_model.bill import Number, View, ceil_div
+from hwgen.config.elements import QUEUES
+from hwgen.numerics import IntegerFormat
+from hwgen.numerics.digits import Encoding, digit_count, normal, statistics, uniform
+from hwgen.numerics.sparse_digits import (
+    GROUP,
+    between_passes,
+    group_cycles,
+    pass_ends,
+    window_cycles,
+)
 from hwgen.schedules.spatial import Schedule
 
 if TYPE_CHECKING:
@@ -22,7 +34,14 @@ if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
 
 SAMPLE = 128
-"""Beats of a pass that the expectation of cycles is taken over at most."""
+"""Beats of a pass that the expectation of cycles is sampled over; each further one takes what one
+of the second half does."""
+
+STEPS = (1, *sorted(base << shift for base in (2, 3) for shift in range(9)), 1024)
+"""Lanes that share a queue for which it is sampled: up to 64 rows of 16 lanes."""
+
+Size = tuple[int, int, int]
+"""M, K and N of one product."""
 
 
 def counted(config: SpatialConfig, operands: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> int:
@@ -32,17 +51,7 @@ def counted(config: SpatialConfig, operands: Iterable[tuple[NDArray[Any], NDArra
         plan = Schedule(config, a.shape[0], a.shape[1], w.shape[1])
         tiles += plan.blocks[0] * plan.blocks[2]
         digits += plan.blocks[2] * int(tile_cycles(config, a).sum())
-    return _cycles(config, tiles, digits)
-
-
-def expected(config: SpatialConfig, plans: Iterable[Schedule], sigma: float | None) -> int:
-    """Return the expectation of `counted`; see `cost_model.families.spatial.cycles_of`."""
-    tiles, digits = 0, 0.0
-    for plan in plans:
-        count = plan.blocks[0] * plan.blocks[2]
-        tiles += count
-        digits += count * expected_tile(config, plan.blocks[1], sigma)
-    return _cycles(config, tiles, round(digits))
+    return int(_cycles(config.rows, config.pipeline.pe, config.latency, tiles, digits))
 
 
 def most(config: SpatialConfig, plans: Iterable[Schedule]) -> int:
@@ -53,15 +62,7 @@ def most(config: SpatialConfig, plans: Iterable[Schedule]) -> int:
         groups = np.full((config.passes, plan.blocks[1], 1), GROUP)
         tiles += count
         digits += count * int(window_cycles(groups, config.array.queue))
-    return _cycles(config, tiles, digits)
-
-
-def _cycles(config: SpatialConfig, tiles: int, digits: int) -> int:
-    """Return the cycles of tiles that take so many for their digits."""
-    # Behind its last digit a tile takes that of its sums and all its rows, until the first digit
-    # of the next one is there.
-    between = config.pipeline.pe + config.rows + 3
-    return digits + (tiles - 1) * between + config.rows + config.latency
+    return int(_cycles(config.rows, config.pipeline.pe, config.latency, tiles, digits))
 
 
 def tile_cycles(config: SpatialConfig, a: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -87,27 +88,162 @@ def tile_cycles(config: SpatialConfig, a: NDArray[np.integer]) -> NDArray[np.int
     return window_cycles(groups, config.array.queue)
 
 
-@lru_cache(maxsize=1024)
-def expected_tile(config: SpatialConfig, beats: int, sigma: float | None) -> float:
-    """Return the expected cycles of serial PEs from the first digit of a tile to the last.
+# -- expectations ----------------------------------------------------------------------------------
 
-    The mean over a sample of tiles.  Of more than `SAMPLE` beats, each further one takes what one
-    of the second half of the sample does.
+
+@dataclass(frozen=True)
+class Law:
+    """What the time of random activations follows from, but for sizes.
+
+    Parameters
+    ----------
+    encoding : {"booth4", "ent"}
+    fmt : IntegerFormat
+        Of the activations.
+    sigma : float or None
+        Of a normal distribution, rounded and clipped to the format; None: all values alike.
+    queue : int
+        Groups that are there at a time.
     """
-    fmt = config.activation
-    chances = uniform(fmt) if sigma is None else normal(fmt, sigma)
-    used = chances @ (encode(config.array.encoding, values_of(fmt), fmt) != 0)
-    short = min(beats, SAMPLE)
-    tiles = max(8, SAMPLE // short)
-    shape = (short, tiles, config.rows * config.depth // GROUP)
-    rng = np.random.default_rng(0)
-    groups = [np.maximum(1, rng.binomial(GROUP, chance, shape)) for chance in used[::-1]]
 
-    def mean(count: int) -> float:
-        sample = np.stack([group[:count] for group in groups])
-        return float(window_cycles(sample, config.array.queue).mean())
+    encoding: Encoding
+    fmt: IntegerFormat
+    sigma: float | None
+    queue: int
 
-    found, half = mean(short), short // 2
-    if beats == short:
-        return found
-    return found + (beats - short) * (found - mean(half)) / (short - half)
+    @property
+    def at_most(self) -> NDArray[np.float64]:
+        """Probability that a group takes at most 1, 2, ... cycles, shape (passes, GROUP)."""
+        chances = uniform(self.fmt) if self.sigma is None else normal(self.fmt, self.sigma)
+        used = np.array(statistics(self.encoding, self.fmt, chances).nonzero)[:, None]
+        n = np.arange(GROUP + 1)
+        ways = np.array([comb(GROUP, each) for each in n])
+        exactly = ways * used**n * (1 - used) ** (GROUP - n)
+        return np.asarray(exactly.cumsum(axis=1)[:, 1:])
+
+    def tile(self, beats: Number, lanes: Number) -> Number:
+        """Return the expected cycles of a tile, from its first digit to its last.
+
+        Parameters
+        ----------
+        beats : number
+            Of a pass.
+        lanes : number
+            Rows times lanes of a PE: what goes through the queue together.
+        """
+        sampled = np.clip(beats, 1, SAMPLE).astype(np.int64)
+        between = between_passes(self.queue) * (digit_count(self.fmt) - 1)
+        return (
+            self._interpolated(lanes, lambda curves, at: curves[at, sampled - 1])
+            + (beats - sampled) * self.beat(lanes)
+            + between
+        )
+
+    def beat(self, lanes: Number) -> Number:
+        """Return the expected cycles of one more beat of long passes, of all passes together."""
+        half = SAMPLE // 2
+        return self._interpolated(
+            lanes, lambda curves, at: (curves[at, -1] - curves[at, half - 1]) / half
+        )
+
+    def _interpolated(
+        self, lanes: Number, of: Callable[[NDArray[np.float64], Any], Number]
+    ) -> Number:
+        """Return a figure of `_curve`, linear in the logarithm of the lanes between `STEPS`."""
+        places = np.interp(np.log2(np.maximum(lanes, 1)), np.log2(STEPS), np.arange(len(STEPS)))
+        low, high = np.floor(places), np.ceil(places)
+        needed = np.unique(np.stack([low, high]))
+        curves = np.stack([_curve(self, STEPS[int(place)]) for place in needed])
+        below, above = (of(curves, np.searchsorted(needed, place)) for place in (low, high))
+        return below + (above - below) * (places - low)
+
+
+@lru_cache(maxsize=4096)
+def _curve(law: Law, lanes: int) -> NDArray[np.float64]:
+    """Return the expected cycles of passes of 1, 2, ... `SAMPLE` beats, all passes together."""
+    at_most = law.at_most
+    if law.queue == 1:
+        # All wait for the slowest, and a cycle until the slot is filled.
+        slowest = GROUP - (at_most[:, :-1] ** lanes).sum(axis=1)
+        beats = np.arange(1, SAMPLE + 1)
+        return np.asarray(beats * slowest.sum() + (beats - 1) * len(slowest))
+    tiles = min(64, max(4, 1024 // lanes))
+    chance = np.random.default_rng(0).random((SAMPLE, len(at_most), tiles, lanes), np.float32)
+    cycles = np.ones(chance.shape, np.int8)
+    for bound in at_most[:, :-1].T:
+        cycles += chance > bound[:, None, None]
+    return np.asarray(pass_ends(cycles, law.queue).mean(axis=-1).sum(axis=-1))
+
+
+def expected(config: SpatialConfig, sizes: Iterable[Size], sigma: float | None) -> int:
+    """Return the expectation of `counted`; see `cost_model.families.spatial.cycles_of`."""
+    law = Law(config.array.encoding, config.activation, sigma, config.array.queue)
+    shape = config.rows, config.depth, config.cols
+    return int(_expected(law, shape, config.pipeline.pe, config.latency, sizes))
+
+
+def expected_at(v: View, latency: Number, sizes: Iterable[Size]) -> Number:
+    """Return the expectation of `counted` for every configuration of a view."""
+    sizes = tuple(sizes)
+
+    def of(law: Law, *figures: Number) -> Number:
+        rows, depth, cols, stages, latency = figures
+        return _expected(law, (rows, depth, cols), stages, latency, sizes)
+
+    return _by_law(v, of, *_shape(v), v["pipeline.pe"], latency)
+
+
+def macs_at(v: View) -> Number:
+    """Return the expected multiply-accumulates of a cycle."""
+
+    def of(law: Law, rows: Number, depth: Number, cols: Number) -> Number:
+        return rows * depth * cols / law.beat(rows * depth / GROUP)
+
+    return _by_law(v, of, *_shape(v))
+
+
+def _shape(v: View) -> tuple[Number, Number, Number]:
+    depth = v["array.depth"]  # not every family has it
+    return v["array.rows"], v.config.depth if depth is None else depth, v["array.cols"]
+
+
+def _by_law(v: View, of: Callable[..., Number], *figures: Number) -> Number:
+    """Return what `of` makes of a law and figures; NaN where there is no such law."""
+    config = v.config
+    sigma = v["target.activation_sigma"]
+    queues, sigmas, *arrays = np.broadcast_arrays(
+        v["array.queue"], 0.0 if sigma is None else sigma, *figures
+    )
+    found = np.full(queues.shape, np.nan)
+    for queue, deviation in {*zip(queues.flat, sigmas.flat, strict=True)}:
+        if queue in QUEUES and deviation >= 0:
+            law = Law(
+                config.array.encoding, config.activation, float(deviation) or None, int(queue)
+            )
+            here = (queues == queue) & (sigmas == deviation)
+            found[here] = of(law, *(array[here] for array in arrays))
+    return found[()]
+
+
+def _expected(
+    law: Law,
+    shape: tuple[Number, Number, Number],
+    stages: Number,
+    latency: Number,
+    sizes: Iterable[Size],
+) -> Number:
+    rows, depth, cols = shape
+    tiles: Number = 0
+    digits: Number = 0.0
+    for (m, k, n), repeats in Counter(sizes).items():
+        count = repeats * ceil_div(m, rows) * ceil_div(n, cols)
+        tiles = tiles + count
+        digits = digits + count * law.tile(ceil_div(k, depth), rows * depth / GROUP)
+    return _cycles(rows, stages, latency, tiles, np.rint(digits))
+
+
+def _cycles(rows: Number, stages: Number, latency: Number, tiles: Number, digits: Number) -> Number:
+    """Return the cycles of tiles that take so many for their digits."""
+    # Behind its last digit a tile takes that of its sums and all its rows, until the first digit
+    # of the next one is there.
+    return digits + (tiles - 1) * (stages + rows + 3) + rows + latency

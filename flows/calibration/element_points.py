@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
+from hwgen.config.elements import SERIAL
+
 Values = dict[str, Any]
 """A configuration by dotted parameters."""
 
@@ -104,6 +106,40 @@ def spatial_digits() -> Iterator[Values]:
                     array__encoding="ent", pipeline__pe=1)  # fmt: skip
 
 
+def spatial_serials() -> Iterator[Values]:
+    """Yield cores of the spatial families whose elements take one digit at a time."""
+
+    def flat(rows: int, cols: int, pe: str = "serial_column", **more: Any) -> Values:
+        return _core("broadcast_2d", array__rows=rows, array__cols=cols, array__pe=pe, **more)
+
+    def deep(depth: int, cols: int, **more: Any) -> Values:
+        return _core("adder_tree", array__depth=depth, array__cols=cols,
+                     array__pe="serial_group", **more)  # fmt: skip
+
+    yield flat(3, 3)
+    yield flat(2, 12, pipeline__pe=1)
+    yield flat(12, 2, array__encoding="ent")
+    yield flat(8, 8, pipeline__pe=1, array__encoding="ent")
+    for queue in (1, 4):
+        yield flat(4, 4, array__queue=queue, pipeline__pe=1)
+        yield flat(3, 2, "serial_digit", array__queue=queue, array__encoding="ent")
+        yield deep(8, 2, array__queue=queue, pipeline__pe=1)
+    yield flat(3, 3, "serial_digit", pipeline__pe=1)
+    yield flat(2, 4, "serial_digit", activation="int4", weight="int6", array__carry_spacing=1)
+    yield flat(3, 3, activation="int16", weight="int10", pipeline__pe=1)
+    yield flat(3, 3, activation="uint8", weight="int4", array__encoding="ent", pipeline__pe=1)
+    yield flat(2, 3, accumulator="int48", array__carry_spacing=1, pipeline__pe=1)
+    for stages in (0, 1, 2):
+        yield deep(8, 3, pipeline__pe=stages, array__encoding="ent")
+    for stages in (0, 1):
+        yield deep(16, 2, pipeline__pe=stages)
+    yield deep(8, 1, pipeline__pe=2, array__encoding="ent", activation="int16", weight="int6")
+    yield deep(24, 1, pipeline__pe=2, activation="int6", weight="int4")
+    yield _core("cube", array__rows=3, array__cols=2, array__depth=4, array__pe="serial_column")
+    yield _core("cube", array__rows=4, array__cols=3, array__depth=12, array__pe="serial_group",
+                array__encoding="ent", pipeline__pe=1)  # fmt: skip
+
+
 def post_processing() -> Iterator[Values]:
     """Yield cores with post-processing."""
 
@@ -123,28 +159,42 @@ def post_processing() -> Iterator[Values]:
 
 def element_points() -> Iterator[Values]:
     """Yield the cores to calibrate on in standard cells."""
-    return chain(spatial_multipliers(), systolic_digits(), spatial_digits(), post_processing())
+    return chain(
+        spatial_multipliers(), systolic_digits(), spatial_digits(), spatial_serials(),
+        post_processing(),
+    )  # fmt: skip
 
 
 def any_spatial(draw: random.Random, *, fpga: bool) -> Values:
-    """Return a core of a spatial family."""
+    """Return a core of a spatial family, one of four with serial PEs."""
     family = draw.choice(SPATIAL)
+    element = _any_element(draw, ("mac", "carry_save", "same_weight"))
+    depths, cube_depths = range(4, 21), range(2, 9)
+    if draw.random() < 0.25:
+        pe = draw.choice(SERIAL)
+        element = {
+            "array.pe": pe,
+            "array.encoding": draw.choice(("booth4", "ent")),
+            "array.carry_spacing": draw.choice((1, 2, 2)),
+            "array.queue": draw.choice((1, 2, 2, 4)),
+        }
+        depths = cube_depths = range(8, 21, 4) if pe == "serial_group" else range(4, 5)
     values: Values = {
         "family": family,
         "activation": draw.choice(("int4", "int6", "int8", "int8", "int10", "uint8")),
         "weight": draw.choice(("int4", "int6", "int8", "int8", "int10")),
         "accumulator": draw.choice(("exact", "exact", "int32")),
-        **_any_element(draw, ("mac", "carry_save", "same_weight")),
+        **element,
     }
     if family == "broadcast_2d":
         values |= {"array.rows": draw.randint(4, 24), "array.cols": draw.randint(4, 24)}
     elif family == "adder_tree":
-        values |= {"array.cols": draw.randint(4, 20), "array.depth": draw.randint(4, 20)}
+        values |= {"array.cols": draw.randint(4, 20), "array.depth": draw.choice(depths)}
     else:
         values |= {
             "array.rows": draw.randint(4, 10),
             "array.cols": draw.randint(4, 10),
-            "array.depth": draw.randint(2, 8),
+            "array.depth": draw.choice(cube_depths),
         }
     values["pipeline.pe"] = draw.choice((0, 1, 2))
     if draw.random() < 0.3:

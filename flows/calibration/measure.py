@@ -40,11 +40,15 @@ KEPT: Mapping[str, tuple[str, ...]] = {
 }
 """Modules of each family that are mapped on their own, by the beginnings of their names."""
 
+KEPT_SERIAL = ("pe", "edge", "window", "drain", "resolve")
+"""The same of arrays of serial PEs, in any family."""
+
 
 def kept(config: ProductConfig) -> tuple[str, ...]:
     """Return the beginnings of the names of modules that are mapped on their own."""
     lanes = ("post_lane",) if config.post_features else ()
-    return (*KEPT[config.family], *lanes)
+    serial = getattr(getattr(config, "array", None), "serial", False)
+    return (*(KEPT_SERIAL if serial else KEPT[config.family]), *lanes)
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,10 @@ def provenance(technology: str) -> dict[str, Any]:
     return {
         "recipe": RECIPE,
         "clock_ps": CLOCKS_PS[technology],
-        "kept_modules": {family: list(names) for family, names in KEPT.items()},
+        "kept_modules": {
+            **{family: list(names) for family, names in KEPT.items()},
+            "serial PEs": list(KEPT_SERIAL),
+        },
         "tools": versions(),
         "liberty": hashed(liberty.load(technology).text),
         "activity": ACTIVITY,

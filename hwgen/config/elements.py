@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -17,6 +17,10 @@ CARRY_SPACING, SERIAL_CARRY_SPACING = 8, 2
 
 SERIAL = ("serial_digit", "serial_column", "serial_group")
 """PEs that take one digit at a time."""
+
+Queue = Literal[1, 2, 4]
+QUEUES: tuple[int, ...] = get_args(Queue)
+"""Groups of terms that serial PEs may have before them."""
 
 KEEPING = ("carry_save", "same_weight")
 """PEs that take all digits at a time and keep carries, which are added at the output."""
@@ -72,7 +76,7 @@ class DigitArray(Model):
     )
     encoding: Encoding = encoding_field()
     carry_spacing: int = carry_spacing_field()
-    queue: Literal[1, 2, 4] = Field(
+    queue: Queue = Field(
         2,
         description="Groups of terms that are there at a time (only serial PEs): rows go from"
         " group to group on their own, this many less one ahead of the slowest.",

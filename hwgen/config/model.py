@@ -236,6 +236,14 @@ class Target(Model):
     clock_mhz: float = Field(
         500.0, ge=1, le=5000, description="Clock target.", json_schema_extra={"unit": "MHz"}
     )
+    activation_sigma: float | None = Field(
+        None,
+        ge=0.1,
+        le=65536,
+        description="Standard deviation of the activations, normally distributed around zero;"
+        " `null`: uniformly. The time of serial PEs depends on it, no hardware does.",
+        json_schema_extra={"unit": "least significant bits"},
+    )
 
 
 class FamilyConfig(Model):
@@ -267,8 +275,14 @@ class FamilyConfig(Model):
         return None
 
     def resolved(self) -> dict[str, Any]:
-        """Return every parameter, defaults included, as plain JSON values."""
-        return self.model_dump(mode="json")
+        """Return every parameter, defaults included, as plain JSON values.
+
+        A distribution of activations is named only where one is given.
+        """
+        values = self.model_dump(mode="json")
+        if self.target.activation_sigma is None:
+            del values["target"]["activation_sigma"]
+        return values
 
     @property
     def digest(self) -> str:

@@ -115,18 +115,41 @@ def window_cycles(cycles: NDArray[np.int64], queue: int) -> NDArray[np.int64]:
     """
     import numpy as np
 
-    between = 1 if queue > 1 else 2
-    ended = np.zeros(cycles.shape[2:], np.int64)  # when each row has finished its last group
-    left: list[NDArray[np.int64]] = []  # when all rows have, of the last groups
-    for groups in cycles:
-        for i, group in enumerate(groups):
-            if i == 0:
-                opened = left[-1] + between if left else np.int64(0)
-            else:
-                opened = left[0] + 1 if len(left) == queue else np.int64(0)
-            ended = np.maximum(ended, np.asarray(opened)[..., None]) + group
-            left = [*left[-queue + 1 :], ended.max(axis=-1)] if queue > 1 else [ended.max(axis=-1)]
-    return left[-1]
+    # All rows begin a pass together, so that passes only add up.
+    ends = pass_ends(np.moveaxis(cycles, 0, 1), queue)[-1].sum(axis=0)
+    return np.asarray(ends + between_passes(queue) * (len(cycles) - 1))
+
+
+def between_passes(queue: int) -> int:
+    """Return the cycles between two passes, in which no row has a digit."""
+    return 1 if queue > 1 else 2
+
+
+def pass_ends(cycles: NDArray[np.integer], queue: int) -> NDArray[np.int64]:
+    """Return when all rows that share a queue have finished each group of a pass.
+
+    Parameters
+    ----------
+    cycles : ndarray of int, shape (groups, ..., rows)
+        Cycles that each row takes for each group.
+    queue : int
+        Groups that are there at a time.
+
+    Returns
+    -------
+    ndarray of int64, shape (groups, ...)
+        Cycles from the first digit on.
+    """
+    import numpy as np
+
+    ends = np.zeros(cycles.shape[:-1], np.int64)
+    ended = np.zeros(cycles.shape[1:], np.int64)  # when each row has finished its last group
+    for i, group in enumerate(cycles):
+        if i >= queue:
+            ended = np.maximum(ended, ends[i - queue][..., None] + 1)
+        ended = ended + group
+        ends[i] = ended.max(axis=-1)
+    return ends
 
 
 def expected_group(nonzero: float, terms: int = GROUP) -> float:
