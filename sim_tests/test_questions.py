@@ -30,6 +30,27 @@ def test_the_best_of_each_group_is_shown(tmp_path: Path) -> None:
     assert sum(row.endswith("| 1.00 |") for row in table) == 1
 
 
+def test_what_is_said_of_processing_elements() -> None:
+    point = {
+        "family": "cube", "array.pe": "serial_group", "array.rows": 16, "array.cols": 8,
+        "array.depth": 32, "array.encoding": "ent", "array.queue": 2, "pipeline.pe": 1,
+        "target.activation_sigma": 20, "target.clock_mhz": 5000, "fmax_mhz": 1000.0,
+        "tops": 0.5, "area_mm2": 0.1, "tops_per_mm2": 5.0, "tops_per_w": 4.0,
+    }  # fmt: skip
+    other = {**point, "target.activation_sigma": 10}
+    plain = {**point, "family": "broadcast_2d", "array.pe": "mac", "array.depth": None}
+    by_engine, by_sigma = (q for q in questions.QUESTIONS if q.sweep == "elements")
+    rows = questions.answer(by_engine, [point, other, plain])[2:]
+    assert [row.split(" | ")[:6] for row in rows] == [
+        ["| broadcast_2d, mac", "16 x 8", "1", "", "", "250.0"],
+        ["| cube, serial_group", "16 x 8 x 32", "1", "ent", "2", "250.0"],
+    ]
+    rows = questions.answer(by_sigma, [point, other, plain])[2:]
+    assert [row.split(" | ")[0] for row in rows] == [
+        "| mac", "| serial_group, sigma 10", "| serial_group, sigma 20",
+    ]  # fmt: skip
+
+
 def test_proportions_are_rounded_to_powers_of_two() -> None:
     point = {"array.group_size": 2, "array.tables": 6, "array.fetch_ports": 88}
     assert questions.nearest_ratio(point) == 8.0

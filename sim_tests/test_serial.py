@@ -11,15 +11,18 @@ import numpy as np
 import pytest
 from allpairspy import AllPairs
 
+from cost_model.estimate import estimate
 from cost_model.families.spatial import cycles, cycles_of, cycles_of_operands, most_cycles_of
-from cost_model.families.spatial_serial import tile_cycles
-from hwgen.config.elements import SERIAL
+from cost_model.families.spatial_serial import Law, tile_cycles
+from hwgen.config.elements import QUEUES, SERIAL
 from hwgen.config.load import load_config, parse_config
 from hwgen.config.spatial import SpatialConfig
 from hwgen.errors import ConfigError
 from hwgen.families import family
 from hwgen.families.cube import CubeConfig
-from hwgen.numerics.sparse_digits import GROUP, group_cycles
+from hwgen.numerics import integer
+from hwgen.numerics.digits import statistics, uniform
+from hwgen.numerics.sparse_digits import GROUP, expected_group, group_cycles, window_cycles
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.run import run_matrices
 from sim_tests.runner import regress
@@ -176,6 +179,49 @@ def test_expected_cycles(sigma: float | None) -> None:
     exact = cycles_of_operands(config, [(a, w)])
     assert cycles_of(config, [(m, k, n)], sigma) == pytest.approx(exact, rel=0.01)
     assert sigma or cycles(config, m, k, n) == cycles_of(config, [(m, k, n)])
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+@pytest.mark.parametrize("lanes", [1, 5, 23, 90])
+def test_expectations_follow_what_is_counted(queue: int, lanes: int) -> None:
+    fmt, tiles, beats = integer("int8"), max(6, 60 // lanes), 300
+    law = Law("ent", fmt, 20.0, queue)
+    draw = np.random.default_rng(3).normal(0, 20, (tiles * lanes, beats * GROUP))
+    groups = group_cycles("ent", np.rint(draw).astype(np.int64).clip(-128, 127), fmt)
+    passes = groups.reshape(tiles, lanes, -1, beats).transpose(2, 3, 0, 1)[::-1]
+    for count in (1, 9, 128, 300):
+        exact = window_cycles(passes[:, :count], queue).mean()
+        # Few tiles of few beats scatter.
+        assert law.tile(count, lanes) == pytest.approx(exact, rel=0.01 + 0.05 / count)
+
+
+def test_waiting_for_the_slowest_has_a_closed_form() -> None:
+    law, sampled = (Law("booth4", integer("int8"), None, queue) for queue in (1, 2))
+    # Alone a group takes as many cycles as it has digits, and one until its slot is filled.
+    alone = sum(map(expected_group, statistics("booth4", law.fmt, uniform(law.fmt)).nonzero))
+    assert law.beat(1) == pytest.approx(alone + 4)
+    assert sampled.beat(1) == pytest.approx(alone, rel=3e-3)
+    assert law.beat(1 << 10) == pytest.approx(4 * GROUP + 4, rel=1e-3)
+    assert np.all(np.diff(sampled.beat(np.arange(1, 200))) >= 0)
+
+
+def test_a_distribution_changes_time_and_rate_alone() -> None:
+    text = "name: c\nfamily: broadcast_2d\narray: {pe: serial_column}\ntarget: {%s}\n"
+    configs = [parse_config(text % sigma) for sigma in ("", "activation_sigma: 20")]
+    assert "activation_sigma" not in configs[0].resolved()["target"]
+    assert configs[1].resolved()["target"]["activation_sigma"] == 20
+    plain, narrow = (estimate(c, workloads={"w": [(64, 64, 512)]})["metrics"] for c in configs)
+    assert plain["area_mm2"] == narrow["area_mm2"]
+    assert plain["fmax_mhz"] == narrow["fmax_mhz"]
+    assert cycles_of(configs[1], [(64, 512, 64)]) == narrow["cycles(w)"] < plain["cycles(w)"]  # type: ignore[arg-type]
+    assert narrow["tops"] / plain["tops"] == pytest.approx(3.38 / 2.87, rel=0.01)
+    assert narrow["energy_mj(w)"] < plain["energy_mj(w)"]
+    on_fpga = estimate(configs[1], "ecp5", workloads={"w": [(64, 64, 512)]})["metrics"]
+    assert on_fpga["cycles(w)"] == narrow["cycles(w)"]
+    assert on_fpga["tops"] == pytest.approx(narrow["tops"])
+    mac = [parse_config((text % s).replace("serial_column", "mac"))
+           for s in ("", "activation_sigma: 20")]  # fmt: skip
+    assert estimate(mac[0])["metrics"] == estimate(mac[1])["metrics"]
 
 
 def test_cycles_of_a_mac_do_not_depend_on_values() -> None:

@@ -292,6 +292,18 @@ def test_a_configuration_that_the_family_refuses_is_named(
     assert json.loads(Path("out/summary.json").read_text())["refused_configs"]
 
 
+def test_configurations_lack_what_a_choice_rules_out(hwgen: Callable[..., int]) -> None:
+    # An array of multipliers has no digits; the sweep has the default of their encoding.
+    text = (
+        "{name: good, family: systolic, parameters: {array: {rows: [2, 4], encoding: booth4}},"
+        " objectives: {minimize: area_mm2}}"
+    )
+    assert hwgen(text, "--out", "out") == 0
+    assert not json.loads(Path("out/summary.json").read_text())["refused_configs"]
+    config: Any = load_config(Path("out/configs/good_0001.yaml"))
+    assert config.array.rows == 2
+
+
 def test_the_summary_as_json(hwgen: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert hwgen(LUT, "--json") == 0
     found = json.loads(capsys.readouterr().out)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from cost_model.bill import defaults
 from cost_model.sweep.engine import Outcome
 from cost_model.sweep.plan import Evaluate, Plan
 from cost_model.sweep.space import Subspace
@@ -73,26 +74,38 @@ def choose(outcome: Outcome, evaluate: Evaluate, metrics: Sequence[str]) -> Chos
     digits = max(4, len(str(len(order))))
     for row in range(min(len(order), plan.configs)):
         name = f"{plan.name}_{row + 1:0{digits}d}"
-        text = _configuration(plan, name, table, row)
-        try:
-            loaded[f"{name}.yaml"] = parse_config(text, f"{name}.yaml")
-        except ConfigError as error:
-            refused[f"{name}.yaml"] = str(error)
+        problems = []
+        # What is at its default is left out where the family takes it as a choice that it has not.
+        for sparse in (False, True):
+            text = _configuration(plan, name, table, row, sparse=sparse)
+            try:
+                loaded[f"{name}.yaml"] = parse_config(text, f"{name}.yaml")
+            except ConfigError as error:
+                problems.append(str(error))
+            else:
+                configs[f"{name}.yaml"] = text
+                table[CONFIG][row] = f"{name}.yaml"
+                break
         else:
-            configs[f"{name}.yaml"] = text
-            table[CONFIG][row] = f"{name}.yaml"
+            refused[f"{name}.yaml"] = problems[0]
     return Chosen(table, configs, loaded, refused)
 
 
-def _configuration(plan: Plan, name: str, table: Table, row: int) -> str:
-    """Return the file of a point: what the sweep says about its family, nested as usual."""
+def _configuration(plan: Plan, name: str, table: Table, row: int, *, sparse: bool) -> str:
+    """Return the file of a point: what the sweep says about its family, nested as usual.
+
+    A sparse one lacks what is at its default.
+    """
     family = table[FAMILY][row]
+    usual = defaults(family) if sparse else {}
     subspace = next(s for s in plan.space.subspaces if s.family == family)
     lines = [f"# Point {table[INDEX][row]} of the sweep {plan.name}, hwgen {plan.version}."]
     lines += [f"# {text}: {_shown(table[text][row])}" for text in figures_of(plan)]
     lines += [f"name: {name}", f"family: {family}"]
     groups: dict[str, list[str]] = {}
     for parameter in subspace.given:
+        if parameter in usual and usual[parameter] == table[parameter][row]:
+            continue
         group, _, key = parameter.rpartition(".")
         groups.setdefault(group, []).append(f"{key}: {_yaml(table[parameter][row])}")
     lines += groups.pop("", [])

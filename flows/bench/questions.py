@@ -12,17 +12,21 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hwgen.config.elements import SERIAL
+
 SWEEPS = Path(__file__).resolve().parents[2] / "configs" / "sweeps"
+
+SIGMA, MIDDLE = "target.activation_sigma", 20
 
 Point = Mapping[str, Any]
 
 
 def macs(point: Point) -> int:
-    """Return the multiply-accumulates of a cycle."""
+    """Return the multiply-accumulates of a cycle of a ternary-LUT core."""
     return int(terms(point) * point["array.fetch_ports"])
 
 
@@ -36,8 +40,48 @@ def nearest_ratio(point: Point) -> float:
     return float(2.0 ** round(math.log2(point["array.fetch_ports"] / terms(point))))
 
 
+def rate(point: Point) -> float:
+    """Return the multiply-accumulates of a cycle that are to be expected."""
+    clock = min(point["target.clock_mhz"], point["fmax_mhz"])
+    return float(point["tops"] / (2e-6 * clock))
+
+
+def engine_and_element(point: Point) -> str | None:
+    """Return the engine and the PE of an array, of activations of the middle deviation."""
+    return f"{point['family']}, {point['array.pe']}" if point[SIGMA] == MIDDLE else None
+
+
+def element_and_sigma(point: Point) -> str:
+    """Return the PE of an array, and the deviation of activations where it matters."""
+    pe = str(point["array.pe"])
+    return f"{pe}, sigma {point[SIGMA]}" if pe in SERIAL else pe
+
+
+def size(point: Point) -> str:
+    """Return rows, columns and depth of an array."""
+    sizes = (point.get(f"array.{name}") for name in ("rows", "cols", "depth"))
+    return " x ".join(f"{size:g}" for size in sizes if size)
+
+
 def _text(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+TABLES: Mapping[str, Callable[[Point], Any]] = {
+    "µ": lambda point: point["array.group_size"],
+    "L x P": lambda point: f"{point['array.tables']} x {point['array.fetch_ports']}",
+    "MACs": macs,
+}
+"""Columns of a ternary-LUT core."""
+
+ELEMENTS: Mapping[str, Callable[[Point], Any]] = {
+    "size": size,
+    "registers": lambda point: point["pipeline.pe"],
+    "digits": lambda point: "" if point["array.pe"] == "mac" else point["array.encoding"],
+    "queue": lambda point: point["array.queue"] if point["array.pe"] in SERIAL else "",
+    "MACs": lambda point: f"{rate(point):.1f}",
+}
+"""Columns of an array of processing elements."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +94,15 @@ class Question:
         A file in configs/sweeps.
     heading : str
     group : callable
-        Group of a point.
+        Group of a point; None: it is left out.
+    columns : mapping
+        What is said of its best point: heading, and what stands below.
     """
 
     sweep: str
     heading: str
     group: Callable[[Point], Any]
+    columns: Mapping[str, Callable[[Point], Any]] = field(default_factory=lambda: TABLES)
 
 
 QUESTIONS = (
@@ -68,6 +115,9 @@ QUESTIONS = (
         point["activation"], macs(point), point["array.method"],
     )),
     Question("method_fp16", "method", lambda point: point["array.method"]),
+    Question("elements", "engine, PE", engine_and_element, ELEMENTS),
+    Question("elements", "PE", element_and_sigma,
+             {"engine": lambda point: point["family"], **ELEMENTS}),
 )  # fmt: skip
 
 
@@ -90,12 +140,14 @@ def answer(question: Question, found: list[Point]) -> list[str]:
     groups: dict[Any, Point] = {}
     for point in found:
         name = question.group(point)
+        if name is None:
+            continue
         known = groups.get(name)
         if known is None or point["tops_per_mm2"] > known["tops_per_mm2"]:
             groups[name] = point
     most = max(point["tops_per_mm2"] for point in groups.values())
     heads = [
-        question.heading, "µ", "L x P", "MACs", "mm²", "µm² per MAC/cycle", "Fmax MHz", "TOPS/mm²",
+        question.heading, *question.columns, "mm²", "µm² per MAC/cycle", "Fmax MHz", "TOPS/mm²",
         "TOPS/W", "of the best TOPS/mm²",
     ]  # fmt: skip
     lines = ["| " + " | ".join(heads) + " |", "| --- " * len(heads) + "|"]
@@ -103,9 +155,8 @@ def answer(question: Question, found: list[Point]) -> list[str]:
         point = groups[name]
         title = ", ".join(map(_text, name if isinstance(name, tuple) else (name,)))
         cells = [
-            title, str(point["array.group_size"]),
-            f"{point['array.tables']} x {point['array.fetch_ports']}", str(macs(point)),
-            f"{point['area_mm2']:.4f}", f"{1e6 * point['area_mm2'] / macs(point):.1f}",
+            title, *(str(of(point)) for of in question.columns.values()),
+            f"{point['area_mm2']:.4f}", f"{1e6 * point['area_mm2'] / rate(point):.1f}",
             f"{point['fmax_mhz']:.0f}", f"{point['tops_per_mm2']:.2f}",
             f"{point['tops_per_w']:.1f}", f"{point['tops_per_mm2'] / most:.2f}",
         ]  # fmt: skip

@@ -110,10 +110,10 @@ def spatial_serials() -> Iterator[Values]:
     """Yield cores of the spatial families whose elements take one digit at a time."""
 
     def flat(rows: int, cols: int, pe: str = "serial_column", **more: Any) -> Values:
-        return _core("broadcast_2d", array__rows=rows, array__cols=cols, array__pe=pe, **more)
+        return core("broadcast_2d", array__rows=rows, array__cols=cols, array__pe=pe, **more)
 
     def deep(depth: int, cols: int, **more: Any) -> Values:
-        return _core("adder_tree", array__depth=depth, array__cols=cols,
+        return core("adder_tree", array__depth=depth, array__cols=cols,
                      array__pe="serial_group", **more)  # fmt: skip
 
     yield flat(3, 3)
@@ -135,8 +135,8 @@ def spatial_serials() -> Iterator[Values]:
         yield deep(16, 2, pipeline__pe=stages)
     yield deep(8, 1, pipeline__pe=2, array__encoding="ent", activation="int16", weight="int6")
     yield deep(24, 1, pipeline__pe=2, activation="int6", weight="int4")
-    yield _core("cube", array__rows=3, array__cols=2, array__depth=4, array__pe="serial_column")
-    yield _core("cube", array__rows=4, array__cols=3, array__depth=12, array__pe="serial_group",
+    yield core("cube", array__rows=3, array__cols=2, array__depth=4, array__pe="serial_column")
+    yield core("cube", array__rows=4, array__cols=3, array__depth=12, array__pe="serial_group",
                 array__encoding="ent", pipeline__pe=1)  # fmt: skip
 
 
