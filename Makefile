@@ -86,7 +86,7 @@ bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-pack: env ## measure packing
 bench-area: env ## measure area and delay by synthesis
-bench-engines: env ## compare processing elements of tensor engines by synthesis (an hour)
+bench-engines: env ## compare processing elements of tensor engines by synthesis (hours; results are kept)
 bench-engines-power: env ## compare their energies by simulations of netlists (a quarter of an hour)
 bench-delay: env ## measure delays, for automatic pipelines
 bench-qor: env ## compare ternary datapaths by synthesis (hours)
