@@ -73,9 +73,12 @@ FIELDS = {
     ),
     "list for a group": (
         "pipeline: [1]",
-        r"3:1: pipeline: must hold parameters \(pe\), not a list",
+        r"3:1: pipeline: must hold parameters \(pe, resolve\), not a list",
     ),
-    "text for a group": ("pipeline: one", r"3:1: pipeline: must hold parameters \(pe\), not 'one'"),
+    "text for a group": (
+        "pipeline: one",
+        r"3:1: pipeline: must hold parameters \(pe, resolve\), not 'one'",
+    ),
     "nan": (
         "target: {clock_mhz: .nan}",
         r"3:10: target\.clock_mhz: must be a finite number, not \.nan",
