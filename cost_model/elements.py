@@ -64,7 +64,9 @@ def product_counts(a: int, w: int, *, signed: tuple[bool, bool]) -> dict[str, fl
 
 
 def product_path(a: int, w: int) -> dict[str, float]:
-    """Return the path through a multiplier of `a` by `w` bits."""
+    """Return the path through a multiplier of `a` by `w` bits; see `product_counts`."""
+    if min(a, w) < 4:
+        return {"gate": 1.0, "sum_level": float(sum_levels(min(a, w)))}
     return {"multiplier": log2(a + w), "multiplier_bit": float(a + w)}
 
 
@@ -330,6 +332,18 @@ def tree(products: int, width: int) -> dict[str, float]:
     if products == 1:
         return {}
     return total(times(products - 2, {"sum_bit": float(width)}), adder(float(width)))
+
+
+DRIVEN = 16
+"""Gates that one drives before the mapper inserts buffers."""
+
+
+def clearing(accumulators: Number) -> dict[str, Number]:
+    """Return the path from the register of the flag that clears accumulators to their adders.
+
+    A flag for more accumulators than a gate drives goes through a tree of buffers.
+    """
+    return {"spread": np.maximum(np.log2(accumulators / DRIVEN), 0.0), "gate": 1.0}
 
 
 def tree_path(products: int, width: int, product: int) -> dict[str, float]:

@@ -43,7 +43,7 @@ def paths(v: View) -> list[Counts]:
             times(stages < 1, elements.adder_behind(g.result, addend)),
         ),
         total(start, tree),
-        total(start, accumulate),
+        total(start, elements.clearing(g.rows * g.cols), accumulate),
     ]
 
 
@@ -58,12 +58,13 @@ def _addend_width(config: SpatialConfig) -> float:
 
 def _digit_paths(v: View, start: Counts, reach: Counts) -> list[Counts]:
     """Return the paths of PEs that multiply by digits, of edges and of adders of carries."""
+    g = Geometry(v)
     first, behind = v.figures(FIGURES, 2, _gates)
     recode = elements.recoder_path(v.config.array.encoding, v.config.activation)
     early, late = v.figures(FIGURES, 2, _correction_gates)
     return [
         total(reach, {"gate": first}),
-        total(start, {"gate": behind}),
+        total(start, elements.clearing(g.rows * g.cols), {"gate": behind}),
         total(start, v.counts(RESOLVED, elements.RESOLVE_PATH, elements.resolve_path)),
         total(start, recode, {"gate": early}),
         total(start, {"gate": late}),

@@ -29,9 +29,11 @@ def paths(v: View) -> list[Counts]:
     found = [
         *post.paths(v),
         total(reach, product, times(alone, elements.adder_behind(bits, g.x + g.y))),
-        total(start, accumulate),
     ]
-    if not v.config.output_stationary:
+    if v.config.output_stationary:
+        found.append(total(start, _clearing(g), accumulate))
+    else:
+        found.append(total(start, accumulate))
         totals = {"adder_bit": g.result, "adder_level": np.log2(g.result)}
         found.append(total(start, totals, {"read": bits_of(v["array.accumulator_depth"])}))
     return found
@@ -39,14 +41,19 @@ def paths(v: View) -> list[Counts]:
 
 def _digit_paths(v: View, start: Counts, reach: Counts) -> list[Counts]:
     """Return the paths of PEs that multiply by digits, of encoders and of adders of carries."""
-    names = (*DIGIT_FIGURES, "pipeline.pe")
+    g, names = Geometry(v), (*DIGIT_FIGURES, "pipeline.pe")
     first, behind = v.figures(names, 2, _gates)
     return [
         total(reach, {"gate": first}),
-        total(start, {"gate": behind}),
+        total(start, _clearing(g), {"gate": behind}),
         total(start, v.counts(RESOLVE_FIGURES, elements.RESOLVE_PATH, elements.resolve_path)),
         total(start, elements.recoder_path(v.config.array.encoding, v.config.row_operand)),
     ]
+
+
+def _clearing(g: Geometry) -> Counts:
+    """Return the path of the flag that comes with a row's operand and goes as far as this does."""
+    return elements.clearing(np.minimum(g.cols, g.broadcast))
 
 
 def _gates(config: SystolicConfig) -> tuple[float, float]:

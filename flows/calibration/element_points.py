@@ -37,6 +37,12 @@ def spatial_multipliers() -> Iterator[Values]:
     yield flat(3, 3, activation="int4", weight="int6")
     yield flat(3, 3, activation="uint8", weight="int16", pipeline__pe=1)
     yield flat(2, 3, accumulator="int24", overflow="saturate", max_k=1 << 24)
+    # Flags that reach many accumulators: what the tree of buffers takes.
+    for rows, cols in ((8, 12), (16, 16), (24, 12)):
+        yield flat(rows, cols, activation="int4", weight="int4", accumulator="int32",
+                   pipeline__pe=1)  # fmt: skip
+    yield core("systolic", array__rows=4, array__cols=16, activation="int4", weight="int4",
+               accumulator="int32", pipeline__pe=1)  # fmt: skip
     for depth, cols in ((2, 4), (3, 4), (4, 3), (6, 2), (8, 3), (16, 2), (24, 1)):
         yield deep(depth, cols)
     for stages in (1, 2):
