@@ -98,9 +98,9 @@ bench-engine: env ## measure utilisation and traffic of a memory engine in simul
 bench-build bench-sim bench-pack bench-area bench-engines bench-engines-power bench-delay bench-qor bench-sweep bench-cost bench-questions:
 	$(RUN) -m flows.bench.$(subst -,_,$(@:bench-%=%)) $(ARGS)
 
-TECHNOLOGIES := nangate45 asap7 sky130hd ihp-sg13g2
+TECHNOLOGIES := nangate45 asap7 sky130hd ihp-sg13g2 ecp5 ice40 xc7
 .PHONY: calibrate
-calibrate: env ## fit the costs of the standard-cell technologies again (an hour each)
+calibrate: env ## fit the costs of all technologies again (half an hour each)
 	for t in $(TECHNOLOGIES); do $(RUN) -m hwgen calibrate --target $$t || exit; done
 
 .PHONY: clean

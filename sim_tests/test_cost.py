@@ -360,14 +360,16 @@ def test_held_out_cores_are_drawn_by_seed_and_not_calibrated_on() -> None:
 
 def test_errors_of_estimates_are_summed_up() -> None:
     points = [
-        cost.Point(TECH, {}, {"area": a * (1 + e)}, {"area": a})
+        cost.Point(TECH, {}, 1.0, {"area": a * (1 + e)}, {"area": a})
         for a, e in ((1.0, 0.02), (2.0, -0.04), (3.0, 0.0))
     ]
     found = cost.summarise(points, "area")
     assert found is not None
     assert (found.mape, found.worst, found.tau) == pytest.approx((0.02, -0.04, 1.0))
     assert cost.kendall([1, 2, 3], [3, 2, 1]) == -1.0
-    assert cost.summarise([cost.Point(TECH, {}, {"area": None}, {"area": 1.0})], "area") is None
+    assert (
+        cost.summarise([cost.Point(TECH, {}, 1.0, {"area": None}, {"area": 1.0})], "area") is None
+    )
 
 
 # -- estimate --------------------------------------------------------------------------------------

@@ -55,10 +55,11 @@ BEGIN, END = "<!-- accuracy: begin -->", "<!-- accuracy: end -->"
 
 @dataclass(frozen=True)
 class Point:
-    """A design: what was estimated and measured, None if unknown."""
+    """A design: what was estimated and measured, None if unknown; products in a full cycle."""
 
     technology: str
     values: Values
+    macs: float
     estimated: dict[str, float | None]
     measured: dict[str, float | None]
 
@@ -74,19 +75,21 @@ class Point:
 
 def compare(values: Values, tech: str) -> Point:
     """Measure one design and estimate it."""
-    config = config_of(values)
+    config: Any = config_of(values)
     found = estimate(config, tech)["metrics"]
     if tech in fpga.FAMILIES:
         used = fpga.measure(values, tech).resources
         return Point(
-            tech, values, {m: found[m] for m in FPGA_GOALS}, {m: used[m] for m in FPGA_GOALS}
-        )
+            tech, values, config.macs_per_cycle,
+            {m: found[m] for m in FPGA_GOALS}, {m: used[m] for m in FPGA_GOALS},
+        )  # fmt: skip
     real = measure(values, tech)
     fmax = None if real.delay_ns is None else 1000 / real.delay_ns
     clock = min(config.target.clock_mhz, found["fmax_mhz"] or np.inf)
     return Point(
         tech,
         values,
+        config.macs_per_cycle,
         {"area": found["area_mm2"], "fmax": found["fmax_mhz"], "power": found["power_w"]},
         {
             "area": real.area_um2 * 1e-6,
@@ -98,7 +101,11 @@ def compare(values: Values, tech: str) -> Point:
 
 @dataclass(frozen=True)
 class Summary:
-    """Errors of the estimates of a metric in a technology."""
+    """Errors of the estimates of a metric in a technology.
+
+    `tau` is the agreement of the rankings by the metric, `tau_per_mac` that by the metric for each
+    product of a full cycle.
+    """
 
     technology: str
     metric: str
@@ -106,6 +113,7 @@ class Summary:
     mape: float
     worst: float
     tau: float
+    tau_per_mac: float
     uncertainty: float | None
     inside: float | None
 
@@ -123,11 +131,18 @@ def summarise(points: Sequence[Point], metric: str) -> Summary | None:
         len(known),
         float(np.abs(errors).mean()),
         float(errors[np.abs(errors).argmax()]),
-        kendall(
-            [p.estimated[metric] or 0.0 for p in known], [p.measured[metric] or 0.0 for p in known]
-        ),
+        _ranking(known, metric, [1.0] * len(known)),
+        _ranking(known, metric, [p.macs for p in known]),
         stated,
         None if stated is None else float((np.abs(errors) <= stated).mean()),
+    )
+
+
+def _ranking(points: Sequence[Point], metric: str, by: Sequence[float]) -> float:
+    """Return how far the rankings by a metric agree, divided by a figure of each point."""
+    return kendall(
+        [(p.estimated[metric] or 0.0) / n for p, n in zip(points, by, strict=True)],
+        [(p.measured[metric] or 0.0) / n for p, n in zip(points, by, strict=True)],
     )
 
 
@@ -188,6 +203,7 @@ def rows(summaries: Sequence[Summary]) -> list[tuple[str, ...]]:
             f"{100 * s.mape:.1f} %",
             f"{100 * s.worst:+.1f} %",
             f"{s.tau:.3f}",
+            f"{s.tau_per_mac:.3f}" if s.metric in ("area", "luts") else "-",
             "-" if s.uncertainty is None else f"± {100 * s.uncertainty:.1f} %",
             "-" if s.inside is None else f"{100 * s.inside:.0f} %",
             _verdict(s),
@@ -197,7 +213,8 @@ def rows(summaries: Sequence[Summary]) -> list[tuple[str, ...]]:
 
 
 HEADINGS = (
-    "technology", "metric", "designs", "MAPE", "worst", "Kendall τ", "stated", "inside", "goal",
+    "technology", "metric", "designs", "MAPE", "worst", "Kendall τ", "τ a MAC", "stated", "inside",
+    "goal",
 )  # fmt: skip
 
 
