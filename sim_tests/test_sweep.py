@@ -546,7 +546,7 @@ def test_sampling_all_of_a_small_space_enumerates_it(
 # -- interrupts, kills and clusters --------------------------------------------------------------
 
 SLOW = """
-import multiprocessing, sys, time, types
+import multiprocessing, signal, sys, time, types
 from pathlib import Path
 import sim_tests.sweep_costs as costs
 
@@ -565,6 +565,8 @@ sys.modules["cost_model.evaluate"] = module
 
 if __name__ == "__main__":
     import slow
+    # What a shell starts in the background ignores interrupts, and so do its children.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     module.evaluate = slow.evaluate  # other processes find it under this name
     from cost_model.sweep import engine
     engine.chunk_size = lambda plan: 400
