@@ -3,15 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 
-def sampled(configs: Sequence[Any], every: int = 2) -> list[Any]:
-    """Return parameters of a test: one configuration of `every`, the others marked ``long``."""
+def sampled(
+    configs: Sequence[Any], every: int = 2, costly: Callable[[Any], bool] = lambda config: False
+) -> list[Any]:
+    """Return parameters of a test: one configuration of `every`, the others marked ``long``.
+
+    Of those that are `costly` only the first is simulated in every run.
+    """
+    chosen = [config for i, config in enumerate(configs) if i % every == 0]
+    skipped = [config for config in chosen if costly(config)][1:]
+    usual = {config.name for config in chosen} - {config.name for config in skipped}
     return [
-        pytest.param(config, id=config.name, marks=[pytest.mark.long] * (i % every != 0))
-        for i, config in enumerate(configs)
+        pytest.param(config, id=config.name, marks=[pytest.mark.long] * (config.name not in usual))
+        for config in configs
     ]

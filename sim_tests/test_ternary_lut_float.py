@@ -209,7 +209,7 @@ def test_the_covering_set_is_complete() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", sampled(COVERING))
+@pytest.mark.parametrize("config", sampled(COVERING, every=3))
 def test_covering_set(config: TernaryLutConfig, tmp_path: Path) -> None:
     assert_passed(regress(config, tmp_path, seed=1))
 
