@@ -113,7 +113,7 @@ def cycles_at(v: View, sizes: Sequence[Size]) -> Number:
     g = Geometry(v)
     if v.config.array.serial:
         latency = 8 + g.stages + post.latency(v)
-        return spatial_serial.expected_at(v, latency, sizes)
+        return spatial_serial.expected_at(v, (g.rows, g.depth, g.cols), latency, sizes)
     shortest = g.rows + g.lead
     slots: Number = 0
     for (m, k, n), repeats in Counter(sizes).items():
@@ -130,9 +130,9 @@ def cycles_at(v: View, sizes: Sequence[Size]) -> Number:
 
 def macs_at(v: View) -> Number:
     """Return the multiply-accumulates of a full cycle, of serial PEs the expected ones."""
-    if v.config.array.serial:
-        return spatial_serial.macs_at(v)
     g = Geometry(v)
+    if v.config.array.serial:
+        return spatial_serial.macs_at(v, (g.rows, g.depth, g.cols))
     return g.rows * g.depth * g.cols
 
 

@@ -43,6 +43,9 @@ STEPS = (1, *sorted(base << shift for base in (2, 3) for shift in range(9)), 102
 Size = tuple[int, int, int]
 """M, K and N of one product."""
 
+Shape = tuple[Number, Number, Number]
+"""Rows, depth and columns of arrays."""
+
 
 def counted(config: SpatialConfig, operands: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> int:
     """Return the cycles of products of given matrices that follow each other."""
@@ -182,7 +185,7 @@ def expected(config: SpatialConfig, sizes: Iterable[Size], sigma: float | None) 
     return int(_expected(law, shape, config.pipeline.pe, config.latency, sizes))
 
 
-def expected_at(v: View, latency: Number, sizes: Iterable[Size]) -> Number:
+def expected_at(v: View, shape: Shape, latency: Number, sizes: Iterable[Size]) -> Number:
     """Return the expectation of `counted` for every configuration of a view."""
     sizes = tuple(sizes)
 
@@ -190,21 +193,16 @@ def expected_at(v: View, latency: Number, sizes: Iterable[Size]) -> Number:
         rows, depth, cols, stages, latency = figures
         return _expected(law, (rows, depth, cols), stages, latency, sizes)
 
-    return _by_law(v, of, *_shape(v), v["pipeline.pe"], latency)
+    return _by_law(v, of, *shape, v["pipeline.pe"], latency)
 
 
-def macs_at(v: View) -> Number:
+def macs_at(v: View, shape: Shape) -> Number:
     """Return the expected multiply-accumulates of a cycle."""
 
     def of(law: Law, rows: Number, depth: Number, cols: Number) -> Number:
         return rows * depth * cols / law.beat(rows * depth / GROUP)
 
-    return _by_law(v, of, *_shape(v))
-
-
-def _shape(v: View) -> tuple[Number, Number, Number]:
-    depth = v["array.depth"]  # not every family has it
-    return v["array.rows"], v.config.depth if depth is None else depth, v["array.cols"]
+    return _by_law(v, of, *shape)
 
 
 def _by_law(v: View, of: Callable[..., Number], *figures: Number) -> Number:
@@ -227,7 +225,7 @@ def _by_law(v: View, of: Callable[..., Number], *figures: Number) -> Number:
 
 def _expected(
     law: Law,
-    shape: tuple[Number, Number, Number],
+    shape: Shape,
     stages: Number,
     latency: Number,
     sizes: Iterable[Size],
