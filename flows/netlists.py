@@ -42,9 +42,10 @@ def emitted(config: FamilyConfig) -> str:
     """Return the Verilog of a configuration, and remember its digest."""
     from hwgen.build import verilog_of
 
-    memo = _memo(config)  # of the sources as they are before: a change meanwhile is not missed
+    # Of the sources as they are before: a change meanwhile is not missed.
+    remembered = memo(config, _KIND)
     verilog = verilog_of(config)
-    memo.write(source_digest(verilog))
+    remembered.write(source_digest(verilog))
     return verilog
 
 
@@ -53,18 +54,26 @@ def known(config: FamilyConfig) -> str | None:
     with suppress(InputError):  # there is no cache
         if not (cache_directory() / _KIND).is_dir():  # spares the reading of all sources
             return None
-        found = _memo(config).read()
+        found = memo(config, _KIND).read()
         return found if isinstance(found, str) else None
     return None
 
 
-def _memo(config: FamilyConfig) -> Document:
-    return Document(_KIND, digest([config.digest, _generators()])[:32])
+def memo(config: FamilyConfig, kind: str) -> Document:
+    """Return where something is kept that the emission of a configuration alone decides.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    kind : str
+        What is kept; a folder of the cache.
+    """
+    return Document(kind, digest([config.digest, _rooms(), *converter()])[:32])
 
 
-def _generators() -> list[Any]:
-    """Return what shapes Verilog beside the configuration, as JSON values."""
-    return [_rooms(), [_version(name) for name in _LIBRARIES], _yosys()]
+def converter() -> list[Any]:
+    """Return what turns the generators' RTLIL into Verilog, as JSON values."""
+    return [[_version(name) for name in _LIBRARIES], _yosys()]
 
 
 @cache

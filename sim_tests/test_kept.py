@@ -157,7 +157,7 @@ def test_sources_of_generators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert list(netlists._sources("no_family")) == []
     monkeypatch.setenv("YOSYS", "")
     monkeypatch.setenv("AMARANTH_USE_YOSYS", "builtin")
-    assert "builtin" in netlists._generators()[-1]
+    assert "builtin" in netlists.converter()[-1]
 
 
 def test_which_result_is_set_beside(tools: Tools) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -38,8 +39,8 @@ write_verilog -noattr
 """
 
 
-def to_verilog(core: Component, name: str) -> str:
-    """Return the Verilog of `core` behind the AXI skin, every distinct module once.
+def core_rtlil(core: Component, name: str) -> list[str]:
+    """Return the RTLIL of `core` behind the AXI skin, every distinct module once.
 
     Parameters
     ----------
@@ -49,7 +50,12 @@ def to_verilog(core: Component, name: str) -> str:
         Name of the top module and prefix of all others.
     """
     shell = AxiShell(core)
-    return rtlil_to_verilog(emit(shell, name, shell.ports))
+    return list(emit(shell, name, shell.ports))
+
+
+def to_verilog(core: Component, name: str) -> str:
+    """Return the Verilog of what `core_rtlil` returns."""
+    return rtlil_to_verilog(core_rtlil(core, name))
 
 
 def block_to_verilog(block: Block, prefix: str) -> str:
@@ -59,13 +65,46 @@ def block_to_verilog(block: Block, prefix: str) -> str:
 
 def rtlil_to_verilog(modules: Iterable[str]) -> str:
     """Return the Verilog of modules in RTLIL, as `rtl_templates.hierarchy.emit` yields them."""
+    return _converted(_undotted(modules), _SCRIPT)
+
+
+def rtlil_to_netlist(modules: Iterable[str]) -> tuple[str, dict[str, Any]]:
+    """Return the Verilog of modules in RTLIL, and the same as a netlist of word-level cells.
+
+    Returns
+    -------
+    verilog : str
+        As `rtlil_to_verilog` returns it.
+    netlist : dict
+        Name of each module: its entry in what ``write_json`` of Yosys writes, and whether it is
+        ``kept``, i.e. has the attribute ``keep_hierarchy``.
+    """
+    rtlil = _undotted(modules)
+    verilog, brace, netlist = _converted(rtlil, f"{_SCRIPT}write_json\n").partition("\n{\n")
+    found = json.loads(brace + netlist)["modules"]
+    kept = set(_KEPT_MODULE.findall(rtlil))
+    return f"{verilog}\n", {
+        name: {**module, "kept": name in kept} for name, module in found.items()
+    }
+
+
+def netlist_key() -> str:
+    """Return what, beside its RTLIL, shapes the netlist of a module."""
+    return _SCRIPT
+
+
+def _undotted(modules: Iterable[str]) -> str:
     # Amaranth joins the names of nested modules with dots, which Verilog would have to escape.
-    rtlil = "\n".join(
+    return "\n".join(
         _DOTTED_MODULE.sub(lambda match: match[0].replace(".", "_"), text) for text in modules
     )
+
+
+def _converted(rtlil: str, script: str) -> str:
+    """Return what Yosys writes, beginning with Verilog."""
     yosys: Any = find_yosys(lambda version: version >= (0, 40))
     text = yosys.run(
-        ["-q", "-"], f"read_rtlil <<rtlil\n{rtlil}\nrtlil\n{_SCRIPT}", ignore_warnings=True
+        ["-q", "-"], f"read_rtlil <<rtlil\n{rtlil}\nrtlil\n{script}", ignore_warnings=True
     )
     # The first line names the Yosys at hand; the output must not depend on where it was made.
     text = str(text).split("\n", 1)[1].lstrip("\n")

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The word-level structure of configurations, read from their emission and kept on disk.
+
+A module's structure is kept under a digest of its RTLIL without the name of the design, so that
+designs that have it in common share it; and of each configuration which modules it consists of is
+remembered as `flows.netlists` remembers its Verilog.  What is kept costs no elaboration.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from cost_model.structure import document, read
+from cost_model.structure.model import Design, Module
+from flows import netlists
+from flows.cache import Document, digest
+from hwgen.errors import InputError
+from hwgen.families import family
+
+if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
+
+_KIND = "structure"
+_DAMAGED = (KeyError, TypeError, ValueError)
+
+_MODULE = re.compile(r"^module \\([\w.]+)", re.MULTILINE)
+
+
+def structure_of(config: FamilyConfig) -> Design:
+    """Return the structure of a configuration, of its emission if it is not kept.
+
+    Raises
+    ------
+    HwgenError
+        If it cannot be emitted.
+    """
+    return known(config) or emitted(config)[1]
+
+
+def known(config: FamilyConfig) -> Design | None:
+    """Return the structure of a configuration, None unless it is kept."""
+    with suppress(InputError, *_DAMAGED):  # there is no cache, or it is damaged
+        units = netlists.memo(config, _KIND).read()
+        if isinstance(units, list):
+            modules = [_read(key) for key in units]
+            if all(modules):
+                return Design({m.name: m for found in modules for m in found or ()})
+    return None
+
+
+def emitted(config: FamilyConfig) -> tuple[str, Design]:
+    """Return the Verilog and the structure of a configuration, and keep the latter."""
+    from hwgen.build.verilog import core_rtlil
+
+    remembered = netlists.memo(config, _KIND)  # of the sources as they are before a change
+    units = core_rtlil(family(config.family).part("rtl").generate(config), config.name)
+    verilog, design, keys = structured(units, config.name)
+    with suppress(InputError):
+        remembered.write(keys)
+    return verilog, design
+
+
+def structured(units: Sequence[str], name: str) -> tuple[str, Design, list[str]]:
+    """Return Verilog and structure of modules in RTLIL.
+
+    Parameters
+    ----------
+    units : sequence of str
+        As `rtl_templates.hierarchy.emit` yields them; a unit may hold several modules.
+    name : str
+        Name of the top module and prefix of all others.
+
+    Returns
+    -------
+    verilog : str
+    design : Design
+    keys : list of str
+        Under which each unit is kept.
+    """
+    from hwgen.build.verilog import rtlil_to_netlist, rtlil_to_verilog
+
+    keys = [_key(unit, name) for unit in units]
+    modules: dict[str, Module] = {}
+    missing = []
+    for unit, key in zip(units, keys, strict=True):
+        if (found := _read(key)) is None:
+            missing.append((unit, key))
+        else:
+            modules |= {module.name: module for module in found}
+    if not missing:
+        return rtlil_to_verilog(units), Design(modules), keys
+    verilog, netlist = rtlil_to_netlist(units)
+    for unit, key in missing:
+        names = [label.replace(".", "_") for label in _MODULE.findall(unit)]
+        own = [_module(label, netlist[label], name) for label in names]
+        modules |= {module.name: module for module in own}
+        with suppress(InputError):
+            Document(_KIND, key).write([document.document_of(module) for module in own])
+    return verilog, Design(modules), keys
+
+
+def _module(label: str, netlist: Mapping[str, Any], prefix: str) -> Module:
+    def short(of: str) -> str:
+        return read.short_name(of, prefix)
+
+    return read.module_of(short(label), netlist, short, kept=netlist["kept"])
+
+
+def _key(unit: str, name: str) -> str:
+    """Return a digest of what shapes the structure of a unit, whatever the design is called."""
+    from hwgen.build.verilog import netlist_key
+
+    lines = re.compile(rf"^(\s*(?:module|cell) \\){name}(?=[_. \n])", re.MULTILINE)
+    return digest([lines.sub(r"\1", unit), netlist_key(), *netlists.converter()])[:32]
+
+
+def _read(key: str) -> list[Module] | None:
+    """Return the modules of a unit, None unless they are kept."""
+    with suppress(InputError, *_DAMAGED):
+        documents = Document(_KIND, key).read()
+        if documents:
+            return [document.module_of(entry) for entry in documents]
+    return None
