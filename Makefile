@@ -33,7 +33,7 @@ $(STAMP): pyproject.toml
 
 .PHONY: demo
 demo: env ## classify handwritten digits with RTL in simulation
-	$(RUN) -m sim_tests.demo
+	$(RUN) -m flows.demonstration.demo
 
 .PHONY: test
 test: env ## run the tests (JUnit in build/test.xml)
@@ -81,21 +81,21 @@ docs-check: env ## check that the generated documentation is current
 	$(RUN) -m hwgen.config.reference | diff -u docs/configuration.md - \
 	  || { echo 'docs/configuration.md is not current: run make docs' >&2; exit 1; }
 
-.PHONY: bench-engine bench-engines bench-engines-power bench-build bench-sim bench-pack bench-area bench-delay bench-qor bench-sweep bench-cost bench-questions
+.PHONY: bench-engine bench-elements bench-elements-power bench-build bench-sim bench-pack bench-area bench-delay bench-qor bench-sweep bench-cost bench-questions
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-pack: env ## measure packing
 bench-area: env ## measure area and delay by synthesis
-bench-engines: env ## compare processing elements of tensor engines by synthesis (hours; results are kept)
-bench-engines-power: env ## compare their energies by simulations of netlists (a quarter of an hour)
+bench-elements: env ## compare processing elements of tensor engines by synthesis (hours; results are kept)
+bench-elements-power: env ## compare their energies by simulations of netlists (a quarter of an hour)
 bench-delay: env ## measure delays, for automatic pipelines
 bench-qor: env ## compare ternary datapaths by synthesis (hours)
 bench-sweep: env ## measure sweeps of the cost model
 bench-questions: env ## answer questions by the shipped sweeps
 bench-cost: env ## compare estimates with synthesis, on designs that calibration has not seen
 bench-engine: env ## measure utilisation and traffic of a memory engine in simulation
-	$(RUN) -m sim_tests.bench_engine $(ARGS)
-bench-build bench-sim bench-pack bench-area bench-engines bench-engines-power bench-delay bench-qor bench-sweep bench-cost bench-questions:
+	$(RUN) -m flows.bench.engine_utilisation $(ARGS)
+bench-build bench-sim bench-pack bench-area bench-elements bench-elements-power bench-delay bench-qor bench-sweep bench-cost bench-questions:
 	$(RUN) -m flows.bench.$(subst -,_,$(@:bench-%=%)) $(ARGS)
 
 TECHNOLOGIES := nangate45 asap7 sky130hd ihp-sg13g2 ecp5 ice40 xc7

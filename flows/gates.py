@@ -119,7 +119,7 @@ def _number(net: str) -> int:
 
 
 def read_netlist(netlist: str, top: str, library: Library, work: Path, timeout: float) -> Gates:
-    """Read the netlist that `flows.synthesis` writes.
+    """Read the netlist that `flows.standard_cells` writes.
 
     Parameters
     ----------

@@ -18,7 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows import boundary, fpga, levels, liberty, mapping, netlists, outline, synthesis, timing
+from flows import boundary, fpga, levels, liberty, mapping, netlists, outline, timing
+from flows import standard_cells as synthesis
 from flows.cache import Entry, digest
 from flows.mapping import Job, Way, map_design
 from flows.result import SynthesisResult, Trial

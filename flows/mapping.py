@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from flows import fpga, levels, liberty, outline, process, synthesis
+from flows import fpga, levels, liberty, outline, process
+from flows import standard_cells as synthesis
 from flows.cache import collect
 from flows.levels import Kind, Longest
 from flows.liberty import Library

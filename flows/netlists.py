@@ -40,7 +40,7 @@ def source_digest(verilog: str) -> str:
 
 def emitted(config: FamilyConfig) -> str:
     """Return the Verilog of a configuration, and remember its digest."""
-    from hwgen.build import verilog_of
+    from hwgen.emission import verilog_of
 
     # Of the sources as they are before: a change meanwhile is not missed.
     remembered = memo(config, _KIND)

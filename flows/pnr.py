@@ -4,7 +4,7 @@
 One run of nextpnr says little: another seed moves the maximum frequency by ten per cent and more.
 `place_and_route` therefore reports the distribution over seeds.  nextpnr has an out-of-context mode
 for one of its families only, and there without global clocks; instead a core is placed inside a
-frame of registers (`flows.harness`), which works alike for all.
+frame of registers (`flows.register_frame`), which works alike for all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows import devices, fpga, harness, outline, process, synthesis
+from flows import devices, fpga, outline, process
+from flows import register_frame
+from flows import standard_cells as synthesis
 from flows.cache import Entry, digest
 from flows.devices import Placer, choose, placer
 from flows.kept import CLOCK, sources_digest, tool_versions
@@ -264,7 +266,7 @@ def _netlist(
     *,
     framed: bool,
     use_cache: bool,
-) -> tuple[bytes, harness.Frame | None, str]:
+) -> tuple[bytes, register_frame.Frame | None, str]:
     """Return the netlist for nextpnr, the frame, and the Verilog with it."""
     yosys = require("yosys")
     with tempfile.TemporaryDirectory(prefix="hwgen-pnr-") as name:
@@ -275,7 +277,7 @@ def _netlist(
             found = outline.outline(yosys, top, work, synthesis.TIMEOUT)
             if clock not in found.ports:
                 raise InputError(f"{top} has no port {clock} that could be its clock")
-            frame = harness.frame(top, found.ports, clock)
+            frame = register_frame.frame(top, found.ports, clock)
             verilog, top = verilog + frame.text, frame.top
         key = digest(
             [source_digest(verilog), top, target, recipe, tools["yosys"], sources_digest()]

@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from flows import fpga, liberty, outline, synthesis
+from flows import fpga, liberty, outline
+from flows import standard_cells as synthesis
 from flows.kept import CLOCK, synthesized
 from flows.mapping import Hierarchy, Job, Way
 from flows.netlists import emitted
@@ -83,8 +84,8 @@ def synthesize(
     clock_mhz : float, optional
         What to aim at; default that of the configuration.
     recipe : str, optional
-        A key of `flows.synthesis.RECIPES` or `flows.fpga.RECIPES`; default `RECIPE`, or that of the
-        FPGA family.
+        A key of `flows.standard_cells.RECIPES` or `flows.fpga.RECIPES`; default `RECIPE`,
+        or that of the FPGA family.
     full_adders : bool, optional
         Whether to use the technology's full-adder cell; default if there is one.
     hierarchy : {"keep", "flatten"}, optional

@@ -9,7 +9,7 @@ from typing import Any
 from hwgen.errors import InputError
 from hwgen.numerics.post import PostSettings, element_bytes
 from hwgen.numerics.post.records import RECORD_BYTES
-from hwgen.registers import JOB_FLAGS, job_window
+from hwgen.register_map import JOB_FLAGS, job_window
 from hwgen.schedules.gemm_stream import Plan
 from hwgen.schedules.stream import RAW_RESULTS
 

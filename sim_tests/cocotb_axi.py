@@ -18,9 +18,9 @@ from cocotb.clock import Clock
 from cocotb.triggers import ReadOnly, RisingEdge
 from cocotbext.axi import AxiRamRead, AxiRamWrite, AxiReadBus, AxiWriteBus
 
+from flows.simulation.axi_memory import AxiMemory
+from flows.simulation.axi_monitor import AxiMonitor
 from rtl_templates.axi.bus import PAGE
-from sim_tests.axi_memory import AxiMemory
-from sim_tests.axi_monitor import AxiMonitor
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 PERIOD_NS = 2

@@ -16,11 +16,11 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
 
+from flows.simulation.engine_memory import FILL, place
+from flows.simulation.regression import operands
+from flows.simulation.testbench import start_clock
 from hwgen.families import family
-from hwgen.registers import STATES, register_map
-from sim_tests.engine import FILL, place
-from sim_tests.regression import operands
-from sim_tests.testbench import start_clock
+from hwgen.register_map import STATES, register_map
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 CONFIG: Any = family(PLAN["config"]["family"]).config.model_validate(PLAN["config"])

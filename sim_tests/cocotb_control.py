@@ -10,7 +10,8 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge, SimTimeoutError, with_timeout
 
-from hwgen.registers import COUNTER_BITS, COUNTERS
+from flows.simulation.testbench import PERIOD_NS
+from hwgen.register_map import COUNTER_BITS, COUNTERS
 from rtl_templates.gemm_stream.flow import CONSUMERS
 from sim_tests.control_bench import (
     ADDRESSES,
@@ -29,7 +30,6 @@ from sim_tests.control_bench import (
     contents,
     merged,
 )
-from sim_tests.testbench import PERIOD_NS
 
 # -- registers ------------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles
 
+from flows.simulation.testbench import Bench, make_job, start_clock
 from hwgen.families import family
-from sim_tests.testbench import Bench, make_job, start_clock
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 FAMILY = family(PLAN["config"]["family"])

@@ -16,11 +16,11 @@ from cocotb.clock import Clock
 from cocotb.triggers import Event, RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster
 
+from flows.simulation.testbench import PERIOD_NS
 from hwgen.families.gemm_stream import GemmStreamConfig
-from hwgen.registers import COUNTERS, STATES, Register, register_map
+from hwgen.register_map import COUNTERS, STATES, Register, register_map
 from rtl_templates.gemm_stream.flow import CONSUMERS, EVENTS
 from rtl_templates.gemm_stream.job import job_layout
-from sim_tests.testbench import PERIOD_NS
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 CONFIG = GemmStreamConfig.model_validate(PLAN["config"])

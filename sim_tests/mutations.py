@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hwgen.build import verilog_of
+from flows.simulation.runner import regress
 from hwgen.config.model import FamilyConfig
-from sim_tests.runner import regress
+from hwgen.emission import verilog_of
 
 
 @dataclass(frozen=True)

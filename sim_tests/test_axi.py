@@ -15,10 +15,11 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from flows.simulation.runner import compile_verilog, run_module
 from flows.verilator import lint
-from hwgen.build.files import LINT_WAIVERS, ports
-from hwgen.build.verilog import block_to_verilog, to_verilog
 from hwgen.buses import BusPort
+from hwgen.emission.files import LINT_WAIVERS, ports
+from hwgen.emission.verilog import block_to_verilog, to_verilog
 from rtl_templates.axi.bus import axi4, fixed_fields
 from rtl_templates.axi.gather import Gather
 from rtl_templates.axi.reader import BurstReader
@@ -27,7 +28,6 @@ from rtl_templates.axi.writer import BurstWriter
 from rtl_templates.shell import AxiShell, beat_layout, bus_members
 from sim_tests.axi_probe import AxiProbe
 from sim_tests.mutations import Mutation
-from sim_tests.runner import compile_verilog, run_module
 
 CASES = (
     "read_single_beats", "read_long_aligned", "read_long_unaligned", "read_random", "read_errors",

@@ -16,8 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost_model.families.ternary_lut import cycles
-from hwgen.build import files_of, verilog_of
+from flows.simulation.matrices import run_matrices
+from flows.simulation.runner import regress
 from hwgen.config.load import parse_config
+from hwgen.emission import files_of, verilog_of
 from hwgen.errors import ConfigError
 from hwgen.families.ternary_lut import TernaryLutConfig
 from hwgen.golden.stream import golden
@@ -25,8 +27,6 @@ from hwgen.numerics import BINARY, IntegerFormat, bit_planes, number_format
 from hwgen.packing import pack
 from hwgen.schedules.ternary_lut import Schedule
 from sim_tests.mutations import Mutation, assert_noticed
-from sim_tests.run import run_matrices
-from sim_tests.runner import regress
 from sim_tests.sampling import sampled
 from sim_tests.test_emission import assert_clean, netlist
 from sim_tests.test_systolic import assert_passed

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from flows.simulation.runner import Outcome, compile_verilog, run_module
 from flows.verilator import lint
-from hwgen.build.files import LINT_WAIVERS
-from hwgen.build.verilog import block_to_verilog
+from hwgen.emission.files import LINT_WAIVERS
+from hwgen.emission.verilog import block_to_verilog
 from hwgen.families.gemm_stream import GemmStreamConfig
 from rtl_templates.axi.control import Control
 from rtl_templates.gemm_stream.flow import CONSUMERS, EVENTS
 from rtl_templates.gemm_stream.job import job_layout
-from sim_tests.runner import Outcome, compile_verilog, run_module
 
 TOP = "registers_control"
 CASES = {

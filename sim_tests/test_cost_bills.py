@@ -18,7 +18,7 @@ from flows.calibration.element_points import core
 from flows.calibration.measure import kept
 from flows.calibration.points import config_of
 from flows.toolchain import require
-from hwgen.build import verilog_of
+from hwgen.emission import verilog_of
 
 BUILT = [
     core("systolic", array__rows=3, array__cols=5, array__broadcast=2, pipeline__pe=1),

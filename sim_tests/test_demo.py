@@ -11,17 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.demonstration import demo, digits
+from flows.demonstration import on_engine as demo_engine
+from flows.demonstration.digits import Digits, Integers, Network
+from flows.simulation.engine_host import open_engine
+from flows.simulation.engine_memory import Placed
+from flows.simulation.matrices import RunResult
 from hwgen.cli import main
 from hwgen.config.load import parse_config
 from hwgen.errors import CheckFailed, InputError
 from hwgen.families import family
 from hwgen.golden.post import apply
 from hwgen.numerics import TERNARY, IntegerFormat, integer
-from sim_tests import demo, demo_engine, digits
-from sim_tests.digits import Digits, Integers, Network
-from sim_tests.engine import Placed
-from sim_tests.host import open_engine
-from sim_tests.run import RunResult
 
 SMALL = """\
 name: demo_small

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.simulation.engine_program import compile_model
 from flows.toolchain import require
-from hwgen.build import driver, verilog_of
-from hwgen.build.files import c_header
 from hwgen.config.load import parse_config
+from hwgen.emission import driver, verilog_of
+from hwgen.emission.files import c_header
 from hwgen.families.gemm_stream import GemmStreamConfig
 from hwgen.jobs import Job, plan_of
 from hwgen.numerics.post import PostSettings
-from hwgen.registers import LAYOUT, MAGIC, STATES, job_window, register_map
-from sim_tests.model import compile_model
+from hwgen.register_map import LAYOUT, MAGIC, STATES, job_window, register_map
 from sim_tests.test_model import ENGINE
 
 TERNARY = {"family": "ternary_lut"}

@@ -17,9 +17,9 @@ import yaml
 
 from flows.toolchain import require
 from flows.verilator import lint
-from hwgen.build import files_of, verilog_of
 from hwgen.config.load import load_config
 from hwgen.config.model import FamilyConfig
+from hwgen.emission import files_of, verilog_of
 from hwgen.families.systolic import SystolicConfig
 from sim_tests.test_systolic import COVERING, sized
 

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hwgen.build import verilog_of
+from flows.simulation import stream_program as fast
+from flows.simulation.matrices import run_matrices
+from flows.simulation.regression import operands
 from hwgen.cli import main
 from hwgen.config.load import load_config, parse_config
+from hwgen.emission import verilog_of
 from hwgen.errors import CheckFailed
 from hwgen.families import family
 from hwgen.numerics import differences
-from sim_tests import fast
-from sim_tests.regression import operands
-from sim_tests.run import run_matrices
 
 CONFIGS = [
     path
@@ -91,7 +91,7 @@ def test_missing_results_end_the_run(engine: Any, monkeypatch: pytest.MonkeyPatc
     """A core that gives no results runs into the cycle limit."""
     config: Any = parse_config(OUTPUT)
     broken = verilog_of(config).replace(".act__valid(s_axis_act_tvalid)", ".act__valid(1'h0)")
-    for module in ("sim_tests.fast", "sim_tests.runner"):
+    for module in ("flows.simulation.stream_program", "flows.simulation.runner"):
         monkeypatch.setattr(f"{module}.verilog_of", lambda core: broken)
     with pytest.raises(CheckFailed, match=r"^(AssertionError: )?3 result beats are missing"):
         run_matrices(config, np.ones((3, 5), int), np.ones((5, 4), int), engine=engine)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from flows.verilator import lint
-from hwgen.build.files import LINT_WAIVERS
+from hwgen.emission.files import LINT_WAIVERS
 from hwgen.numerics import number_format
 from hwgen.numerics.float_arithmetic import add, convert, multiply
 from hwgen.numerics.floating import FLOATS, FloatFormat, floating

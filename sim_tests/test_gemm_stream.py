@@ -15,20 +15,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost_model.families.gemm_stream import cycles, plan_cycles
-from hwgen.build import verilog_of
+from flows.simulation.engine_host import EngineHost, open_engine
+from flows.simulation.engine_memory import place
+from flows.simulation.post_cases import columns_of, settings_of
+from flows.simulation.regression import OPERANDS, operands, pairwise
+from flows.simulation.runner import compile_design, regress, simulate
 from hwgen.config.load import load_config, parse_config
+from hwgen.emission import verilog_of
 from hwgen.errors import ConfigError, InputError
 from hwgen.families.gemm_stream import GemmStreamConfig
 from hwgen.jobs import Job
 from hwgen.numerics.post import PostSettings
 from hwgen.schedules.blocks import TOLERANCE
 from hwgen.schedules.gemm_stream import MAX_SIZE, Plan, schedule
-from sim_tests.engine import place
-from sim_tests.host import EngineHost, open_engine
 from sim_tests.mutations import Mutation, assert_noticed
-from sim_tests.post_cases import columns_of, settings_of
-from sim_tests.regression import OPERANDS, operands, pairwise
-from sim_tests.runner import compile_design, regress, simulate
 
 SHIPPED = Path(__file__).parents[1] / "configs" / "gemm_stream.yaml"
 

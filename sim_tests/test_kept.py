@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from flows import kept, netlists
-from flows.bench import mapping_cache
 from flows.cache import Document, Entry
+from flows.calibration import mapping_cache
 from flows.kept import recorded
 from flows.mapping import Job, Way
 from flows.result import SynthesisResult
+from flows.standard_cells import Mapped, Part
 from flows.synth import synthesize
-from flows.synthesis import Mapped, Part
 from flows.verify import beside, kept_result
 from hwgen.cli import main
 from hwgen.config.load import parse_config
@@ -70,7 +70,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tools:
     monkeypatch.setenv("HWGEN_PDK_DIR", str(tmp_path / "pdk"))
     (tmp_path / "pdk").mkdir()
     (tmp_path / "pdk" / LIBRARY).write_text("library (a) {}")
-    monkeypatch.setattr("hwgen.build.verilog_of", fake.emit)
+    monkeypatch.setattr("hwgen.emission.verilog_of", fake.emit)
     monkeypatch.setattr("flows.synth.require", lambda name: None)
     monkeypatch.setattr(kept, "tool_versions", lambda names: dict(fake.versions))
     monkeypatch.setattr(kept, "map_design", fake.map)

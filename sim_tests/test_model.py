@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.simulation.engine_program import BusError, Model, compile_model
+from flows.simulation.matrices import run_matrices
+from flows.simulation.regression import operands
 from flows.toolchain import require
-from hwgen.build.verilog import to_verilog
 from hwgen.config.load import parse_config
+from hwgen.emission.verilog import to_verilog
 from hwgen.errors import CheckFailed, InputError
 from hwgen.families import family
 from sim_tests import copy_engine as engine
-from sim_tests.model import BusError, Model, compile_model
-from sim_tests.regression import operands
-from sim_tests.run import run_matrices
 
 FAR = 0x12_3456_7000
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from flows.simulation.runner import regress
 from hwgen.families.systolic import SystolicConfig
 from sim_tests.mutations import Mutation, assert_noticed
-from sim_tests.runner import regress
 
 CASES = (
     "shapes_7",

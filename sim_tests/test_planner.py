@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hwgen.build import driver
 from hwgen.config.load import parse_config
+from hwgen.emission import driver
 from hwgen.families.gemm_stream import GemmStreamConfig
 from hwgen.numerics.post import RECORD_BYTES
 from hwgen.schedules.blocks import HIGHEST, TOLERANCE, limits_of

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from flows.verilator import lint
-from hwgen.build.files import LINT_WAIVERS
+from hwgen.emission.files import LINT_WAIVERS
 from hwgen.errors import InputError
 from hwgen.golden.post import apply
 from hwgen.numerics import floating, integer

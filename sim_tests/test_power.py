@@ -16,12 +16,12 @@ from flows.gates import MODULE, Gate, Gates, read_netlist
 from flows.internal_power import Arc, internal_fj
 from flows.liberty import Technology
 from flows.power import Activity, power_of, read_saif
+from flows.simulation.netlist_power import simulated, workload
 from flows.synth import synthesize
 from hwgen.cli import main
 from hwgen.config.load import parse_config
 from hwgen.errors import CheckFailed
 from hwgen.families import family
-from sim_tests.power import simulated, workload
 from sim_tests.test_synth import require_tools
 
 TINY = """\

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from flows import toolchain
-from hwgen.build import verilog_of
+from flows.simulation import runner
+from flows.simulation import stream_program as fast
 from hwgen.cli import main
 from hwgen.config.load import load_config
-from sim_tests import fast, runner
+from hwgen.emission import verilog_of
 
 TEXT = "name: tiny\nfamily: systolic\narray: {rows: 3, cols: 2}\nmax_k: 64\n"
 

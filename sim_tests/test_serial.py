@@ -14,6 +14,8 @@ from allpairspy import AllPairs
 from cost_model.estimate import estimate
 from cost_model.families.spatial import cycles, cycles_of, cycles_of_operands, most_cycles_of
 from cost_model.families.spatial_serial import Law, tile_cycles
+from flows.simulation.matrices import run_matrices
+from flows.simulation.runner import regress
 from hwgen.config.elements import QUEUES, SERIAL
 from hwgen.config.load import load_config, parse_config
 from hwgen.config.spatial import SpatialConfig
@@ -24,8 +26,6 @@ from hwgen.numerics import integer
 from hwgen.numerics.digits import statistics, uniform
 from hwgen.numerics.sparse_digits import GROUP, expected_group, group_cycles, window_cycles
 from sim_tests.mutations import Mutation, assert_noticed
-from sim_tests.run import run_matrices
-from sim_tests.runner import regress
 from sim_tests.sampling import sampled
 from sim_tests.test_emission import assert_clean
 from sim_tests.test_systolic import assert_passed

@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost_model.families.spatial import cycles, cycles_of
+from flows.simulation.matrices import run_matrices
+from flows.simulation.runner import regress
 from hwgen.config.load import load_config, parse_config
 from hwgen.config.spatial import SpatialConfig
 from hwgen.errors import ConfigError, InputError
@@ -21,8 +23,6 @@ from hwgen.families.cube import CubeConfig
 from hwgen.golden.stream import golden
 from hwgen.schedules.spatial import Schedule
 from sim_tests.mutations import Mutation, assert_noticed
-from sim_tests.run import run_matrices
-from sim_tests.runner import regress
 from sim_tests.test_emission import assert_clean
 from sim_tests.test_systolic import assert_passed
 

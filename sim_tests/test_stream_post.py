@@ -15,10 +15,13 @@ from hypothesis import strategies as st
 
 from cost_model.estimate import estimate
 from cost_model.evaluate import evaluate, flattened
-from hwgen.build import files_of
-from hwgen.build.files import manifest
+from flows.simulation.post_cases import columns_of, settings_of
+from flows.simulation.regression import operands
+from flows.simulation.runner import regress
 from hwgen.cli import main
 from hwgen.config.load import parse_config
+from hwgen.emission import files_of
+from hwgen.emission.files import manifest
 from hwgen.errors import ConfigError, InputError
 from hwgen.families import family
 from hwgen.families.systolic import SystolicConfig
@@ -27,9 +30,6 @@ from hwgen.numerics.post import RECORD_BYTES, Columns, PostSettings
 from hwgen.numerics.post.beats import HEAD_BITS
 from hwgen.schedules.stream import pack_inputs, stream_input
 from sim_tests.mutations import Mutation, assert_noticed
-from sim_tests.post_cases import columns_of, settings_of
-from sim_tests.regression import operands
-from sim_tests.runner import regress
 from sim_tests.test_emission import assert_clean
 
 OS = "family: systolic\narray: {rows: 4, cols: 5}\n"

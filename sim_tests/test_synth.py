@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from flows import fpga, harness, levels, liberty, parallel, process
+from flows import fpga, levels, liberty, parallel, process
+from flows import register_frame
 from flows.cache import Entry, digest
 from flows.devices import PLACERS, choose, placer
 from flows.kept import recorded
@@ -149,7 +150,7 @@ def test_levels_of_a_netlist() -> None:
 
 def test_a_frame_connects_every_port() -> None:
     ports = {"clk": ("input", 1), "a": ("input", 3), "b": ("input", 2), "y": ("output", 4)}
-    frame = harness.frame("core", ports, "clk")
+    frame = register_frame.frame("core", ports, "clk")
     assert frame.top == "core_frame"
     assert (frame.flip_flops, frame.luts) == (6 + 8, 3)
     for text in (".clk(clk)", ".a(stimulus[2:0])", ".b(stimulus[4:3])", ".y(response[3:0])"):

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from flows import liberty, process, synthesis
+from flows import liberty, process
+from flows import standard_cells as synthesis
 from flows.bench import area
 from flows.boundary import buffered
 from flows.liberty import Buffer, Cell, Library
 from flows.timing import Timing
 from flows.toolchain import Found, probe
-from hwgen.build import verilog_of
+from hwgen.emission import verilog_of
 from hwgen.errors import CheckFailed, InputError, ToolMissing
 from hwgen.families.systolic import SystolicConfig
 

@@ -11,11 +11,11 @@ import pytest
 from allpairspy import AllPairs
 
 from cost_model.families.systolic import cycles, cycles_of
+from flows.simulation.matrices import run_matrices
+from flows.simulation.runner import Outcome, regress
 from hwgen.config.load import load_config, parse_config
 from hwgen.errors import ConfigError
 from hwgen.families.systolic import SystolicConfig
-from sim_tests.run import run_matrices
-from sim_tests.runner import Outcome, regress
 from sim_tests.sampling import sampled
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("systolic*.yaml"))

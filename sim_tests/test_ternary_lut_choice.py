@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from flows.bench.delay import path_ns
-from hwgen.build import verilog_of
 from hwgen.config.load import parse_config
 from hwgen.config.measured import DATA, measured, smallest
 from hwgen.config.model import TECHNOLOGIES
+from hwgen.emission import verilog_of
 from hwgen.errors import ConfigError
 from hwgen.families.ternary_lut import TernaryLutConfig
 from hwgen.families.ternary_lut_choice import MOST, reduce_ns, sum_groups, table_ns

@@ -12,9 +12,12 @@ import pytest
 from allpairspy import AllPairs
 
 from cost_model.families.ternary_lut import cycles
-from hwgen.build import files_of, verilog_of
+from flows.simulation.matrices import run_matrices
+from flows.simulation.regression import OPERANDS, operands
+from flows.simulation.runner import regress
 from hwgen.cli import main
 from hwgen.config.load import load_config, parse_config
+from hwgen.emission import files_of, verilog_of
 from hwgen.errors import ConfigError, InputError
 from hwgen.families.ternary_lut import TernaryLutConfig
 from hwgen.golden.stream import golden
@@ -22,9 +25,6 @@ from hwgen.numerics import differences, entries, floating
 from hwgen.packing import pack
 from hwgen.schedules.ternary_lut import Schedule
 from sim_tests.mutations import Mutation, assert_noticed
-from sim_tests.regression import OPERANDS, operands
-from sim_tests.run import run_matrices
-from sim_tests.runner import regress
 from sim_tests.sampling import sampled
 from sim_tests.test_emission import assert_clean
 from sim_tests.test_systolic import assert_passed

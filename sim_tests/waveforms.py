@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from flows.simulation.runner import compile_design, simulate
 from hwgen.config.load import parse_config
 from hwgen.errors import CheckFailed
 from hwgen.streams import StreamPort
-from sim_tests.runner import compile_design, simulate
 
 Trace = Mapping[str, Sequence[int]]
 """Values by hierarchical name without the top module, one a cycle."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cost_model import post
+from cost_model import post_processing as post
 from cost_model.bill import Number, View, ceil_div
 from cost_model.families import spatial_serial
 from cost_model.families.spatial_bill import Geometry, parts

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model import elements, post
+from cost_model import elements
+from cost_model import post_processing as post
 from cost_model.bill import Counts, Number, Part, View, adder, buffer, register, times, total
 from cost_model.fabric import fabric_of
 from cost_model.families import spatial_serial_bill

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model import elements, post
+from cost_model import elements
+from cost_model import post_processing as post
 from cost_model.bill import Counts, View, times, total
 from cost_model.families import spatial_serial_delay
 from cost_model.families.spatial_bill import FIGURES, RESOLVED, Geometry

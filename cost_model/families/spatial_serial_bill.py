@@ -12,7 +12,8 @@ from itertools import pairwise
 from math import log2
 from typing import TYPE_CHECKING
 
-from cost_model import elements, post
+from cost_model import elements
+from cost_model import post_processing as post
 from cost_model.bill import Counts, Number, Part, View, adder, register, times, total
 from hwgen.numerics.digits import digit_count
 from hwgen.numerics.sparse_digits import GROUP, SerialSum

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model import post
+from cost_model import post_processing as post
 from cost_model.bill import Number, View, ceil_div
 from cost_model.families.systolic_bill import Geometry, parts
 from cost_model.families.systolic_delay import paths

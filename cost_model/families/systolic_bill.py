@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model import elements, post
+from cost_model import elements
+from cost_model import post_processing as post
 from cost_model.bill import (
     Counts,
     Number,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model import post
+from cost_model import post_processing as post
 from cost_model.bill import (
     Counts,
     Number,

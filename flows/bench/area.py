@@ -21,8 +21,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from flows.synthesis import RECIPES, Mapped, map_core
-from hwgen.build import verilog_of
+from flows.standard_cells import RECIPES, Mapped, map_core
+from hwgen.emission import verilog_of
 from hwgen.errors import HwgenError
 from hwgen.families.systolic import SystolicConfig
 
@@ -82,7 +82,7 @@ def configuration(array: str) -> SystolicConfig:
 
 
 def measure(array: str, recipe: str, *, full_adders: bool, **options: Any) -> Point:
-    """Map one array; `options` are those of `flows.synthesis.map_core`."""
+    """Map one array; `options` are those of `flows.standard_cells.map_core`."""
     config = configuration(array)
     options = {"clock_ps": CLOCK_PS, **options}
     keep = [f"{config.name}_{prefix}" for prefix in KEPT]

@@ -118,7 +118,7 @@ def _verilate(work: Path, size: int) -> list[object]:
     import subprocess
 
     from flows.toolchain import require
-    from hwgen.build import verilog_of
+    from hwgen.emission import verilog_of
     from hwgen.families.systolic import SystolicConfig
 
     config = SystolicConfig.model_validate(

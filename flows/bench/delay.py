@@ -21,10 +21,10 @@ import numpy as np
 
 from flows.bench.measure import report
 from flows.liberty import TECHNOLOGIES
-from flows.synthesis import INPUT_DELAY, Mapped, map_core
-from hwgen.build import verilog_of
-from hwgen.build.verilog import block_to_verilog
+from flows.standard_cells import INPUT_DELAY, Mapped, map_core
 from hwgen.config.measured import DATA, Delays
+from hwgen.emission import verilog_of
+from hwgen.emission.verilog import block_to_verilog
 from hwgen.families.ternary_lut import TernaryLutConfig
 from hwgen.families.ternary_lut_choice import sum_ns
 from hwgen.numerics import entries

@@ -20,7 +20,6 @@ from rich.console import Console
 from rich.table import Table
 
 from flows.bench import qor_report as report
-from flows.bench.mapping_cache import versions
 from flows.bench.qor_points import (
     ACTIVATIONS,
     SIZES,
@@ -30,8 +29,9 @@ from flows.bench.qor_points import (
     points,
     whole_core,
 )
+from flows.calibration.mapping_cache import versions
 from flows.liberty import load
-from flows.synthesis import Mapped
+from flows.standard_cells import Mapped
 from flows.toolchain import require
 from hwgen.errors import HwgenError, InputError
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flows.bench.mapping_cache import map_cached
 from flows.bench.published import Published, Shape
-from flows.synthesis import Mapped
-from hwgen.build import verilog_of
-from hwgen.build.verilog import rtlil_to_verilog
+from flows.calibration.mapping_cache import map_cached
+from flows.standard_cells import Mapped
+from hwgen.emission import verilog_of
+from hwgen.emission.verilog import rtlil_to_verilog
 from hwgen.families.ternary_lut import TernaryLutConfig
 from hwgen.numerics import floating, integer
 from rtl_templates.hierarchy import Block, emit_block

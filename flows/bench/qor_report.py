@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from flows.bench.mapping_cache import versions
 from flows.bench.qor_points import DESIGNS, SIZES, TECHNOLOGIES, Point, Result, path_ns, points
-from flows.synthesis import Mapped
+from flows.calibration.mapping_cache import versions
+from flows.standard_cells import Mapped
 from hwgen.errors import InputError
 
 Row = list[str]

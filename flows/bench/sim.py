@@ -42,7 +42,7 @@ def main() -> None:
                 if mode == "run" and path == ENGINE:
                     continue
                 done = subprocess.run(
-                    [sys.executable, "-m", "sim_tests.bench", mode, str(path), name],
+                    [sys.executable, "-m", "flows.bench.simulations", mode, str(path), name],
                     cwd=ROOT, check=True, text=True,
                     stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
                 )  # fmt: skip

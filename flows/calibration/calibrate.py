@@ -45,7 +45,7 @@ def calibrate(technology: str, progress: Callable[[int, int], None] | None = Non
     InputError
         If the technology is unknown.
     ToolMissing, CheckFailed
-        As `flows.synthesis.map_core`.
+        As `flows.standard_cells.map_core`.
     """
     from flows.calibration import fit_fpga, fpga
 

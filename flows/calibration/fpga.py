@@ -13,13 +13,13 @@ from typing import Any
 
 from cost_model.fabric import FABRICS
 from flows import fpga, levels
-from flows.bench.mapping_cache import versions
 from flows.cache import Entry, digest, hashed
+from flows.calibration.mapping_cache import versions
 from flows.calibration.measure import KEPT, kept
 from flows.calibration.points import NAME, config_of
-from flows.synthesis import TIMEOUT
+from flows.standard_cells import TIMEOUT
 from flows.toolchain import require
-from hwgen.build import verilog_of
+from hwgen.emission import verilog_of
 
 FAMILIES = tuple(FABRICS)
 """FPGA families that can be calibrated: those whose rules are known."""

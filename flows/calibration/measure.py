@@ -10,14 +10,14 @@ from typing import Any
 
 from cost_model.evaluate import ACTIVITY
 from flows import liberty
-from flows.bench.mapping_cache import map_cached, versions
 from flows.cache import hashed
+from flows.calibration.mapping_cache import map_cached, versions
 from flows.calibration.points import NAME, config_of
 from flows.cell_power import cell_powers, voltage
 from flows.liberty import TECHNOLOGIES
-from flows.synthesis import Mapped
-from hwgen.build import verilog_of
+from flows.standard_cells import Mapped
 from hwgen.config.product import ProductConfig
+from hwgen.emission import verilog_of
 
 RECIPE = "nf"
 """Area and speed balanced."""

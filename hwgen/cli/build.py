@@ -29,8 +29,8 @@ from hwgen.cli.common import (
 @json_option
 def command(config: Path, output: Path | None, force: bool, as_json: bool) -> None:
     """Write the Verilog of a configuration and the files beside it."""
-    from hwgen.build import files_of
     from hwgen.config.load import load_config
+    from hwgen.emission import files_of
 
     core = load_config(config)
     directory = output or Path("build") / core.name

@@ -77,7 +77,7 @@ def sheet_of(core: FamilyConfig, workloads: Mapping[str, Sequence[Gemm]]) -> dic
     from cost_model.technology import calibrated
     from flows import kept, pnr
     from flows.synth import TARGETS
-    from hwgen.build.files import description
+    from hwgen.emission.files import description
 
     about = description(core)
     own = core.target.technology

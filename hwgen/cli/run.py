@@ -19,8 +19,8 @@ from hwgen.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from flows.simulation.matrices import Engine
     from hwgen.numerics.post import Columns, PostSettings
-    from sim_tests.run import Engine
 
 
 @click.command()
@@ -70,12 +70,12 @@ def command(
 
     import numpy as np
 
+    from flows.simulation.matrices import run_matrices
     from hwgen.cli.common import write_file
     from hwgen.config.load import load_config
     from hwgen.errors import CheckFailed, InputError
     from hwgen.families import family
     from hwgen.numerics import differences
-    from sim_tests.run import run_matrices
 
     core = load_config(config)
     if output.exists() and not force:

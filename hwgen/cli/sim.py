@@ -14,7 +14,7 @@ import click
 from hwgen.cli.common import config_option, console, emit_json, json_option
 
 if TYPE_CHECKING:
-    from sim_tests.runner import Outcome
+    from flows.simulation.runner import Outcome
 
 
 @click.command()
@@ -45,9 +45,9 @@ def command(
     """
     import time
 
+    from flows.simulation.runner import case_names, regress, write_results
     from hwgen.config.load import load_config
     from hwgen.errors import InputError, did_you_mean
-    from sim_tests.runner import case_names, regress, write_results
 
     core = load_config(config)
     known = case_names(core, seed)

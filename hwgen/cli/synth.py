@@ -93,7 +93,7 @@ def command(
     target = target or core.target.technology
     power = None
     if activity is not None:
-        from sim_tests.power import measurable, measure_power, workload
+        from flows.simulation.netlist_power import measurable, measure_power, workload
 
         measurable(core, target)
         work = workload(core, activity)

@@ -16,7 +16,7 @@ from hwgen.config.model import (
     Operand,
     check_rules,
 )
-from hwgen.config.post import PostProcessing, with_post
+from hwgen.config.post_parameters import PostProcessing, with_post
 from hwgen.errors import InputError
 from hwgen.numerics import FLOATS, FloatFormat, IntegerFormat, floating, integer
 from hwgen.numerics.post import PostFeatures

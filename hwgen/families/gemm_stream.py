@@ -23,7 +23,7 @@ from pydantic_core import PydanticCustomError
 from hwgen.buses import BusPort
 from hwgen.config.model import FamilyConfig, Model, Target, check_rules
 from hwgen.config.parameters import either
-from hwgen.config.post import FORMATS, PostProcessing
+from hwgen.config.post_parameters import FORMATS, PostProcessing
 from hwgen.families import Family, families
 from hwgen.numerics import IntegerFormat
 from hwgen.numerics.post import OUTPUTS, PostFeatures

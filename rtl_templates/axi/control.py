@@ -10,7 +10,7 @@ from amaranth.lib import memory
 from amaranth.lib.wiring import In, Member, Out
 
 from hwgen.buses import axi_lite_signals
-from hwgen.registers import (
+from hwgen.register_map import (
     COUNTER_BITS,
     COUNTERS,
     JOB_FLAGS,

@@ -32,7 +32,7 @@ class GemmStreamEngine(wiring.Component):
     Members
     -------
     control : AXI4-Lite subordinate
-        The registers; see `hwgen.registers`.
+        The registers; see `hwgen.register_map`.
     mem : AXI4 manager
         The memory.
     interrupt : Out(1)

@@ -9,7 +9,7 @@ from amaranth.hdl import Value
 from amaranth.lib import data
 
 from hwgen.numerics.post import REGISTERS, SETTINGS_BITS
-from hwgen.registers import JOB_FLAGS
+from hwgen.register_map import JOB_FLAGS
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig

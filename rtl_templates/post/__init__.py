@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Post-processing of accumulators: bias, activation, requantisation or conversion to float."""
 
-from .post import Post
+from .pipeline import Post
 
 __all__ = ["Post"]

@@ -15,7 +15,7 @@ from rtl_templates.hierarchy import place
 from rtl_templates.shell import stream_members
 from rtl_templates.stream import StreamSlice
 
-from .post import OFFSETS, Post
+from .pipeline import OFFSETS, Post
 
 
 def post_processed(config: Any, core: wiring.Component) -> wiring.Component:

@@ -16,7 +16,8 @@ multiplier in hardware, and with records a slope for every column.
 
 from .features import PostFeatures, element_bytes, output_format
 from .records import RECORD, RECORD_BYTES, Columns
-from .registers import (
+from .settings import PostSettings
+from .words import (
     ACTIVATIONS,
     BIAS,
     FLOATS,
@@ -31,7 +32,6 @@ from .registers import (
     Field,
     Register,
 )
-from .settings import PostSettings
 
 __all__ = [
     "ACTIVATIONS",

@@ -8,7 +8,7 @@ records, the records of the columns of a beat of results, four words each.
 from __future__ import annotations
 
 from .records import RECORD_BYTES
-from .registers import REGISTERS, Field, Register
+from .words import REGISTERS, Field, Register
 
 WORD_BITS = 32
 

@@ -9,8 +9,8 @@ from hwgen.errors import InputError, did_you_mean
 
 from ..floating import FloatFormat, floating
 from ..integer import IntegerFormat, enclosing_format, integer
-from .registers import ACTIVATIONS, BIAS, FLOATS, INTEGERS, KINDS, OUTPUTS, RAW, ROUNDINGS
 from .stages import Stages
+from .words import ACTIVATIONS, BIAS, FLOATS, INTEGERS, KINDS, OUTPUTS, RAW, ROUNDINGS
 
 
 def output_format(output: str, accumulator: IntegerFormat) -> IntegerFormat | FloatFormat:

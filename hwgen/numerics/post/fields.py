@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .registers import REGISTERS
 from .stages import Stages
+from .words import REGISTERS
 
 if TYPE_CHECKING:
     from .features import PostFeatures

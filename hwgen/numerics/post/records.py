@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hwgen.errors import InputError
 
 from ..scale import MAX_SHIFT, SHIFT_BITS, multiplier_and_shift
-from .registers import BIAS, FLOATS, INTEGERS, SINGLE, Field
+from .words import BIAS, FLOATS, INTEGERS, SINGLE, Field
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,7 @@ from hwgen.errors import InputError
 from ..integer import IntegerFormat, integer
 from ..scale import MAX_SHIFT, MULTIPLIER_BITS, multiplier_and_shift
 from .features import PostFeatures, check_word, element_bytes
-from .registers import (
+from .words import (
     ACTIVATIONS,
     FLOATS,
     INTEGERS,

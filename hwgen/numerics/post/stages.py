@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .registers import SINGLE
+from .words import SINGLE
 
 if TYPE_CHECKING:
     from .features import PostFeatures

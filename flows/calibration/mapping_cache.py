@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`flows.standard_cells.map_core`, its results kept on disk.
+
+A campaign of hundreds of mappings can then be stopped and taken up again, and repeated after a
+change at the cost of what the change affects.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from flows import boundary, liberty, timing
+from flows import standard_cells as synthesis
+from flows.cache import Document, hashed
+from flows.standard_cells import Mapped, map_core
+from flows.toolchain import probe, version_text
+
+
+def map_cached(
+    verilog: str,
+    top: str,
+    technology: str,
+    recipe: str,
+    clock_ps: float,
+    keep: Sequence[str] = (),
+    *,
+    liberty_files: Sequence[str | Path] = (),
+    **options: Any,
+) -> Mapped:
+    """Return what `map_core` returns for the same arguments, from the cache if it is there."""
+    parts: list[Any] = [
+        _flow(), _library(technology, tuple(map(str, liberty_files))), hashed(verilog),
+        top, technology, recipe, clock_ps, list(keep), sorted(options.items()),
+    ]  # fmt: skip
+    kept = Document("mapped", hashed(json.dumps(parts)))
+    with suppress(ValueError, KeyError, TypeError):
+        return Mapped.of_document(kept.read())
+    mapped = map_core(
+        verilog, top, technology, recipe, clock_ps, keep, liberty_files=liberty_files, **options
+    )
+    kept.write(mapped.document())
+    return mapped
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the versions of the tools that map and time; empty texts for those missing."""
+    found = {name: probe(name).found for name in ("yosys", "opensta")}
+    return {name: version_text(tool) if tool else "" for name, tool in found.items()}
+
+
+@cache
+def _flow() -> str:
+    """Return a name for the tools and for the part of this package that drives them."""
+    sources = [
+        Path(str(module.__file__)).read_text(encoding="utf-8")
+        for module in (synthesis, boundary, timing, liberty)
+    ]
+    return hashed("\n".join([*sources, str(versions())]))
+
+
+@cache
+def _library(technology: str, chosen: tuple[str, ...]) -> str:
+    return hashed(liberty.load(technology, chosen).text)

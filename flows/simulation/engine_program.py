@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulating an engine that works on memory, with no Python in the simulation.
+
+`compile_model` makes a library of an engine, a memory and a master of its registers, for C by
+``cpp/model.h`` and for Python by `Model`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from flows.simulation.programs import compiled
+from flows.simulation.stream_program import HARNESS
+from flows.verilator import build_library, program_id
+from hwgen.buses import BusPort
+from hwgen.errors import CheckFailed
+
+SOURCES = ("model.cpp", "axi.cpp")
+HEADERS = ("model.h", "axi.h", "memory.h")
+
+INTERRUPT = "interrupt"
+"""Name of the output that `Model.wait` waits for."""
+
+SHARE = 1 << 18
+"""Cycles between two reports of progress."""
+
+Response = Literal["OKAY", "SLVERR", "DECERR"]
+"""What a bus answers."""
+
+_RESPONSES: dict[str, int] = {"OKAY": 0, "SLVERR": 2, "DECERR": 3}
+_LIMIT, _VIOLATION = 1, -1
+
+
+def compile_model(top: str, verilog: str, buses: Iterable[BusPort]) -> Path:
+    """Return a directory with the library ``TOP`` of an engine and its header ``model.h``.
+
+    Parameters
+    ----------
+    top : str
+        The top module.
+    verilog : str
+        The emitted text.
+    buses : iterable of BusPort
+        Its ports beside clock and reset: any number of AXI4 ports, at most one AXI4-Lite port,
+        and outputs, of which `INTERRUPT` is watched.
+    """
+    sources = {name: (HARNESS / name).read_text(encoding="utf-8") for name in SOURCES + HEADERS}
+    sources |= {f"{top}.v": verilog, "design.h": _connections(buses)}
+
+    def make(work: Path) -> None:
+        build_library([work / f"{top}.v"], top, work, SOURCES)
+
+    return compiled(top, sources, [program_id(), "library"], make, kind="fast")
+
+
+def _connections(buses: Iterable[BusPort]) -> str:
+    """Return the C++ function that says where the ports are."""
+    unused = {"axi4": ("cache", "prot"), "axi_lite": ()}
+    targets = {"axi4": ("Axi4", "memories"), "axi_lite": ("AxiLite", "controls")}
+    lines = []
+    for bus in buses:
+        if bus.kind == "output":
+            if bus.name == INTERRUPT:
+                lines.append("    ports.interrupt = interrupt_of(top, 0);")
+            continue
+        kind, target = targets[bus.kind]
+        lines += ["    {", f"        {kind} port{{}};", f'        port.name = "{bus.prefix}";']
+        lines += [
+            f"        port.{name} = wire(top.{bus.prefix}_{name});"
+            for name, _, _ in bus.signals
+            if not name.endswith(unused[bus.kind])
+        ]
+        if bus.kind == "axi4":
+            lines.append(f"        port.beat_bytes = {bus.data_width // 8};")
+        lines += [f"        ports.{target}.push_back(port);", "    }"]
+    return "\n".join(
+        ["static void connect(Vtop& top, Ports& ports) {", *lines, "}", ""],
+    )
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What has happened since the start.
+
+    Parameters
+    ----------
+    cycles : int
+        The reset included.
+    read_bursts, read_beats, write_bursts, write_beats, write_bytes : int
+        Of all AXI4 ports together.
+    """
+
+    cycles: int
+    read_bursts: int
+    read_beats: int
+    write_bursts: int
+    write_beats: int
+    write_bytes: int
+
+
+class _Counters(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint64) for name in Traffic.__dataclass_fields__)
+
+
+class BusError(CheckFailed):
+    """A register access that the engine refused.
+
+    Attributes
+    ----------
+    response : {"SLVERR", "DECERR"}
+    """
+
+    def __init__(self, what: str, response: str) -> None:
+        super().__init__(f"{what} was answered with {response}")
+        self.response = response
+
+
+class Model:
+    """A simulated engine after its reset.  The clock runs only while a method waits.
+
+    Parameters
+    ----------
+    directory : Path
+        From `compile_model`.
+    read_latency, write_latency : int
+        Cycles from an address to its first beat, and from the last beat to the response.
+    outstanding : int
+        Bursts that may wait for their data or response, each way.
+    longest_burst : int
+        Beats; a longer one is a violation.
+    stalls : float or dict
+        Share of the cycles, below 1, in which a channel idles at random; or of some of ``read``,
+        ``write`` and ``control``.
+    seed : int
+        Of stalls, and of registers without a reset.
+    beside : Model, optional
+        One of the same directory, whose memory is shared.  Each has ports and time of its own,
+        which passes while its methods wait.
+
+    Raises
+    ------
+    CheckFailed
+        By every method that waits: if the engine violates AXI, or does not answer.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        read_latency: int = 4,
+        write_latency: int = 4,
+        outstanding: int = 64,
+        longest_burst: int = 256,
+        stalls: float | dict[str, float] = 0.0,
+        seed: int = 0,
+        beside: Model | None = None,
+    ) -> None:
+        self._library = _load(directory / directory.name.rpartition("-")[0])
+        if beside is None:
+            self._model = self._library.hwgen_open(seed & 0xFFFFFFFF)
+        else:
+            self._model = self._library.hwgen_open_beside(beside._model, seed & 0xFFFFFFFF)
+        if not isinstance(stalls, dict):
+            stalls = dict.fromkeys(("read", "write", "control"), stalls)
+        settings = [read_latency, write_latency, outstanding, longest_burst]
+        settings += [round(1000 * stalls.get(name, 0)) for name in ("read", "write", "control")]
+        for what, value in enumerate(settings):
+            if self._library.hwgen_set(self._model, what, value):
+                self.close()
+                raise ValueError(f"setting {what} of the memory cannot be {value!r}")
+
+    def close(self) -> None:
+        """End the simulation; no other method may be called afterwards."""
+        if self._model:
+            self._library.hwgen_close(self._model)
+            self._model = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- registers and time --------------------------------------------------------------------
+
+    def write32(self, address: int, value: int) -> None:
+        """Write a register; raise `BusError` if the engine refuses."""
+        status = self._library.hwgen_write32(self._model, address, value)
+        self._check(status, f"writing register {address:#x}")
+
+    def read32(self, address: int) -> int:
+        """Read a register; raise `BusError` if the engine refuses."""
+        value = ctypes.c_uint32()
+        status = self._library.hwgen_read32(self._model, address, ctypes.byref(value))
+        self._check(status, f"reading register {address:#x}")
+        return value.value
+
+    def wait(self, limit: int, on_progress: Callable[[int], None] | None = None) -> bool:
+        """Run until the interrupt, at most `limit` cycles; say whether it came.
+
+        Parameters
+        ----------
+        limit : int
+            Cycles.
+        on_progress : callable, optional
+            Gets the cycles that have passed, now and then.
+        """
+        done = 0
+        while True:
+            share = min(limit - done, SHARE)
+            status = self._library.hwgen_wait(self._model, share)
+            if status != _LIMIT:
+                self._check(status, "waiting for the interrupt")
+                return True
+            done += share
+            if on_progress:
+                on_progress(done)
+            if done >= limit:
+                return False
+
+    def run(self, cycles: int) -> None:
+        """Run so many cycles."""
+        self._check(self._library.hwgen_run(self._model, cycles), "running")
+
+    def reset(self, cycles: int = 1) -> None:
+        """Hold the reset; bursts under way are forgotten, memory stays."""
+        self._check(self._library.hwgen_reset(self._model, cycles), "the reset")
+
+    @property
+    def interrupt(self) -> bool:
+        """The output of that name."""
+        return bool(self._library.hwgen_interrupt(self._model))
+
+    @property
+    def traffic(self) -> Traffic:
+        """What has happened since the start."""
+        counters = _Counters()
+        self._library.hwgen_count(self._model, ctypes.byref(counters))
+        return Traffic(**{name: getattr(counters, name) for name in Traffic.__dataclass_fields__})
+
+    def _check(self, status: int, what: str) -> None:
+        if status == _VIOLATION:
+            message = self._library.hwgen_message(self._model).decode()
+            raise CheckFailed(f"{what}: {message} (cycle {self.traffic.cycles})")
+        for name, number in _RESPONSES.items():
+            if status == number != 0:
+                raise BusError(what, name)
+
+    # -- memory --------------------------------------------------------------------------------
+
+    def store(self, address: int, values: np.ndarray | bytes) -> None:
+        """Put the bytes of an array, in C order, into memory."""
+        data = values if isinstance(values, bytes) else np.ascontiguousarray(values).tobytes()
+        self._library.hwgen_store(self._model, address, data, len(data))
+
+    def load(self, address: int, shape: int | tuple[int, ...], dtype: Any = np.uint8) -> np.ndarray:
+        """Return an array from memory."""
+        values = np.empty(shape, dtype)
+        pointer = values.ctypes.data_as(ctypes.c_void_p)
+        self._library.hwgen_load(self._model, address, pointer, values.nbytes)
+        return values
+
+    def map(self, address: int, count: int) -> None:
+        """Let the 4 KiB pages of `count` bytes exist; after a first call no others do."""
+        self._library.hwgen_map(self._model, address, count)
+
+    def fault(self, address: int, count: int, response: Response) -> None:
+        """Let the engine's accesses to `count` bytes be answered with `response`."""
+        self._library.hwgen_fault(self._model, address, count, _RESPONSES[response])
+
+
+def _load(path: Path) -> Any:
+    library = ctypes.CDLL(str(path))
+    model, number, large = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
+    signatures: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "open": (model, (number,)),
+        "open_beside": (model, (model, number)),
+        "close": (None, (model,)),
+        "set": (ctypes.c_int, (model, ctypes.c_int, number)),
+        "write32": (ctypes.c_int, (model, large, number)),
+        "read32": (ctypes.c_int, (model, large, ctypes.c_void_p)),
+        "wait": (ctypes.c_int, (model, large)),
+        "interrupt": (ctypes.c_int, (model,)),
+        "run": (ctypes.c_int, (model, large)),
+        "reset": (ctypes.c_int, (model, large)),
+        "store": (None, (model, large, ctypes.c_void_p, ctypes.c_size_t)),
+        "load": (None, (model, large, ctypes.c_void_p, ctypes.c_size_t)),
+        "map": (None, (model, large, large)),
+        "fault": (None, (model, large, large, ctypes.c_int)),
+        "count": (None, (model, ctypes.c_void_p)),
+        "message": (ctypes.c_char_p, (model,)),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, f"hwgen_{name}")
+        function.restype, function.argtypes = result, arguments
+    return library

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrices through a core's RTL: what ``hwgen run`` and the demo stand on."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from flows.simulation.engine_matrices import run_engine
+from flows.simulation.runner import compile_design, simulate
+from flows.simulation.stream_program import progress, run_product
+from hwgen.errors import CheckFailed, InputError
+from hwgen.families import family
+from hwgen.numerics import differences
+from hwgen.numerics.post import Columns, PostSettings
+from hwgen.schedules.stream import RAW_RESULTS
+
+Engine = Literal["fast", "cocotb"]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run gave.
+
+    Parameters
+    ----------
+    c : ndarray, shape (m, n)
+        The product, in the dtype of the results.
+    cycles : int
+        From the first input beat to the last result beat, both included; of an engine that works
+        on memory those in which it was busy.
+    """
+
+    c: np.ndarray
+    cycles: int
+
+
+@dataclass(frozen=True)
+class LayerRun:
+    """One layer on the RTL.
+
+    Parameters
+    ----------
+    m, k, n : int
+        Sizes of the product.
+    cycles, model_cycles : int
+        Of the simulation and of the cost model.
+    utilisation : float
+        Useful multiply-accumulates in relation to what the core could do in `cycles`.
+    moved : int or None
+        Bytes over the memory port, of an engine that has one.
+    most_cycles : int or None
+        What values could have taken at most, of a core whose cycles depend on them.
+    """
+
+    m: int
+    k: int
+    n: int
+    cycles: int
+    model_cycles: int
+    utilisation: float
+    moved: int | None = None
+    most_cycles: int | None = None
+
+    @property
+    def size(self) -> str:
+        """The sizes in words."""
+        return f"{self.m} x {self.k} x {self.n}"
+
+
+def check_results(what: str, found: np.ndarray, expected: np.ndarray) -> None:
+    """Hold results against the golden model.
+
+    Raises
+    ------
+    CheckFailed
+        If any of them differs; `what` says of what they are.
+    """
+    wrong = differences(found, expected)
+    if len(wrong):
+        row, column = map(int, wrong[0])
+        raise CheckFailed(
+            f"{what}: {len(wrong)} of {expected.size} results of the RTL differ from the golden"
+            f" model, first C[{row},{column}]: expected {expected[row, column]}, got"
+            f" {found[row, column]}"
+        )
+
+
+def run_matrices(
+    config: Any,
+    a: np.ndarray,
+    w: np.ndarray,
+    settings: PostSettings | None = None,
+    columns: Columns | None = None,
+    *,
+    engine: Engine = "fast",
+    on_progress: Callable[[int, int], None] | None = None,
+    timeout: float = 24 * 3600,
+) -> RunResult:
+    """Compute ``post(a . w)`` with the RTL of a configuration in Verilator.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    a : ndarray, shape (m, k)
+    w : ndarray of int, shape (k, n)
+    settings : PostSettings, optional
+        Post-processing; by default raw results, of hardware that has post-processing.
+    columns : Columns, optional
+        Records of the columns, if ``settings.columns``.
+    engine : {"fast", "cocotb"}
+        What drives the simulation: a C++ harness, or cocotb, which gives the same and takes longer.
+    on_progress : callable, optional
+        Gets the cycles simulated and the cycles in all.
+    timeout : float
+        Seconds.
+
+    Raises
+    ------
+    InputError
+        If the operands do not fit the core.
+    CheckFailed
+        If the simulation fails.
+    """
+    if not config.ports:
+        if engine != "fast":
+            raise InputError(
+                f"cocotb runs cores with stream ports, but {config.name!r} works on memory;"
+                " use --engine fast"
+            )
+        settings = settings or RAW_RESULTS
+        return RunResult(
+            *run_engine(config, a, w, settings, columns, on_progress=on_progress, timeout=timeout)
+        )
+    post = () if config.post_features is None else (settings, columns)
+    plan = family(config.family).part("schedule").schedule(config, *a.shape, w.shape[1], *post)
+    with tempfile.TemporaryDirectory(prefix="hwgen-run-") as name:
+        product = run_product if engine == "fast" else _cocotb
+        image, cycles = product(
+            config, plan, a, w, Path(name), on_progress=on_progress, timeout=timeout
+        )
+    return RunResult(plan.unpack_outputs(image), cycles)
+
+
+def _cocotb(
+    config: Any,
+    plan: Any,
+    a: np.ndarray,
+    w: np.ndarray,
+    work: Path,
+    *,
+    on_progress: Callable[[int, int], None] | None,
+    timeout: float,
+) -> tuple[np.ndarray, int]:
+    plan.check_operands(a, w)
+    cycles, look = 0, progress(on_progress)
+
+    def follow(line: str) -> None:
+        nonlocal cycles
+        look(line)
+        kind, _, rest = line.partition(" ")
+        if kind == "CYCLES":
+            cycles = int(rest.split()[0])
+
+    build_dir = compile_design(config)
+    files = {key: str(work / f"{key}.npy") for key in ("activations", "weights")}
+    np.save(files["activations"], a.astype(config.activation.file_dtype))
+    np.save(files["weights"], w)
+    beats = work / "beats.bin"
+    request: dict[str, Any] = {**files, "beats": str(beats)}
+    if config.post_features is not None:
+        request["settings"] = None if plan.settings is None else asdict(plan.settings)
+        if plan.columns is not None:
+            request["columns"] = str(work / "columns.npy")
+            np.save(request["columns"], plan.columns.encode())
+    outcomes = simulate(
+        config,
+        build_dir,
+        "flows.simulation.cocotb_run",
+        request,
+        work,
+        on_line=follow,
+        timeout=timeout,
+    )
+    if len(outcomes) != 1 or not outcomes[0].passed:
+        raise CheckFailed("; ".join(o.message for o in outcomes) or "the simulation failed")
+    return np.fromfile(beats, np.uint8).reshape(plan.output_beats, -1), cycles

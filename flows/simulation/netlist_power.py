@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Power of a core at work: its mapped netlist simulated with operands."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flows import liberty
+from flows.gates import Gates, read_netlist
+from flows.kept import CLOCK
+from flows.power import Activity, PowerResult, power_of, read_saif
+from flows.result import SynthesisResult
+from flows.simulation.matrices import check_results
+from flows.simulation.stream_program import run_product
+from flows.standard_cells import TIMEOUT
+from hwgen.errors import InputError
+from hwgen.families import family
+from hwgen.workloads import Gemm, parse_gemm
+
+RANDOM: Gemm = (32, 32, 64)
+"""M, N and K of random operands unless others are asked for."""
+
+SEED = 1
+LONGEST_S = 24 * 3600.0
+"""Limit of a simulation."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a core does while its power is measured.
+
+    Parameters
+    ----------
+    name : str
+        In words.
+    a : ndarray, shape (m, k)
+    w : ndarray, shape (k, n)
+    """
+
+    name: str
+    a: np.ndarray
+    w: np.ndarray
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        return self.a.shape[0] * self.a.shape[1] * self.w.shape[1]
+
+
+def workload(config: Any, text: str) -> Workload:
+    """Return the workload that ``--activity`` names.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    text : str
+        ``random``, ``random:M,N,K``, or an ``.npz`` file with ``activations`` and ``weights``.
+
+    Raises
+    ------
+    InputError
+        If it names none.
+    """
+    if text == "random" or text.startswith("random:"):
+        m, n, k = parse_gemm(text[7:]) if text != "random" else RANDOM
+        rng = np.random.default_rng(SEED)
+        a, w = config.activation.random(rng, (m, k)), config.weight.random(rng, (k, n))
+        name = (
+            f"random {config.activation.name} x {config.weight.name}, M,N,K = {m},{n},{k},"
+            f" uniform over their ranges, seed {SEED}"
+        )
+        return Workload(name, a.astype(config.activation.dtype), w.astype(config.weight.dtype))
+    try:
+        with np.load(text) as file:
+            a, w = file["activations"], file["weights"]
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        raise InputError(
+            f"--activity: must be random, random:M,N,K, or an .npz file with the arrays activations"
+            f" (M, K) and weights (K, N), not {text!r} ({error})"
+        ) from None
+    if a.ndim != 2 or w.ndim != 2 or a.shape[1] != w.shape[0]:
+        raise InputError(
+            f"{text}: activations must be (M, K) and weights (K, N) with the same K, not {a.shape}"
+            f" and {w.shape}"
+        )
+    (m, k), n = a.shape, w.shape[1]
+    return Workload(f"{Path(text).name}, M,N,K = {m},{n},{k}", a, w)
+
+
+def simulated(
+    config: Any,
+    gates: Gates,
+    work: Workload,
+    directory: Path,
+    post: tuple[Any, ...] = (),
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Activity:
+    """Run operands through the netlist of a core; the results are checked.
+
+    Raises
+    ------
+    InputError
+        If the operands do not fit the core.
+    CheckFailed
+        If the simulation fails or gives wrong results.
+    """
+    known = family(config.family)
+    plan = known.part("schedule").schedule(config, *work.a.shape, work.w.shape[1], *post)
+    image, _ = run_product(
+        config, plan, work.a, work.w, directory, verilog=gates.design(), activity=True,
+        on_progress=on_progress, timeout=LONGEST_S,
+    )  # fmt: skip
+    golden = known.part("golden").golden(config, work.a, work.w, *post)
+    check_results("the netlist", plan.unpack_outputs(image), golden)
+    return read_saif(directory / "beats.bin.saif")
+
+
+def measure_power(
+    config: Any,
+    result: SynthesisResult,
+    work: Workload,
+    *,
+    liberty_files: Sequence[str | Path] = (),
+    post: tuple[Any, ...] = (),
+    on_progress: Callable[[int, int], None] | None = None,
+) -> PowerResult:
+    """Return the power of a synthesized core at work.
+
+    The clock is the one that was asked for, or the fastest that the core reaches if that is less.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    result : SynthesisResult
+        Of the configuration, for standard cells.
+    work : Workload
+    liberty_files : sequence of str
+        As for the synthesis.
+    post : tuple
+        Settings and columns, of a core with post-processing.
+    on_progress : callable, optional
+        Gets the cycles simulated and the cycles in all.
+
+    Raises
+    ------
+    InputError
+        If the core or the target is of another kind.
+    CheckFailed
+        If a tool fails or the netlist gives wrong results.
+    """
+    measurable(config, result.target)
+    tech = liberty.technology(result.target)
+    library = liberty.load(result.target, liberty_files)
+    clock = min(result.clock_target_mhz, result.fmax_mhz or result.clock_target_mhz)
+    with tempfile.TemporaryDirectory(prefix="hwgen-power-") as name:
+        directory = Path(name)
+        netlist = result.files["netlist.v"].decode()
+        gates = read_netlist(netlist, result.name, library, directory, TIMEOUT)
+        activity = simulated(config, gates, work, directory, post, on_progress)
+        return power_of(
+            gates, activity, library, tech, CLOCK, clock, workload=work.name, macs=work.macs
+        )  # fmt: skip
+
+
+def measurable(config: Any, target: str) -> None:
+    """Raise `InputError` unless the power of a configuration can be measured for a target."""
+    if target not in liberty.TECHNOLOGIES:
+        raise InputError(
+            f"--activity: power is known of standard cells ({', '.join(liberty.TECHNOLOGIES)}),"
+            f" not of {target}"
+        )
+    if not config.ports:
+        raise InputError(
+            f"--activity: {config.name!r} works on memory; power is measured of cores with stream"
+            " ports, such as the one that an engine has under `compute`"
+        )

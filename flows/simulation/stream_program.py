@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrices through a core's RTL with no Python in the simulation: ``hwgen run --engine fast``.
+
+The Verilated model is driven by ``cpp/stream.cpp``, which gets the beats of each input port
+through a pipe.  A schedule repeats blocks, so that the beats of a port can be far more than its
+operand: they are never all in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flows.simulation.programs import compiled, follow
+from flows.verilator import PROGRAM_OPTIMISATION, QUICK, build_program, program_id
+from hwgen.config.model import FamilyConfig
+from hwgen.emission import verilog_of
+from hwgen.errors import CheckFailed
+from hwgen.families import family
+from hwgen.schedules.stream import pack_inputs, stream_input
+
+HARNESS = Path(__file__).parent / "cpp"
+"""The C++ sources."""
+
+PIPE_BYTES = 1 << 20
+"""What a pipe should hold, so that simulation and feeding rarely wait for each other."""
+
+ACTIVITY = ("--trace-saif",)
+"""Options of Verilator that record how signals switch."""
+
+BATCH_BYTES, BATCH_CHUNKS = 1 << 18, 1 << 12
+"""Beats are sent when there are this many bytes or chunks of them."""
+
+
+def compile_stream(
+    config: FamilyConfig, *, verilog: str | None = None, activity: bool = False
+) -> Path:
+    """Return the program that simulates a stream core; see ``cpp/stream.cpp``.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    verilog : str, optional
+        Text to compile instead of what the generator emits.
+    activity : bool
+        Whether `run_stream` also leaves how signals switched, in ``beats.bin.saif``.
+    """
+    top, options = config.name, ACTIVITY if activity else ()
+    sources = {
+        f"{top}.v": verilog_of(config) if verilog is None else verilog,
+        "stream.cpp": (HARNESS / "stream.cpp").read_text(encoding="utf-8"),
+        "design.h": _connections(config.ports),  # type: ignore[attr-defined]
+    }
+
+    def make(work: Path) -> None:
+        build_program(
+            [work / f"{top}.v"], top, work, ["stream.cpp"], arguments=options,
+            optimisation=QUICK if activity else PROGRAM_OPTIMISATION,
+        )  # fmt: skip
+
+    return compiled(top, sources, [program_id(), *options], make, kind="fast") / top
+
+
+def _connections(ports: Any) -> str:
+    """Return the C++ function that says where the model's ports are."""
+    lines = []
+    for port in ports:
+        last = f"&top.{port.prefix}_tlast" if port.last else "nullptr"
+        where = (
+            f"Port{{&top.{port.prefix}_tdata, {port.beat_bytes}, {last},"
+            f" &top.{port.prefix}_tvalid, &top.{port.prefix}_tready}}"
+        )
+        if port.direction == "in":
+            lines.append(f"    inputs.push_back({where});")
+        else:
+            lines.append(f"    output = {where};")
+    head = "void connect(Vtop& top, std::vector<Port>& inputs, Port& output) {"
+    return "\n".join([head, *lines, "}", ""])
+
+
+def run_stream(
+    config: Any,
+    program: Path,
+    plan: Any,
+    blocks: dict[str, np.ndarray],
+    expected: int,
+    work: Path,
+    *,
+    on_line: Callable[[str], None] | None = None,
+    timeout: float,
+    seed: int = 0,
+) -> tuple[np.ndarray, int]:
+    """Stream blocks of beats through a core at full rate.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    program : Path
+        From `compile_stream`.
+    plan : Schedule
+        Of the product.
+    blocks : dict
+        What `pack_inputs` made of the plan.
+    expected : int
+        Cycles that the product takes; twice as many and 1000 are the limit.
+    work : Path
+        Directory for the log and the result beats.
+    on_line : callable, optional
+        Gets every line that the simulation prints.
+    timeout : float
+        Seconds.
+    seed : int
+        Of what registers without a reset hold at the start.
+
+    Returns
+    -------
+    (ndarray of uint8, shape (output_beats, bytes), int)
+        The result beats, and the cycles from the first input beat to the last result beat, both
+        included.
+
+    Raises
+    ------
+    CheckFailed
+        If result beats are missing, or the simulation failed otherwise.
+    """
+    beats, log = work / "beats.bin", work / "simulation.log"
+    inputs = [port for port in config.ports if port.direction == "in"]
+    limit = 2 * expected + 1000
+    cycles = missing = None
+
+    def look(line: str) -> None:
+        nonlocal cycles, missing
+        kind, _, rest = line.partition(" ")
+        if kind == "CYCLES":
+            cycles = int(rest.split()[0])
+        elif kind == "MISSING":
+            missing = int(rest.split()[0])
+        if on_line:
+            on_line(line)
+
+    senders = [_Sender(stream_input(plan, port, blocks[port.name])) for port in inputs]
+    files = [sender.file for sender in senders]
+    numbers = [plan.output_beats, limit, expected, seed + 1, *files]
+    for sender in senders:
+        sender.start()
+    command = [str(program), str(beats), *map(str, numbers)]
+    ended = follow(command, None, log, on_line=look, timeout=timeout, files=files)
+    for sender in senders:
+        sender.finish()
+    if ended.expired:
+        raise CheckFailed(f"the simulation did not end within {timeout:.0f} s")
+    if missing is not None:
+        raise CheckFailed(f"{missing} result beats are missing after {limit} cycles")
+    if ended.status or cycles is None:
+        tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-10:]
+        raise CheckFailed("\n".join([f"the simulator ended with status {ended.status}:", *tail]))
+    return np.fromfile(beats, np.uint8).reshape(plan.output_beats, -1), cycles
+
+
+def progress(on_progress: Callable[[int, int], None] | None) -> Callable[[str], None]:
+    """Return what tells `on_progress` what a simulation prints of its progress."""
+
+    def look(line: str) -> None:
+        kind, _, rest = line.partition(" ")
+        if kind == "PROGRESS" and on_progress:
+            done, total = map(int, rest.split())
+            on_progress(done, total)
+
+    return look
+
+
+def run_product(
+    config: Any,
+    plan: Any,
+    a: np.ndarray,
+    w: np.ndarray,
+    work: Path,
+    *,
+    verilog: str | None = None,
+    activity: bool = False,
+    on_progress: Callable[[int, int], None] | None = None,
+    timeout: float,
+) -> tuple[np.ndarray, int]:
+    """Compute one product with a core; parameters are those of `compile_stream` and `run_stream`.
+
+    Parameters
+    ----------
+    a : ndarray, shape (m, k)
+    w : ndarray, shape (k, n)
+    on_progress : callable, optional
+        Gets the cycles simulated and the cycles in all.
+    """
+    plan.check_operands(a, w)
+    blocks = pack_inputs(plan, a, w)
+    expected = family(config.family).cycles_of(config, [(a, w)])
+    program = compile_stream(config, verilog=verilog, activity=activity)
+    return run_stream(
+        config, program, plan, blocks, expected, work, on_line=progress(on_progress),
+        timeout=timeout,
+    )  # fmt: skip
+
+
+class _Sender(threading.Thread):
+    """Writes the beats of a port into a pipe as the simulation reads them.
+
+    Attributes
+    ----------
+    file : int
+        The end to read from.
+    """
+
+    def __init__(self, chunks: Iterator[tuple[np.ndarray, bool]]) -> None:
+        super().__init__(daemon=True)
+        self.file, self._pipe = os.pipe()
+        self._chunks = chunks
+        self._error: BaseException | None = None
+        with suppress(ImportError, AttributeError, OSError):  # a wish, and Linux only
+            import fcntl
+
+            fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+
+    def run(self) -> None:
+        try:
+            with suppress(BrokenPipeError), os.fdopen(self._pipe, "wb") as pipe:
+                for batch in batches(self._chunks):
+                    for part in batch:
+                        pipe.write(part)
+        except BaseException as error:  # raised again where somebody sees it
+            self._error = error
+
+    def finish(self) -> None:
+        """Wait for the end, and raise what went wrong."""
+        self.join()
+        if self._error:
+            raise self._error
+
+
+def batches(chunks: Iterator[tuple[np.ndarray, bool]]) -> Iterator[tuple[Any, ...]]:
+    """Yield what ``cpp/stream.cpp`` reads: the parts of a batch, each a buffer of bytes."""
+    held: list[np.ndarray] = []
+    lasts: list[bool] = []
+    volume = 0
+    for beats, last in chunks:
+        held.append(beats)
+        lasts.append(last)
+        volume += beats.nbytes
+        if volume >= BATCH_BYTES or len(held) == BATCH_CHUNKS:
+            yield _batch(held, lasts)
+            held, lasts, volume = [], [], 0
+    if held:
+        yield _batch(held, lasts)
+
+
+def _batch(held: list[np.ndarray], lasts: list[bool]) -> tuple[Any, ...]:
+    heads = np.empty((len(held), 2), "<u4")
+    heads[:, 0] = [len(beats) for beats in held]
+    heads[:, 1] = lasts
+    data = np.ascontiguousarray(held[0]) if len(held) == 1 else np.concatenate(held)
+    return struct.pack("<I", len(held)), heads.data, data.reshape(-1).data

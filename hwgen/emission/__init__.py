@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a configuration to the files that describe its hardware."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hwgen.families import family
+
+if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
+
+
+def verilog_of(config: FamilyConfig) -> str:
+    """Return the Verilog of a configuration, without the header of the emitted file."""
+    from hwgen.emission.verilog import to_verilog
+
+    return to_verilog(family(config.family).part("rtl").generate(config), config.name)
+
+
+def files_of(config: Any) -> dict[str, str]:
+    """Return every file that ``hwgen build`` writes: name to text.
+
+    The text depends on the configuration and hwgen's version alone.
+    """
+    from hwgen.emission import driver, files, ipxact, register_files
+
+    name = config.name
+    pages = {}
+    if config.buses:
+        pages = {f"{name}_registers.md": register_files.markdown(config), **driver.driver(config)}
+    return {
+        f"{name}.v": files.header(config, "//") + "\n" + verilog_of(config),
+        f"{name}.json": files.manifest(config),
+        f"{name}.sdc": files.constraints(config),
+        f"{name}.f": files.header(config, "//") + f"{name}.v\n",
+        f"{name}.core": files.fusesoc(config),
+        f"{name}.vlt": files.waivers(config),
+        f"{name}_regs.h": files.c_header(config),
+        ipxact.FILE: ipxact.component(config),
+        **pages,
+    }

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C driver of an engine: templates, filled with the facts of a configuration."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, astuple
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hwgen.emission.files import header
+from hwgen.numerics.post import ACTIVATIONS, KINDS, RECORD_BYTES, ROUNDINGS
+from hwgen.register_map import LAYOUT, job_window
+from hwgen.schedules import blocks
+from hwgen.schedules.blocks import limits_of
+
+if TYPE_CHECKING:
+    from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.register_map import Register
+
+_CONSTANTS = ("TOLERANCE", "FINEST", "PARTS", "STEP_CYCLES", "OTHER_PORTS")
+"""What `hwgen.schedules.blocks` is set by."""
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def driver(config: GemmStreamConfig) -> dict[str, str]:
+    """Return the files of the driver, name to text; C99 without a library.
+
+    All names begin with that of the engine, so that drivers of several engines go together.
+    """
+    post = [register for register in job_window(config) if register.name.startswith("POST_")]
+    values = {
+        "PLAN": _template("plan.c").split("\n", 1)[1],
+        "name": config.name,
+        "NAME": config.name.upper(),
+        "POST_MEMBERS": "\n".join(_members(post)),
+        "POST_WRITES": "\n".join(_writes(config.name.upper(), post)),
+        "LIMITS": ",\n".join(f"    {name} = {value}" for name, value in _limits(config).items()),
+        "PORTS": ",\n".join(
+            f"    {{{', '.join(f'{int(value)}u' for value in astuple(port))}}}"
+            for port in limits_of(config).ports
+        ),
+    }
+    found = {}
+    for suffix in ("h", "c"):
+        text = _template(f"driver.{suffix}")
+        for name, value in values.items():
+            text = text.replace(f"@{name}@", value)
+        licence, rest = text.split("\n", 1)
+        found[f"{config.name}_driver.{suffix}"] = (
+            f"{licence}\n/*\n{header(config, ' *')} */\n{rest}"
+        )
+    return found
+
+
+def _template(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _limits(config: GemmStreamConfig) -> dict[str, int]:
+    """Return what the driver plans and checks jobs with."""
+    features = config.post_features
+    planner = asdict(limits_of(config))
+    del planner["ports"]
+    offered = {
+        "POST_KINDS": (features.kinds, KINDS),
+        "POST_ACTIVATIONS": (features.activations, ACTIVATIONS),
+        "POST_ROUNDINGS": (features.roundings, ROUNDINGS),
+    }
+    return {
+        "LAYOUT": LAYOUT,
+        **{name.upper(): value for name, value in planner.items()},
+        **{name: getattr(blocks, name) for name in _CONSTANTS},
+        "RECORD_BYTES": RECORD_BYTES,
+        "POST_COLUMNS": int(features.columns),
+        **{
+            name: sum(1 << known.index(word) for word in words)
+            for name, (words, known) in offered.items()
+        },
+    }
+
+
+def _members(post: list[Register]) -> list[str]:
+    lines = []
+    for register in post:
+        for field in register.fields:
+            kind = "int32_t" if field.signed else "uint32_t"
+            lines.append(f"    {kind} {field.name}; /* {field.text} */")
+    return lines
+
+
+def _writes(prefix: str, post: list[Register]) -> list[str]:
+    lines = []
+    for register in post:
+        name = f"{prefix}_{register.name}"
+        parts = []
+        for field in register.fields:
+            stem = f"{name}_{field.name.upper()}"
+            value = f"(uint32_t)post->{field.name}" if field.signed else f"post->{field.name}"
+            if field.offset:
+                value = f"{value} << {stem}_SHIFT"
+            parts.append(f"({value} & {stem}_MASK)")
+        terms = " |\n            ".join(parts)
+        lines.append(f"    put(device, {name},\n        {terms});")
+    return lines
