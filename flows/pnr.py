@@ -22,8 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows import devices, fpga, outline, process
-from flows import register_frame
+from flows import devices, fpga, outline, process, register_frame
 from flows import standard_cells as synthesis
 from flows.cache import Entry, digest
 from flows.devices import Placer, choose, placer

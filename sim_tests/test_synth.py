@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from flows import fpga, levels, liberty, parallel, process
-from flows import register_frame
+from flows import fpga, levels, liberty, parallel, process, register_frame
 from flows.cache import Entry, digest
 from flows.devices import PLACERS, choose, placer
 from flows.kept import recorded
