@@ -53,7 +53,7 @@ def known(config: FamilyConfig) -> Design | None:
 
 def emitted(config: FamilyConfig) -> tuple[str, Design]:
     """Return the Verilog and the structure of a configuration, and keep the latter."""
-    from hwgen.build.verilog import core_rtlil
+    from hwgen.emission.verilog import core_rtlil
 
     remembered = netlists.memo(config, _KIND)  # of the sources as they are before a change
     units = core_rtlil(family(config.family).part("rtl").generate(config), config.name)
@@ -80,7 +80,7 @@ def structured(units: Sequence[str], name: str) -> tuple[str, Design, list[str]]
     keys : list of str
         Under which each unit is kept.
     """
-    from hwgen.build.verilog import rtlil_to_netlist, rtlil_to_verilog
+    from hwgen.emission.verilog import rtlil_to_netlist, rtlil_to_verilog
 
     keys = [_key(unit, name) for unit in units]
     modules: dict[str, Module] = {}
@@ -111,7 +111,7 @@ def _module(label: str, netlist: Mapping[str, Any], prefix: str) -> Module:
 
 def _key(unit: str, name: str) -> str:
     """Return a digest of what shapes the structure of a unit, whatever the design is called."""
-    from hwgen.build.verilog import netlist_key
+    from hwgen.emission.verilog import netlist_key
 
     lines = re.compile(rf"^(\s*(?:module|cell) \\){name}(?=[_. \n])", re.MULTILINE)
     return digest([lines.sub(r"\1", unit), netlist_key(), *netlists.converter()])[:32]

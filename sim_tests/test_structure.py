@@ -16,9 +16,9 @@ from amaranth.lib.wiring import In, Out
 from cost_model.structure.document import document_of, module_of, packed, unpacked
 from cost_model.structure.model import ONE, TOP, ZERO, Design
 from flows import structures
-from hwgen.build import verilog_of
-from hwgen.build.files import ports
 from hwgen.config.load import load_config
+from hwgen.emission import verilog_of
+from hwgen.emission.files import ports
 from rtl_templates.hierarchy import Block, emit, place
 
 CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.yaml"))
