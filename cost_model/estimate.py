@@ -39,7 +39,7 @@ def estimate(
     technology, clock_mhz : optional
         Instead of those of ``config.target``.
     workloads : mapping, optional
-        Name: sizes (M, N, K) of products.
+        Name: sizes (M, K, N) of products.
     buffers : {"flip_flops", "sram"}
         What the buffers of an engine are made of.
     dram : str or float
@@ -104,7 +104,7 @@ def _memory(
     found: dict[str, Any] = {}
     for name, sizes in workloads.items():
         cycles = metrics[f"cycles({name})"]
-        use = module.use(config, [(m, k, n) for m, n, k in sizes])
+        use = module.use(config, sizes)
         energy = memories.energy_mj(
             costs, use, math.nan if cycles is None else cycles, clock, per_bit
         )

@@ -50,7 +50,7 @@ FRACTIONS = ("target.clock_mhz", "target.activation_sigma")
 """Numeric parameters that need not be integers."""
 
 Workloads = Mapping[str, Sequence[tuple[int, int, int]]]
-"""Sizes (M, N, K) of the products of each workload."""
+"""Sizes (M, K, N) of the products of each workload."""
 
 
 def evaluate(
@@ -72,7 +72,7 @@ def evaluate(
     technology : str
         A technology; of one that is not calibrated only cycles are known.
     workloads : mapping
-        Name: sizes (M, N, K) of products that follow one another.
+        Name: sizes (M, K, N) of products that follow one another.
 
     Returns
     -------
@@ -204,8 +204,8 @@ def _metrics(
     }
     longest = view["max_k"]
     for name, sizes in workloads.items():
-        cycles = module.cycles_at(view, [(m, k, n) for m, n, k in sizes])
-        cycles = np.where(longest >= max(k for _, _, k in sizes), cycles, np.nan)
+        cycles = module.cycles_at(view, sizes)
+        cycles = np.where(longest >= max(k for _, k, _ in sizes), cycles, np.nan)
         found[f"cycles({name})"] = cycles
         found[f"latency_ms({name})"] = cycles / clock * 1e-3
         found[f"energy_mj({name})"] = cycles / clock * 1e-3 * power
@@ -221,8 +221,7 @@ def _without_bill(view: View, workloads: Workloads) -> dict[str, Number]:
     macs = module.macs_at(view) if known else view.figure(varying, _macs_per_cycle)
     found: dict[str, Number] = {"tops": 2e-6 * macs * clock}
     for name, sizes in workloads.items():
-        products = tuple((m, k, n) for m, n, k in sizes)
-        cycles = view.figure(varying, _cycles_of(view.space.family, products))
+        cycles = view.figure(varying, _cycles_of(view.space.family, tuple(sizes)))
         found[f"cycles({name})"] = cycles
         found[f"latency_ms({name})"] = cycles / clock * 1e-3
     return found

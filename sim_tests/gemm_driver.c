@@ -60,7 +60,7 @@ static int submit(uint32_t number, uint32_t *ticket)
 
 static int equal(uint32_t number)
 {
-    int m, n, k;
+    int m, k, n;
     for (m = 0; m < M; ++m) {
         int32_t row[N];
         hwgen_load(model, C + C_PITCH * (uint64_t)number + STRIDE * (uint64_t)m, row, sizeof row);

@@ -50,7 +50,7 @@ def evaluate(
         "unknown_mw": np.nan,
     }
     for name, gemms in workloads.items():
-        cycles = sum(m * np.ceil(k / terms) * np.ceil(n / width) for m, n, k in gemms)
+        cycles = sum(m * np.ceil(k / terms) * np.ceil(n / width) for m, k, n in gemms)
         found[f"cycles({name})"] = cycles
         found[f"latency_ms({name})"] = cycles / fmax * 1e-3
     arrays = {key: np.broadcast_to(value, (count,)) for key, value in found.items()}

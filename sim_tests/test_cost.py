@@ -32,7 +32,7 @@ from hwgen.config.elements import QUEUES, SERIAL
 from hwgen.config.load import parse_config
 from hwgen.errors import InputError
 from hwgen.families import family
-from hwgen.workloads import load_workload, shipped
+from hwgen.workloads import load_workload, parse_gemm, shipped
 
 TECH = "nangate45"
 NUMERIC = ("array.", "pipeline.", "max_k")
@@ -154,7 +154,7 @@ cores = st.one_of(
 def test_arrays_single_values_and_the_family_agree(values: dict[str, Any], mkn: Any) -> None:
     config = config_of(values)
     exact = family(config.family).part("cost").cycles_of(config, mkn)
-    workloads = {"w": [(m, n, k) for m, k, n in mkn]}
+    workloads = {"w": mkn}
     fixed = flattened(config.resolved())
     alone = evaluate(config.family, fixed, {}, TECH, workloads)
     names = [n for n, v in fixed.items() if type(v) is int and n.startswith(NUMERIC)]
@@ -257,14 +257,14 @@ def test_parameters_may_be_lists() -> None:
     config: Any = parse_config(
         "name: e\nfamily: gemm_stream\npost: {roundings: [half_even, half_up], outputs: [int8]}\n"
     )
-    found = estimate(config, TECH, workloads={"w": [(20, 30, 40), (1, 2, 3)]})["metrics"]
+    found = estimate(config, TECH, workloads={"w": [(20, 40, 30), (1, 3, 2)]})["metrics"]
     assert found["area_mm2"] is None
     assert found["cycles(w)"] == cycles(config, 20, 40, 30) + cycles(config, 1, 3, 2)
     assert found["tops"] == pytest.approx(2e-6 * config.macs_per_cycle * config.target.clock_mhz)
 
 
 def test_a_reduction_that_is_too_long_has_no_cycles() -> None:
-    found = evaluate("systolic", {}, {"max_k": np.array([10, 100])}, TECH, {"w": [(4, 4, 50)]})
+    found = evaluate("systolic", {}, {"max_k": np.array([10, 100])}, TECH, {"w": [(4, 50, 4)]})
     assert np.isnan(found["cycles(w)"]).tolist() == [True, False]
 
 
@@ -433,9 +433,12 @@ def test_estimate_prints(yaml_file: Path, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--gemm", "1,2"], "a product is M,N,K"),
-        (["--gemm", "1,2,0"], "a product is M,N,K"),
-        (["--gemm", "1,1,70000"], "K = 70000 is more than its max_k"),
+        (["--gemm", "1,2"], "a product is M,K,N"),
+        (["--gemm", "1,2,0"], "a product is M,K,N"),
+        (["--gemm", "1000000000000000000,1000000,1"], "three integers of 1 to 2147483647"),
+        (["--gemm", "2000000000,1000,2000000000"], "more than 2**53 = 9007199254740992"),
+        (["--gemm", "9" * 5000 + ",1,1"], "a product is M,K,N"),
+        (["--gemm", "1,70000,1"], "K = 70000 is more than its max_k"),
         (["--workload", "minilm"], "no workload is called 'minilm'"),
         (["--target", "nangate"], "none of asap7, nangate45"),
         (["--clock-mhz", "0"], "0"),
@@ -449,12 +452,17 @@ def test_estimate_refuses(
 
 
 def test_workloads_are_lists_of_products(tmp_path: Path) -> None:
-    macs = {name: sum(m * n * k for m, n, k in load_workload(name)[1]) for name in shipped()}
+    macs = {name: sum(m * k * n for m, k, n in load_workload(name)[1]) for name in shipped()}
     assert macs["resnet50"] == pytest.approx(4.09e9, rel=0.01)
     assert macs["vit_b16"] == pytest.approx(16.85e9, rel=0.01)
     assert macs["llama3_8b_decode"] == pytest.approx(7.50e9, rel=0.01)
     assert macs["bitnet_2b4t_decode"] == pytest.approx(2.08e9, rel=0.01)
     path = tmp_path / "own.yaml"
-    path.write_text("gemms: [[1, 2]]\n")
-    with pytest.raises(InputError, match="must have the key gemms"):
-        load_workload(str(path))
+    for gemm in ("{m: 1, k: 2}", "[1, 2, 3]", "{m: 1, k: 2, n: 0}", "{m: 1, k: 2, n: 3, x: 4}"):
+        path.write_text(f"gemms: [{gemm}]\n")
+        with pytest.raises(InputError, match="must have the key gemms"):
+            load_workload(str(path))
+    path.write_text("gemms:\n  - {n: 3, m: 1, k: 2}\n")
+    ((gemm,),) = load_workload(str(path))[1:]
+    assert gemm == (1, 2, 3)
+    assert (gemm.m, gemm.k, gemm.n) == parse_gemm("1,2,3")

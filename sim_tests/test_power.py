@@ -186,8 +186,8 @@ endmodule
     ("target", "activity", "message"),
     [
         ("ecp5", "random", r"power is known of standard cells \(nangate45, .*not of ecp5"),
-        ("nangate45", "randon", r"must be random, random:M,N,K, or an \.npz file .*'randon'"),
-        ("nangate45", "random:3,4", r"a product is M,N,K, three integers"),
+        ("nangate45", "randon", r"must be random, random:M,K,N, or an \.npz file .*'randon'"),
+        ("nangate45", "random:3,4", r"a product is M,K,N, three integers"),
         ("nangate45", "bad.npz", r"activations must be \(M, K\).*\(2, 3\) and \(4, 5\)"),
     ],
 )
@@ -213,13 +213,13 @@ def test_power_at_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     path.write_text(TINY)
     np.savez(data, activations=np.zeros((8, 32), int), weights=np.zeros((32, 8), int))
     found = []
-    for activity in ("random:8,8,32", str(data)):
+    for activity in ("random:8,32,8", str(data)):
         command = ["synth", "--config", str(path), "--target", "nangate45", "--json"]
         assert main([*command, "--activity", activity]) == 0
         found.append(json.loads(capsys.readouterr().out)["power"])
     busy, idle = found
-    assert busy["workload"].startswith("random int3 x int2, M,N,K = 8,8,32")
-    assert idle["workload"] == "zeros.npz, M,N,K = 8,8,32"
+    assert busy["workload"].startswith("random int3 x int2, M,K,N = 8,32,8")
+    assert idle["workload"] == "zeros.npz, M,K,N = 8,32,8"
     config = parse_config(TINY)
     expected = family("systolic").part("cost").cycles(config, 8, 32, 8)
     assert busy["cycles"] == idle["cycles"] == expected
@@ -251,4 +251,4 @@ def test_a_wrong_netlist_is_noticed(tmp_path: Path) -> None:
         models += "module BUF_X1(input A, output Z); assign Z = A; endmodule\n"
     broken = Gates("tiny", gates.inputs, gates.outputs, changed, models)
     with pytest.raises(CheckFailed):
-        simulated(config, broken, workload(config, "random:4,4,32"), tmp_path)
+        simulated(config, broken, workload(config, "random:4,32,4"), tmp_path)

@@ -93,6 +93,6 @@ def test_wrong_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert main(["report", "--config", str(config), "--output", str(tmp_path / "a.pdf")]) == 2
     assert "must end in .md or .html, not 'a.pdf'" in capsys.readouterr().err
     assert main(["report", "--config", str(config), "--gemm", "1,2"]) == 2
-    assert main(["report", "--config", str(config), "--gemm", "1,1,99999999"]) == 2
+    assert main(["report", "--config", str(config), "--gemm", "1,99999999,1"]) == 2
     assert "raise max_k" in capsys.readouterr().err
     assert not list(tmp_path.glob("a.*"))

@@ -210,13 +210,13 @@ def test_a_distribution_changes_time_and_rate_alone() -> None:
     configs = [parse_config(text % sigma) for sigma in ("", "activation_sigma: 20")]
     assert "activation_sigma" not in configs[0].resolved()["target"]
     assert configs[1].resolved()["target"]["activation_sigma"] == 20
-    plain, narrow = (estimate(c, workloads={"w": [(64, 64, 512)]})["metrics"] for c in configs)
+    plain, narrow = (estimate(c, workloads={"w": [(64, 512, 64)]})["metrics"] for c in configs)
     assert plain["area_mm2"] == narrow["area_mm2"]
     assert plain["fmax_mhz"] == narrow["fmax_mhz"]
     assert cycles_of(configs[1], [(64, 512, 64)]) == narrow["cycles(w)"] < plain["cycles(w)"]  # type: ignore[arg-type]
     assert narrow["tops"] / plain["tops"] == pytest.approx(3.38 / 2.87, rel=0.01)
     assert narrow["energy_mj(w)"] < plain["energy_mj(w)"]
-    on_fpga = estimate(configs[1], "ecp5", workloads={"w": [(64, 64, 512)]})["metrics"]
+    on_fpga = estimate(configs[1], "ecp5", workloads={"w": [(64, 512, 64)]})["metrics"]
     assert on_fpga["cycles(w)"] == narrow["cycles(w)"]
     assert on_fpga["tops"] == pytest.approx(narrow["tops"])
     mac = [parse_config((text % s).replace("serial_column", "mac"))

@@ -236,7 +236,7 @@ def test_mutations_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
 def test_cycles_are_exact_and_costs_known_of_integers(name: str) -> None:
     config = config_of(name)
     sizes = [(5, 9, 7), (1, 1, 1), (20, 30, 11)]
-    workloads = {"w": [(m, n, k) for m, k, n in sizes]}
+    workloads = {"w": sizes}
     found = estimate(config, "nangate45", 500, workloads)
     metrics = found["metrics"]
     assert metrics["cycles(w)"] == family(config.family).part("cost").cycles_of(config, sizes)

@@ -36,6 +36,8 @@ from sim_tests.sweep_costs import evaluate
 
 ROOT = Path(__file__).parents[1]
 
+DECODE = "[{m: 1, k: 768, n: 768}, {m: 1, k: 768, n: 3072}]"
+
 LUT = """\
 name: lut
 family: ternary_lut
@@ -51,7 +53,7 @@ constraints:
   - array.group_size * array.tables <= 64
   - array.method == "lut" or activation != "int4"
 workloads:
-  decode: [[1, 768, 768], [1, 3072, 768]]
+  decode: [{m: 1, k: 768, n: 768}, {m: 1, k: 768, n: 3072}]
 specs:
   - area_mm2 <= 0.5
   - latency_ms(decode) < 1
@@ -316,8 +318,8 @@ def test_the_summary_as_json(hwgen: Callable[..., int], capsys: pytest.CaptureFi
 
 
 def test_workloads_from_a_file(hwgen: Callable[..., int], tmp_path: Path) -> None:
-    (tmp_path / "decode.yaml").write_text("gemms:\n  - [1, 768, 768]\n  - [1, 3072, 768]\n")
-    text = LUT.replace("[[1, 768, 768], [1, 3072, 768]]", "decode.yaml")
+    (tmp_path / "decode.yaml").write_text(f"gemms: {DECODE}\n")
+    text = LUT.replace(DECODE, "decode.yaml")
     assert hwgen(LUT, "--out", "a") == hwgen(text, "--out", "b") == 0
     assert points_of(tmp_path / "a") == points_of(tmp_path / "b")
 
@@ -424,8 +426,9 @@ PROBLEMS = [
     ("96 // array.tables", "().__class__", "9:5:", "cannot stand in an expression"),
     ("group_size: {from: 1, to: 3}", "group_size: array.fetch_ports", "7:5:", "no point is left"),
     ("tables <= 64", "tables", "12:5: constraints.0", "must be a condition"),
-    ("768, 768]", "768]", "15:12: workloads.decode.0", "[M, N, K], three integers"),
-    ("[[1, 768, 768], [1, 3072, 768]]", "none.yaml", "15:3: workloads.decode", "cannot be read"),
+    ("768, n: 768}", "768}", "15:12: workloads.decode.0", "{m: M, k: K, n: N}, integers of 1"),
+    ("{m: 1, k: 768, n: 768}", "[1, 768, 768]", "15:12: workloads.decode.0", "{m: M, k: K, n: N}"),
+    (DECODE, "none.yaml", "15:3: workloads.decode", "cannot be read"),
     ("area_mm2 <= 0.5", "area_mm <= 0.5", "17:5: specs.0", "(did you mean 'area_mm2'?)"),
     ("area_mm2 <= 0.5", "area_mm2", "17:5: specs.0", "must be a condition"),
     ("(decode) < 1", "(prefill) < 1", "18:5: specs.1", "(did you mean 'latency_ms(decode)'?)"),

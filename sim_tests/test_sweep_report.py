@@ -31,7 +31,7 @@ families:
   systolic:
     parameters: {array: {rows: {from: 64, to: 256, step: 16}, cols: 64}}
 parameters: {activation: [int4, int8]}
-workloads: {decode: [[1, 768, 768]]}
+workloads: {decode: [{m: 1, k: 768, n: 768}]}
 objectives: {minimize: [area_mm2, latency_ms(decode)], maximize: [tops]}
 """
 

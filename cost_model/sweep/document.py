@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from cost_model.sweep.parameters import SubspaceReader
-from cost_model.sweep.plan import Gemm, Objective, Plan, Sample, Top
+from cost_model.sweep.plan import Objective, Plan, Sample, Top
 from cost_model.sweep.reader import Reader
 from cost_model.sweep.space import Space, Subspace
 from hwgen.config.document import Document, read_document
 from hwgen.errors import InputError, did_you_mean
 from hwgen.families import families
+from hwgen.workloads import FORM, RANGE, Gemm, bounded, gemm_of
 
 MAX_POINTS = 10**11
 """Points that are enumerated at most; two cores take some hours for these."""
@@ -37,7 +38,6 @@ _KEYS = (
 )
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,54}")
 _WORKLOAD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_MAX_SIZE = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class _Sweep:
     def workloads(self) -> dict[str, tuple[Gemm, ...]]:
         given = self.data.get("workloads", {})
         if not isinstance(given, dict):
-            self.reader.refuse(("workloads",), given, "`name: [[M, N, K], ...]` or `name: FILE`")
+            self.reader.refuse(("workloads",), given, f"`name: [{FORM}, ...]` or `name: FILE`")
             return {}
         found = {}
         for name, value in given.items():
@@ -275,16 +275,20 @@ class _Sweep:
 
 def _gemms(reader: Reader, path: tuple[str | int, ...], value: Any) -> tuple[Gemm, ...]:
     if not isinstance(value, list) or not value:
-        reader.refuse(path, value, "a list of products, each `[M, N, K]`")
+        reader.refuse(path, value, f"a list of products, each `{FORM}`")
         return ()
     found: list[Gemm] = []
     for place, item in enumerate(value):
-        sizes = item if isinstance(item, list) else []
-        if len(sizes) != 3 or not all(type(s) is int and 1 <= s <= _MAX_SIZE for s in sizes):
-            reader.refuse((*path, place), item, "[M, N, K], three integers of at least 1")
+        gemm = gemm_of(item)
+        if gemm is None:
+            reader.refuse((*path, place), item, f"{FORM}, {RANGE}")
         else:
-            found.append((sizes[0], sizes[1], sizes[2]))
-    return tuple(found)
+            found.append(gemm)
+    try:
+        return bounded(".".join(map(str, path)), found)
+    except InputError as error:
+        reader.complain(path, str(error))
+        return ()
 
 
 def _count(number: int) -> str:

@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from cost_model.sweep.expressions import Expression
 from cost_model.sweep.space import Space, Values, split
-
-Gemm = tuple[int, int, int]
-"""M, N and K of one product."""
+from hwgen.workloads import Gemm
 
 Metrics = dict[str, NDArray[Any]]
 
@@ -44,7 +42,7 @@ class Evaluate(Protocol):
             Dotted numeric parameter to a value for each of them.
         technology : str
         workloads : mapping
-            Name to products of M, N and K.
+            Name to products.
 
         Returns
         -------
@@ -106,7 +104,7 @@ class Plan:
     name : str
     space : Space
     workloads : mapping
-        Name to products of M, N and K.
+        Name to products.
     specs : tuple of Expression
         Conditions on metrics and parameters.
     objectives : tuple of Objective

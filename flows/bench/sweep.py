@@ -43,7 +43,7 @@ constraints:
   - array.group_size * array.tables <= 256
   - array.tables * array.fetch_ports <= 8192
 workloads:
-  decode: [[1, 4096, 4096]]
+  decode: [{{m: 1, k: 4096, n: 4096}}]
 specs: [area_mm2 <= 2.0]
 objectives: {{minimize: [area_mm2, latency_ms(decode)], maximize: [tops_per_w]}}
 top: 10

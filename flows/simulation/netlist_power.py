@@ -23,8 +23,8 @@ from hwgen.errors import InputError
 from hwgen.families import family
 from hwgen.workloads import Gemm, parse_gemm
 
-RANDOM: Gemm = (32, 32, 64)
-"""M, N and K of random operands unless others are asked for."""
+RANDOM = Gemm(m=32, k=64, n=32)
+"""Sizes of random operands unless others are asked for."""
 
 SEED = 1
 LONGEST_S = 24 * 3600.0
@@ -60,7 +60,7 @@ def workload(config: Any, text: str) -> Workload:
     ----------
     config : FamilyConfig
     text : str
-        ``random``, ``random:M,N,K``, or an ``.npz`` file with ``activations`` and ``weights``.
+        ``random``, ``random:M,K,N``, or an ``.npz`` file with ``activations`` and ``weights``.
 
     Raises
     ------
@@ -68,11 +68,11 @@ def workload(config: Any, text: str) -> Workload:
         If it names none.
     """
     if text == "random" or text.startswith("random:"):
-        m, n, k = parse_gemm(text[7:]) if text != "random" else RANDOM
+        m, k, n = parse_gemm(text[7:]) if text != "random" else RANDOM
         rng = np.random.default_rng(SEED)
         a, w = config.activation.random(rng, (m, k)), config.weight.random(rng, (k, n))
         name = (
-            f"random {config.activation.name} x {config.weight.name}, M,N,K = {m},{n},{k},"
+            f"random {config.activation.name} x {config.weight.name}, M,K,N = {m},{k},{n},"
             f" uniform over their ranges, seed {SEED}"
         )
         return Workload(name, a.astype(config.activation.dtype), w.astype(config.weight.dtype))
@@ -81,7 +81,7 @@ def workload(config: Any, text: str) -> Workload:
             a, w = file["activations"], file["weights"]
     except (OSError, ValueError, KeyError, AttributeError) as error:
         raise InputError(
-            f"--activity: must be random, random:M,N,K, or an .npz file with the arrays activations"
+            f"--activity: must be random, random:M,K,N, or an .npz file with the arrays activations"
             f" (M, K) and weights (K, N), not {text!r} ({error})"
         ) from None
     if a.ndim != 2 or w.ndim != 2 or a.shape[1] != w.shape[0]:
@@ -90,7 +90,7 @@ def workload(config: Any, text: str) -> Workload:
             f" and {w.shape}"
         )
     (m, k), n = a.shape, w.shape[1]
-    return Workload(f"{Path(text).name}, M,N,K = {m},{n},{k}", a, w)
+    return Workload(f"{Path(text).name}, M,K,N = {m},{k},{n}", a, w)
 
 
 def simulated(

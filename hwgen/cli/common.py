@@ -67,7 +67,7 @@ def tool_run_options(function: F) -> F:
 def workload_options(function: F) -> F:
     """Add ``--gemm`` and ``--workload``, passed as `gemms` and `names`."""
     gemm = click.option(
-        "--gemm", "gemms", metavar="M,N,K", multiple=True,
+        "--gemm", "gemms", metavar="M,K,N", multiple=True,
         help="A product to time; may be repeated.",
     )  # fmt: skip
     workload = click.option(

@@ -13,15 +13,15 @@ from hwgen.cli.common import config_option, console, emit_json, json_option
 @click.command()
 @config_option
 @click.option("--m", type=click.IntRange(1), required=True, help="Rows of A and C.")
-@click.option("--n", type=click.IntRange(1), required=True, help="Columns of W and C.")
 @click.option("--k", type=click.IntRange(1), required=True, help="Length of the reduction.")
+@click.option("--n", type=click.IntRange(1), required=True, help="Columns of W and C.")
 @click.option(
     "--least-traffic",
     is_flag=True,
     help="Let a block of A or W take all of its buffer; the cores wait while it is loaded.",
 )
 @json_option
-def command(config: Path, m: int, n: int, k: int, least_traffic: bool, as_json: bool) -> None:
+def command(config: Path, m: int, k: int, n: int, least_traffic: bool, as_json: bool) -> None:
     """Show how an engine would cut a product into blocks, and what it then reads and takes.
 
     The plan moves the fewest bytes that the engine's buffers allow (within 2 %), then takes the

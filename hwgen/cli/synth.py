@@ -50,7 +50,7 @@ BAR = 24
 @click.option("--hierarchy", type=click.Choice(["keep", "flatten"]),
               help="Map modules that repeat once each, or everything as one; default keep for"
               " standard cells, flatten for FPGAs.")  # fmt: skip
-@click.option("--activity", metavar="FILE|random[:M,N,K]",
+@click.option("--activity", metavar="FILE|random[:M,K,N]",
               help="Also the power at work, for standard cells: simulate the netlist with the"
               " matrices of an .npz file (activations, weights), or with random ones.")  # fmt: skip
 @click.option("--check", is_flag=True, help="Exit 1 if the clock target is missed.")

@@ -1,23 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workloads: the sizes of the matrix products of well-known networks.
 
-A workload is a YAML file with the key ``gemms``, a list of ``[M, N, K]``.  Those beside this module
-are shipped; each says where its sizes come from.
+A workload is a YAML file with the key ``gemms``, a list of ``{m: M, k: K, n: N}``.  Those beside
+this module are shipped; each says where its sizes come from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hwgen.config.document import read_document
 from hwgen.errors import InputError, did_you_mean
 
-Gemm = tuple[int, int, int]
-"""M, N and K of one product."""
+MAX_SIZE = 2**31 - 1
+"""The largest M, K and N."""
+
+MAX_MACS = 2**53
+"""Multiply-accumulates of a workload: more are not exact in the double precision of its figures."""
+
+FORM = "{m: M, k: K, n: N}"
+"""A product, as files have it."""
+
+RANGE = f"integers of 1 to {MAX_SIZE}"
+"""What its sizes are."""
 
 _DIRECTORY = Path(__file__).parent
+
+
+class Gemm(NamedTuple):
+    """Sizes of one product ``C[m,n] = A[m,k] . W[k,n]``."""
+
+    m: int
+    k: int
+    n: int
 
 
 def shipped() -> tuple[str, ...]:
@@ -47,16 +64,22 @@ def load_workload(name: str) -> tuple[str, tuple[Gemm, ...]]:
             f" file; shipped are {', '.join(shipped())}"
         )
     data = read_document(path).data
-    gemms = data.get("gemms") if isinstance(data, dict) else None
-    if not isinstance(gemms, list) or not gemms or not all(map(_is_gemm, gemms)):
-        raise InputError(
-            f"{path}: must have the key gemms, a list of products [M, N, K], integers of at least 1"
-        )
-    return path.stem, tuple((m, n, k) for m, n, k in gemms)
+    given = data.get("gemms") if isinstance(data, dict) else None
+    gemms = [gemm_of(item) for item in given] if isinstance(given, list) else []
+    if not gemms or None in gemms:
+        raise InputError(f"{path}: must have the key gemms, a list of products {FORM}, {RANGE}")
+    return path.stem, bounded(str(path), filter(None, gemms))
+
+
+def gemm_of(item: object) -> Gemm | None:
+    """Return the product that ``{m: M, k: K, n: N}`` of a file describes, None if it is none."""
+    if not isinstance(item, dict) or set(item) != set(Gemm._fields):
+        return None
+    return _gemm([item[name] for name in Gemm._fields])
 
 
 def parse_gemm(text: str) -> Gemm:
-    """Return the product that ``M,N,K`` describes.
+    """Return the product that ``M,K,N`` describes.
 
     Raises
     ------
@@ -64,28 +87,30 @@ def parse_gemm(text: str) -> Gemm:
         If it describes none.
     """
     try:
-        sizes = tuple(map(int, text.split(",")))
-    except ValueError:
-        sizes = ()
-    if not _is_gemm(list(sizes)):
-        raise InputError(f"a product is M,N,K, three integers of at least 1, not {text!r}")
-    m, n, k = sizes
-    return m, n, k
+        gemm = _gemm(list(map(int, text.split(","))))
+    except ValueError:  # also of a number of thousands of digits
+        gemm = None
+    if gemm is None:
+        raise InputError(f"a product is M,K,N, three {RANGE}, not {text[:80]!r}")
+    return gemm
 
 
 def named_workloads(
     gemms: Sequence[str], names: Sequence[str], cores: Sequence[Any]
 ) -> dict[str, tuple[Gemm, ...]]:
-    """Return products by name: those of ``M,N,K`` texts and of workloads.
+    """Return products by name: those of ``M,K,N`` texts and of workloads.
 
     Raises
     ------
     InputError
-        If one is none, or has a longer reduction than a core can do.
+        If one is none, is too large, or has a longer reduction than a core can do.
     """
-    found = {text.replace(",", "x"): (parse_gemm(text),) for text in gemms}
-    workloads: dict[str, tuple[Gemm, ...]] = {**found, **dict(map(load_workload, names))}
-    longest = max((k for sizes in workloads.values() for _, _, k in sizes), default=0)
+    workloads: dict[str, tuple[Gemm, ...]] = {}
+    for text in gemms:
+        gemm = parse_gemm(text)
+        workloads["x".join(map(str, gemm))] = bounded(text, [gemm])
+    workloads.update(map(load_workload, names))
+    longest = max((gemm.k for sizes in workloads.values() for gemm in sizes), default=0)
     for core in cores:
         if longest > core.max_k:
             raise InputError(
@@ -94,7 +119,24 @@ def named_workloads(
     return workloads
 
 
-def _is_gemm(item: object) -> bool:
-    return (
-        isinstance(item, list) and len(item) == 3 and all(type(x) is int and x >= 1 for x in item)
-    )
+def bounded(name: str, gemms: Iterable[Gemm]) -> tuple[Gemm, ...]:
+    """Return the products of a workload.
+
+    Raises
+    ------
+    InputError
+        If they are more than `MAX_MACS` multiply-accumulates.
+    """
+    found = tuple(gemms)
+    macs = sum(gemm.m * gemm.k * gemm.n for gemm in found)
+    if macs > MAX_MACS:
+        raise InputError(
+            f"{name}: {macs} multiply-accumulates are more than 2**53 = {MAX_MACS}, up to which"
+            " figures are exact; time a part of it"
+        )
+    return found
+
+
+def _gemm(sizes: Sequence[object]) -> Gemm | None:
+    whole = [size for size in sizes if type(size) is int and 1 <= size <= MAX_SIZE]
+    return Gemm(*whole) if len(sizes) == len(whole) == len(Gemm._fields) else None
