@@ -463,6 +463,6 @@ def test_workloads_are_lists_of_products(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="must have the key gemms"):
             load_workload(str(path))
     path.write_text("gemms:\n  - {n: 3, m: 1, k: 2}\n")
-    ((gemm,),) = load_workload(str(path))[1:]
+    (gemm,) = load_workload(str(path))[1]
     assert gemm == (1, 2, 3)
     assert (gemm.m, gemm.k, gemm.n) == parse_gemm("1,2,3")
