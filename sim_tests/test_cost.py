@@ -458,8 +458,8 @@ def test_workloads_are_lists_of_products(tmp_path: Path) -> None:
     assert macs["llama3_8b_decode"] == pytest.approx(7.50e9, rel=0.01)
     assert macs["bitnet_2b4t_decode"] == pytest.approx(2.08e9, rel=0.01)
     path = tmp_path / "own.yaml"
-    for gemm in ("{m: 1, k: 2}", "[1, 2, 3]", "{m: 1, k: 2, n: 0}", "{m: 1, k: 2, n: 3, x: 4}"):
-        path.write_text(f"gemms: [{gemm}]\n")
+    for text in ("{m: 1, k: 2}", "[1, 2, 3]", "{m: 1, k: 2, n: 0}", "{m: 1, k: 2, n: 3, x: 4}"):
+        path.write_text(f"gemms: [{text}]\n")
         with pytest.raises(InputError, match="must have the key gemms"):
             load_workload(str(path))
     path.write_text("gemms:\n  - {n: 3, m: 1, k: 2}\n")
