@@ -17,13 +17,14 @@ import numpy as np
 
 from cost_model.families.gemm_stream_memory import buffers, use
 from hwgen.families import family
+from hwgen.figures import Cycles
 from hwgen.numerics.post.records import RECORD_BYTES
 from hwgen.schedules.gemm_stream import Block, Plan
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
 
-__all__ = ["buffers", "cycles", "cycles_of", "plan_cycles", "transferred", "use"]
+__all__ = ["buffers", "cycles", "cycles_of", "plan_cycles", "timed", "transferred", "use"]
 
 Size = tuple[int, int, int]
 """M, K and N of one product."""
@@ -63,6 +64,11 @@ def cycles_of(config: GemmStreamConfig, sizes: Iterable[Size]) -> int:
     """Return the cycles of jobs that run one after the other, each on an idle engine."""
     jobs = Counter(sizes)  # layers of a network repeat
     return sum(times * plan_cycles(Plan(config, *size)) for size, times in jobs.items())
+
+
+def timed(config: GemmStreamConfig, sizes: Iterable[Size]) -> Cycles:
+    """Return the cycles of jobs, a model of an ideal memory."""
+    return Cycles(cycles_of(config, sizes), "modelled")
 
 
 def plan_cycles(plan: Plan) -> int:

@@ -21,6 +21,7 @@ from cost_model.bill import Number, View, ceil_div
 from cost_model.families import spatial_serial
 from cost_model.families.spatial_bill import Geometry, parts
 from cost_model.families.spatial_delay import paths
+from hwgen.figures import Cycles
 from hwgen.schedules.spatial import Schedule
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RULES", "cycles", "cycles_at", "cycles_of", "cycles_of_operands", "macs_at", "most_cycles_of",
-    "parts", "paths", "port_bits_at",
+    "parts", "paths", "port_bits_at", "timed",
 ]  # fmt: skip
 
 RULES = (
@@ -106,6 +107,14 @@ def most_cycles_of(config: SpatialConfig, sizes: Iterable[Size]) -> int:
     if config.array.serial:
         return spatial_serial.most(config, [Schedule(config, *size) for size in sizes])
     return cycles_of(config, sizes)
+
+
+def timed(config: SpatialConfig, sizes: Sequence[Size]) -> Cycles:
+    """Return the cycles of products of any values: exact, of serial PEs expected."""
+    number = cycles_of(config, sizes)
+    if not config.array.serial:
+        return Cycles(number)
+    return Cycles(number, "expected", most=most_cycles_of(config, sizes))
 
 
 def cycles_at(v: View, sizes: Sequence[Size]) -> Number:

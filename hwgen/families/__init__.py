@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from hwgen.errors import InputError, did_you_mean
+from hwgen.figures import Cycles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,6 +75,17 @@ class Family:
         if hasattr(cost, "cycles_of_operands"):
             return int(cost.cycles_of_operands(config, operands))
         return int(cost.cycles_of(config, [(*a.shape, w.shape[1]) for a, w in operands]))
+
+    def timed(self, config: FamilyConfig, sizes: Sequence[tuple[int, int, int]]) -> Cycles:
+        """Return the cycles of products (m, k, n) of any values, and what the figure is.
+
+        `cost` offers ``timed`` where they are not exact.
+        """
+        cost = self.part("cost")
+        if hasattr(cost, "timed"):
+            found: Cycles = cost.timed(config, sizes)
+            return found
+        return Cycles(int(cost.cycles_of(config, sizes)))
 
     def most_cycles_of(self, config: FamilyConfig, sizes: Sequence[tuple[int, int, int]]) -> int:
         """Return the cycles of products (m, k, n) of the values that take most of them."""

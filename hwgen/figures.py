@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a figure is worth: counted, expected or modelled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Basis = Literal["exact", "expected", "modelled"]
+"""What a figure is.
+
+exact
+    The hardware's own; every simulation at full rate is compared with it.
+expected
+    The expectation over random operands, of hardware whose cycles depend on their values.
+modelled
+    An approximation; how far off it may be is said beside it, where that is known.
+"""
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """The cycles of some products, and what the figure is.
+
+    Parameters
+    ----------
+    number : int
+    basis : {"exact", "expected", "modelled"}
+    least, most : int, optional
+        What the hardware takes for certain at least and at most, of a figure that is not exact;
+        None if there is no such bound.
+    """
+
+    number: int
+    basis: Basis = "exact"
+    least: int | None = None
+    most: int | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Return what the figure is, for programs."""
+        bounds = {"least": self.least, "most": self.most}
+        return {"basis": self.basis, **{name: n for name, n in bounds.items() if n is not None}}
