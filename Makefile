@@ -67,10 +67,19 @@ types: env ## check types
 .PHONY: check
 check: test lint types docs-check ## everything a change must pass
 
+# The page with its introduction as it stands and the tables anew.
+FEATURES = { sed '/^| parameter/,$$d' docs/features.md; $(RUN) -m hwgen families --matrix; }
+
 .PHONY: docs
 docs: env ## write the generated documentation again
 	$(RUN) -m hwgen.config.reference > docs/configuration.md.new
 	mv docs/configuration.md.new docs/configuration.md
+	$(FEATURES) > docs/features.md.new
+	mv docs/features.md.new docs/features.md
+
+.PHONY: site
+site: env ## write the documentation as a site to build/site
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
 
 .PHONY: docs-waveforms
 docs-waveforms: env ## simulate and draw the waveforms of the documentation again
@@ -80,6 +89,9 @@ docs-waveforms: env ## simulate and draw the waveforms of the documentation agai
 docs-check: env ## check that the generated documentation is current
 	$(RUN) -m hwgen.config.reference | diff -u docs/configuration.md - \
 	  || { echo 'docs/configuration.md is not current: run make docs' >&2; exit 1; }
+	$(FEATURES) | diff -u docs/features.md - \
+	  || { echo 'docs/features.md is not current: run make docs' >&2; exit 1; }
+	$(MAKE) --no-print-directory site
 
 .PHONY: bench-engine bench-elements bench-elements-power bench-build bench-sim bench-pack bench-area bench-delay bench-qor bench-sweep bench-cost bench-questions
 bench-build: env ## measure hwgen build

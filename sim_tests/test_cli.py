@@ -127,6 +127,24 @@ def test_init(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["a.yaml"]
 
 
+def test_the_matrix_of_features_is_found_by_trying(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["families", "--matrix", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    features = found["features"]
+    assert features["activation"]["systolic"] == features["weight"]["cube"]
+    assert {"int2", "uint16"} < set(features["activation"]["systolic"])
+    assert {"fp16", "bf16"} < set(features["activation"]["ternary_lut"])
+    # Legal only beside another choice: unsigned operands, a group of one weight.
+    assert "uint8" in features["accumulator"]["cube"]
+    assert features["array.method"]["ternary_lut"] == ["lut", "select", "multiply"]
+    # Refused by the family whatever stands beside it.
+    assert "serial_digit" not in features["array.pe"]["cube"]
+    assert "weight" not in features["post.outputs"]
+    assert "gemm_stream" not in found["cores_of_engines"]["gemm_stream"]
+    assert all("cycles" in text for by in found["estimates"].values() for text in by.values())
+    assert main(["families", "systolic", "--matrix"]) == 2
+
+
 def test_families_and_schema(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["families"]) == 0
     text = capsys.readouterr().out

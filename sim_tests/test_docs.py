@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The commands in README.md and docs/*.md do what the text says.
+r"""The commands in README.md and docs/**/*.md do what the text says.
 
 Each fenced block of a file is run, in order, in one directory that starts with a copy of
 ``configs/``; every command starts there, ``hwgen`` and ``python`` are those of the tests, and the
@@ -32,7 +32,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TIMEOUT_S = 300
 
 _FENCE = re.compile(r"(?P<indent> *)(?P<ticks>`{3,})(?P<language>[^`\s]*)[^`]*")

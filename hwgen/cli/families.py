@@ -12,11 +12,18 @@ from hwgen.cli.common import console, emit_json, json_option
 
 @click.command(epilog="`hwgen init FAMILY` writes a configuration to start from.")
 @click.argument("name", metavar="[FAMILY]", default="")
+@click.option("--matrix", is_flag=True, help="Which family has which feature, as Markdown.")
 @json_option
-def command(name: str, as_json: bool) -> None:
+def command(name: str, matrix: bool, as_json: bool) -> None:
     """List the families of accelerators and their parameters, or those of one FAMILY."""
     from hwgen.config.reference import overview
     from hwgen.families import family
+
+    if matrix:
+        if name:
+            raise click.UsageError("--matrix compares all families; leave FAMILY out")
+        _matrix(as_json)
+        return
 
     found = overview()
     if name:
@@ -44,3 +51,55 @@ def _show(entry: dict[str, Any]) -> None:
     out = console()
     out.print(Text.assemble((entry["name"], "bold"), f": {entry['summary']}\n"))
     out.print(table)
+
+
+def _matrix(as_json: bool) -> None:
+    from hwgen.families import families
+    from hwgen.features import cores_of_engines, described, features
+
+    known = list(families())
+    choices = {feature.name: feature.legal for feature in features()}
+    cores = cores_of_engines()
+    costs = _estimated()
+    if as_json:
+        emit_json({"features": choices, "cores_of_engines": cores, "estimates": costs})
+        return
+    rows = [
+        [f"`{name}`", *(described(legal[f]) if f in legal else "" for f in known)]
+        for name, legal in choices.items()
+    ]
+    rows += [
+        [f"core of `{engine}`", *("yes" if f in inside else "" for f in known)]
+        for engine, inside in cores.items()
+    ]
+    table = _markdown(["parameter", *(f"`{f}`" for f in known)], rows)
+    estimates = _markdown(
+        ["technology", *(f"`{f}`" for f in known)],
+        [[technology, *(by[f] for f in known)] for technology, by in costs.items()],
+    )
+    click.echo(f"{table}\n\n{estimates}")
+
+
+def _estimated() -> dict[str, dict[str, str]]:
+    """Return, by technology and family, what is estimated of its default configuration."""
+    from cost_model.estimate import estimate
+    from hwgen.config.load import parse_config
+    from hwgen.config.model import TECHNOLOGIES
+    from hwgen.config.reference import template
+    from hwgen.families import families
+
+    words = {"area_mm2": "area", "power_w": "power", "fmax_mhz": "Fmax", "luts": "resources"}
+    found: dict[str, dict[str, str]] = {technology: {} for technology in TECHNOLOGIES}
+    for name in families():
+        config = parse_config(template(name))
+        for technology, by in found.items():
+            metrics = estimate(config, technology)["metrics"]
+            by[name] = ", ".join(
+                ["cycles", *(word for key, word in words.items() if metrics.get(key) is not None)]
+            )
+    return found
+
+
+def _markdown(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

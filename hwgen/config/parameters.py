@@ -48,6 +48,8 @@ class Parameter:
         The same as numbers, where they are themselves legal.
     members : tuple of str
         Legal keys of a group.
+    entries : tuple
+        The legal entries of a list where they are listed.
     required : bool
         Whether a file must give it.
     default : object
@@ -63,6 +65,7 @@ class Parameter:
     minimum: float | None = None
     maximum: float | None = None
     members: tuple[str, ...] = ()
+    entries: tuple[Any, ...] = ()
     required: bool = False
     default: Any = None
     description: str = ""
@@ -195,6 +198,12 @@ def _walk(
         tuple(choices),
         either([text for text in map(_bounds, parts) if text]),
         *_limits(parts),
+        entries=tuple(
+            entry
+            for part in parts
+            for inner in _alternatives(part.get("items", {}), defs)
+            for entry in inner.get("enum", ())
+        ),
         required=required,
         # Where the model replaces a default by what it chooses, the word for that is the default.
         default=None if required else "auto" if schema.get("default") == "auto" else default,
