@@ -20,13 +20,13 @@ from cost_model.bill import Counts, Number, adder, register, times, total
 from hwgen.numerics import IntegerFormat
 from hwgen.numerics.bit_heap import ZERO, Plan, count_adders, plan
 from hwgen.numerics.digit_sums import (
-    GROUP,
-    KEPT,
-    MULTIPLE,
+    KEPT_ARRIVAL,
+    MULTIPLE_ARRIVAL,
+    SUMMED_PRODUCTS,
     Accumulator,
     DigitAccumulation,
     DigitSum,
-    Resolution,
+    FinalAddition,
 )
 from hwgen.numerics.digits import Encoding, digit_count
 
@@ -164,10 +164,13 @@ def sums(what: DigitAccumulation, registers: int) -> tuple[Heap, ...]:
     """
     heaps: list[Heap] = []
     for part in what.parts:
-        rows = [Operand(part.sum.row_width, 2 * i, MULTIPLE) for i in range(len(part.sum.digits))]
+        rows = [
+            Operand(part.sum.row_width, 2 * i, MULTIPLE_ARRIVAL)
+            for i in range(len(part.sum.digits))
+        ]
         groups, terms = [rows] * part.sum.terms, 1
         for stage in range(registers):
-            size = len(groups) if stage == registers - 1 else GROUP
+            size = len(groups) if stage == registers - 1 else SUMMED_PRODUCTS
             terms = min(terms * size, part.sum.terms)
             some = DigitSum(part.sum.recoded, part.sum.factor, terms, part.sum.digits)
             width = some.total.width
@@ -190,7 +193,7 @@ def _accumulated(part: Accumulator, groups: Sequence[list[Operand]]) -> list[Ope
     return [
         *(operand for group in groups for operand in group),
         *correction,
-        *read(part.width, part.carries, KEPT),
+        *read(part.width, part.carries, KEPT_ARRIVAL),
     ]
 
 
@@ -259,15 +262,15 @@ def _correction_heaps(what: DigitAccumulation) -> list[Heap]:
 # -- results ---------------------------------------------------------------------------------------
 
 
-def resolution_of(config: FamilyConfig) -> Resolution:
+def resolution_of(config: FamilyConfig) -> FinalAddition:
     """Return how the results of a core are put together whose PEs accumulate by digits."""
-    how = config.resolution  # type: ignore[attr-defined]
-    assert isinstance(how, Resolution)
+    how = config.final_addition  # type: ignore[attr-defined]
+    assert isinstance(how, FinalAddition)
     return how
 
 
 @lru_cache(maxsize=1 << 12)
-def _resolved(how: Resolution) -> tuple[Heap, ...]:
+def _resolved(how: FinalAddition) -> tuple[Heap, ...]:
     """Return what each step adds up to two numbers."""
     heaps = []
     for step in range(how.steps):

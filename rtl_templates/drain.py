@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from .hierarchy import Block
 
 
-class Drain(Block):
+class ColumnDrain(Block):
     """Foot of a column: the accumulator of the row that drains, zero if none does.
 
     An AND-OR over the rows is smaller and faster than a bus that passes from PE to PE.

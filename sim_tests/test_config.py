@@ -73,11 +73,11 @@ FIELDS = {
     ),
     "list for a group": (
         "pipeline: [1]",
-        r"3:1: pipeline: must hold parameters \(pe, resolve\), not a list",
+        r"3:1: pipeline: must hold parameters \(pe, final_adder\), not a list",
     ),
     "text for a group": (
         "pipeline: one",
-        r"3:1: pipeline: must hold parameters \(pe, resolve\), not 'one'",
+        r"3:1: pipeline: must hold parameters \(pe, final_adder\), not 'one'",
     ),
     "nan": (
         "target: {clock_mhz: .nan}",

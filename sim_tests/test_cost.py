@@ -99,7 +99,7 @@ digits = st.fixed_dictionaries(
     {
         "array.encoding": st.sampled_from(["booth4", "ent"]),
         "array.carry_spacing": st.integers(1, 20),
-        "pipeline.resolve": st.integers(0, 3),
+        "pipeline.final_adder": st.integers(0, 3),
     }
 )
 

@@ -258,7 +258,7 @@ def test_blocks_that_are_refused(fresh: Engine) -> None:
 def test_the_largest_blocks_are_those_that_the_planner_takes(fresh: Engine) -> None:
     """Enlarging any axis of a plan's block, where only buffers bound it, is refused or fits."""
     config = fresh.config
-    walk = config.walk
+    nest = config.loop_nest
     plan = plan_of(config, 4096, min(4096, config.max_k), 4096)
     if "raw" not in config.post_features.outputs:
         plan = plan_of(config, 4096, min(4096, config.max_k), 4096, PostSettings("int8"))
@@ -271,11 +271,11 @@ def test_the_largest_blocks_are_those_that_the_planner_takes(fresh: Engine) -> N
             tiles = [blocks.m // config.m_lanes, blocks.k // config.k_lanes,
                      blocks.n // config.n_lanes]  # fmt: skip
             mt, kt, nt = tiles
-            words = -(-nt * walk.weight_beats // config.wgt_beats) * walk.weight_rows * kt
+            words = -(-nt * nest.weight_beats // config.wgt_beats) * nest.weight_rows * kt
             fits = (
-                mt * walk.m_lanes * nt <= config.out_depth
-                and mt <= walk.max_rows
-                and nt <= walk.max_column_tiles
+                mt * nest.m_lanes * nt <= config.out_depth
+                and mt <= nest.max_rows
+                and nt <= nest.max_column_tiles
                 and words <= config.wgt_depth
                 and -(-kt // config.act_beats) * mt <= config.act_depth
             )

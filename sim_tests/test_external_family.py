@@ -115,14 +115,17 @@ def test_the_template_builds(hwgen: Hwgen, tmp_path: Path) -> None:
     ("value", "message"),
     [
         ("no_such_package:FAMILY", r"'bad' \(no_such_package:FAMILY\) cannot be loaded: Module"),
-        ("hwgen.families:GROUP", r"must be a hwgen\.families\.Family of that name, not 'hwgen"),
+        (
+            "hwgen.families:ENTRY_POINTS",
+            r"must be a hwgen\.families\.Family of that name, not 'hwgen",
+        ),
         ("hwgen.families.systolic:FAMILY", r"must be a hwgen\.families\.Family of that name"),
     ],
 )
 def test_a_broken_package_is_named(
     monkeypatch: pytest.MonkeyPatch, value: str, message: str
 ) -> None:
-    points = [EntryPoint("bad", value, families.GROUP)]
+    points = [EntryPoint("bad", value, families.ENTRY_POINTS)]
     monkeypatch.setattr(families, "entry_points", lambda group: points)
     found = families.families.__wrapped__()
     assert list(found) == ["bad"]  # only what is asked for is imported
@@ -131,7 +134,9 @@ def test_a_broken_package_is_named(
 
 
 def test_two_packages_cannot_share_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    points = [EntryPoint("dot", f"{package}:FAMILY", families.GROUP) for package in ("a", "b")]
+    points = [
+        EntryPoint("dot", f"{package}:FAMILY", families.ENTRY_POINTS) for package in ("a", "b")
+    ]
     monkeypatch.setattr(families, "entry_points", lambda group: points)
     with pytest.raises(InputError, match="'dot': a:FAMILY and b:FAMILY; uninstall one"):
         families.families.__wrapped__()

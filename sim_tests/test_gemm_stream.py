@@ -49,7 +49,7 @@ W2 = (
 )
 CUBE = (
     "compute: {family: cube, activation: uint7, weight: int9,"
-    " array: {rows: 3, cols: 2, depth: 5, pe: carry_save}, pipeline: {resolve: 2}}\n"
+    " array: {rows: 3, cols: 2, depth: 5, pe: carry_save}, pipeline: {final_adder: 2}}\n"
 )
 TREE = "compute: {family: adder_tree, weight: int4, array: {cols: 4, depth: 8}}\n"
 ALL_POST = (
@@ -179,11 +179,11 @@ def test_plans_cover_the_product_and_fit_the_buffers(
     assert traffic.activations == sum(
         step.m * step.k * config.activation_bytes for step in steps if step.loads_a
     )
-    rows_of = (lambda step: step.k_tiles) if config.walk.image else (lambda step: step.k)
-    row = config.weight_beat * config.walk.weight_beats
+    rows_of = (lambda step: step.k_tiles) if config.loop_nest.image else (lambda step: step.k)
+    row = config.weight_beat * config.loop_nest.weight_beats
     width = (
         (lambda step: step.n_tiles * row)
-        if config.walk.image
+        if config.loop_nest.image
         else (lambda step: step.n * config.weight_bytes)
     )
     assert traffic.weights == sum(rows_of(step) * width(step) for step in steps if step.loads_w)

@@ -96,11 +96,11 @@ def test_energy_is_the_sum_of_its_parts() -> None:
 def test_accesses_are_those_of_all_steps(text: str, size: tuple[int, int, int]) -> None:
     config = engine(text)
     plan = Plan(config, *size)
-    walk, expected = config.walk, Counter[str]()
+    nest, expected = config.loop_nest, Counter[str]()
     for block in plan.steps():
-        expected["activations"] += plan.beats(walk.act, block) * config.act_banks
-        expected["weights"] += plan.beats(walk.wgt, block) * config.wgt_banks
-        results = plan.beats(walk.out, block)
+        expected["activations"] += plan.beats(nest.act, block) * config.act_banks
+        expected["weights"] += plan.beats(nest.wgt, block) * config.wgt_banks
+        results = plan.beats(nest.out, block)
         expected["results"] += results + results * (not block.first) + results * block.last
     found = use(config, [size])
     assert found.moved_bytes == plan.traffic.total

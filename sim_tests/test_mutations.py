@@ -34,7 +34,7 @@ SINGLE = {
         "rows": 1, "cols": 5, "dataflow": "weight_stationary", "accumulator_depth": 8,
     },
 }  # fmt: skip
-STEPS = {"array": {**OUTPUT["array"], "pe": "carry_save"}, "pipeline": {"resolve": 1}}
+STEPS = {"array": {**OUTPUT["array"], "pe": "carry_save"}, "pipeline": {"final_adder": 1}}
 CLAMPED = {**OUTPUT, "accumulator": "int18", "overflow": "saturate"}
 
 MUTATIONS = [

@@ -154,7 +154,7 @@ def test_no_other_blocks_move_much_less(name: str) -> None:
         plan = Plan(config, m, min(k, config.max_k), n)
         all_, least = plan.extent, HIGHEST
         for mb, nb in itertools.product(range(1, all_.m + 1), range(1, all_.n + 1)):
-            words = config.weight_words(nb) * config.walk.weight_rows
+            words = config.weight_words(nb) * config.loop_nest.weight_rows
             kb = min(config.act_depth // mb * config.act_beats, config.wgt_depth // words, all_.k)
             fits = mb * config.m_lanes * nb <= config.out_depth
             if not fits or kb == 0 or mb > limits.most_m or nb > limits.most_n:

@@ -26,7 +26,7 @@ from hwgen.numerics.digits import (
     uniform,
     values_of,
 )
-from rtl_templates.arithmetic.compressor import Operand, compress
+from rtl_templates.arithmetic.compressor import HeapOperand, compress
 from rtl_templates.arithmetic.integer import shape_of
 from rtl_templates.arithmetic.recode import correction, recode, row_operands
 from rtl_templates.hierarchy import Block
@@ -201,7 +201,7 @@ class SumOfProducts(Block):
                     for i, (_, y) in enumerate(factors)
                     for operand in row_operands(m, f"row_{name}_{i}", digits[i], y, what)
                 ),
-                Operand(correction(m, f"correction_{name}", digits, what)),
+                HeapOperand(correction(m, f"correction_{name}", digits, what)),
             ]
             width, saved = 40, range(self.spacing, 40, self.spacing)
             total, carries = compress(m, f"sum_{name}", operands, width, -what.excess, saved)

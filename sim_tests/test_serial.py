@@ -24,7 +24,7 @@ from hwgen.families import family
 from hwgen.families.cube import CubeConfig
 from hwgen.numerics import integer
 from hwgen.numerics.digits import statistics, uniform
-from hwgen.numerics.sparse_digits import GROUP, expected_group, group_cycles, window_cycles
+from hwgen.numerics.sparse_digits import GROUP_TERMS, expected_group, group_cycles, window_cycles
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.sampling import sampled
 from sim_tests.test_emission import assert_clean
@@ -77,7 +77,7 @@ def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
     array = {**sizes, "pe": pe, "encoding": encoding}
     array |= {key: values[key] for key in ("queue", "carry_spacing")}
     if depth:
-        array["depth"] = depth if pe == "serial_group" else GROUP
+        array["depth"] = depth if pe == "serial_group" else GROUP_TERMS
     data: dict[str, Any] = {
         "name": name,
         **dict(zip(("activation", "weight"), values["operands"], strict=True)),
@@ -137,8 +137,8 @@ def activations(kind: str, shape: tuple[int, int]) -> np.ndarray:
         a[::2], a[1::2] = 0b01010101, 0
     elif kind == "blocks":  # a row that is dense where the others are not
         a[:] = 0
-        for i in range(shape[1] // GROUP):
-            a[i % shape[0], i * GROUP : (i + 1) * GROUP] = 0b01010101
+        for i in range(shape[1] // GROUP_TERMS):
+            a[i % shape[0], i * GROUP_TERMS : (i + 1) * GROUP_TERMS] = 0b01010101
     elif kind == "normal":
         a = np.rint(rng.normal(0, 20, shape)).clip(-128, 127).astype(np.int8)
     return a
@@ -186,7 +186,7 @@ def test_expected_cycles(sigma: float | None) -> None:
 def test_expectations_follow_what_is_counted(queue: int, lanes: int) -> None:
     fmt, tiles, beats = integer("int8"), max(6, 60 // lanes), 300
     law = Law("ent", fmt, 20.0, queue)
-    draw = np.random.default_rng(3).normal(0, 20, (tiles * lanes, beats * GROUP))
+    draw = np.random.default_rng(3).normal(0, 20, (tiles * lanes, beats * GROUP_TERMS))
     groups = group_cycles("ent", np.rint(draw).astype(np.int64).clip(-128, 127), fmt)
     passes = groups.reshape(tiles, lanes, -1, beats).transpose(2, 3, 0, 1)[::-1]
     for count in (1, 9, 128, 300):
@@ -201,7 +201,7 @@ def test_waiting_for_the_slowest_has_a_closed_form() -> None:
     alone = sum(map(expected_group, statistics("booth4", law.fmt, uniform(law.fmt)).nonzero))
     assert law.beat(1) == pytest.approx(alone + 4)
     assert sampled.beat(1) == pytest.approx(alone, rel=3e-3)
-    assert law.beat(1 << 10) == pytest.approx(4 * GROUP + 4, rel=1e-3)
+    assert law.beat(1 << 10) == pytest.approx(4 * GROUP_TERMS + 4, rel=1e-3)
     assert np.all(np.diff(sampled.beat(np.arange(1, 200))) >= 0)
 
 

@@ -20,7 +20,7 @@ from hwgen.numerics.digits import (
     values_of,
 )
 from hwgen.numerics.sparse_digits import (
-    GROUP,
+    GROUP_TERMS,
     expected_group,
     expected_passes,
     group_cycles,
@@ -53,11 +53,13 @@ def test_groups_are_counted_one_by_one(encoding: Encoding, fmt: IntegerFormat, t
     rows[0], rows[1], rows[2, 0::2] = 0, fmt.min, 0
     digits = encode(encoding, rows, fmt)
     cycles = group_cycles(encoding, rows, fmt)
-    assert cycles.shape == (5, digit_count(fmt), -(-terms // GROUP))
+    assert cycles.shape == (5, digit_count(fmt), -(-terms // GROUP_TERMS))
     for row, bit_weight, group in np.ndindex(cycles.shape):
-        members = digits[row, group * GROUP : (group + 1) * GROUP, bit_weight]
+        members = digits[row, group * GROUP_TERMS : (group + 1) * GROUP_TERMS, bit_weight]
         assert cycles[row, bit_weight, group] == max(1, sum(digit != 0 for digit in members))
-    assert cycles[0].sum() == digit_count(fmt) * -(-terms // GROUP), "zeros take a cycle a group"
+    assert cycles[0].sum() == digit_count(fmt) * -(-terms // GROUP_TERMS), (
+        "zeros take a cycle a group"
+    )
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -86,7 +88,7 @@ def test_random_rows_take_the_expected_time(encoding: Encoding, sigma: float | N
 
 def test_ends_of_the_expectation() -> None:
     assert expected_group(0) == 1
-    assert expected_group(1) == GROUP
+    assert expected_group(1) == GROUP_TERMS
     assert expected_group(1, 1) == expected_group(0.5, 1) == 1
 
 
@@ -125,7 +127,7 @@ def stepped(cycles: np.ndarray, queue: int) -> int:
 @pytest.mark.parametrize("shape", [(4, 9, 5), (1, 1, 1), (3, 1, 2), (2, 3, 7)], ids=str)
 def test_rows_that_share_a_queue(queue: int, shape: tuple[int, int, int]) -> None:
     rng = np.random.default_rng(queue)
-    cycles = rng.integers(1, GROUP + 1, (*shape[:2], 6, shape[2]))
+    cycles = rng.integers(1, GROUP_TERMS + 1, (*shape[:2], 6, shape[2]))
     found = window_cycles(cycles, queue)
     assert found.tolist() == [stepped(cycles[:, :, i], queue) for i in range(6)]
     if queue > 1:

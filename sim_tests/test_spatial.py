@@ -59,7 +59,7 @@ AXES: dict[str, list[Any]] = {
     "accumulator": ["exact", "wrap", "saturate"],
     "registers": [0, 1, 2],
     "max_k": [9, 65536],
-    "resolve": [0, 1, 2, 3],
+    "final_adder": [0, 1, 2, 3],
 }
 """Axes of the covering set: every legal pair of values of two axes occurs in it."""
 
@@ -69,7 +69,7 @@ def legal(point: list[Any]) -> bool:
     depth = values.get("sizes", ("", {}))[1].get("depth", 1)
     if values.get("pe", "mac") != "mac" and values.get("accumulator") == "saturate":
         return False
-    if values.get("resolve") and "mac" in point:
+    if values.get("final_adder") and "mac" in point:
         return False
     return depth > 1 or (values.get("pe") != "same_weight" and values.get("registers", 0) < 2)
 
@@ -87,7 +87,7 @@ def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
         "weight": weight,
         "max_k": values["max_k"],
         "array": array,
-        "pipeline": {"pe": values["registers"], "resolve": values["resolve"]},
+        "pipeline": {"pe": values["registers"], "final_adder": values["final_adder"]},
     }
     model: Any = family(kind).config
     if values["accumulator"] != "exact":
@@ -107,11 +107,11 @@ COVERING = [
 SMALL = [
     {"sizes": ("cube", {"rows": 2, "cols": 2, "depth": 3}), "pe": "carry_save", "registers": 0},
     {"sizes": ("cube", {"rows": 3, "cols": 1, "depth": 5}), "pe": "same_weight", "registers": 2,
-     "resolve": 2},
+     "final_adder": 2},
     {"sizes": ("cube", {"rows": 2, "cols": 3, "depth": 2}), "pe": "mac", "registers": 2},
     {"sizes": ("adder_tree", {"cols": 2, "depth": 5}), "pe": "carry_save", "registers": 2},
     {"sizes": ("broadcast_2d", {"rows": 3, "cols": 2}), "pe": "carry_save", "registers": 1,
-     "resolve": 1},
+     "final_adder": 1},
 ]  # fmt: skip
 """What the normal run of the tests simulates; all of `COVERING` takes minutes."""
 
@@ -125,7 +125,7 @@ def test_small_arrays(number: int, tmp_path: Path) -> None:
         "operands": (("int8", "int8"), ("uint4", "int3"), ("int5", "uint8"))[number % 3],
         "accumulator": "saturate" if SMALL[number]["pe"] == "mac" else "exact",
         "max_k": 4096,
-        "resolve": 0,
+        "final_adder": 0,
         **SMALL[number],
     }
     assert_passed(regress(configuration(f"small_{number}", values), tmp_path, seed=1))
@@ -231,14 +231,17 @@ def test_golden_saturates_beat_by_beat() -> None:
             r"overflow: must be wrap with array.pe carry_save, not saturate",
         ),
         ("array: {depth: 1}\npipeline: {pe: 2}", r"pipeline.pe: must be 0 or 1 with one product"),
-        ("pipeline: {resolve: 1}", r"pipeline.resolve: must be 0 with array.pe mac, not 1: a mac"),
         (
-            "array: {pe: serial_digit, depth: 4}\npipeline: {resolve: 1}",
-            r"pipeline.resolve: must be 0 with array.pe serial_digit, not 1: serial PEs have",
+            "pipeline: {final_adder: 1}",
+            r"pipeline.final_adder: must be 0 with array.pe mac, not 1: a mac",
         ),
         (
-            "accumulator: int3\narray: {pe: carry_save}\npipeline: {resolve: 3}",
-            r"pipeline.resolve: must be less than the bits of accumulators int3, not 3",
+            "array: {pe: serial_digit, depth: 4}\npipeline: {final_adder: 1}",
+            r"pipeline.final_adder: must be 0 with array.pe serial_digit, not 1: serial PEs have",
+        ),
+        (
+            "accumulator: int3\narray: {pe: carry_save}\npipeline: {final_adder: 3}",
+            r"pipeline.final_adder: must be less than the bits of accumulators int3, not 3",
         ),
         ("array: {rows: 65}", r"array.rows: must be 1..64, not 65"),
         ("array: {pe: serial}", r"array.pe: must be mac, carry_save, same_weight, serial_digit"),
@@ -265,9 +268,9 @@ def test_what_a_mac_lacks_is_not_resolved() -> None:
 
 
 def test_digests_do_not_know_registers_that_are_not_there() -> None:
-    text = "name: c\nfamily: cube\narray: {pe: carry_save}\npipeline: {resolve: %d}\n"
-    assert "resolve" not in parse_config(text % 0).resolved()["pipeline"]
-    assert parse_config(text % 1).resolved()["pipeline"]["resolve"] == 1
+    text = "name: c\nfamily: cube\narray: {pe: carry_save}\npipeline: {final_adder: %d}\n"
+    assert "final_adder" not in parse_config(text % 0).resolved()["pipeline"]
+    assert parse_config(text % 1).resolved()["pipeline"]["final_adder"] == 1
 
 
 def test_k_is_bounded() -> None:
@@ -281,9 +284,9 @@ KINDS = [
     configuration("linted", {
         "sizes": (kind, sizes), "pe": pe, "encoding": "ent", "carry_spacing": 4,
         "operands": ("int8", "uint4"), "accumulator": "exact", "registers": 1, "max_k": 100,
-        "resolve": resolve,
+        "final_adder": final_adder,
     })
-    for kind, sizes, pe, resolve in (
+    for kind, sizes, pe, final_adder in (
         ("cube", {"rows": 2, "cols": 2, "depth": 2}, "same_weight", 2),
         ("broadcast_2d", {"rows": 2, "cols": 3}, "carry_save", 0),
         ("adder_tree", {"cols": 2, "depth": 3}, "mac", 0),
@@ -301,7 +304,7 @@ CASES = ("shapes_7", "values_highest", "values_opposite", "stalls_4", "reset_0",
          "back_to_back_full_rate")  # fmt: skip
 
 DIGITS = {"array": {"rows": 3, "cols": 2, "depth": 2, "pe": "carry_save"}, "pipeline": {"pe": 1}}
-STEPS = {**DIGITS, "pipeline": {"pe": 1, "resolve": 1}}
+STEPS = {**DIGITS, "pipeline": {"pe": 1, "final_adder": 1}}
 PLAIN = {"array": {"rows": 3, "cols": 2, "depth": 2}}
 
 MUTATIONS = [

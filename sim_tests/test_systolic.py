@@ -135,10 +135,10 @@ def test_cycles_of_jobs(dataflow: str) -> None:
         {"array": {"rows": 3, "cols": 4, "broadcast": 2, "encoding": "ent", "carry_spacing": 3},
          "pipeline": {"pe": 1}},
         {"array": {"rows": 18, "cols": 2, "carry_spacing": 1}, "weight": "uint4",
-         "accumulator": "int14", "pipeline": {"resolve": 3}},
+         "accumulator": "int14", "pipeline": {"final_adder": 3}},
         {"array": {"rows": 2, "cols": 3}, "activation": "uint5", "weight": "uint16",
          "pipeline": {"pe": 2}},
-        {"array": {"rows": 3, "cols": 2}, "pipeline": {"resolve": 1}},
+        {"array": {"rows": 3, "cols": 2}, "pipeline": {"final_adder": 1}},
     ],
     ids=["columns", "rows", "unsigned", "steps"],
 )  # fmt: skip
@@ -154,7 +154,7 @@ def test_multiplication_by_digits(values: dict[str, Any], tmp_path: Path) -> Non
         ("{pe: carry_save, dataflow: weight_stationary}", "array.pe: carry_save needs dataflow"),
         ("{encoding: ent}", "array.encoding: a mac does not multiply by digits"),
         ("{pe: same_weight}", "array.pe: must be mac or carry_save"),
-        ("{}\npipeline: {resolve: 1}", "pipeline.resolve: must be 0 with array.pe mac"),
+        ("{}\npipeline: {final_adder: 1}", "pipeline.final_adder: must be 0 with array.pe mac"),
     ],
 )
 def test_elements_that_do_not_fit(text: str, message: str) -> None:

@@ -73,7 +73,7 @@ def timed(config: GemmStreamConfig, sizes: Iterable[Size]) -> Cycles:
 
 def plan_cycles(plan: Plan) -> int:
     """Return the cycles of a plan; see `cycles`."""
-    config, walk = plan.config, plan.config.walk
+    config, walk = plan.config, plan.config.loop_nest
     lag = config.memory.outstanding
     bus = config.memory_bytes, min(config.memory.max_burst * config.memory_bytes, 4096)
     pre = walk.weight_rows if walk.weight_rows > 1 else 0
@@ -153,7 +153,7 @@ def _loads(plan: Plan, block: Block) -> Iterator[tuple[str, int, int, int]]:
 
     Addresses count from the start of the operand.
     """
-    config, walk = plan.config, plan.config.walk
+    config, walk = plan.config, plan.config.loop_nest
     if block.loads_a:
         start = block.row * plan.activation_row_bytes + block.term * config.activation_bytes
         yield "a", block.m, block.k * config.activation_bytes, start
@@ -200,7 +200,7 @@ def transferred(
 
 def _tail(config: GemmStreamConfig, block: Block, work: int, pre: int) -> int:
     """Return the cycles from the last input beat of a block to its last result."""
-    core, walk = config.compute, config.walk
+    core, walk = config.compute, config.loop_nest
     k = min(block.k_tiles * walk.k_lanes, core.max_k)
     module = family(core.family).part("cost")
     return int(module.cycles(core, block.m, k, block.n_tiles * walk.n_lanes)) - work - pre

@@ -55,7 +55,7 @@ def use(config: GemmStreamConfig, sizes: Iterable[Size]) -> Use:
 
 def _accesses(plan: Plan) -> Counter[str]:
     """Return the words that are read and written, by buffer, of all its memories."""
-    config, walk, traffic = plan.config, plan.config.walk, plan.traffic
+    config, walk, traffic = plan.config, plan.config.loop_nest, plan.traffic
     shapes = {buffer.name: buffer for buffer in buffers(config)}
     found = Counter[str]()
     results = 0

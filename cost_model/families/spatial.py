@@ -35,7 +35,7 @@ __all__ = [
 ]  # fmt: skip
 
 RULES = (
-    "array.depth", "array.carry_spacing", "array.queue", "pipeline.pe", "pipeline.resolve",
+    "array.depth", "array.carry_spacing", "array.queue", "pipeline.pe", "pipeline.final_adder",
 )  # fmt: skip
 """Numeric parameters that rules between fields look at."""
 
@@ -130,7 +130,7 @@ def cycles_at(v: View, sizes: Sequence[Size]) -> Number:
         slots = slots + repeats * ceil_div(m, g.rows) * ceil_div(n, g.cols) * beats
     first = ceil_div(sizes[0][1], g.depth)
     last_drain = first + slots - np.maximum(first, shortest)
-    latency = 3 + g.lead + g.digits + v["pipeline.resolve"] + post.latency(v)
+    latency = 3 + g.lead + g.digits + v["pipeline.final_adder"] + post.latency(v)
     return last_drain + g.rows + latency - 1
 
 

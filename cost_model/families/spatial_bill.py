@@ -28,7 +28,7 @@ MAC_KINDS = (
 HELD = ("max_k", "array.depth", "array.carry_spacing")
 """Numeric parameters on which the registers of accumulators depend."""
 
-RESOLVED = (*HELD, "pipeline.resolve")
+RESOLVED = (*HELD, "pipeline.final_adder")
 """Numeric parameters on which it depends how results are put together."""
 
 FIGURES = (*HELD, "pipeline.pe")
@@ -158,7 +158,7 @@ def _leaving(v: View) -> Counts:
     lane, common = v.figures(RESOLVED, 2, elements.resolve_registers)
     return total(
         register(g.cols * (g.held + lane) + 1 + common, enable=True),
-        register(1 + v["pipeline.resolve"], enable=True, reset=True),
+        register(1 + v["pipeline.final_adder"], enable=True, reset=True),
         register(g.result, enable=True),
         elements.excess(g.result),
     )

@@ -20,7 +20,7 @@ from hwgen.config.elements import QUEUES
 from hwgen.numerics import IntegerFormat
 from hwgen.numerics.digits import Encoding, digit_count, normal, statistics, uniform
 from hwgen.numerics.sparse_digits import (
-    GROUP,
+    GROUP_TERMS,
     between_passes,
     group_cycles,
     pass_ends,
@@ -62,7 +62,7 @@ def most(config: SpatialConfig, plans: Iterable[Schedule]) -> int:
     tiles = digits = 0
     for plan in plans:
         count = plan.blocks[0] * plan.blocks[2]
-        groups = np.full((config.passes, plan.blocks[1], 1), GROUP)
+        groups = np.full((config.passes, plan.blocks[1], 1), GROUP_TERMS)
         tiles += count
         digits += count * int(window_cycles(groups, config.array.queue))
     return int(_cycles(config.rows, config.pipeline.pe, config.latency, tiles, digits))
@@ -116,12 +116,12 @@ class Law:
 
     @property
     def at_most(self) -> NDArray[np.float64]:
-        """Probability that a group takes at most 1, 2, ... cycles, shape (passes, GROUP)."""
+        """Probability that a group takes at most 1, 2, ... cycles, shape (passes, GROUP_TERMS)."""
         chances = uniform(self.fmt) if self.sigma is None else normal(self.fmt, self.sigma)
         used = np.array(statistics(self.encoding, self.fmt, chances).nonzero)[:, None]
-        n = np.arange(GROUP + 1)
-        ways = np.array([comb(GROUP, each) for each in n])
-        exactly = ways * used**n * (1 - used) ** (GROUP - n)
+        n = np.arange(GROUP_TERMS + 1)
+        ways = np.array([comb(GROUP_TERMS, each) for each in n])
+        exactly = ways * used**n * (1 - used) ** (GROUP_TERMS - n)
         return np.asarray(exactly.cumsum(axis=1)[:, 1:])
 
     def tile(self, beats: Number, lanes: Number) -> Number:
@@ -167,7 +167,7 @@ def _curve(law: Law, lanes: int) -> NDArray[np.float64]:
     at_most = law.at_most
     if law.queue == 1:
         # All wait for the slowest, and a cycle until the slot is filled.
-        slowest = GROUP - (at_most[:, :-1] ** lanes).sum(axis=1)
+        slowest = GROUP_TERMS - (at_most[:, :-1] ** lanes).sum(axis=1)
         beats = np.arange(1, SAMPLE + 1)
         return np.asarray(beats * slowest.sum() + (beats - 1) * len(slowest))
     tiles = min(64, max(4, 1024 // lanes))
@@ -200,7 +200,7 @@ def macs_at(v: View, shape: Shape) -> Number:
     """Return the expected multiply-accumulates of a cycle."""
 
     def of(law: Law, rows: Number, depth: Number, cols: Number) -> Number:
-        return rows * depth * cols / law.beat(rows * depth / GROUP)
+        return rows * depth * cols / law.beat(rows * depth / GROUP_TERMS)
 
     return _by_law(v, of, *shape)
 
@@ -236,7 +236,7 @@ def _expected(
     for (m, k, n), repeats in Counter(sizes).items():
         count = repeats * ceil_div(m, rows) * ceil_div(n, cols)
         tiles = tiles + count
-        digits = digits + count * law.tile(ceil_div(k, depth), rows * depth / GROUP)
+        digits = digits + count * law.tile(ceil_div(k, depth), rows * depth / GROUP_TERMS)
     return _cycles(rows, stages, latency, tiles, np.rint(digits))
 
 

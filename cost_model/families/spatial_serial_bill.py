@@ -16,7 +16,7 @@ from cost_model import elements
 from cost_model import post_processing as post
 from cost_model.bill import Counts, Number, Part, View, adder, register, times, total
 from hwgen.numerics.digits import digit_count
-from hwgen.numerics.sparse_digits import GROUP, SerialSum
+from hwgen.numerics.sparse_digits import GROUP_TERMS, SerialSum
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
@@ -68,7 +68,7 @@ class SerialGeometry:
         self.lanes, self.result, self.held = v.figures(SUM, 3, _sum_sizes)
         self.passes = v.config.passes
         self.feedback = (1 + (self.passes > 1)) * self.stages
-        self.choices = GROUP * self.queue * self.lanes
+        self.choices = GROUP_TERMS * self.queue * self.lanes
 
     @property
     def edges(self) -> Number:
@@ -112,7 +112,7 @@ def pe(config: SpatialConfig) -> dict[str, float]:
     heaps, rows = sums(what, registers), what.lanes * what.row_width
     # What is summed in two numbers, or the multiples; behind the multiples as well.
     stages = (heaps[0].bits if len(heaps) > 1 else rows) * (registers > 0) + rows * (registers > 1)
-    chosen = GROUP * config.array.queue * what.lanes * what.factor.width
+    chosen = GROUP_TERMS * config.array.queue * what.lanes * what.factor.width
     return total(
         register(what.held + stages),
         # The factor; the sum as it is and shifted.
@@ -155,17 +155,17 @@ def encoder(config: SpatialConfig) -> dict[str, float]:
         made = total(elements.recoder("ent", fmt), {"adder_level": carries * log2(fmt.width)})
     chosen = {"and_or": float(LINES * digits * (digits > 1))}
     slot = {
-        **register(3 * GROUP + 2),
-        "enable": 2.0 * GROUP,
-        "mux": float(GROUP),
-        "and_or": float(LINES * GROUP),
+        **register(3 * GROUP_TERMS + 2),
+        "enable": 2.0 * GROUP_TERMS,
+        "mux": float(GROUP_TERMS),
+        "and_or": float(LINES * GROUP_TERMS),
         # The first that is left, what is left behind it, at most one; active, pending, finished.
-        "and": 9.0 + GROUP + 6.0 + 6.0,
+        "and": 9.0 + GROUP_TERMS + 6.0 + 6.0,
     }
     return total(
-        times(GROUP, total(made, chosen, {"and": 1.0})),
+        times(GROUP_TERMS, total(made, chosen, {"and": 1.0})),
         times(queue, slot),
-        register(GROUP * queue + LINES),
+        register(GROUP_TERMS * queue + LINES),
         register(queue * (queue > 1), enable=True, reset=True),
     )
 
@@ -251,7 +251,7 @@ def _broadcast(v: View) -> Counts:
     factors = g.choices * v.config.weight.width
     digit = 0 if g.own else g.choices + (LINES + 1) * g.lanes
     common = g.passes + 2 * g.queue
-    terms = g.lanes * GROUP * v.config.activation.width
+    terms = g.lanes * GROUP_TERMS * v.config.activation.width
     lines = g.rows * g.cols * (factors + digit + 2) + g.edges * (common + g.own * terms)
     return total(register(g.feedback), {"fanout": lines})
 

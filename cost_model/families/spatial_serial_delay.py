@@ -21,7 +21,7 @@ from cost_model.families.spatial_serial_bill import (
     sums,
 )
 from hwgen.numerics.digits import digit_count
-from hwgen.numerics.sparse_digits import GROUP
+from hwgen.numerics.sparse_digits import GROUP_TERMS
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
@@ -38,7 +38,7 @@ def paths(v: View) -> list[Counts]:
     # Which digit is taken; that it is not zero, into a slot, and whether at most one is left.
     into = np.log2(max(2, digits)) + 4
     if v.config.array.encoding == "booth4":
-        made = total(start, {"fanout": np.log2(GROUP * g.edges * g.lanes), "gate": 3 + into})
+        made = total(start, {"fanout": np.log2(GROUP_TERMS * g.edges * g.lanes), "gate": 3 + into})
     else:
         # From the port: a magnitude, and the carries from digit to digit.
         made = total(start, {"gate": 1.5 * v.config.activation.signed + 0.75 * digits + into})
@@ -62,7 +62,7 @@ def paths(v: View) -> list[Counts]:
 def _gates(config: SpatialConfig) -> tuple[float, float]:
     """Return the gates from the lines that choose to a register, and those between registers."""
     what, registers = serial_sum(config), config.pipeline.pe
-    multiple = 1.5 + np.log2(GROUP * config.array.queue)
+    multiple = 1.5 + np.log2(GROUP_TERMS * config.array.queue)
     heaps = sums(what, registers)
     accumulate = heaps[-1].gates + 1
     if not registers:

@@ -28,7 +28,7 @@ __all__ = [
     "RULES", "cycles", "cycles_at", "cycles_of", "macs_at", "parts", "paths", "port_bits_at",
 ]  # fmt: skip
 
-RULES = ("array.accumulator_depth", "array.carry_spacing", "pipeline.resolve")
+RULES = ("array.accumulator_depth", "array.carry_spacing", "pipeline.final_adder")
 """Numeric parameters that rules between fields look at."""
 
 Size = tuple[int, int, int]

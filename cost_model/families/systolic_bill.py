@@ -78,7 +78,7 @@ class Geometry:
         self.bands = ceil_div(self.rows, BUS_ROWS)
         self.groups_per_tile = np.maximum(1, TILE_COLUMNS // self.broadcast)
         self.tiles = ceil_div(self.cols, self.broadcast * self.groups_per_tile)
-        self.resolve = v["pipeline.resolve"]
+        self.resolve = v["pipeline.final_adder"]
         self.bus_latency = self.stages + (self.bands > 1) + self.groups - 1
         self.drain_latency = self.bus_latency + self.digits + self.resolve
         # Cycles from a row's slot to the buffer in which an entry is reserved.
@@ -308,7 +308,7 @@ def _recoders(v: View) -> Counts:
 DIGIT_FIGURES = ("max_k", "array.carry_spacing")
 """Numeric parameters on which sums by digits depend, beside registers."""
 
-RESOLVE_FIGURES = (*DIGIT_FIGURES, "pipeline.resolve")
+RESOLVE_FIGURES = (*DIGIT_FIGURES, "pipeline.final_adder")
 """Numeric parameters on which it depends how results are put together."""
 
 

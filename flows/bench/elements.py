@@ -33,7 +33,7 @@ from hwgen.emission import verilog_of
 from hwgen.errors import HwgenError
 from hwgen.families import family as hwgen_family
 from hwgen.numerics.digits import Encoding
-from hwgen.numerics.sparse_digits import GROUP
+from hwgen.numerics.sparse_digits import GROUP_TERMS
 
 TECHNOLOGY = "nangate45"
 
@@ -80,8 +80,8 @@ class Run:
     ----------
     topology, pe : str
         Keys of `TOPOLOGIES` and `PES`.
-    registers, resolve : int
-        ``pipeline.pe`` and ``pipeline.resolve``.
+    registers, final_adder : int
+        ``pipeline.pe`` and ``pipeline.final_adder``.
     clock_ps : float
         Clock period that the mapper is given.
     technology : str
@@ -93,7 +93,7 @@ class Run:
     topology: str
     pe: str
     registers: int
-    resolve: int
+    final_adder: int
     clock_ps: float
     technology: str = TECHNOLOGY
     encoding: str | None = None
@@ -107,8 +107,11 @@ class Run:
             if getattr(self, name) is not None and self.pe != "mac":
                 array[name] = getattr(self, name)
         if self.pe in SERIAL and "depth" in array:
-            array["depth"] = DEPTHS[self.topology] if self.pe == "serial_group" else GROUP
-        pipeline = {"pe": self.registers, **({"resolve": self.resolve} if self.resolve else {})}
+            array["depth"] = DEPTHS[self.topology] if self.pe == "serial_group" else GROUP_TERMS
+        pipeline = {
+            "pe": self.registers,
+            **({"final_adder": self.final_adder} if self.final_adder else {}),
+        }
         family = "systolic" if self.topology.startswith("systolic") else self.topology
         return parse_config(json.dumps({
             "name": "bench", "family": family, "accumulator": "int32", "array": array,
@@ -182,15 +185,17 @@ def runs(options: argparse.Namespace) -> Iterator[Run]:
         clocks = options.clock_ps or [
             clock * SCALES[technology] for clock in (SERIAL_CLOCKS_PS if serial else CLOCKS_PS)
         ]
-        for registers, resolve, encoding, spacing, clock in product(
+        for registers, final_adder, encoding, spacing, clock in product(
             options.registers or (0, 1, 2),
-            options.resolve or (0, 1),
+            options.final_adder or (0, 1),
             options.encoding or (None,),
             options.carry_spacing or (None,),
             clocks,
         ):
-            if (registers <= 1 or several) and (digits or not resolve):
-                yield Run(topology, pe, registers, resolve, clock, technology, encoding, spacing)
+            if (registers <= 1 or several) and (digits or not final_adder):
+                yield Run(
+                    topology, pe, registers, final_adder, clock, technology, encoding, spacing
+                )
 
 
 def best(points: Sequence[Point]) -> dict[tuple[str, str, str], Point]:
@@ -220,7 +225,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--carry-spacing", action="append", type=int, help="bits between carries")
     parser.add_argument("--clock-ps", action="append", type=float, help="only this period")
     parser.add_argument("--registers", action="append", type=int, help="only as many in PEs")
-    parser.add_argument("--resolve", action="append", type=int, help="only as many at the output")
+    parser.add_argument(
+        "--final-adder", action="append", type=int, help="only as many at the output"
+    )
     options = parser.parse_args(arguments)
     console = Console(stderr=True)
     points = []
@@ -243,7 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _table(points: Sequence[Point]) -> Table:
     table = Table(title="int8, accumulators of 32 bits; best of each")
     texts = ("technology", "array", "pe")
-    numbers = ("registers", "resolve", "um2 a MAC", "ns", "TOPS/mm2", "to mac")
+    numbers = ("registers", "final adder", "um2 a MAC", "ns", "TOPS/mm2", "to mac")
     for heading in (*texts, *numbers):
         table.add_column(heading, justify="left" if heading in texts else "right")
     found = best(points)
@@ -254,7 +261,7 @@ def _table(points: Sequence[Point]) -> Table:
             topology,
             pe,
             str(point.run.registers),
-            str(point.run.resolve),
+            str(point.run.final_adder),
             f"{point.mapped.area / point.macs:.1f}",
             f"{point.delay_ns:.2f}",
             f"{point.tops_per_mm2:.2f}",

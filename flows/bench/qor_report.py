@@ -11,9 +11,9 @@ from flows.calibration.mapping_cache import versions
 from flows.standard_cells import Mapped
 from hwgen.errors import InputError
 
-Row = list[str]
+TableRow = list[str]
 
-HEADINGS: Row = [
+HEADINGS: TableRow = [
     "design", "µ", "L x P", "recipe", "area µm²", "path ns", "µm² per MAC/cycle", "of (b)",
     "smallest at any delay",
 ]  # fmt: skip
@@ -34,7 +34,7 @@ class Kept:
     """
 
     point: Point
-    cells: Row
+    cells: TableRow
 
     @property
     def per_mac(self) -> float:
@@ -135,7 +135,7 @@ def _float_goals(results: Sequence[Known], technology: str) -> list[Goal]:
 # -- tables ---------------------------------------------------------------------------------------
 
 
-def rows(results: Sequence[Known], activation: str, technology: str) -> list[Row]:
+def rows(results: Sequence[Known], activation: str, technology: str) -> list[TableRow]:
     """Return the rows of the table of a format and technology, under `HEADINGS`."""
     found = []
     for size in SIZES:
@@ -165,7 +165,7 @@ def rows(results: Sequence[Known], activation: str, technology: str) -> list[Row
     return found
 
 
-def goal_rows(results: Sequence[Known]) -> list[Row]:
+def goal_rows(results: Sequence[Known]) -> list[TableRow]:
     """Return the rows of the table of goals."""
     return [
         [
@@ -178,7 +178,7 @@ def goal_rows(results: Sequence[Known]) -> list[Row]:
     ]
 
 
-def breakdown(mapped: Mapped) -> list[Row]:
+def breakdown(mapped: Mapped) -> list[TableRow]:
     """Return the rows of a table of a design's modules."""
     return [
         [
@@ -218,7 +218,7 @@ def kept(page: str, activations: Iterable[str], measured: Iterable[Point]) -> li
     return found
 
 
-def _named(point: Point) -> Row:
+def _named(point: Point) -> TableRow:
     """Return the cells that tell which point a row is of."""
     group = str(point.group_size) if point.grouped else ""
     return [DESIGNS[point.design], group, f"{point.tables} x {point.fetch_ports}"]
@@ -264,7 +264,7 @@ def core_sentence(result: Result, mapped: Mapped) -> str:
     )
 
 
-def markdown(headings: Row, table: Sequence[Row]) -> str:
+def markdown(headings: TableRow, table: Sequence[TableRow]) -> str:
     """Return a table in Markdown."""
     lines = [headings, ["---"] * len(headings), *table]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from hwgen.config.model import Model
 from hwgen.numerics import IntegerFormat
-from hwgen.numerics.digit_sums import DigitAccumulation, Resolution
+from hwgen.numerics.digit_sums import DigitAccumulation, FinalAddition
 from hwgen.numerics.digits import Encoding
 
 CARRY_SPACING, SERIAL_CARRY_SPACING = 8, 2
@@ -47,8 +47,8 @@ def carry_spacing_field() -> Any:
     )
 
 
-def resolve_field() -> Any:
-    """Return the field `resolve` of the registers of a pipeline."""
+def final_adder_field() -> Any:
+    """Return the field `final_adder` of the registers of a pipeline."""
     return Field(
         0,
         ge=0,
@@ -107,7 +107,7 @@ def _lacks(pe: str) -> tuple[str, ...]:
 
 def broken_by_element(config: Any) -> list[str]:
     """Return the rules between the parameters of a core's PEs that are broken."""
-    array, registers = config.array, config.pipeline.resolve
+    array, registers = config.array, config.pipeline.final_adder
     broken = [
         f"array.{name}: "
         + (
@@ -121,7 +121,7 @@ def broken_by_element(config: Any) -> list[str]:
     ]
     if registers and array.pe not in KEEPING:
         broken.append(
-            f"pipeline.resolve: must be 0 with array.pe {array.pe}, not {registers}: "
+            f"pipeline.final_adder: must be 0 with array.pe {array.pe}, not {registers}: "
             + (
                 "a mac adds every carry at once"
                 if array.pe == "mac"
@@ -131,7 +131,7 @@ def broken_by_element(config: Any) -> list[str]:
         )
     elif registers >= config.result.width:
         broken.append(
-            f"pipeline.resolve: must be less than the bits of accumulators {config.result}, not"
+            f"pipeline.final_adder: must be less than the bits of accumulators {config.result}, not"
             f" {registers}: each step adds one bit at least"
         )
     if array.pe != "mac" and config.saturates:
@@ -147,8 +147,8 @@ def resolved_element(values: dict[str, Any]) -> None:
     """Remove what a PE does not have from the resolved parameters of a core."""
     for name in _lacks(values["array"]["pe"]):
         values["array"].pop(name, None)
-    if not values["pipeline"]["resolve"]:
-        del values["pipeline"]["resolve"]
+    if not values["pipeline"]["final_adder"]:
+        del values["pipeline"]["final_adder"]
 
 
 def accumulation(
@@ -168,6 +168,6 @@ def accumulation(
     return DigitAccumulation(recoded, factor, terms, longest, width, array.carry_spacing, apart)
 
 
-def resolution(config: Any) -> Resolution | None:
+def final_addition(config: Any) -> FinalAddition | None:
     """Return how results are put together; None of a PE that takes no digits, or one."""
-    return Resolution(config.digits, config.pipeline.resolve) if config.digits else None
+    return FinalAddition(config.digits, config.pipeline.final_adder) if config.digits else None

@@ -140,7 +140,7 @@ IntegerOperand = Annotated[
 
 _FLOATS = tuple(name for name, fmt in FLOATS.items() if fmt.width <= _WIDEST)
 
-Operand = Annotated[
+OperandFormat = Annotated[
     Any,
     BeforeValidator(
         format_field(f"int2..int16, uint2..uint16, {either(_FLOATS)}", (*_OPERANDS, *_FLOATS))

@@ -13,7 +13,7 @@ from hwgen.config.model import (
     FamilyConfig,
     IntegerAccumulator,
     IntegerOperand,
-    Operand,
+    OperandFormat,
     check_rules,
 )
 from hwgen.config.post_parameters import PostProcessing, with_post
@@ -34,8 +34,8 @@ class ProductConfig(FamilyConfig):
     post-processing behind it if the configuration asks for that.
     """
 
-    activation: Operand = Field(integer("int8"), description="Format of A.")
-    weight: Operand = Field(integer("int8"), description="Format of W.")
+    activation: OperandFormat = Field(integer("int8"), description="Format of A.")
+    weight: OperandFormat = Field(integer("int8"), description="Format of W.")
     accumulator: Accumulator = Field(
         "exact",
         description="Format of the accumulator; `exact` fits any reduction up to `max_k`. With a"

@@ -16,17 +16,17 @@ from hwgen.config.elements import (
     DigitArray,
     accumulation,
     broken_by_element,
-    resolution,
-    resolve_field,
+    final_adder_field,
+    final_addition,
     resolved_element,
 )
 from hwgen.config.model import Model
 from hwgen.config.product import IntegerProductConfig
-from hwgen.numerics.digit_sums import DigitAccumulation, Resolution
+from hwgen.loop_nest import LoopNest
+from hwgen.numerics.digit_sums import DigitAccumulation, FinalAddition
 from hwgen.numerics.digits import digit_count
-from hwgen.numerics.sparse_digits import GROUP, SerialSum
+from hwgen.numerics.sparse_digits import GROUP_TERMS, SerialSum
 from hwgen.streams import StreamPort
-from hwgen.walks import BlockWalk
 
 
 def size_field(default: int, description: str, unit: str) -> Any:
@@ -51,7 +51,7 @@ class Pipeline(Model):
         " behind the sums of four).",
         json_schema_extra={"unit": "registers"},
     )
-    resolve: int = resolve_field()
+    final_adder: int = final_adder_field()
 
 
 class SpatialArray(DigitArray):
@@ -90,22 +90,23 @@ class SpatialConfig(IntegerProductConfig):
         if not self.array.serial:
             return []
         broken = []
-        if pe != "serial_group" and depth != GROUP:
+        if pe != "serial_group" and depth != GROUP_TERMS:
             broken.append(
-                f"array.depth: must be {GROUP} with array.pe {pe}, not {depth}: it adds one digit a"
-                f" cycle, of {GROUP} terms; use serial_group for more of them"
+                f"array.depth: must be {GROUP_TERMS} with array.pe {pe}, not {depth}: it adds one"
+                f" digit a cycle, of {GROUP_TERMS} terms; use serial_group for more of them"
             )
-        if pe == "serial_group" and (depth % GROUP or depth == GROUP):
+        if pe == "serial_group" and (depth % GROUP_TERMS or depth == GROUP_TERMS):
             broken.append(
-                f"array.depth: must be a multiple of {GROUP} from {2 * GROUP} on with array.pe"
-                f" serial_group, not {depth}: it adds a digit of each {GROUP} terms, at least two"
+                f"array.depth: must be a multiple of {GROUP_TERMS} from {2 * GROUP_TERMS} on with"
+                f" array.pe serial_group, not {depth}: it adds a digit of each {GROUP_TERMS} terms,"
+                " at least two"
             )
         if self.array.carry_spacing > 2:
             broken.append(
                 f"array.carry_spacing: must be 1 or 2 with array.pe {pe}, not"
                 f" {self.array.carry_spacing}: carries are shifted by two columns with the sum"
             )
-        if self.pipeline.pe == 2 and depth <= GROUP:
+        if self.pipeline.pe == 2 and depth <= GROUP_TERMS:
             broken.append(
                 f"pipeline.pe: must be 0 or 1 with array.pe {pe}, not 2: the second register stands"
                 " behind the sum of several digits"
@@ -143,16 +144,16 @@ class SpatialConfig(IntegerProductConfig):
         )
 
     @cached_property
-    def resolution(self) -> Resolution | None:
+    def final_addition(self) -> FinalAddition | None:
         """How results are put together, or None if accumulators hold them."""
-        return resolution(self)
+        return final_addition(self)
 
     @cached_property
     def serial(self) -> SerialSum | None:
         """What the PEs accumulate one digit at a time, or None if they do not."""
         if not self.array.serial:
             return None
-        lanes = self.depth // GROUP
+        lanes = self.depth // GROUP_TERMS
         return SerialSum(self.weight, lanes, self.result.width, self.array.carry_spacing)
 
     @property
@@ -191,17 +192,17 @@ class SpatialConfig(IntegerProductConfig):
         if self.array.serial:
             # Slot, encoder, PE, one until a row leaves, and four where results are put together.
             return 8 + self.pipeline.pe
-        return 3 + self.lead + (self.digits is not None) + self.pipeline.resolve
+        return 3 + self.lead + (self.digits is not None) + self.pipeline.final_adder
 
     @property
-    def block_walk(self) -> BlockWalk | str:
-        """How the array walks through a block in a memory engine, or why it cannot."""
+    def block_loop_nest(self) -> LoopNest | str:
+        """The loops in which the array goes through a block, or why it cannot."""
         if self.array.serial:
             return (
                 f"array.pe: {self.array.pe} takes a tile once for each digit, but a memory engine"
                 " gives it once; use mac, carry_save or same_weight"
             )
-        return BlockWalk(
+        return LoopNest(
             m_lanes=self.rows,
             k_lanes=self.depth,
             n_lanes=self.cols,

@@ -27,9 +27,9 @@ def defines(config: GemmStreamConfig) -> list[str]:
         "TILE_K": k,
         "TILE_N": n,
         "A_ELEMENT_BYTES": config.activation_bytes,
-        "W_IS_IMAGE": int(config.walk.image),
+        "W_IS_IMAGE": int(config.loop_nest.image),
         "W_ELEMENT_BYTES": config.weight_bytes,
-        "W_TILE_BYTES": config.weight_beat * config.walk.weight_beats * config.weight_bytes,
+        "W_TILE_BYTES": config.weight_beat * config.loop_nest.weight_beats * config.weight_bytes,
         "MAX_K": config.max_k,
     }
     lines = [f"#define {prefix}_{name} {value}" for name, value in facts.items()]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hwgen.config.model import FamilyConfig
 
-GROUP = "hwgen.families"
+ENTRY_POINTS = "hwgen.families"
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def families() -> Mapping[str, Family]:
         If two packages offer one name.
     """
     found: dict[str, EntryPoint] = {}
-    for point in entry_points(group=GROUP):
+    for point in entry_points(group=ENTRY_POINTS):
         other = found.setdefault(point.name, point)
         if other.value != point.value:
             raise InputError(

@@ -25,10 +25,10 @@ from hwgen.config.model import FamilyConfig, Model, Target, check_rules
 from hwgen.config.parameters import either
 from hwgen.config.post_parameters import FORMATS, PostProcessing
 from hwgen.families import Family, families
+from hwgen.loop_nest import LoopNest
 from hwgen.numerics import IntegerFormat
 from hwgen.numerics.post import OUTPUTS, PostFeatures
 from hwgen.numerics.post.records import RECORD_BYTES
-from hwgen.walks import BlockWalk
 
 _OUTER = ("name", "target", "post")
 """Fields of a core that are those of the engine."""
@@ -48,7 +48,7 @@ def core_family(name: object) -> type[FamilyConfig] | None:
     """Return the configuration of the family `name`, None if it cannot work inside an engine."""
     known = families()
     config = known[name].config if isinstance(name, str) and name in known else None
-    return config if hasattr(config, "block_walk") else None
+    return config if hasattr(config, "block_loop_nest") else None
 
 
 def _core(value: Any, info: ValidationInfo) -> Any:
@@ -200,9 +200,9 @@ class GemmStreamConfig(FamilyConfig):
 
     def broken_rules(self) -> list[str]:
         """Return the rules between fields that are broken, each ``dotted.field: text``."""
-        core, walk = self.compute, self.compute.block_walk
-        if isinstance(walk, str):
-            return [f"compute.{walk}"]
+        core, nest = self.compute, self.compute.block_loop_nest
+        if isinstance(nest, str):
+            return [f"compute.{nest}"]
         broken = []
         if core.saturates:
             broken.append(
@@ -214,7 +214,7 @@ class GemmStreamConfig(FamilyConfig):
             ("column", self.column_groups * self.post_lanes // self.n_lanes),
             ("activation", self.act_depth // self.row_words(1)),
             ("weight", self.wgt_depth // self.weight_words(1)),
-            ("output", self.out_depth // walk.m_lanes),
+            ("output", self.out_depth // nest.m_lanes),
         ):
             if not words:
                 broken.append(
@@ -269,24 +269,24 @@ class GemmStreamConfig(FamilyConfig):
         return self.cores * self.compute.macs_per_cycle  # type: ignore[no-any-return]
 
     @property
-    def walk(self) -> BlockWalk:
-        """How one core walks through a block."""
-        return self.compute.block_walk  # type: ignore[no-any-return]
+    def loop_nest(self) -> LoopNest:
+        """The loops in which one core goes through a block."""
+        return self.compute.block_loop_nest  # type: ignore[no-any-return]
 
     @property
     def m_lanes(self) -> int:
         """Rows of A in a beat of activations."""
-        return self.walk.m_lanes
+        return self.loop_nest.m_lanes
 
     @property
     def k_lanes(self) -> int:
         """Terms in a beat of activations of all cores."""
-        return self.walk.k_lanes * self.array.cascade
+        return self.loop_nest.k_lanes * self.array.cascade
 
     @property
     def n_lanes(self) -> int:
         """Columns in a beat of results of all cores."""
-        return self.walk.n_lanes * self.array.blocks
+        return self.loop_nest.n_lanes * self.array.blocks
 
     @property
     def natural_sizes(self) -> tuple[int, int, int]:
@@ -357,12 +357,12 @@ class GemmStreamConfig(FamilyConfig):
     @property
     def weight_bytes(self) -> int:
         """Bytes of an element of W in memory; of an image it is a byte."""
-        return 1 if self.walk.image else self.weight.lane_width // 8
+        return 1 if self.loop_nest.image else self.weight.lane_width // 8
 
     @property
     def weight_beat(self) -> int:
         """Elements of a row of W in a beat of weights; bytes, of an image."""
-        if not self.walk.image:
+        if not self.loop_nest.image:
             return self.n_lanes
         port = next(port for port in self.compute.ports if port.name == "wgt")
         return int(self.cores * port.beat_bytes)
@@ -395,12 +395,12 @@ class GemmStreamConfig(FamilyConfig):
     @property
     def wgt_banks(self) -> int:
         """Memories that hold a row of W each and are read together."""
-        return 1 if self.walk.image else self.walk.weight_terms * self.array.cascade
+        return 1 if self.loop_nest.image else self.loop_nest.weight_terms * self.array.cascade
 
     @property
     def weight_width(self) -> int:
         """Bits that the weight buffer keeps of an element."""
-        return 8 if self.walk.image else self.weight.width
+        return 8 if self.loop_nest.image else self.weight.width
 
     @property
     def act_depth(self) -> int:
@@ -426,11 +426,11 @@ class GemmStreamConfig(FamilyConfig):
 
     def weight_words(self, column_tiles: int) -> int:
         """Return the words of a row of W, or of a row for each bank."""
-        return -(-column_tiles * self.walk.weight_beats // self.wgt_beats)
+        return -(-column_tiles * self.loop_nest.weight_beats // self.wgt_beats)
 
     def weight_rows(self, k_tiles: int) -> int:
         """Return the rows of W in each bank of a block of some tiles."""
-        return k_tiles * self.walk.weight_rows
+        return k_tiles * self.loop_nest.weight_rows
 
 
 def _fill(memory_bytes: int, beat_bytes: int) -> int:

@@ -13,18 +13,18 @@ from hwgen.config.elements import (
     broken_by_element,
     carry_spacing_field,
     encoding_field,
-    resolution,
-    resolve_field,
+    final_adder_field,
+    final_addition,
     resolved_element,
 )
 from hwgen.config.model import Model
 from hwgen.config.product import IntegerProductConfig
 from hwgen.families import Family
+from hwgen.loop_nest import LoopNest
 from hwgen.numerics import IntegerFormat
-from hwgen.numerics.digit_sums import DigitAccumulation, Resolution
+from hwgen.numerics.digit_sums import DigitAccumulation, FinalAddition
 from hwgen.numerics.digits import Encoding
 from hwgen.streams import StreamPort
-from hwgen.walks import BlockWalk
 
 BUS_ROWS = 16
 """Rows that drain through one combinational OR; a register collects longer columns."""
@@ -90,7 +90,7 @@ class Pipeline(Model):
         " 2 before and after it.",
         json_schema_extra={"unit": "registers"},
     )
-    resolve: int = resolve_field()
+    final_adder: int = final_adder_field()
 
 
 class SystolicConfig(IntegerProductConfig):
@@ -143,9 +143,9 @@ class SystolicConfig(IntegerProductConfig):
         return accumulation(self.array, x, y, 1, self.max_k, self.result.width)
 
     @cached_property
-    def resolution(self) -> Resolution | None:
+    def final_addition(self) -> FinalAddition | None:
         """How results are put together, or None if accumulators hold them."""
-        return resolution(self)
+        return final_addition(self)
 
     @property
     def held_width(self) -> int:
@@ -189,7 +189,7 @@ class SystolicConfig(IntegerProductConfig):
         Output-stationary: `bus_latency`, and registers in front of the adders of carries and
         inside them.
         """
-        return self.bus_latency + (self.digits is not None) + self.pipeline.resolve
+        return self.bus_latency + (self.digits is not None) + self.pipeline.final_adder
 
     @property
     def psum_latency(self) -> int:
@@ -220,11 +220,11 @@ class SystolicConfig(IntegerProductConfig):
         return self.activation if self.input_stationary else self.weight
 
     @property
-    def block_walk(self) -> BlockWalk | str:
-        """How the array walks through a block in a memory engine, or why it cannot."""
+    def block_loop_nest(self) -> LoopNest | str:
+        """The loops in which the array goes through a block, or why it cannot."""
         rows, cols = self.array.rows, self.array.cols
         if self.output_stationary:
-            return BlockWalk(
+            return LoopNest(
                 m_lanes=rows,
                 k_lanes=1,
                 n_lanes=cols,
@@ -246,7 +246,7 @@ class SystolicConfig(IntegerProductConfig):
                 "array.dataflow: must be output_stationary or weight_stationary in a memory"
                 " engine; an input-stationary array computes the transposed product"
             )
-        return BlockWalk(
+        return LoopNest(
             m_lanes=1,
             k_lanes=rows,
             n_lanes=cols,

@@ -12,9 +12,10 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
-from hwgen.config.model import AUTO, LowBitOperand, Model, Operand, or_auto
+from hwgen.config.model import AUTO, LowBitOperand, Model, OperandFormat, or_auto
 from hwgen.config.product import ProductConfig
 from hwgen.families import Family, ternary_lut_choice
+from hwgen.loop_nest import LoopNest
 from hwgen.numerics import (
     BINARY,
     TERNARY,
@@ -27,7 +28,6 @@ from hwgen.numerics import (
     ternary,
 )
 from hwgen.streams import StreamPort
-from hwgen.walks import BlockWalk
 
 
 class Array(Model):
@@ -128,7 +128,7 @@ class TernaryLutConfig(ProductConfig):
     """Low-bit weights by tables of the sums of groups of activations."""
 
     family: Literal["ternary_lut"] = Field("ternary_lut", description="Family of the accelerator.")
-    activation: Operand = Field(integer("int8"), description="Format of A.")
+    activation: OperandFormat = Field(integer("int8"), description="Format of A.")
     weight: LowBitOperand = Field(
         TERNARY,
         description="Format of W: `ternary` is -1, 0 and 1, `int1` is -1 and 1; `int2` to `int4`"
@@ -304,14 +304,14 @@ class TernaryLutConfig(ProductConfig):
         )
 
     @property
-    def block_walk(self) -> BlockWalk | str:
-        """How the core walks through a block in a memory engine, or why it cannot."""
+    def block_loop_nest(self) -> LoopNest | str:
+        """The loops in which the core goes through a block, or why it cannot."""
         if self.is_float:
             return (
                 f"activation: must be an integer format in a memory engine, not {self.activation};"
                 " sums of blocks would round in another order"
             )
-        return BlockWalk(
+        return LoopNest(
             m_lanes=1,
             k_lanes=self.terms,
             n_lanes=self.array.fetch_ports,

@@ -12,10 +12,10 @@ from functools import cached_property
 from .digits import digit_count
 from .integer import IntegerFormat, enclosing_format
 
-GROUP = 4
+SUMMED_PRODUCTS = 4
 """Products that are summed before the first of two registers."""
 
-MULTIPLE, KEPT = 20, 15
+MULTIPLE_ARRIVAL, KEPT_ARRIVAL = 20, 15
 """When a multiple is there behind its select lines, and the old total behind the gate that clears
 it, in tenths of a gate's delay."""
 
@@ -195,7 +195,7 @@ class DigitAccumulation:
 
 
 @dataclass(frozen=True)
-class Resolution:
+class FinalAddition:
     """How a result is put together from what accumulators hold, in steps.
 
     A step finds so many bits of the result, the least significant ones first, and the carry into

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cycles of multiplying by one digit at a time and leaving out those that are zero.
 
-The digits of one bit weight of `GROUP` consecutive terms are a group.  It takes one cycle for each
-digit that is not zero, and one cycle if all are.  A dot product goes through all groups of one
+The digits of one bit weight of `GROUP_TERMS` consecutive terms are a group.  It takes one cycle for
+each digit that is not zero, and one cycle if all are.  A dot product goes through all groups of one
 weight, a pass, and then through those of the next.  Digits are those of `digits`.
 
 How long it takes depends on the values, but exactly, and for random values there is a closed form
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-GROUP = 4
+GROUP_TERMS = 4
 """Consecutive terms whose digits of one weight are a group."""
 
 
@@ -81,16 +81,16 @@ def group_cycles(
 
     Returns
     -------
-    ndarray of int64, shape (..., digit_count(fmt), ceil(terms / GROUP))
-        1 to `GROUP`; the pass of the least significant digits first.  Sums over the last axis are
-        the cycles of a pass, over the last two those of a row.
+    ndarray of int64, shape (..., digit_count(fmt), ceil(terms / GROUP_TERMS))
+        1 to `GROUP_TERMS`; the pass of the least significant digits first.  Sums over the last axis
+        are the cycles of a pass, over the last two those of a row.
     """
     import numpy as np
 
     used = np.moveaxis(encode(encoding, values, fmt) != 0, -1, -2)
-    short = -used.shape[-1] % GROUP
+    short = -used.shape[-1] % GROUP_TERMS
     filled = np.pad(used, [(0, 0)] * (used.ndim - 1) + [(0, short)])
-    groups = filled.reshape(*filled.shape[:-1], -1, GROUP)
+    groups = filled.reshape(*filled.shape[:-1], -1, GROUP_TERMS)
     return np.asarray(np.maximum(1, groups.sum(axis=-1)), np.int64)
 
 
@@ -152,7 +152,7 @@ def pass_ends(cycles: NDArray[np.integer], queue: int) -> NDArray[np.int64]:
     return ends
 
 
-def expected_group(nonzero: float, terms: int = GROUP) -> float:
+def expected_group(nonzero: float, terms: int = GROUP_TERMS) -> float:
     """Return the expected cycles of a group.
 
     Parameters
@@ -181,7 +181,7 @@ def expected_passes(statistics: Statistics, terms: int) -> tuple[float, ...]:
     tuple of float
         That of the least significant digits first.
     """
-    whole, rest = divmod(terms, GROUP)
+    whole, rest = divmod(terms, GROUP_TERMS)
     return tuple(
         whole * expected_group(nonzero) + (expected_group(nonzero, rest) if rest else 0)
         for nonzero in statistics.nonzero

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
-    from hwgen.walks import Loops
+    from hwgen.loop_nest import Loops
 
 HIGHEST = (1 << 64) - 1
 """Where sums and products saturate."""
@@ -170,13 +170,13 @@ class Blocks:
 
 def limits_of(config: GemmStreamConfig) -> Limits:
     """Return the limits of an engine."""
-    walk = config.walk
+    nest = config.loop_nest
 
     def port(loops: Loops) -> Port:
         counts = {count for count, _ in loops}
-        beats = walk.m_lanes if counts & {"rows", "tile_rows"} else 1
-        beats *= walk.weight_rows if "weight_rows" in counts else 1
-        beats *= walk.weight_beats if "weight_beats" in counts else 1
+        beats = nest.m_lanes if counts & {"rows", "tile_rows"} else 1
+        beats *= nest.weight_rows if "weight_rows" in counts else 1
+        beats *= nest.weight_beats if "weight_beats" in counts else 1
         return Port(
             beats,
             m=bool(counts & {"rows", "row_tiles"}),
@@ -185,22 +185,22 @@ def limits_of(config: GemmStreamConfig) -> Limits:
         )
 
     return Limits(
-        m_lanes=walk.m_lanes,
-        most_m=min(config.out_depth // walk.m_lanes, walk.max_rows),
-        most_n=min(config.out_depth, walk.max_column_tiles),
+        m_lanes=nest.m_lanes,
+        most_m=min(config.out_depth // nest.m_lanes, nest.max_rows),
+        most_n=min(config.out_depth, nest.max_column_tiles),
         record_tiles=config.column_groups * config.post_lanes // config.n_lanes,
         act_depth=config.act_depth,
         wgt_depth=config.wgt_depth,
         out_depth=config.out_depth,
         act_beats=config.act_beats,
         wgt_beats=config.wgt_beats,
-        weight_rows=walk.weight_rows,
-        weight_beats=walk.weight_beats,
+        weight_rows=nest.weight_rows,
+        weight_beats=nest.weight_beats,
         memory_bytes=config.memory_bytes,
         a_tile=config.k_lanes * config.activation_bytes,
-        w_tile=config.weight_beat * config.weight_bytes * (walk.weight_beats if walk.image else 1),
+        w_tile=config.weight_beat * config.weight_bytes * (nest.weight_beats if nest.image else 1),
         post_lanes=config.post_lanes,
-        ports=(port(walk.act), port(walk.wgt), port(walk.out)),
+        ports=(port(nest.act), port(nest.wgt), port(nest.out)),
     )
 
 

@@ -25,8 +25,8 @@ from hwgen.schedules.product import Product
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.loop_nest import Loops
     from hwgen.streams import Beats
-    from hwgen.walks import Loops
 
 MAX_SIZE = (1 << 24) - 1
 """Largest M, K and N of a job."""
@@ -221,14 +221,14 @@ class Plan(Product):
     def weight_row_bytes(self) -> int:
         """Bytes of a row of W, or of its image."""
         c = self.config
-        if c.walk.image:
-            return self.tiles[2] * c.walk.weight_beats * c.weight_beat
+        if c.loop_nest.image:
+            return self.tiles[2] * c.loop_nest.weight_beats * c.weight_beat
         return self.n * c.weight_bytes
 
     @property
     def weight_image_rows(self) -> int:
         """Rows of W, or of its image."""
-        return self.tiles[1] if self.config.walk.image else self.k
+        return self.tiles[1] if self.config.loop_nest.image else self.k
 
     @cached_property
     def traffic(self) -> Traffic:
@@ -257,15 +257,15 @@ class Plan(Product):
 
     def beats(self, loops: Loops, block: Block) -> int:
         """Return the beats of a port for a step."""
-        walk, found = self.config.walk, 1
+        nest, found = self.config.loop_nest, 1
         counts = {
             "rows": block.m,
             "row_tiles": block.m_tiles,
-            "tile_rows": walk.m_lanes,
+            "tile_rows": nest.m_lanes,
             "k_tiles": block.k_tiles,
-            "weight_rows": block.k_tiles * walk.weight_rows,
+            "weight_rows": block.k_tiles * nest.weight_rows,
             "column_tiles": block.n_tiles,
-            "weight_beats": block.n_tiles * walk.weight_beats,
+            "weight_beats": block.n_tiles * nest.weight_beats,
         }
         for count, _ in loops:
             found *= counts[count]
@@ -275,7 +275,7 @@ class Plan(Product):
     def weights_per_lane(self) -> int:
         """Weights that a key of an image stands for."""
         core = self.config.compute
-        return int(core.array.group_size) if self.config.walk.image else 1
+        return int(core.array.group_size) if self.config.loop_nest.image else 1
 
     # -- memory ----------------------------------------------------------------------------
 
@@ -292,13 +292,13 @@ class Plan(Product):
         ndarray of uint8, shape (`weight_image_rows`, `weight_row_bytes`)
         """
         check_operand("weights", w, (self.k, self.n), self.config.weight)
-        if not self.config.walk.image:
+        if not self.config.loop_nest.image:
             return _bytes(w, self.config.weight.dtype)
         c, (_, kt, nt) = self.config, self.tiles
         padded = np.full((kt * c.k_lanes, nt * c.n_lanes), c.weight.zero, w.dtype)
         padded[: self.k, : self.n] = w
         beats = self._core_plan(padded.shape).pack_weights(padded)
-        cascade, blocks, planes = c.array.cascade, c.array.blocks, c.walk.weight_beats
+        cascade, blocks, planes = c.array.cascade, c.array.blocks, c.loop_nest.weight_beats
         beats = beats.reshape(kt, cascade, nt, blocks, planes, -1)
         return np.ascontiguousarray(beats.transpose(0, 2, 4, 1, 3, 5)).reshape(kt, -1)
 
@@ -317,13 +317,13 @@ class Plan(Product):
                 f" found {image.size}"
             )
         c = self.config
-        if not c.walk.image:
+        if not c.loop_nest.image:
             dtype = c.weight.dtype.newbyteorder("<")
             w = np.ascontiguousarray(image).reshape(-1).view(dtype).reshape(self.k, self.n)
             w = w.astype(c.weight.dtype)
         else:
             _, kt, nt = self.tiles
-            cascade, blocks, planes = c.array.cascade, c.array.blocks, c.walk.weight_beats
+            cascade, blocks, planes = c.array.cascade, c.array.blocks, c.loop_nest.weight_beats
             beats = image.reshape(kt, nt, planes, cascade, blocks, -1).transpose(0, 3, 1, 4, 2, 5)
             plan = self._core_plan((kt * c.k_lanes, nt * c.n_lanes))
             w = np.ascontiguousarray(plan.unpack_weights(beats)[: self.k, : self.n])

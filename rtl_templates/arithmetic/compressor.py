@@ -39,7 +39,7 @@ class FullAdder(Block):
 
 
 @dataclass(frozen=True)
-class Operand:
+class HeapOperand:
     """A number to add.
 
     Parameters
@@ -58,7 +58,7 @@ class Operand:
 
 
 def sum_of(
-    m: Module, name: str, operands: Sequence[Operand], width: int, constant: int = 0
+    m: Module, name: str, operands: Sequence[HeapOperand], width: int, constant: int = 0
 ) -> Value:
     """Return ``sum(operands) + constant`` modulo ``2**width``; see `compress`."""
     total, _ = compress(m, name, operands, width, constant)
@@ -68,7 +68,7 @@ def sum_of(
 def compress(
     m: Module,
     name: str,
-    operands: Sequence[Operand],
+    operands: Sequence[HeapOperand],
     width: int,
     constant: int = 0,
     saved: Collection[int] = (),

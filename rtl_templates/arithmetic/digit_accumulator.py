@@ -16,10 +16,16 @@ from dataclasses import replace
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics.digit_sums import GROUP, KEPT, Accumulator, DigitAccumulation, Resolution
+from hwgen.numerics.digit_sums import (
+    KEPT_ARRIVAL,
+    SUMMED_PRODUCTS,
+    Accumulator,
+    DigitAccumulation,
+    FinalAddition,
+)
 from rtl_templates.hierarchy import Block, place
 
-from .compressor import Operand, compress
+from .compressor import HeapOperand, compress
 from .integer import shape_of
 from .recode import Digits, correction, row_operands
 
@@ -53,7 +59,7 @@ def accumulate_digits(
         Start from zero with the products of `registers` cycles before.
     registers : int
         Registers in the path: the last in front of the accumulators, another one behind the sums
-        of `GROUP` products.
+        of `SUMMED_PRODUCTS` products.
     what : DigitAccumulation
     """
     held, start = [], 0
@@ -63,13 +69,13 @@ def accumulate_digits(
         missing = short[start : start + part.sum.short_width]
         start += part.sum.short_width
         if part.sum.plain:
-            operands += [Operand(bit, 2 * i) for i, bit in enumerate(missing)]
+            operands += [HeapOperand(bit, 2 * i) for i, bit in enumerate(missing)]
         else:
-            operands.append(Operand(missing))
+            operands.append(HeapOperand(missing))
         total = Signal(part.held, name=f"total_{number}", reset_less=True)
         kept = Signal(part.held, name=f"kept_{number}")
         m.d.comb += kept.eq(total & (~clear).replicate(part.held))
-        operands += _read(kept, part.width, part.carries, KEPT)
+        operands += _read(kept, part.width, part.carries, KEPT_ARRIVAL)
         result, carries = compress(m, name, operands, part.width, 0, part.carries)
         m.d.sync += total.eq(_joined(result, carries, part.carries))
         held.append(total)
@@ -83,7 +89,7 @@ def signed_factor(m: Module, factor: Signal, what: DigitAccumulation) -> Signal:
     return wide
 
 
-class Resolve(Block):
+class FinalAdder(Block):
     """A step of putting together the result of an accumulator from its registers.
 
     Parameters
@@ -97,12 +103,12 @@ class Resolve(Block):
         The bits that are known, the carry, and the registers above them of each accumulator; in
         front of the first step all registers.
     excess : In
-        What is more than the result, negated, in these columns; see `Excess`.
+        What is more than the result, negated, in these columns; see `SignConstant`.
     o : Out
         The same behind the step: at last the result.
     """
 
-    def __init__(self, how: Resolution, step: int = 0) -> None:
+    def __init__(self, how: FinalAddition, step: int = 0) -> None:
         members = {
             "i": In(how.width(step)),
             "excess": In(len(how.columns(step))),
@@ -115,9 +121,9 @@ class Resolve(Block):
         how, columns = self.how, self.how.columns(self.step)
         behind = how.carry_width(self.step + 1) if self.step < how.registers else 0
         width, start = len(columns) + behind, columns.start
-        operands = [Operand(self.excess)]
+        operands = [HeapOperand(self.excess)]
         if carry := how.carry_width(self.step):
-            operands.append(Operand(self.i[start : start + carry]))
+            operands.append(HeapOperand(self.i[start : start + carry]))
         above: list[Value] = []
         at = start + carry
         for part in how.what.parts:
@@ -126,11 +132,11 @@ class Resolve(Block):
             at += len(registers)
             added = len(sums) - len(how.sums(part, columns.stop))
             if added:
-                operands.append(Operand(registers[:added], sums.start + part.place - start))
+                operands.append(HeapOperand(registers[:added], sums.start + part.place - start))
             above.append(registers[added : len(sums)])
             for bit, column in zip(registers[len(sums) :], carries, strict=True):
                 if column + part.place in columns:
-                    operands.append(Operand(bit, column + part.place - start))
+                    operands.append(HeapOperand(bit, column + part.place - start))
                 else:
                     above.append(bit)
         # All but the last two numbers by full adders, these by a fast adder.
@@ -139,7 +145,7 @@ class Resolve(Block):
         m.d.comb += self.o.eq(Cat(self.i[:start], found, *above))
 
 
-class Excess(Block):
+class SignConstant(Block):
     """What accumulators hold beyond their sums, negated, in a register.
 
     Members
@@ -160,12 +166,14 @@ class Excess(Block):
         m.d.comb += self.o.eq(total)
 
 
-def resolve_all(m: Module, values: Value, excess: Value, how: Resolution, step: int = 0) -> Value:
+def final_add_row(
+    m: Module, values: Value, excess: Value, how: FinalAddition, step: int = 0
+) -> Value:
     """Return what a step makes of a row of accumulators.
 
     `excess` is that of the columns from the step's first on.
     """
-    block, suffix = Resolve(how, step), f"{step}_" if how.registers else ""
+    block, suffix = FinalAdder(how, step), f"{step}_" if how.registers else ""
     lanes = len(values) // block.width("i")
     results = Signal(lanes * block.width("o"), name="resolved" + f"_{step}" * bool(how.registers))
     for lane in range(lanes):
@@ -187,7 +195,7 @@ def _products(
     factors: Sequence[Value],
     part: Accumulator,
     registers: int,
-) -> list[Operand]:
+) -> list[HeapOperand]:
     """Return the rows of all products behind registers, partly or wholly summed."""
     groups = [
         row_operands(m, f"{name}_row_{term}", x, y, part.sum)
@@ -195,7 +203,7 @@ def _products(
     ]
     terms = 1
     for stage in range(registers):
-        size = len(groups) if stage == registers - 1 else GROUP
+        size = len(groups) if stage == registers - 1 else SUMMED_PRODUCTS
         terms *= size
         groups = [
             _summed(
@@ -209,7 +217,9 @@ def _products(
     return [operand for group in groups for operand in group]
 
 
-def _summed(m: Module, name: str, operands: list[Operand], part: Accumulator) -> list[Operand]:
+def _summed(
+    m: Module, name: str, operands: list[HeapOperand], part: Accumulator
+) -> list[HeapOperand]:
     """Return the sum of rows, which is never negative, behind a register."""
     width = part.sum.total.width
     saved = range(part.spacing, width, part.spacing)
@@ -228,9 +238,9 @@ def _sparse(carries: dict[int, Value], width: int) -> Value:
     return Cat(*(carries.get(column, Const(0, 1)) for column in range(width)))
 
 
-def _read(held: Value, width: int, columns: range, arrival: int) -> list[Operand]:
+def _read(held: Value, width: int, columns: range, arrival: int) -> list[HeapOperand]:
     """Return what `_joined` put together, as operands."""
     return [
-        Operand(held[:width], 0, arrival),
-        *(Operand(held[width + i], column, arrival) for i, column in enumerate(columns)),
+        HeapOperand(held[:width], 0, arrival),
+        *(HeapOperand(held[width + i], column, arrival) for i, column in enumerate(columns)),
     ]

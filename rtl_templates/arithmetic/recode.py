@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics.digit_sums import MULTIPLE, DigitSum
+from hwgen.numerics.digit_sums import MULTIPLE_ARRIVAL, DigitSum
 from hwgen.numerics.digits import Encoding, digit_count
 from hwgen.numerics.integer import IntegerFormat
 from rtl_templates.hierarchy import Block, place
 
-from .compressor import Operand, sum_of
+from .compressor import HeapOperand, sum_of
 from .integer import shape_of
 
-LINES = 4
+SELECT_SIGNALS = 4
 """Select lines of a digit: its magnitude is one, it is two, it is negative; the top bit of its row
 is inverted."""
 
@@ -112,12 +112,14 @@ class Digits:
     @staticmethod
     def width(fmt: IntegerFormat) -> int:
         """Return the bits of all lines of a number of the format."""
-        return LINES * digit_count(fmt)
+        return SELECT_SIGNALS * digit_count(fmt)
 
     @classmethod
     def of(cls, lines: Value) -> Digits:
         """Return the lines that `joined` put together."""
-        return cls(*(lines.word_select(i, len(lines) // LINES) for i in range(LINES)))
+        return cls(
+            *(lines.word_select(i, len(lines) // SELECT_SIGNALS) for i in range(SELECT_SIGNALS))
+        )
 
     @property
     def joined(self) -> Value:
@@ -139,7 +141,7 @@ def recode(
 
 def row_operands(
     m: Module, name: str, digits: Digits, factor: Value, what: DigitSum
-) -> list[Operand]:
+) -> list[HeapOperand]:
     """Return the rows of a product, to be added; see `DigitSum`."""
     double, single = Cat(Const(0, 1), factor), Cat(factor, factor[-1])
     operands = []
@@ -148,13 +150,13 @@ def row_operands(
         one, two = (line[i].replicate(len(row)) for line in (digits.one, digits.two))
         inverted = Cat(digits.negative[i].replicate(len(row) - 1), digits.top[i])
         m.d.comb += row.eq(((single & one) | (double & two)) ^ inverted)
-        operands.append(Operand(row, 2 * place_, MULTIPLE))
+        operands.append(HeapOperand(row, 2 * place_, MULTIPLE_ARRIVAL))
     return operands
 
 
 def correction(m: Module, name: str, digits: Sequence[Digits], what: DigitSum) -> Value:
     """Return the correction of products with these digits; see `DigitSum`."""
-    ones = [Operand(x.negative[i], 2 * n) for x in digits for n, i in enumerate(what.digits)]
+    ones = [HeapOperand(x.negative[i], 2 * n) for x in digits for n, i in enumerate(what.digits)]
     if what.plain:
         return Cat(*(operand.value for operand in ones))
     total = Signal(what.short_width, name=name)

@@ -6,12 +6,12 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics.sparse_digits import GROUP, SerialSum
+from hwgen.numerics.sparse_digits import GROUP_TERMS, SerialSum
 from rtl_templates.hierarchy import Block
 
-from .compressor import Operand, compress
+from .compressor import HeapOperand, compress
 
-CHOSEN = 80
+CHOSEN_ARRIVAL = 80
 """When multiples are there without a register, in tenths of a gate's delay: a line that chooses has
 many loads."""
 
@@ -39,9 +39,9 @@ class SerialPe(Block):
 
     Members
     -------
-    w : In(lanes * queue * GROUP * bits of a factor)
+    w : In(lanes * queue * GROUP_TERMS * bits of a factor)
         The factors of each lane, those of a group together.
-    select : In(lanes * queue * GROUP)
+    select : In(lanes * queue * GROUP_TERMS)
         One-hot for each lane: which of its factors is the next, if there is one.
     one, two, negative : In(lanes)
         The digit that it is multiplied with: of magnitude one, of two, less than zero.
@@ -55,7 +55,7 @@ class SerialPe(Block):
     """
 
     def __init__(self, what: SerialSum, queue: int, registers: int) -> None:
-        choices = what.lanes * queue * GROUP
+        choices = what.lanes * queue * GROUP_TERMS
         super().__init__(
             "pe",
             {
@@ -74,16 +74,16 @@ class SerialPe(Block):
 
     def build(self, m: Module) -> None:
         what = self.what
-        operands = [Operand(row, 0, CHOSEN) for row in self._rows(m)]
+        operands = [HeapOperand(row, 0, CHOSEN_ARRIVAL) for row in self._rows(m)]
         if self.registers > 1:
             operands = [self._register(m, f"row_{i}_reg", o) for i, o in enumerate(operands)]
         if self.registers:
             operands = self._summed(m, operands)
         held = Signal(what.held, name="held", reset_less=True)
         m.d.comb += self.total.eq(held)
-        operands += [Operand(self.short), Operand(held[: what.width])]
+        operands += [HeapOperand(self.short), HeapOperand(held[: what.width])]
         operands += [
-            Operand(bit, column)
+            HeapOperand(bit, column)
             for bit, column in zip(held[what.width :], what.carries, strict=True)
         ]
         total, carries = compress(m, "sum", operands, what.width, 0, what.carries)
@@ -92,24 +92,24 @@ class SerialPe(Block):
         sums = self._kept(dict(enumerate(total)), range(what.width))
         m.d.sync += held.eq(Cat(sums, self._kept(carries, what.carries)))
 
-    def _register(self, m: Module, name: str, operand: Operand) -> Operand:
+    def _register(self, m: Module, name: str, operand: HeapOperand) -> HeapOperand:
         register = Signal(len(operand.value), name=name, reset_less=True)
         m.d.sync += register.eq(operand.value)
-        return Operand(register, operand.weight)
+        return HeapOperand(register, operand.weight)
 
-    def _summed(self, m: Module, rows: list[Operand]) -> list[Operand]:
+    def _summed(self, m: Module, rows: list[HeapOperand]) -> list[HeapOperand]:
         """Return the sum of all multiples, registered: two numbers, if there are more."""
         what = self.what
         if what.lanes > 2:
             width = (what.lanes * ((1 << what.row_width) - 1)).bit_length()
             total, carries = compress(m, "rows", rows, width, 0, range(width))
             above = Cat(carries.get(column, Const(0, 1)) for column in range(1, max(carries) + 1))
-            rows = [Operand(total), Operand(above, 1)]
+            rows = [HeapOperand(total), HeapOperand(above, 1)]
         return [self._register(m, f"rows_{i}_reg", row) for i, row in enumerate(rows)]
 
     def _rows(self, m: Module) -> list[Value]:
         """Return the multiple of each lane, its top bit inverted."""
-        what, choices = self.what, self.queue * GROUP
+        what, choices = self.what, self.queue * GROUP_TERMS
         rows: list[Value] = []
         for lane in range(what.lanes):
             w = self.w.word_select(lane, choices * what.factor.width)
@@ -141,7 +141,7 @@ class SerialPe(Block):
         )
 
 
-class Resolve(Block):
+class SerialFinalAdder(Block):
     """A step of putting together the value of an accumulator, some of its bits.
 
     Parameters
@@ -185,8 +185,8 @@ class Resolve(Block):
         width = self.what.width
         start, end = self._known(self.number), self._known(self.number + 1)
         if self.number == 0:
-            operands = [Operand(self.excess), Operand(self.i[:width])] + [
-                Operand(bit, column)
+            operands = [HeapOperand(self.excess), HeapOperand(self.i[:width])] + [
+                HeapOperand(bit, column)
                 for bit, column in zip(self.i[width:], self.what.carries, strict=True)
             ]
             first, saved = compress(m, "bit", operands, width, 0, range(width))

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from hwgen.numerics.digits import Encoding, digit_count
 from hwgen.numerics.integer import IntegerFormat
-from hwgen.numerics.sparse_digits import GROUP
+from hwgen.numerics.sparse_digits import GROUP_TERMS
 from rtl_templates.hierarchy import Block, place
 
 from .integer import shape_of
@@ -47,7 +47,7 @@ class SparseEncoder(Block):
         Slots whose digits may be given.
     finished : Out(queue)
         Nothing of the slot is left behind this cycle, if it is open.
-    select : Out(queue * GROUP)
+    select : Out(queue * GROUP_TERMS)
         A cycle later: the digit that is given, one-hot over the terms of all slots.
     one, two, negative : Out(1)
         Its magnitude is one; it is two; it is less than zero.
@@ -59,12 +59,12 @@ class SparseEncoder(Block):
         super().__init__(
             "encoder",
             {
-                "x": In(GROUP * fmt.width),
+                "x": In(GROUP_TERMS * fmt.width),
                 "weight": In(digit_count(fmt)),
                 "fill": In(queue),
                 "open": In(queue),
                 "finished": Out(queue),
-                "select": Out(queue * GROUP),
+                "select": Out(queue * GROUP_TERMS),
                 "one": Out(1),
                 "two": Out(1),
                 "negative": Out(1),
@@ -74,26 +74,29 @@ class SparseEncoder(Block):
 
     def build(self, m: Module) -> None:
         used, two, negative = (
-            Signal(GROUP, name=f"new_{name}") for name in ("used", "two", "negative")
+            Signal(GROUP_TERMS, name=f"new_{name}") for name in ("used", "two", "negative")
         )
-        for term in range(GROUP):
+        for term in range(GROUP_TERMS):
             self._digit(m, term, used[term], two[term], negative[term])
         turn = Signal(self.queue, init=1)
         ends, selected, ones, twos, negatives = [], [], [], [], []
         for slot in range(self.queue):
             left, is_two, is_negative = (
-                Signal(GROUP, name=f"{name}_{slot}", reset_less=True)
+                Signal(GROUP_TERMS, name=f"{name}_{slot}", reset_less=True)
                 for name in ("left", "two", "negative")
             )
             pending = Signal(name=f"pending_{slot}", reset_less=True)
             # At most one is left: a register, as what is finished is to be known early.
             few = Signal(name=f"few_{slot}", reset_less=True)
             active = Signal(name=f"active_{slot}")
-            select, after = (Signal(GROUP, name=f"{name}_{slot}") for name in ("select", "after"))
+            select, after = (
+                Signal(GROUP_TERMS, name=f"{name}_{slot}") for name in ("select", "after")
+            )
             m.d.comb += [
                 active.eq(turn[slot] & self.open[slot] & pending),
                 select.eq(
-                    Cat(left[i] & ~left[:i].any() for i in range(GROUP)) & active.replicate(GROUP)
+                    Cat(left[i] & ~left[:i].any() for i in range(GROUP_TERMS))
+                    & active.replicate(GROUP_TERMS)
                 ),
                 after.eq(Mux(self.fill[slot], used, left & ~select)),
                 self.finished[slot].eq(~pending | (turn[slot] & few)),

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from rtl_templates.hierarchy import Block, place
 from rtl_templates.stream import StreamFifo
 
-from .nest import Nest, Walker
+from .loops import AddressLoops, BlockSteps
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
@@ -183,50 +183,50 @@ class OperandBuffer(Block):
         return address, enables
 
     def _read(self, m: Module, full: Any, freed: Signal, writes: tuple[Signal, list[Any]]) -> None:
-        config, walk, act = self.config, self.config.walk, self.name == "act"
+        config, nest, act = self.config, self.config.loop_nest, self.name == "act"
         beats, select = self.beats, (self.beats - 1).bit_length()
         job = self.job_layout(self.job)
-        nest = Nest(m, job)
-        counts = nest.counts(walk)
+        steps = BlockSteps(m, job)
+        counts = steps.counts(nest)
         row_beats = counts["k_tiles" if act else "weight_beats"]
         # Rows begin with a word of their own.
         pitch = (((row_beats + beats - 1) >> select) << select) if select else row_beats
         stride = {"nothing": 0, "beat": 1, "act_row": pitch, "weight_row": pitch}
-        walker = Walker(
-            m, walk.act if act else walk.wgt, counts, stride, (2 * self.depth * beats).bit_length()
+        addresses = AddressLoops(
+            m, nest.act if act else nest.wgt, counts, stride, (2 * self.depth * beats).bit_length()
         )
         half, whole = Signal(name="read_half"), job[f"{self.name[0]}_whole"]
         step, advance = Signal(name="step"), Signal(name="advance")
-        frees = nest.frees_a if act else nest.frees_w
+        frees = steps.frees_a if act else steps.frees_w
         with m.FSM():
             with m.State("IDLE"), m.If(self.job_valid):
-                nest.begin()
+                steps.begin()
                 m.next = "WAIT"
             with m.State("WAIT"):
-                walker.begin(Mux(half & ~whole, self.depth << select, 0))
+                addresses.begin(Mux(half & ~whole, self.depth << select, 0))
                 m.d.comb += self.hungry.eq(~full)
                 with m.If(full):
                     m.next = "WALK"
             with m.State("WALK"):
                 m.d.comb += step.eq(~self.o_valid | self.o_ready)
                 with m.If(step):
-                    walker.advance()
-                    with m.If(walker.last):
+                    addresses.advance()
+                    with m.If(addresses.last):
                         m.d.comb += [advance.eq(1), freed.eq(frees)]
-                        nest.advance()
+                        steps.advance()
                         with m.If(frees):
                             m.d.sync += half.eq(~(half | whole))
                         m.next = "WAIT"
-                        with m.If(nest.last):
+                        with m.If(steps.last):
                             m.d.comb += self.job_done.eq(1)
                             m.next = "IDLE"
         with m.If(~self.o_valid | self.o_ready):
-            m.d.sync += [self.o_valid.eq(step), self.o_last.eq(walker.ends)]
+            m.d.sync += [self.o_valid.eq(step), self.o_last.eq(addresses.ends)]
 
         address, enables = writes
         chosen = Signal(range(beats), name="chosen", reset_less=True)
         with m.If(step):
-            m.d.sync += chosen.eq(walker.address[:select])
+            m.d.sync += chosen.eq(addresses.address[:select])
         found = []
         for bank, enable in enumerate(enables):
             m.submodules[f"bank_{bank}"] = words = memory.Memory(
@@ -237,7 +237,7 @@ class OperandBuffer(Block):
                 write.addr.eq(address),
                 write.data.eq(self.i_data),
                 write.en.eq(enable),
-                read.addr.eq(walker.address[select:]),
+                read.addr.eq(addresses.address[select:]),
                 read.en.eq(step),
             ]
             found.append(read.data.word_select(chosen, self.word // beats) if select else read.data)

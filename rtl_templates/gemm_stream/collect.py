@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from rtl_templates.hierarchy import Block
 
 from .buffer import Tokens
-from .nest import Nest, Walker
+from .loops import AddressLoops, BlockSteps
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
@@ -71,43 +71,43 @@ class ResultBuffer(Block):
         )
 
     def build(self, m: Module) -> None:
-        config, walk, depth = self.config, self.config.walk, self.config.out_depth
+        config, nest, depth = self.config, self.config.loop_nest, self.config.out_depth
         job = self.job_layout(self.job)
-        nest = Nest(m, job)
-        counts = nest.counts(walk)
+        steps = BlockSteps(m, job)
+        counts = steps.counts(nest)
         pitch = counts["column_tiles"]
         strides = {
             "nothing": 0,
             "beat": 1,
             "result_row": pitch,
-            "result_tile": pitch * walk.m_lanes,
+            "result_tile": pitch * nest.m_lanes,
         }
-        walker = Walker(m, walk.out, counts, strides, (depth - 1).bit_length() + 1)
+        addresses = AddressLoops(m, nest.out, counts, strides, (depth - 1).bit_length() + 1)
         take, ends, half = Signal(), Signal(), Signal()
         filled = Signal()
         tokens = Tokens(m, "halves", take=take, fill=filled, free=self.free, leave=self.leave)
         m.d.comb += self.full.eq(tokens.full)
         with m.FSM():
             with m.State("IDLE"), m.If(self.job_valid):
-                nest.begin()
+                steps.begin()
                 m.next = "WAIT"
             with m.State("WAIT"):
-                walker.begin(0)
+                addresses.begin(0)
                 # One cycle at least between blocks: what is written can then be read.
-                with m.If(~nest.first | tokens.room):
-                    m.d.comb += take.eq(nest.first)
+                with m.If(~steps.first | tokens.room):
+                    m.d.comb += take.eq(steps.first)
                     m.next = "WALK"
                 with m.Else():
                     m.d.comb += self.blocked.eq(1)
             with m.State("WALK"):
                 m.d.comb += self.i_ready.eq(1)
                 with m.If(self.i_valid):
-                    walker.advance()
-                    with m.If(walker.last):
-                        nest.advance()
-                        m.d.comb += ends.eq(nest.k.last)
+                    addresses.advance()
+                    with m.If(addresses.last):
+                        steps.advance()
+                        m.d.comb += ends.eq(steps.k.last)
                         m.next = "WAIT"
-                        with m.If(nest.last):
+                        with m.If(steps.last):
                             m.d.comb += self.job_done.eq(1)
                             m.next = "IDLE"
 
@@ -119,9 +119,9 @@ class ResultBuffer(Block):
         m.d.comb += accepted.eq(self.i_ready & self.i_valid)
         m.d.sync += [
             sums.eq(self.i_data),
-            where.eq(walker.address),
+            where.eq(addresses.address),
             which.eq(half),
-            first.eq(nest.first),
+            first.eq(steps.first),
             writes.eq(accepted),
             filled.eq(ends),
         ]
@@ -142,7 +142,7 @@ class ResultBuffer(Block):
             write, read = words.write_port(), words.read_port()
             collects = half == h
             m.d.comb += [
-                read.addr.eq(Mux(collects & accepted, walker.address, self.address)),
+                read.addr.eq(Mux(collects & accepted, addresses.address, self.address)),
                 read.en.eq(Mux(collects & accepted, 1, self.read & (drained == h))),
                 write.addr.eq(where),
                 write.en.eq(writes & (which == h)),

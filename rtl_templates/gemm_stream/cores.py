@@ -131,37 +131,38 @@ class CoreArray(Block):
 
     def _activations(self, j: int) -> Value:
         """Return the activations of the cores at place `j` of the rows of cores."""
-        config, walk = self.config, self.config.walk
+        config, nest = self.config, self.config.loop_nest
         width, cascade = config.activation.width, config.array.cascade
         found = []
-        for lane in range(walk.m_lanes):
+        for lane in range(nest.m_lanes):
             beat = self.act_data.word_select(lane, config.k_lanes * width)
-            for t in range(walk.k_lanes):
+            for t in range(nest.k_lanes):
                 # Rows of W go to its banks in turn; an image holds them core by core.
-                place_ = j * walk.k_lanes + t if walk.image else t * cascade + j
+                place_ = j * nest.k_lanes + t if nest.image else t * cascade + j
                 found.append(beat.word_select(place_, width))
         return Cat(*found)
 
     def _weights(self, j: int, b: int) -> Value:
         config, blocks = self.config, self.config.array.blocks
         width = config.weight_beat * config.weight_width
-        if config.walk.image:
+        if config.loop_nest.image:
             size = width // config.cores
             return self.wgt_data.word_select(j * blocks + b, size)
         terms = [
             self.wgt_data.word_select(t * config.array.cascade + j, width).word_select(
                 b, width // blocks
             )
-            for t in range(config.walk.weight_terms)
+            for t in range(config.loop_nest.weight_terms)
         ]
-        columns = range(config.walk.n_lanes)
+        columns = range(config.loop_nest.n_lanes)
         return Cat(term.word_select(c, config.weight_width) for c in columns for term in terms)
 
     def _results(self, data: Value) -> list[Value]:
         config = self.config
-        lane = len(data) // config.walk.n_lanes
+        lane = len(data) // config.loop_nest.n_lanes
         return [
-            data.word_select(i, lane)[: config.result.width] for i in range(config.walk.n_lanes)
+            data.word_select(i, lane)[: config.result.width]
+            for i in range(config.loop_nest.n_lanes)
         ]
 
 

@@ -14,13 +14,13 @@ from rtl_templates.stream import StreamFifo
 
 from .buffer import Tokens
 from .job import post_field
-from .nest import Nest
+from .loops import BlockSteps
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
 
 
-class Drain(Block):
+class ResultDrain(Block):
     """Reads complete blocks of C and announces their rows to the writer.
 
     Parameters
@@ -84,7 +84,7 @@ class Drain(Block):
         config, lanes = self.config, self.config.post_lanes
         parts = config.n_lanes // lanes
         job = self.job_layout(self.job)
-        nest = Nest(m, job, reduction=False)
+        steps = BlockSteps(m, job, reduction=False)
         size = post_field(job, "size")
         columns = post_field(job, "columns") & config.post.columns
         step, finished = Signal(name="step"), Signal(name="finished")
@@ -101,7 +101,7 @@ class Drain(Block):
         ends = Signal(name="row_ends")
         m.d.comb += [
             self.row_address.eq(this),
-            self.row_bytes.eq(nest.n.size << size),
+            self.row_bytes.eq(steps.n.size << size),
             self.address.eq(beat),
             self.columns_address.eq(group),
             self.read.eq(step),
@@ -109,13 +109,13 @@ class Drain(Block):
         ]
         with m.FSM():
             with m.State("IDLE"), m.If(self.job_valid):
-                nest.begin()
+                steps.begin()
                 m.d.sync += [row.eq(job.c_address), column.eq(0)]
                 m.next = "WAIT"
             with m.State("WAIT"):
                 m.d.sync += [
                     this.eq(row + column),
-                    rows.eq(nest.m.size),
+                    rows.eq(steps.m.size),
                     beat.eq(0),
                     part.eq(0),
                 ]
@@ -123,7 +123,7 @@ class Drain(Block):
                     m.next = "ROW"
             with m.State("ROW"):
                 m.d.comb += self.row_valid.eq(1)
-                m.d.sync += [left.eq(nest.n.size), group.eq(0)]
+                m.d.sync += [left.eq(steps.n.size), group.eq(0)]
                 with m.If(self.row_ready):
                     m.d.sync += this.eq(this + job.c_stride)
                     m.next = "WORDS"
@@ -140,15 +140,15 @@ class Drain(Block):
                         m.next = "ROW"
                         with m.If(rows == 1):
                             m.d.comb += finished.eq(1)
-                            nest.advance()
+                            steps.advance()
                             for value, first, move, moves, wraps in (
-                                (row, job.c_address, job.c_m_step, nest.m_moves, nest.m.last),
-                                (column, 0, job.nb << size, nest.n_moves, nest.n.last),
+                                (row, job.c_address, job.c_m_step, steps.m_moves, steps.m.last),
+                                (column, 0, job.nb << size, steps.n_moves, steps.n.last),
                             ):
                                 with m.If(moves):
                                     m.d.sync += value.eq(Mux(wraps, first, value + move))
                             m.next = "WAIT"
-                            with m.If(nest.last):
+                            with m.If(steps.last):
                                 m.next = "FLUSH"
             with m.State("FLUSH"), m.If(self.idle):
                 m.d.comb += self.job_done.eq(1)

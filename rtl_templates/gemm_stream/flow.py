@@ -21,7 +21,7 @@ from rtl_templates.stream import StreamFifo
 from .buffer import OperandBuffer
 from .collect import ResultBuffer
 from .cores import CoreArray
-from .drain import ColumnBuffer, Drain, offsets
+from .drain import ColumnBuffer, ResultDrain, offsets
 from .job import post_field
 from .load import ACT, COLUMNS, WGT, Loader
 
@@ -271,7 +271,7 @@ class Flow(Block):
         )  # fmt: skip
         writer_busy, waiting = wires("writer_busy"), wires("row_waits")
         place(
-            m, "drain", Drain(config, self.job_layout, bits),
+            m, "drain", ResultDrain(config, self.job_layout, bits),
             **self._job("drain"), **words["block"],
             **{f"columns_{key}": value for key, value in records.items()},
             **{f"row_{key}": value for key, value in row.items()}, row_ready=row_ready,

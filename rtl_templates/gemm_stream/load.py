@@ -12,7 +12,7 @@ from hwgen.numerics.post.records import RECORD_BYTES
 from rtl_templates.hierarchy import Block
 
 from .job import post_field
-from .nest import Nest
+from .loops import BlockSteps
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
@@ -78,10 +78,10 @@ class Loader(Block):
 
     def build(self, m: Module) -> None:
         job = self.job_layout(self.job)
-        nest = Nest(m, job)
-        places = self._places(m, job, nest)
+        steps = BlockSteps(m, job)
+        places = self._places(m, job, steps)
         columns = post_field(job, "columns") & self.config.post.columns
-        needs = Cat(nest.loads_a, nest.loads_w, nest.first & columns)
+        needs = Cat(steps.loads_a, steps.loads_w, steps.first & columns)
         done = Signal(3)  # blocks of this step that are requested
         left = needs & ~done
         row = Signal(len(self.address), name="row_address", reset_less=True)
@@ -100,7 +100,7 @@ class Loader(Block):
         ]
         with m.FSM():
             with m.State("IDLE"), m.If(self.job_valid & (self.alone | ~job.after)):
-                nest.begin()
+                steps.begin()
                 for value, first, *_ in places.values():
                     m.d.sync += value.eq(first)
                 m.next = "BLOCK"
@@ -111,16 +111,16 @@ class Loader(Block):
                         m.d.sync += [
                             what.eq(index),
                             row.eq(self._first_row(index, places)),
-                            rows.eq(self._rows(index, nest)),
-                            size.eq(self._row_bytes(index, nest)),
+                            rows.eq(self._rows(index, steps)),
+                            size.eq(self._row_bytes(index, steps)),
                             stride.eq(0 if index == COLUMNS else job[f"{'aw'[index]}_stride"]),
                         ]
                 chosen = Mux(left[ACT], ACT, Mux(left[WGT], WGT, COLUMNS))
                 with m.If(~left.any()):
                     m.d.sync += done.eq(0)
-                    self._advance(m, nest, places)
+                    self._advance(m, steps, places)
                     m.next = "BLOCK"
-                    with m.If(nest.last):
+                    with m.If(steps.last):
                         m.d.comb += self.job_done.eq(1)
                         m.next = "IDLE"
                 with m.Elif(self.room.bit_select(chosen, 1)):
@@ -136,33 +136,33 @@ class Loader(Block):
                     with m.If(self.final):
                         m.next = "BLOCK"
 
-    def _places(self, m: Module, job: Any, nest: Nest) -> dict[str, tuple[Any, ...]]:
+    def _places(self, m: Module, job: Any, steps: BlockSteps) -> dict[str, tuple[Any, ...]]:
         """Return registers of where blocks begin: name to (register, start, step, moves, wraps).
 
         The place of a block is the sum of a part that moves along each of its axes.
         """
         config = self.config
-        image = config.walk.image
-        column_bytes = config.walk.weight_beats * config.weight_beat
-        steps = {
-            "a_m": (job.a_address, job.a_m_step, nest.m_moves, nest.m.last),
-            "a_k": (0, job.kb * config.activation_bytes, 1, nest.k.last),
-            "w_k": (job.w_address, job.w_k_step, 1, nest.k.last),
+        image = config.loop_nest.image
+        column_bytes = config.loop_nest.weight_beats * config.weight_beat
+        moves = {
+            "a_m": (job.a_address, job.a_m_step, steps.m_moves, steps.m.last),
+            "a_k": (0, job.kb * config.activation_bytes, 1, steps.k.last),
+            "w_k": (job.w_address, job.w_k_step, 1, steps.k.last),
             "w_n": (
                 0,
                 job.nbt * column_bytes if image else job.nb * config.weight_bytes,
-                nest.n_moves,
-                nest.n.last,
+                steps.n_moves,
+                steps.n.last,
             ),
-            "p_n": (job.p_address, job.nb * RECORD_BYTES, nest.n_moves, nest.n.last),
+            "p_n": (job.p_address, job.nb * RECORD_BYTES, steps.n_moves, steps.n.last),
         }
         return {
-            name: (Signal(len(self.address), name=name, reset_less=True), *step)
-            for name, step in steps.items()
+            name: (Signal(len(self.address), name=name, reset_less=True), *move)
+            for name, move in moves.items()
         }
 
-    def _advance(self, m: Module, nest: Nest, places: dict[str, tuple[Any, ...]]) -> None:
-        nest.advance()
+    def _advance(self, m: Module, steps: BlockSteps, places: dict[str, tuple[Any, ...]]) -> None:
+        steps.advance()
         for value, first, step, moves, wraps in places.values():
             with m.If(moves):
                 m.d.sync += value.eq(Mux(wraps, first, value + step))
@@ -174,19 +174,19 @@ class Loader(Block):
             return places["w_k"][0] + places["w_n"][0]
         return places["p_n"][0]
 
-    def _rows(self, index: int, nest: Nest) -> Any:
+    def _rows(self, index: int, steps: BlockSteps) -> Any:
         if index == ACT:
-            return nest.m.size
+            return steps.m.size
         if index == WGT:
-            return nest.k.tiles if self.config.walk.image else nest.k.size
+            return steps.k.tiles if self.config.loop_nest.image else steps.k.size
         return 1
 
-    def _row_bytes(self, index: int, nest: Nest) -> Any:
+    def _row_bytes(self, index: int, steps: BlockSteps) -> Any:
         config = self.config
         if index == ACT:
-            return nest.k.size * config.activation_bytes
+            return steps.k.size * config.activation_bytes
         if index == COLUMNS:
-            return nest.n.size * RECORD_BYTES
-        if config.walk.image:
-            return nest.n.tiles * (config.walk.weight_beats * config.weight_beat)
-        return nest.n.size * config.weight_bytes
+            return steps.n.size * RECORD_BYTES
+        if config.loop_nest.image:
+            return steps.n.tiles * (config.loop_nest.weight_beats * config.weight_beat)
+        return steps.n.size * config.weight_bytes

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.arithmetic.digit_accumulator import Excess
+from rtl_templates.arithmetic.digit_accumulator import SignConstant
 from rtl_templates.core import StreamCore
-from rtl_templates.drain import Drain
+from rtl_templates.drain import ColumnDrain
+from rtl_templates.final_addition import final_add_stream
 from rtl_templates.hierarchy import Block, place
-from rtl_templates.resolution import resolve_stream
 from rtl_templates.stream import StreamSlice
 
 from .pe import PE, Edge, operand_width, short_width
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
 
 
-class Row(Block):
+class SpatialRow(Block):
     """A row of PEs with its edge.
 
     Members
@@ -136,7 +136,7 @@ class Array(Block):
         config, width = self.config, self.config.held_width
         w = Signal(len(self.w), name="w_edge", reset_less=True)
         m.d.sync += w.eq(self.w)
-        row, held = Row(config), Held(config.cols * width)
+        row, held = SpatialRow(config), Held(config.cols * width)
         totals: list[Value] = []
         for r in range(config.rows):
             total = Signal(config.cols * width, name=f"total_{r}")
@@ -149,7 +149,7 @@ class Array(Block):
                 place(m, f"held_{r}", held, load=self.load, i=total, o=kept)
                 total = kept
             totals.append(total)
-        foot = Drain(width, config.rows)
+        foot = ColumnDrain(width, config.rows)
         for col in range(config.cols):
             lanes = Cat(*(total.word_select(col, width) for total in totals))
             out = self.out.word_select(col, width)
@@ -198,7 +198,7 @@ class SpatialCore(StreamCore):
         push, ends = leaves.any(), leaves[-1]
         if config.digits:
             excess = Signal(config.digits.width)
-            place(m, "excess", Excess(config.digits), add=fire, clear=starting, o=excess)
+            place(m, "excess", SignConstant(config.digits), add=fire, clear=starting, o=excess)
             kept = Signal.like(excess, name="excess_kept", reset_less=True)
             with m.If(drain):
                 m.d.sync += kept.eq(excess)
@@ -224,5 +224,5 @@ class SpatialCore(StreamCore):
             i_data=Cat(held, ends), i_valid=push, i_ready=ready,
             o_data=payload, o_valid=valid, o_ready=taken,
         )  # fmt: skip
-        how = self.config.resolution
-        return resolve_stream(m, how, payload[:-1], excess, payload[-1], valid, taken)
+        how = self.config.final_addition
+        return final_add_stream(m, how, payload[:-1], excess, payload[-1], valid, taken)

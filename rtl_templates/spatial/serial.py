@@ -17,13 +17,13 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from hwgen.numerics.digits import digit_count
-from rtl_templates.arithmetic.serial_pe import Resolve
+from rtl_templates.arithmetic.serial_pe import SerialFinalAdder
 from rtl_templates.core import StreamCore
-from rtl_templates.drain import Drain
+from rtl_templates.drain import ColumnDrain
 from rtl_templates.hierarchy import Block, place
 from rtl_templates.stream import StreamSlice
 
-from .serial_row import Excess, Row, Window
+from .serial_row import SerialRow, SerialSignConstant, Window
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
@@ -178,7 +178,7 @@ class SerialCore(StreamCore):
         m.d.comb += lines["gone"].eq(leaving[-1] & ready)
         with m.If(ready | ~leaving.any()):
             m.d.sync += leaving.eq(Cat(under_way[-1], leaving))
-        foot = Drain(what.held, config.rows)
+        foot = ColumnDrain(what.held, config.rows)
         held = Signal(config.cols * what.held)
         for col in range(config.cols):
             lanes = Cat(*(total.word_select(col, what.held) for total in totals))
@@ -186,7 +186,7 @@ class SerialCore(StreamCore):
             place(m, f"drain_{col}", foot, totals=lanes, drain=leaving, out=out)
         excess = Signal(what.width, name="too_much")
         place(
-            m, "excess", Excess(config, what), o=excess,
+            m, "excess", SerialSignConstant(config, what), o=excess,
             pass_starts=lines["pass_near"], tile_starts=lines["tile_near"],
         )  # fmt: skip
         values, ends, push, taken = self._resolved(
@@ -199,7 +199,7 @@ class SerialCore(StreamCore):
     def _rows(self, m: Module, what: SerialSum, lines: dict[str, Signal]) -> list[Value]:
         """Place the rows and the columns of W, and return the accumulators of each row."""
         config = self.config
-        window, row = Window(config), Row(config, what)
+        window, row = Window(config), SerialRow(config, what)
         columns = [Signal(window.width("o"), name=f"w_{col}") for col in range(config.cols)]
         for col, factors in enumerate(columns):
             place(
@@ -227,7 +227,7 @@ class SerialCore(StreamCore):
     ) -> tuple[Value, Value, Value, Signal]:  # fmt: skip
         """Return the stream of results: values, last, valid, and its ready, to be driven."""
         cols, value = self.config.cols, Cat(held, excess)
-        for number in range(Resolve.STEPS):
+        for number in range(SerialFinalAdder.STEPS):
             payload = Signal(len(value) + 1, name=f"leaving_{number}")
             valid, taken = Signal(name=f"leaving_{number}_valid"), Signal(name=f"taken_{number}")
             place(
@@ -235,7 +235,7 @@ class SerialCore(StreamCore):
                 i_data=Cat(value, last), i_valid=push, i_ready=ready,
                 o_data=payload, o_valid=valid, o_ready=taken,
             )  # fmt: skip
-            step = Resolve(what, number)
+            step = SerialFinalAdder(what, number)
             common = {} if number else {"excess": payload[len(held) : -1]}
             results = Signal(cols * step.width("o"), name=f"resolved_{number}")
             for col in range(cols):

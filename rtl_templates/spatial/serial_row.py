@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics.sparse_digits import GROUP
-from rtl_templates.arithmetic.compressor import Operand, sum_of
-from rtl_templates.arithmetic.serial_pe import Resolve, SerialPe
+from hwgen.numerics.sparse_digits import GROUP_TERMS
+from rtl_templates.arithmetic.compressor import HeapOperand, sum_of
+from rtl_templates.arithmetic.serial_pe import SerialFinalAdder, SerialPe
 from rtl_templates.arithmetic.sparse_encoder import SparseEncoder
 from rtl_templates.hierarchy import Block, place
 
@@ -80,7 +80,7 @@ class Encoders(Block):
                 },
             )  # fmt: skip
         m.d.comb += self.finished.eq(Cat(Cat(*bits).all() for bits in zip(*finished, strict=True)))
-        ones = [Operand(bit) for bit in self.negative]
+        ones = [HeapOperand(bit) for bit in self.negative]
         short = sum_of(m, "short", ones, len(self.short))
         for stage in range(self.registers):
             register = Signal(len(self.short), name=f"short_{stage}", reset_less=True)
@@ -117,7 +117,7 @@ class EncodingPe(Block):
         )  # fmt: skip
 
 
-class Row(Block):
+class SerialRow(Block):
     """A row of PEs and its encoders.
 
     Members
@@ -203,7 +203,7 @@ class Window(Block):
                 "o": Out(bits * config.array.queue),
             },
         )
-        self.group = GROUP * config.weight.width
+        self.group = GROUP_TERMS * config.weight.width
 
     def build(self, m: Module) -> None:
         slots = []
@@ -217,13 +217,13 @@ class Window(Block):
         )
 
 
-class Excess(Block):
+class SerialSignConstant(Block):
     """What accumulators hold beyond their sums, inverted.
 
     Members
     -------
     pass_starts, tile_starts : In(1)
-        As of `Row`, a cycle before.
+        As of `SerialRow`, a cycle before.
     o : Out
         In a cycle in which accumulators hold so much more, but for the first of a pass.
     """
@@ -249,15 +249,15 @@ class Excess(Block):
             m, "idle", pe, hold=hold, shift=shift, total=held,
             **{name: Const(0, pe.width(name)) for name in ("w", *DIGIT, "short")},
         )  # fmt: skip
-        grown = (Resolve.STEPS - 1) * what.lanes << (what.row_width - 1)
+        grown = (SerialFinalAdder.STEPS - 1) * what.lanes << (what.row_width - 1)
         value: Value = held
-        for number in range(Resolve.STEPS):
-            step = Resolve(what, number)
+        for number in range(SerialFinalAdder.STEPS):
+            step = SerialFinalAdder(what, number)
             result = Signal(step.width("o"), name=f"resolved_{number}")
             register = Signal.like(result, name=f"resolved_{number}_reg", reset_less=True)
             given = {} if number else {"excess": Const(grown - 1, what.width)}
             place(m, f"resolve_{number}", step, i=value, o=result, **given)
-            last = number + 1 == Resolve.STEPS
+            last = number + 1 == SerialFinalAdder.STEPS
             m.d.sync += register.eq(~result if last else result)
             value = register
         m.d.comb += self.o.eq(value)

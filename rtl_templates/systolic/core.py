@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from rtl_templates.accumulators import Accumulators
-from rtl_templates.arithmetic.digit_accumulator import Excess, resolve_all
+from rtl_templates.arithmetic.digit_accumulator import SignConstant, final_add_row
 from rtl_templates.core import StreamCore
+from rtl_templates.final_addition import final_add_stream
 from rtl_templates.hierarchy import Block, place
-from rtl_templates.resolution import resolve_stream
 from rtl_templates.stream import StreamBuffer, StreamFifo
 
 from .array import OutputStationaryArray, StationaryArray
@@ -77,7 +77,7 @@ class OutputStationaryCore(StreamCore):
 
         # A row drains only into a reserved entry of a buffer, so nothing behind the array's edge
         # ever stops.
-        in_steps = config.resolution is not None and config.resolution.registers > 0
+        in_steps = config.final_addition is not None and config.final_addition.registers > 0
         latency = config.bus_latency if in_steps else config.drain_latency
         depth = 2 + latency
         credits = Signal(range(depth + 1), init=depth)
@@ -101,7 +101,7 @@ class OutputStationaryCore(StreamCore):
             popped = self._resolved(m, results, excess, push, buffer)
         else:
             if config.digits:
-                results = resolve_all(m, results, excess, config.resolution)
+                results = final_add_row(m, results, excess, config.final_addition)
             _, popped = self.give(m, results, push[1], push[0], buffer)
         m.d.comb += [
             drains.eq(drain | (draining > 1)),  # the step puts a row on its way
@@ -128,10 +128,15 @@ class OutputStationaryCore(StreamCore):
             i_ready=Signal(name="leaving_room"),  # an entry is reserved
             o_data=payload, o_valid=valid, o_ready=ready,
         )  # fmt: skip
-        values, ends, found, taken = resolve_stream(
-            m, self.config.resolution, payload[: len(held)], payload[len(held) : -1], payload[-1],
-            valid, ready,
-        )  # fmt: skip
+        values, ends, found, taken = final_add_stream(
+            m,
+            self.config.final_addition,
+            payload[: len(held)],
+            payload[len(held) : -1],
+            payload[-1],
+            valid,
+            ready,
+        )
         room, _ = self.give(m, values, ends, found)
         m.d.comb += taken.eq(room)
         return valid & ready
@@ -142,7 +147,7 @@ class OutputStationaryCore(StreamCore):
     ) -> Value:  # fmt: skip
         """Return the excess of the row whose results are so many registers behind the array."""
         grown, kept = (Signal(digits.width, name=name) for name in ("grown", "kept"))
-        place(m, "excess", Excess(digits), add=fire, clear=starting, o=grown)
+        place(m, "excess", SignConstant(digits), add=fire, clear=starting, o=grown)
         of_row: Value = Mux(drain, grown, kept)
         m.d.sync += kept.eq(of_row)
         for stage in range(stages):

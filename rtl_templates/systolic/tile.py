@@ -10,7 +10,7 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from hwgen.families.systolic import BUS_ROWS
-from rtl_templates.drain import Drain
+from rtl_templates.drain import ColumnDrain
 from rtl_templates.hierarchy import Block, place
 
 from .pe import OutputStationaryPE, StationaryPE
@@ -27,7 +27,7 @@ TILE_COLUMNS = 16
 """Columns of a tile, where column groups allow."""
 
 
-class Row(Block):
+class TileRow(Block):
     """A row of a tile; the row signals are registered after every `broadcast` columns.
 
     Parameters
@@ -119,7 +119,7 @@ class Tile(Block):
         columns: int,
     ) -> None:
         pes = [make_pe(first + row) for row in range(rows)]
-        self.rows = [Row(config, pe, columns) for pe in pes]
+        self.rows = [TileRow(config, pe, columns) for pe in pes]
         kinds = {pe.module_name for pe in pes}
         members: dict[str, Any] = {}
         for name, member in self.rows[0].members.items():
@@ -166,7 +166,7 @@ class Tile(Block):
     def _drain(self, m: Module, totals: list[Signal]) -> None:
         width, rows = self.config.held_width, len(totals)
         drain: Value = self.drain
-        foot = Drain(width, rows)
+        foot = ColumnDrain(width, rows)
         outs = []
         delays = self.config.pipeline.pe
         for column in range(self.columns):

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from hwgen.families.ternary_lut_choice import sum_groups
 from hwgen.numerics import enclosing_format
-from rtl_templates.arithmetic.compressor import Operand, sum_of
+from rtl_templates.arithmetic.compressor import HeapOperand, sum_of
 from rtl_templates.arithmetic.integer import accumulate, add, saturated, shape_of
 from rtl_templates.hierarchy import Block, place
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from hwgen.families.ternary_lut import TernaryLutConfig
     from hwgen.numerics import IntegerFormat
 
-READ = 30
+READ_ARRIVAL = 30
 """Delay of a read, in tenths of a gate's."""
 
-KEPT = 60
+KEPT_ARRIVAL = 60
 """When the old total is there: `starts` has many gates to drive."""
 
 
@@ -209,14 +209,14 @@ class Column(Block):
                 ]
         operands = [o for a in addends for o in self._operands(a)]
         if config.planes > 1:
-            operands.append(Operand(self.correction))
+            operands.append(HeapOperand(self.correction))
         if config.saturates:
             wide = Signal(signed(1 + max(len(kept), self._low + 1)), name="kept_wide")
             m.d.comb += wide.eq(kept)
             return saturated(m, self._accumulated(m, operands, wide).as_signed(), config.result)
         return self._accumulated(m, operands, kept)
 
-    def _accumulated(self, m: Module, operands: list[Operand], kept: Signal) -> Value:
+    def _accumulated(self, m: Module, operands: list[HeapOperand], kept: Signal) -> Value:
         """Return ``sum(operands) + kept``; the sum of operands is signed and of ``low + 1`` bits.
 
         The low bits and the operands make a number of two bits more, whose top ones, worth -1, 0
@@ -224,8 +224,8 @@ class Column(Block):
         """
         low = self._low
         if low >= len(kept):
-            return sum_of(m, "fa", [Operand(kept, arrival=KEPT), *operands], len(kept))
-        total = sum_of(m, "fa", [Operand(kept[:low], arrival=KEPT), *operands], low + 2)
+            return sum_of(m, "fa", [HeapOperand(kept, arrival=KEPT_ARRIVAL), *operands], len(kept))
+        total = sum_of(m, "fa", [HeapOperand(kept[:low], arrival=KEPT_ARRIVAL), *operands], low + 2)
         up, down = Signal(name="count_up"), Signal(name="count_down")
         m.d.comb += [
             up.eq(total[low] & ~total[low + 1] & self.load),
@@ -246,10 +246,10 @@ class Column(Block):
         m.d.comb += total.eq(sum_of(m, f"{name}_fa", operands, len(total)))
         return Addend(total, Const(0, 1), tables)
 
-    def _operands(self, addend: Addend) -> list[Operand]:
-        found = [Operand(addend.value, arrival=READ)]
+    def _operands(self, addend: Addend) -> list[HeapOperand]:
+        found = [HeapOperand(addend.value, arrival=READ_ARRIVAL)]
         if not isinstance(addend.carry, Const):
-            found.append(Operand(addend.carry, carry_weight(self.config), READ))
+            found.append(HeapOperand(addend.carry, carry_weight(self.config), READ_ARRIVAL))
         return found
 
     def _added(self, m: Module, addends: list[Addend], kept: Signal) -> Value:

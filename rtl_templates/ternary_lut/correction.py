@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.arithmetic.compressor import Operand, sum_of
+from rtl_templates.arithmetic.compressor import HeapOperand, sum_of
 from rtl_templates.arithmetic.integer import shape_of
 from rtl_templates.hierarchy import Block
 
@@ -75,7 +75,9 @@ class Correction(Block):
 
     def _sum(self, m: Module, name: str, values: list[Value], ones: int) -> Value:
         if self.config.array.reduction == "compressors":
-            return sum_of(m, name, [Operand(value) for value in values], len(self.correction), ones)
+            return sum_of(
+                m, name, [HeapOperand(value) for value in values], len(self.correction), ones
+            )
         while len(values) > 1:
             pairs = [a + b for a, b in zip(values[::2], values[1::2], strict=False)]
             values = pairs + values[len(values) & ~1 :]

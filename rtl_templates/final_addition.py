@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from amaranth.hdl import Cat, Module, Signal, Value
 
-from hwgen.numerics.digit_sums import Resolution
+from hwgen.numerics.digit_sums import FinalAddition
 
-from .arithmetic.digit_accumulator import resolve_all
+from .arithmetic.digit_accumulator import final_add_row
 from .hierarchy import place
 from .stream import StreamSlice
 
 
-def resolve_stream(
+def final_add_stream(
     m: Module,
-    how: Resolution,
+    how: FinalAddition,
     values: Value,
     excess: Value,
     last: Value,
@@ -40,7 +40,7 @@ def resolve_stream(
         To be driven.
     """
     for step in range(how.steps):
-        values = resolve_all(m, values, excess, how, step)
+        values = final_add_row(m, values, excess, how, step)
         if step == how.registers:
             break
         excess = excess[len(how.columns(step)) :]

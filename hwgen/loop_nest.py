@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a core walks through a block of a product that is held in memories beside it.
+"""The loop nests in which a core goes through a block of a product held in memories beside it.
 
 A memory engine does not know the families.  A core that can work inside one says, by a
-`BlockWalk` of its configuration, which element of a block each beat of its ports holds; the
+`LoopNest` of its configuration, which element of a block each beat of its ports holds; the
 planner, the address generators and the cycle model all read that description.
 
 A block is `rows` x `terms` of A and `terms` x `columns` of W.  The engine holds
@@ -22,17 +22,17 @@ from typing import Literal
 Count = Literal[
     "rows", "row_tiles", "tile_rows", "k_tiles", "weight_rows", "column_tiles", "weight_beats"
 ]
-"""How often a loop runs; see `BlockWalk`."""
+"""How often a loop runs; see `LoopNest`."""
 
 Stride = Literal["nothing", "beat", "act_row", "weight_row", "result_row", "result_tile"]
-"""How far a loop moves; see `BlockWalk`."""
+"""How far a loop moves; see `LoopNest`."""
 
 Loops = tuple[tuple[Count, Stride], ...]
 """Loops around a beat, the outermost first; ``tlast`` is set at the end of the innermost."""
 
 
 @dataclass(frozen=True)
-class BlockWalk:
+class LoopNest:
     """The order in which a core takes and gives the beats of a block.
 
     Parameters

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Const, Module, Mux, Signal, Value, ValueLike
 
 if TYPE_CHECKING:
-    from hwgen.walks import BlockWalk, Loops
+    from hwgen.loop_nest import LoopNest, Loops
 
 
 class Axis:
@@ -62,7 +62,7 @@ class Axis:
         ]
 
 
-class Nest:
+class BlockSteps:
     """The steps of a job: the blocks of the reduction for each block of C.
 
     Parameters
@@ -123,30 +123,30 @@ class Nest:
             self.loads_w.eq(self._other_w),
         ]
 
-    def counts(self, walk: BlockWalk) -> Mapping[str, Value]:
-        """Return the counts of a block that `BlockWalk` names."""
+    def counts(self, nest: LoopNest) -> Mapping[str, Value]:
+        """Return the counts of a block that `LoopNest` names."""
         k_tiles, columns = Value.cast(self.k.tiles), Value.cast(self.n.tiles)
         return {
             "rows": Value.cast(self.m.size),
             "row_tiles": Value.cast(self.m.tiles),
-            "tile_rows": Value.cast(walk.m_lanes),
+            "tile_rows": Value.cast(nest.m_lanes),
             "k_tiles": k_tiles,
-            "weight_rows": k_tiles * walk.weight_rows,
+            "weight_rows": k_tiles * nest.weight_rows,
             "column_tiles": columns,
-            "weight_beats": columns * walk.weight_beats,
+            "weight_beats": columns * nest.weight_beats,
         }
 
 
-class Walker:
+class AddressLoops:
     """The addresses of the beats of a block: counted loops, each with a stride of its own.
 
     Parameters
     ----------
     m : Module
     loops : Loops
-        As a `BlockWalk` has them.
+        As a `LoopNest` has them.
     counts, strides : mapping
-        The values of their names; stable while the walk goes on.
+        The values of their names; stable while the loops run.
     address_width : int
 
     Attributes
@@ -154,7 +154,7 @@ class Walker:
     address : Signal
         Of the beat at hand.
     ends, last : Signal
-        Whether it is the last one of the innermost loop; of the walk.
+        Whether it is the last one of the innermost loop; of all loops.
     """
 
     def __init__(
