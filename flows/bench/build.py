@@ -7,12 +7,12 @@ takes in the same run: PE and row elaborated once, one row instance for each row
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from flows.bench.measure import measure, report
+from flows.bench.measure import measure, parser, report
 
 BASELINE_SIZE = 64
 
@@ -83,15 +83,20 @@ def baseline(size: int) -> None:
         raise SystemExit("the baseline emitted nothing")
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print ratios to the baseline."""
-    if sys.argv[1:2] == ["baseline"]:
-        baseline(int(sys.argv[2]))
+    options = parser("build", __doc__)
+    options.add_argument(
+        "--baseline", type=int, metavar="SIZE", help="only emit the baseline of this size"
+    )
+    chosen = options.parse_args(arguments)
+    if chosen.baseline:
+        baseline(chosen.baseline)
         return
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         root = Path(__file__).resolve().parents[2]
-        base = measure(["-m", "flows.bench.build", "baseline", str(BASELINE_SIZE)], root)
+        base = measure(["-m", "flows.bench.build", "--baseline", str(BASELINE_SIZE)], root)
         rows = []
         for size, goal in SIZES.items():
             top = f"array_{size}"
@@ -108,8 +113,10 @@ def main() -> None:
             f" {base.wall_s:.2f} s",
             ["array", "wall s", "of baseline", "goal", "peak MiB", "Verilog KiB"],
             rows,
+            as_json=chosen.json,
         )
-        report("verilating", ["array", "seconds to C++"], [_verilate(work, 32)])
+        columns = ["array", "seconds to C++"]
+        report("verilating", columns, [_verilate(work, 32)], as_json=chosen.json)
 
 
 def _verilate(work: Path, size: int) -> list[object]:

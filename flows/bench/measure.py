@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -51,9 +52,30 @@ def measure(arguments: Sequence[str], cwd: Path, *, repeat: int = 3) -> Usage:
     return Usage(min(walls), max(peaks))
 
 
-def report(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table, or JSON if ``--json`` is among the program's arguments."""
-    if "--json" in sys.argv:
+def parser(module: str, description: str | None) -> argparse.ArgumentParser:
+    """Return a parser of a benchmark's arguments, with ``--json``.
+
+    Parameters
+    ----------
+    module : str
+        Name of the benchmark's module in this package.
+    description : str
+        What it measures: the module's docstring.
+    """
+    found = argparse.ArgumentParser(
+        prog=f"python -m flows.bench.{module}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    found.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    return found
+
+
+def report(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, as_json: bool
+) -> None:
+    """Print a table, or JSON."""
+    if as_json:
         data = {"title": title, "rows": [dict(zip(columns, row, strict=True)) for row in rows]}
         sys.stdout.write(json.dumps(data, indent=2) + "\n")
         return

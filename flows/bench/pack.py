@@ -7,11 +7,11 @@ The baseline is one copy of the matrix in memory (`numpy.copy`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from flows.bench.measure import report
+from flows.bench.measure import parser, report
 from hwgen.families.systolic import SystolicConfig
 from hwgen.schedules.systolic import Schedule
 
@@ -28,8 +28,9 @@ def least(action: Callable[[], object], repeat: int = 5) -> float:
     return min(times)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print ratios to a copy."""
+    options = parser("pack", __doc__).parse_args(arguments)
     rng = np.random.default_rng(0)
     rows = []
     for dataflow in ("output_stationary", "weight_stationary", "input_stationary"):
@@ -49,7 +50,8 @@ def main() -> None:
             for what, pack in (("A", plan.pack_activations), ("W", plan.pack_weights)):
                 seconds = least(lambda pack=pack, matrix=matrix: pack(matrix), 2)  # type: ignore[misc]
                 rows.append([f"{dataflow} {name} {what}", seconds, seconds / copy])
-    report(f"packing {SIZE} x {SIZE}, 16 x 16 array", ["what", "wall s", "of a copy"], rows)
+    title = f"packing {SIZE} x {SIZE}, 16 x 16 array"
+    report(title, ["what", "wall s", "of a copy"], rows, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,12 @@ most throughput for its area is shown: the best that there is if the question is
 
 from __future__ import annotations
 
+import argparse
 import math
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -164,8 +165,13 @@ def answer(question: Question, found: list[Point]) -> list[str]:
     return lines
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables."""
+    argparse.ArgumentParser(
+        prog="python -m flows.bench.questions",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="hwgen-questions-") as name:
         for question in QUESTIONS:
             table = answer(question, points(question.sweep, Path(name)))

@@ -10,9 +10,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from flows.bench.measure import report
+from flows.bench.measure import parser, report
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,8 +24,9 @@ ARRAYS = ((8, "output_stationary"), (16, "output_stationary"), (16, "weight_stat
 MODES = ("fast", "run", "idle", "regression")
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print ratios to the baseline."""
+    options = parser("sim", __doc__).parse_args(arguments)
     rows = []
     with tempfile.TemporaryDirectory() as name:
         designs = {
@@ -59,6 +61,7 @@ def main() -> None:
         "thousand cycles a second, int8",
         ["core", "fast", "cocotb", "idle", "regression", "fast of cocotb", "regression of cocotb"],
         rows,
+        as_json=options.json,
     )
 
 

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +29,18 @@ CYCLES = {"run": 200_000, "fast": 4_000_000}
 """About how long a product takes."""
 
 
-def main(mode: str, configuration: str, directory: str) -> None:
-    """Run one simulation: `mode` is ``idle``, ``run``, ``fast`` or ``regression``.
-
-    A memory engine has no ``run``.
-    """
-    config: Any = load_config(Path(configuration))
-    work = Path(directory) / f"{mode}-{config.name}"
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one simulation."""
+    parser = argparse.ArgumentParser(prog="python -m flows.bench.simulations", description=__doc__)
+    parser.add_argument(
+        "mode", choices=("idle", "run", "fast", "regression"), help="an engine has no `run`"
+    )
+    parser.add_argument("configuration", type=Path)
+    parser.add_argument("directory", type=Path, help="where to work")
+    options = parser.parse_args(arguments)
+    mode: str = options.mode
+    config: Any = load_config(options.configuration)
+    work = options.directory / f"{mode}-{config.name}"
     work.mkdir(parents=True)
     if config.buses and mode == "fast":
         cycles, seconds = _engine(config)
@@ -98,4 +105,4 @@ def _cocotb(config: Any, mode: str, work: Path) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -12,6 +12,7 @@ import resource
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from cost_model.sweep.journal import Journal
 from cost_model.sweep.plan import metrics_of
 from cost_model.sweep.probe import probe
 from cost_model.sweep.reduce import BLOCK
-from flows.bench.measure import report
+from flows.bench.measure import parser, report
 from flows.executors import LocalProcesses
 from hwgen import __version__
 
@@ -96,15 +97,16 @@ def sweep(folder: Path, depth: int, jobs: int) -> list[Any]:
     ]
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print ratios to the bare model."""
+    options = parser("sweep", __doc__).parse_args(arguments)
     # Two formats, 5 group sizes, 100 tables and 100 ports: 10^5 points for each depth.
     with tempfile.TemporaryDirectory() as name:
         rows = [sweep(Path(name), depth, jobs) for depth, jobs in ((160, 1), (1600, 1), (16000, 2))]
     columns = [
         "sweep", "wall s", "processor s", "million a processor s", "of the model", "front", "MiB"
     ]  # fmt: skip
-    report("sweeps of the ternary-LUT family", columns, rows)
+    report("sweeps of the ternary-LUT family", columns, rows, as_json=options.json)
 
 
 if __name__ == "__main__":
