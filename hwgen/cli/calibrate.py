@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from hwgen.cli.common import console, emit_json, force_option, json_option
+from hwgen.cli.common import check_file, console, emit_json, force_option, json_option
 
 
 @click.command()
@@ -29,17 +29,15 @@ def command(target: str, output: Path | None, force: bool, as_json: bool) -> Non
 
     from cost_model.technology import DIRECTORY, write
     from flows.calibration.calibrate import calibrate
-    from hwgen.errors import InputError
 
-    if output is not None and output.exists() and not force:
-        raise InputError(f"{output} exists; choose another name, or overwrite it with --force")
+    path = output or DIRECTORY / f"{target}.json"
+    check_file(path, force=force or output is None)
     out = console()
     with Progress(console=out, transient=True, disable=as_json or not out.is_terminal) as progress:
         task = progress.add_task("mapping", total=1)
         tech = calibrate(
             target, lambda done, total: progress.update(task, completed=done, total=total)
         )
-    path = output or DIRECTORY / f"{target}.json"
     write(path, tech)
     if as_json:
         emit_json(tech.document())

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +26,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 MARKER = ".hwgen"
 """File in an output directory that lists the entries hwgen wrote and may replace."""
+
+_STAGING = ".hwgen-"  # begins the names of directories that outputs are made in
 
 # -- options -----------------------------------------------------------------------------------
 
@@ -204,6 +208,49 @@ def load_matrix(path: Path, *, floats: bool = False) -> NDArray[Any]:
 # -- output ------------------------------------------------------------------------------------
 
 
+def check_file(path: Path, *, force: bool = False) -> None:
+    """Refuse a place where `write_file` would fail: before the work, not after it.
+
+    Raises
+    ------
+    InputError
+        If the file exists and `force` is false, or it is a directory, or its directory does not
+        exist or cannot be written into.
+    """
+    if path.is_dir():
+        raise InputError(f"{path} is a directory; give the name of a file")
+    if os.path.lexists(path) and not force:
+        raise InputError(f"{path} exists; choose another name, or overwrite it with --force")
+    if not path.parent.exists():
+        raise InputError(f"{path.parent} does not exist; create the directory first")
+    _check_writable(path.parent)
+
+
+def check_directory(path: Path) -> None:
+    """Refuse a place where no directory can be made, or that cannot be written into.
+
+    Raises
+    ------
+    InputError
+        If so.
+    """
+    if os.path.lexists(path) and not path.is_dir():
+        raise InputError(f"{path} is not a directory; choose another name for the output directory")
+    _check_writable(next(place for place in (path, *path.absolute().parents) if place.exists()))
+
+
+def _check_writable(directory: Path) -> None:
+    try:
+        # Tried, because permissions do not tell everything, least of all for root.
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"{directory} cannot be written into ({error.strerror}); choose another place for the"
+            " output"
+        ) from None
+
+
 def write_file(path: Path, content: str | bytes, *, force: bool = False) -> None:
     """Write one file so that it appears whole or not at all.
 
@@ -219,12 +266,9 @@ def write_file(path: Path, content: str | bytes, *, force: bool = False) -> None
     Raises
     ------
     InputError
-        If the file exists and `force` is false, or it is a directory.
+        As `check_file`.
     """
-    if path.is_dir():
-        raise InputError(f"{path} is a directory; give the name of a file")
-    if os.path.lexists(path) and not force:
-        raise InputError(f"{path} exists; choose another name, or overwrite it with --force")
+    check_file(path, force=force)
     data = content.encode() if isinstance(content, str) else content
     temporary = path.parent / f".{path.name[:64]}.{secrets.token_hex(4)}"
     try:
@@ -239,8 +283,6 @@ def write_file(path: Path, content: str | bytes, *, force: bool = False) -> None
                 raise InputError(f"{path} exists; choose another name") from None
             except OSError:  # a file system without hard links
                 temporary.replace(path)
-    except FileNotFoundError:
-        raise InputError(f"{path.parent} does not exist; create the directory first") from None
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -251,7 +293,8 @@ def atomic_directory(path: Path, *, force: bool = False) -> Iterator[Path]:
 
     A new directory appears by one rename.  In an existing output directory the entries that
     hwgen wrote before are exchanged for the new ones, all or none, and other files stay.  If the
-    block raises, nothing is left and `path` is as it was.
+    block raises, nothing is left and `path` is as it was.  Of several that write into one directory
+    at the same time the last one's output remains, whole.
 
     Parameters
     ----------
@@ -271,12 +314,12 @@ def atomic_directory(path: Path, *, force: bool = False) -> Iterator[Path]:
     InputError
         If `path` is not a directory, or holds something that is not to be overwritten.
     """
-    if os.path.lexists(path) and not path.is_dir():
-        raise InputError(f"{path} is not a directory; choose another name for the output directory")
+    check_directory(path)
     fresh = not path.exists()
-    owned = set() if fresh else _owned(path, force)
+    if not fresh:
+        _owned(path, force)
     made = _make_parents(path if fresh else path / "_")
-    token = f".hwgen-{secrets.token_hex(4)}"
+    token = f"{_STAGING}{secrets.token_hex(4)}"
     staging = (path.parent if fresh else path) / token
     backup = (path.parent if fresh else path) / f"{token}-old"
     try:
@@ -285,11 +328,12 @@ def atomic_directory(path: Path, *, force: bool = False) -> Iterator[Path]:
         names = sorted(entry.name for entry in staging.iterdir())
         marker = ["# Written by hwgen, which may replace these files:", *names]
         (staging / MARKER).write_text("\n".join(marker) + "\n", encoding="utf-8")
-        if fresh:
-            staging.rename(path)
-            made.clear()
-        else:
-            _exchange(path, staging, backup, [*names, MARKER], owned, force)
+        with _locked(path.parent):
+            if path.exists():  # it was there, or somebody else has made it meanwhile
+                _exchange(path, staging, backup, [*names, MARKER], _owned(path, force), force)
+            else:
+                staging.rename(path)
+                made.clear()
     finally:
         # Also on an interrupt: nothing may be left behind.
         shutil.rmtree(staging, ignore_errors=True)
@@ -297,6 +341,22 @@ def atomic_directory(path: Path, *, force: bool = False) -> Iterator[Path]:
         for directory in reversed(made):
             with suppress(OSError):
                 directory.rmdir()
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Let one process at a time move outputs in a directory, where the file system can do it."""
+    try:
+        handle = os.open(directory, os.O_RDONLY)
+    except OSError:
+        yield
+        return
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def claim_entry(path: Path, name: str, *, force: bool = False) -> Path:
@@ -319,8 +379,7 @@ def claim_entry(path: Path, name: str, *, force: bool = False) -> Path:
     Path
         ``path / name``, which this does not create.
     """
-    if os.path.lexists(path) and not path.is_dir():
-        raise InputError(f"{path} is not a directory; choose another name for the output directory")
+    check_directory(path)
     path.mkdir(parents=True, exist_ok=True)
     owned = _owned(path, force)
     if name not in owned:
@@ -337,7 +396,8 @@ def _owned(path: Path, force: bool) -> set[str]:
     if marker.is_file():
         lines = marker.read_text(encoding="utf-8", errors="replace").splitlines()
         return {line for line in lines if not line.startswith("#") and line == Path(line).name}
-    if any(path.iterdir()) and not force:
+    foreign = any(not entry.name.startswith(_STAGING) for entry in path.iterdir())
+    if foreign and not force:
         raise InputError(
             f"{path} is not empty and holds no earlier output of hwgen;"
             " choose another directory, or write into it with --force"

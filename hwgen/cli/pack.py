@@ -9,6 +9,7 @@ import click
 
 from hwgen.cli.common import (
     atomic_directory,
+    check_directory,
     config_option,
     console,
     emit_json,
@@ -60,6 +61,7 @@ def command(
     from hwgen.errors import InputError
     from hwgen.packing import pack
 
+    check_directory(output)
     core = load_config(config)
     array = load_matrix(weights, floats=True)
     if output.resolve() == weights.resolve().parent:

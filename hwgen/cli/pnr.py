@@ -10,6 +10,7 @@ import click
 
 from hwgen.cli.common import (
     atomic_directory,
+    check_file,
     config_option,
     console,
     emit_json,
@@ -82,16 +83,13 @@ def command(
     from flows.result import write_result
     from flows.toolchain import require
     from hwgen.config.load import load_config
-    from hwgen.errors import CheckFailed, InputError
+    from hwgen.errors import CheckFailed
 
     core = load_config(config)
     target = target or core.target.technology
     if bitstream:
         require(placer(target).packer)
-        if bitstream.exists() and not force:
-            raise InputError(
-                f"{bitstream} exists; choose another name, or overwrite it with --force"
-            )
+        check_file(bitstream, force=force)
     text = None
     if pins:
         text = pins.read_text(encoding="utf-8", errors="replace")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hwgen.cli.common import (
+    check_file,
     config_option,
     console,
     emit_json,
@@ -54,6 +55,8 @@ def command(
 
     if output and output.suffix not in _SUFFIXES:
         raise InputError(f"--output: must end in {' or '.join(_SUFFIXES)}, not {output.name!r}")
+    if output:
+        check_file(output, force=force)
     core = load_config(config)
     sheet = sheet_of(core, named_workloads(gemms, names, [core]))
     if output:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hwgen.cli.common import (
+    check_file,
     config_option,
     console,
     cycle_progress,
@@ -16,6 +17,7 @@ from hwgen.cli.common import (
     force_option,
     json_option,
     load_matrix,
+    write_file,
 )
 
 if TYPE_CHECKING:
@@ -71,15 +73,13 @@ def command(
     import numpy as np
 
     from flows.simulation.matrices import run_matrices
-    from hwgen.cli.common import write_file
     from hwgen.config.load import load_config
     from hwgen.errors import CheckFailed, InputError
     from hwgen.families import family
     from hwgen.numerics import differences
 
     core = load_config(config)
-    if output.exists() and not force:
-        raise InputError(f"{output} exists; choose another name, or overwrite it with --force")
+    check_file(output, force=force)
     fmt = core.activation  # type: ignore[attr-defined]
     a = load_matrix(activations, floats=fmt.file_dtype.kind == "f")
     w = load_matrix(weights)

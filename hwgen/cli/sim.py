@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from hwgen.cli.common import config_option, console, emit_json, json_option
+from hwgen.cli.common import check_directory, config_option, console, emit_json, json_option
 
 if TYPE_CHECKING:
     from flows.simulation.runner import Outcome
@@ -58,8 +58,7 @@ def command(
                 f" there is: {', '.join(known)}"
             )
     work = output or Path("build") / f"{core.name}-sim"
-    if work.exists() and not work.is_dir():
-        raise InputError(f"{work} is not a directory; choose another name for the results")
+    check_directory(work)
     start = time.monotonic()
     with _progress(len(names or known), quiet=as_json) as follow:
         outcomes = regress(

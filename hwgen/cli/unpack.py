@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from hwgen.cli.common import (
+    check_file,
     config_option,
     console,
     emit_json,
@@ -45,8 +46,7 @@ def command(config: Path, source: Path, output: Path, force: bool, as_json: bool
     from hwgen.packing import unpack
 
     core = load_config(config)
-    if output.exists() and not force:
-        raise InputError(f"{output} exists; choose another name, or overwrite it with --force")
+    check_file(output, force=force)
     try:
         description = json.loads(source.read_text(encoding="utf-8"))
     except FileNotFoundError:
