@@ -10,7 +10,6 @@ are measured as they are.  ``--write`` puts the figures where hwgen reads them.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.bench.measure import report
+from flows.bench.measure import parser, report
 from flows.liberty import TECHNOLOGIES
 from flows.standard_cells import INPUT_DELAY, Mapped, map_core
 from hwgen.config.measured import DATA, Delays
@@ -150,16 +149,15 @@ def columns_um2(technology: str) -> dict[str, float]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, and write if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__, prog="flows.bench.delay")
-    parser.add_argument("--technology", action="append", choices=[*TECHNOLOGIES])
-    parser.add_argument("--write", action="store_true", help=f"put the figures into {DATA.name}")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    options = parser.parse_args(arguments)
+    options = parser("delay", __doc__)
+    options.add_argument("--technology", action="append", choices=[*TECHNOLOGIES])
+    options.add_argument("--write", action="store_true", help=f"put the figures into {DATA.name}")
+    chosen = options.parse_args(arguments)
     data: dict[str, Any] = {"recipe": RECIPE, "technologies": {}}
     if DATA.exists():
         data = json.loads(DATA.read_text(encoding="utf-8"))
     rows = []
-    for technology in options.technology or TECHNOLOGIES:
+    for technology in chosen.technology or TECHNOLOGIES:
         delays, shown = fit(list(points(technology)))
         areas = columns_um2(technology)
         figures = {**asdict(delays), "float_adder": float_adders(technology)}
@@ -169,9 +167,10 @@ def main(arguments: list[str] | None = None) -> None:
              f"{100 * (p.fitted / p.measured - 1):+.0f} %")
             for p in shown
         ]  # fmt: skip
-        if options.write:
+        if chosen.write:
             DATA.write_text(json.dumps(data, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    report("Worst paths, ns", ("technology", "module", "measured", "fitted", "error"), rows)
+    columns = ("technology", "module", "measured", "fitted", "error")
+    report("Worst paths, ns", columns, rows, as_json=chosen.json)
 
 
 if __name__ == "__main__":

@@ -3,15 +3,25 @@
 
 from __future__ import annotations
 
+import json
+from importlib import resources
+
 import click
 
 from hwgen.cli.common import emit_json
 
 
 @click.command(epilog="VS Code's YAML extension takes it under `yaml.schemas`.")
+@click.option(
+    "--manifest", is_flag=True, help="Print that of the manifests of built cores instead."
+)
 @click.option("--json", is_flag=True, expose_value=False, help="Accepted; the schema is JSON.")
-def command() -> None:
+def command(manifest: bool) -> None:
     """Print the JSON Schema of configuration files, for editors."""
+    if manifest:
+        file = resources.files("hwgen.emission") / "manifest.schema.json"
+        emit_json(json.loads(file.read_text(encoding="utf-8")))
+        return
     from hwgen.config.reference import json_schema
 
     emit_json(json_schema())

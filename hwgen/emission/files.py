@@ -99,13 +99,26 @@ def manifest(config: Any) -> str:
 
 
 def constraints(config: FamilyConfig) -> str:
-    """Return timing constraints (SDC): the clock of ``target``, a fifth of it for each port."""
+    """Return timing constraints (SDC): the clock of ``target``, a fifth of it for each port.
+
+    SDC has no command for all inputs but the clock, and those that tools add differ: the inputs
+    are named.
+    """
     period = 1000 / config.target.clock_mhz
-    return header(config, "#") + (
-        f"create_clock -name aclk -period {period:.4f} [get_ports aclk]\n"
-        f"set_input_delay -clock aclk {period / 5:.4f} "
-        "[remove_from_collection [all_inputs] [get_ports aclk]]\n"
-        f"set_output_delay -clock aclk {period / 5:.4f} [all_outputs]\n"
+    inputs = [
+        port["name"] + ("[*]" if port["width"] > 1 else "")
+        for port in ports(config)
+        if port["direction"] == "in" and port["name"] != "aclk"
+    ]
+    return header(config, "#") + "".join(
+        [
+            f"create_clock -name aclk -period {period:.4f} [get_ports aclk]\n",
+            *(
+                f"set_input_delay -clock aclk {period / 5:.4f} [get_ports {{{name}}}]\n"
+                for name in inputs
+            ),
+            f"set_output_delay -clock aclk {period / 5:.4f} [all_outputs]\n",
+        ]
     )
 
 
