@@ -61,7 +61,7 @@ def document_of(module: Module) -> dict[str, Any]:
         "ports": [[port.name, port.output, packed(port.bits)] for port in module.ports],
         "cells": [
             [cell.kind, cell.type, cell.signed[0] + 2 * cell.signed[1], sorted(cell.low),
-             _pins(cell.pins)]
+             _pins(cell.pins), cell.name]
             for cell in module.cells
         ],
         "memories": [
@@ -97,8 +97,10 @@ def module_of(document: Mapping[str, Any]) -> Module:
         document["name"],
         tuple(Port(name, output, unpacked(runs)) for name, output, runs in document["ports"]),
         tuple(
-            Cell(kind, of, (bool(signed & 1), bool(signed & 2)), _bits_of(pins), frozenset(low))
-            for kind, of, signed, low, pins in document["cells"]
+            Cell(
+                kind, of, (bool(signed & 1), bool(signed & 2)), _bits_of(pins), frozenset(low), name
+            )
+            for kind, of, signed, low, pins, name in document["cells"]
         ),
         tuple(
             Memory(name, width, depth, tuple(map(_port_of, reads)), tuple(map(_port_of, writes)))

@@ -91,6 +91,8 @@ class Cell:
         ``d``, ``q``, and if there are such, enable ``en`` and synchronous reset ``srst``.
     low : frozenset of str
         Pins ``en`` and ``srst`` that are active at 0.
+    name : str
+        Of a register the signal that it holds, as the Verilog calls it; empty of operators.
     """
 
     kind: str
@@ -98,6 +100,7 @@ class Cell:
     signed: tuple[bool, bool]
     pins: Mapping[str, Bits]
     low: frozenset[str] = frozenset()
+    name: str = ""
 
     def width(self, pin: str) -> int:
         """Return the bits of a pin, 0 if it has no such pin."""

@@ -50,6 +50,7 @@ def module_of(
         As in `Module`.
     """
     cells, memories, instances = [], [], []
+    signals = _signals(netlist)
     for label, cell in netlist["cells"].items():
         pins = {pin: _bits(bits) for pin, bits in cell["connections"].items()}
         kind = cell["type"]
@@ -58,7 +59,7 @@ def module_of(
         elif kind.startswith("$mem"):
             memories.append(_memory(label, cell["parameters"], pins))
         elif kind[1:] not in _NOTHING:
-            cells.append(_cell(kind[1:], cell["parameters"], pins))
+            cells.append(_cell(kind[1:], cell["parameters"], pins, signals))
     ports = tuple(
         Port(port, entry["direction"] == "output", _bits(entry["bits"]))
         for port, entry in netlist["ports"].items()
@@ -76,14 +77,30 @@ def _number(parameters: Mapping[str, Any], name: str, default: int = 0) -> int:
     return value if isinstance(value, int) else int(value.replace("x", "0") or "0", 2)
 
 
-def _cell(kind: str, parameters: Mapping[str, Any], pins: Mapping[str, Bits]) -> Cell:
+def _signals(netlist: Mapping[str, Any]) -> dict[int, str]:
+    """Return the name of the widest signal that each net belongs to, if it has any."""
+    named = sorted(
+        (len(entry["bits"]), name, entry["bits"])
+        for name, entry in netlist.get("netnames", {}).items()
+        if not entry.get("hide_name")
+    )
+    return {bit: name for _, name, bits in named for bit in bits if type(bit) is int}
+
+
+def _cell(
+    kind: str,
+    parameters: Mapping[str, Any],
+    pins: Mapping[str, Bits],
+    signals: Mapping[int, str],
+) -> Cell:
     low = frozenset(
         pin for pin, name in _POLARITY.items() if name in parameters
         and not _number(parameters, name)
     )  # fmt: skip
     signed = (bool(_number(parameters, "A_SIGNED")), bool(_number(parameters, "B_SIGNED")))
     named = {pin.lower(): bits for pin, bits in pins.items()}
-    return Cell(_KIND_OF.get(kind, kind), kind, signed, named, low)
+    name = signals.get(pins["Q"][0], "") if "Q" in pins else ""
+    return Cell(_KIND_OF.get(kind, kind), kind, signed, named, low, name)
 
 
 def _memory(label: str, parameters: Mapping[str, Any], pins: Mapping[str, Bits]) -> Memory:

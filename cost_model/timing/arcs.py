@@ -1,0 +1,434 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the paths through operators lead through, from each bit of an operand to each of a result.
+
+Steps are counted by kind (`STEPS`); a technology says how long one of each takes.  An `Arcs` takes
+when nets are stable and says when those that it drives are, and which of them, and which steps,
+that was decided by.  Times are in ns, numbered by net; a constant is stable for ever, at ``-inf``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import inf, log2
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cost_model.structure.model import Bits, Cell, Memory
+
+Times = NDArray[np.float64]
+Nets = NDArray[np.int64]
+Steps = Mapping[str, float]
+
+STEPS: Mapping[str, str] = {
+    "register": "a register, from the clock to its output, and its setup time",
+    "gate": "a gate, a level of a tree of gates",
+    "xor": "an exclusive or",
+    "mux": "a multiplexer, also that of an enable",
+    "select": "a level of a tree of and-or gates that selects words",
+    "adder": "a carry-propagate adder",
+    "adder_level": "each doubling of the bits that a carry crosses in it",
+    "adder_bit": "each bit that a carry crosses in it",
+    "compress": "a level of full adders by which words become fewer",
+    "full_adder_sum": "a full adder, to the sum",
+    "full_adder_carry": "a full adder, to the carry",
+    "multiplier": "encoders and selectors of a multiplier",
+    "multiplier_level": "a level of full adders in a multiplier",
+    "multiplier_bit": "each bit that a carry crosses in a multiplier",
+    "shift": "a level of a shifter",
+    "read": "each doubling of the words of a memory that is read",
+    "fanout": "each doubling of the loads of a net beyond a few",
+}
+"""Kinds of steps, and what one of them is."""
+
+LIGHT = 4.0
+"""Loads that a gate drives as quickly as one."""
+
+
+def spread(loads: float) -> float:
+    """Return the doublings of loads by which a net is slower than one of few loads."""
+    return max(0.0, log2(loads / LIGHT)) if loads else 0.0
+
+
+class Arcs(Protocol):
+    """Paths from nets to others, those that one operator drives."""
+
+    out: Nets
+    """Nets that it drives."""
+
+    @property
+    def sources(self) -> Nets:
+        """Nets that it depends on."""
+
+    def arrivals(self, at: Times) -> Times:
+        """Return when the nets that it drives are stable, shape (nets,)."""
+
+    def cause(self, at: Times, index: int) -> tuple[int, Steps]:
+        """Return which net decides when ``out[index]`` is stable, and the steps between them."""
+
+
+class Costs:
+    """Steps, weighed by a technology."""
+
+    def __init__(self, ns: Mapping[str, float]) -> None:
+        self.ns = ns
+
+    def of(self, steps: Mapping[str, float]) -> float:
+        """Return how long steps take."""
+        return sum(self.ns.get(kind, 0.0) * count for kind, count in steps.items())
+
+
+class Parallel:
+    """Each bit of the result depends on the bits of the operands in its place.
+
+    Parameters
+    ----------
+    out : array
+        Shape (n,).
+    ins : array
+        Nets, shape (operands, n).
+    steps : sequence of mapping
+        From each operand.
+    """
+
+    def __init__(self, out: Nets, ins: Nets, steps: Sequence[Steps], costs: Costs) -> None:
+        self.out, self.ins, self.steps = out, ins, steps
+        self._delays = np.array([[costs.of(each)] for each in steps])
+
+    @property
+    def sources(self) -> Nets:
+        """See `Arcs`."""
+        return self.ins.ravel()
+
+    def arrivals(self, at: Times) -> Times:
+        """See `Arcs`."""
+        return np.asarray((at[self.ins] + self._delays).max(0))
+
+    def cause(self, at: Times, index: int) -> tuple[int, Steps]:
+        """See `Arcs`."""
+        row = int((at[self.ins[:, index]] + self._delays[:, 0]).argmax())
+        return int(self.ins[row, index]), self.steps[row]
+
+
+class Dense:
+    """Each bit of the result may depend on all bits of the operands.
+
+    Parameters
+    ----------
+    out, ins : array
+        Nets, shapes (n,) and (m,).
+    steps : mapping
+        Steps of each kind, shape (n, m).
+    reaches : array of bool
+        Whether there is a path at all, shape (n, m).
+    """
+
+    def __init__(
+        self, out: Nets, ins: Nets, steps: Mapping[str, Times], reaches: NDArray[np.bool_],
+        costs: Costs,
+    ) -> None:  # fmt: skip
+        self.out, self.ins, self.steps = out, ins, steps
+        total = np.zeros(reaches.shape)
+        for kind, counts in steps.items():
+            total += costs.ns.get(kind, 0.0) * counts
+        self._delays = np.where(reaches, total, -inf)
+
+    @property
+    def sources(self) -> Nets:
+        """See `Arcs`."""
+        return self.ins
+
+    def arrivals(self, at: Times) -> Times:
+        """See `Arcs`."""
+        return np.asarray((at[self.ins] + self._delays).max(1))
+
+    def cause(self, at: Times, index: int) -> tuple[int, Steps]:
+        """See `Arcs`."""
+        column = int((at[self.ins] + self._delays[index]).argmax())
+        return int(self.ins[column]), {k: float(n[index, column]) for k, n in self.steps.items()}
+
+
+class Tree:
+    """Each bit of the result is a balanced tree over terms, the latest nearest to the result.
+
+    Such a tree is stable ``level * log2(sum of 2 ** (arrival / level))`` after the clock, as one is
+    that merges the two earliest terms again and again.
+
+    Parameters
+    ----------
+    out : array
+        Shape (n,).
+    ins : array
+        Nets, shape (parts of a term, terms, n).
+    before : mapping
+        Steps from each part of a term to the tree.
+    level : str
+        The kind of a level of the tree.
+    """
+
+    def __init__(self, out: Nets, ins: Nets, before: Steps, level: str, costs: Costs) -> None:
+        self.out, self.ins, self.before, self.level = out, ins, before, level
+        self._base, self._each = costs.of(before), costs.ns.get(level, 0.0)
+
+    @property
+    def sources(self) -> Nets:
+        """See `Arcs`."""
+        return self.ins.ravel()
+
+    def arrivals(self, at: Times) -> Times:
+        """See `Arcs`."""
+        terms = at[self.ins].max(0)
+        latest = terms.max(0)
+        if not self._each:
+            return np.asarray(latest + self._base)
+        known = np.where(latest > -inf, latest, 0.0)
+        weights = np.exp2((terms - known) / self._each).sum(0)
+        with np.errstate(divide="ignore"):
+            return np.asarray(latest + self._base + self._each * np.log2(weights))
+
+    def cause(self, at: Times, index: int) -> tuple[int, Steps]:
+        """See `Arcs`."""
+        times = at[self.ins[:, :, index]]
+        part, term = np.unravel_index(int(times.argmax()), times.shape)
+        levels = 0.0
+        if self._each:
+            levels = (self.arrivals(at)[index] - times[part, term] - self._base) / self._each
+        return int(self.ins[part, term, index]), {**self.before, self.level: float(levels)}
+
+
+class Sum:
+    """Words that are added up at once: full adders make two of them, which an adder adds.
+
+    Parameters
+    ----------
+    out : array
+        Shape (n,).
+    words : array
+        Nets, shape (words, n).
+    """
+
+    def __init__(self, out: Nets, words: Nets, costs: Costs) -> None:
+        self.out, self.words = out, words
+        self._compress = costs.ns.get("compress", 0.0)
+        self._last = carry_propagate(out, np.arange(2 * len(out)), costs)
+
+    @property
+    def sources(self) -> Nets:
+        """See `Arcs`."""
+        return self.words.ravel()
+
+    def _two(self, at: Times) -> tuple[Times, Nets, NDArray[np.float64]]:
+        """Return when the bits of the last two words are stable, due to which net, how deep."""
+        none = np.zeros(len(self.out))
+        waiting = [(at[nets], nets, none) for nets in self.words]
+        while len(waiting) > 2:
+            waiting.sort(key=lambda word: float(word[0].max()))
+            first = waiting[:3]
+            times = np.stack([word[0] for word in first])
+            latest = times.argmax(0)[None]
+            sources = np.take_along_axis(np.stack([word[1] for word in first]), latest, 0)[0]
+            levels = np.take_along_axis(np.stack([word[2] for word in first]), latest, 0)[0] + 1
+            stable = times.max(0) + self._compress
+            carry = np.concatenate(([-inf], stable[:-1]))
+            places = np.concatenate(([0], np.arange(len(stable) - 1)))
+            waiting[:3] = [(stable, sources, levels), (carry, sources[places], levels[places])]
+        return tuple(np.concatenate(parts) for parts in zip(*waiting, strict=True))  # type: ignore[return-value]
+
+    def arrivals(self, at: Times) -> Times:
+        """See `Arcs`."""
+        return self._last.arrivals(self._two(at)[0])
+
+    def cause(self, at: Times, index: int) -> tuple[int, Steps]:
+        """See `Arcs`."""
+        times, sources, levels = self._two(at)
+        place, steps = self._last.cause(times, index)
+        return int(sources[place]), {**steps, "compress": float(levels[place])}
+
+
+# -- what operators are ----------------------------------------------------------------------------
+
+
+def carry_propagate(out: Nets, ins: Nets, costs: Costs) -> Dense:
+    """Return the paths of an adder of two words of `out`'s width, one after the other in `ins`."""
+    width = len(out)
+    crossed = np.arange(width)[:, None] - np.arange(width)[None]
+    reaches = crossed >= 0
+    crossed = np.where(reaches, crossed, 0)
+    one = {
+        "adder": np.ones((width, width)),
+        "adder_level": np.log2(1.0 + crossed),
+        "adder_bit": crossed.astype(np.float64),
+    }
+    both = {kind: np.hstack([count, count]) for kind, count in one.items()}
+    return Dense(out, ins, both, np.hstack([reaches, reaches]), costs)
+
+
+def levels_of(words: int) -> int:
+    """Return the levels of full adders by which some words become two."""
+    levels, left = 0, words
+    while left > 2:
+        left -= left // 3
+        levels += 1
+    return levels
+
+
+def product(out: Nets, a: Nets, b: Nets, costs: Costs) -> Dense:
+    """Return the paths of a multiplier.
+
+    Below four bits it adds up products of bits.  Otherwise the operands are made equally wide, one
+    of them becomes digits of two bits, and what the carries of the sum cross is a chain.
+    """
+    width, short = len(out), min(len(a), len(b))
+    digits = short if short < 4 else max(len(a), len(b)) // 2 + 1
+    place = np.concatenate([np.arange(len(a)), np.arange(len(b))])
+    column = np.arange(width)[:, None]
+    reaches = column >= place[None]
+    # Fewer words meet in the columns at the right end; the left one waits for their carries.
+    words = np.minimum(column[:, 0] // (1 if short < 4 else 2) + 1, digits)
+    levels = np.array([[levels_of(count)] for count in words.tolist()], np.float64)
+    crossed = np.maximum(column - 1.0, 0.0)
+    own: dict[str, Times] = (
+        {"gate": np.ones((width, 1)), "compress": levels, "adder": np.ones((width, 1)),
+         "adder_level": np.log2(1.0 + crossed), "adder_bit": crossed}
+        if short < 4
+        else {"multiplier": np.ones((width, 1)), "multiplier_level": levels,
+              "multiplier_bit": crossed}
+    )  # fmt: skip
+    steps = {kind: np.broadcast_to(count, reaches.shape) for kind, count in own.items()}
+    return Dense(out, np.concatenate([a, b]), steps, reaches, costs)
+
+
+Numbering = Callable[[Bits], Nets]
+"""Gives the numbers of bits; all constants have the same."""
+
+
+def _extended(bits: Nets, width: int, constant: int, *, signed: bool) -> Nets:
+    if len(bits) >= width:
+        return bits[:width]
+    fill = bits[-1] if signed and len(bits) else constant
+    return np.concatenate([bits, np.full(width - len(bits), fill, np.int64)])
+
+
+def words_of(cell: Cell, pins: Mapping[str, Nets], constant: int) -> list[Nets]:
+    """Return operands ``a`` and ``b`` of a cell, as wide as its result."""
+    width = len(pins["y"])
+    return [
+        _extended(pins[pin], width, constant, signed=cell.signed[place])
+        for place, pin in enumerate("ab")
+        if pin in pins
+    ]
+
+
+def operator(cell: Cell, number: Numbering, constant: int, costs: Costs) -> Arcs:
+    """Return the paths of a cell that is no register.
+
+    Parameters
+    ----------
+    cell : Cell
+    number : callable
+    constant : int
+        The number of constants.
+    costs : Costs
+    """
+    pins = {pin: number(bits) for pin, bits in cell.pins.items()}
+    y, kind = pins["y"], cell.kind
+    words = words_of(cell, pins, constant)
+    if kind in ("and", "or", "xor", "not"):
+        steps: Steps = {} if kind == "not" else {"xor" if kind == "xor" else "gate": 1.0}
+        return Parallel(y, np.stack(words), [steps] * len(words), costs)
+    if kind == "mux":
+        select = np.full(len(y), pins["s"][0])
+        return Parallel(y, np.stack([*words, select]), [{"mux": 1.0}] * 3, costs)
+    if kind in ("add", "sub", "neg"):
+        both = words if len(words) == 2 else [words[0], np.full(len(y), constant)]
+        if cell.type == "pos":
+            return Parallel(y, np.stack(words), [{}], costs)
+        return carry_propagate(y, np.concatenate(both), costs)
+    if kind == "mul":
+        return product(y, pins["a"], pins["b"], costs)
+    if kind in ("pmux", "bmux"):
+        return _selected(cell, pins, constant, costs)
+    if kind == "equal":
+        width = max(len(pins["a"]), len(pins["b"]))
+        sides = [
+            _extended(pins[pin], width, constant, signed=all(cell.signed)) for pin in "ab"
+        ]  # fmt: skip
+        fixed = any((side == constant).all() for side in sides)
+        before = {} if fixed else {"xor": 1.0}
+        return Tree(y[:1], np.stack(sides)[:, :, None], before, "gate", costs)
+    if kind == "less":
+        return _compared(cell, pins, constant, costs)
+    if kind.startswith("reduce"):
+        ins = np.concatenate([pins["a"], pins.get("b", y[:0])])
+        level = "xor" if kind == "reduce_xor" else "gate"
+        return Tree(y[:1], ins[None, :, None], {}, level, costs)
+    if kind == "shift":
+        return _shifted(pins, costs)
+    # Something without a model of its own is taken for two levels of gates.
+    ins = np.unique(np.concatenate([nets for pin, nets in pins.items() if pin != "y"]))
+    gates = {"gate": np.full((len(y), len(ins)), 2.0)}
+    return Dense(y, ins, gates, np.ones((len(y), len(ins)), bool), costs)
+
+
+def _selected(cell: Cell, pins: Mapping[str, Nets], constant: int, costs: Costs) -> Tree:
+    """Return the paths of one of several words, each behind a select line or an address."""
+    y, s = pins["y"], pins["s"]
+    width = len(y)
+    if cell.type == "bmux":
+        data = pins["a"].reshape(-1, width)
+        select = np.broadcast_to(s[:, None], (len(s), width))
+        lines = [np.broadcast_to(line, data.shape) for line in select]
+        return Tree(y, np.stack([data, *lines]), {"gate": 1.0}, "select", costs)
+    data = np.concatenate([pins["b"], pins["a"]]).reshape(-1, width)
+    each = np.concatenate([s, [constant]])[:, None]
+    ins = np.stack([data, np.broadcast_to(each, data.shape)])
+    return Tree(y, ins, {"gate": 1.0}, "select", costs)
+
+
+def _compared(cell: Cell, pins: Mapping[str, Nets], constant: int, costs: Costs) -> Dense:
+    """Return the paths of a comparison: those to the carry of an adder."""
+    width = max(len(pins["a"]), len(pins["b"]))
+    ins = np.concatenate([
+        _extended(pins[pin], width, constant, signed=all(cell.signed)) for pin in "ab"
+    ])  # fmt: skip
+    crossed = width - 1.0 - np.tile(np.arange(width), 2)[None]
+    steps = {
+        "adder": np.ones((1, 2 * width)),
+        "adder_level": np.log2(1.0 + crossed),
+        "adder_bit": crossed,
+    }
+    return Dense(pins["y"][:1], ins, steps, np.ones((1, 2 * width), bool), costs)
+
+
+def _shifted(pins: Mapping[str, Nets], costs: Costs) -> Dense:
+    """Return the paths of a shifter: a level of multiplexers for each bit of the distance."""
+    y, a, b = pins["y"], pins["a"], pins["b"]
+    ins = np.concatenate([a, b])
+    levels = float(min(len(b), max(len(a), len(y)).bit_length()))
+    steps = {"shift": np.full((len(y), len(ins)), levels)}
+    return Dense(y, ins, steps, np.ones((len(y), len(ins)), bool), costs)
+
+
+def address_steps(memory: Memory) -> Steps:
+    """Return the steps from the address of a memory to a word that is read."""
+    return {"read": log2(max(2, memory.depth)), "fanout": spread(memory.width)}
+
+
+def write_steps(memory: Memory, address: int) -> Steps:
+    """Return the steps from the address of a memory to the registers of the word written."""
+    return {"gate": log2(max(2, address)), "mux": 1.0, "fanout": spread(memory.width)}
+
+
+def loads(cell: Cell) -> Mapping[str, int]:
+    """Return how many loads a bit of each pin is, where it is not one."""
+    width = len(cell.result)
+    if cell.kind == "register":
+        return {"en": width, "srst": width}
+    if cell.kind in ("mux", "pmux"):
+        return {"s": width}
+    if cell.kind == "mul":
+        return {"a": cell.width("b"), "b": cell.width("a")}
+    if cell.kind == "shift":
+        return {"b": width}
+    return {}

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The path that limits the clock of a design, through its tree of instances.
+
+A module is gone through once for each pattern of arrival times at its inputs, not once for each
+instance: most of an array's elements get theirs from registers, hence at the same times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cost_model.structure.model import TOP, Design
+from cost_model.timing.arcs import Costs, Steps, Times
+from cost_model.timing.compiled import Compiled, End, Inside
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a path.
+
+    Parameters
+    ----------
+    steps : mapping
+        Steps by kind (`cost_model.timing.arcs.STEPS`).
+    """
+
+    steps: Steps
+
+
+@dataclass(frozen=True)
+class Path:
+    """The slowest path between two registers, or a register and a port.
+
+    Parameters
+    ----------
+    period_ns : float
+        The shortest clock period that it allows, in ns.
+    start, end : str
+        The signals that hold its ends, by their hierarchical names; or ports.
+    stages : tuple of Stage
+        What it leads through, in order.
+    outside : int
+        How many of its ends are ports.
+    """
+
+    period_ns: float
+    start: str
+    end: str
+    stages: tuple[Stage, ...]
+    outside: int = 0
+
+    @property
+    def steps(self) -> dict[str, float]:
+        """All steps by kind."""
+        found: dict[str, float] = {}
+        for stage in self.stages:
+            for kind, count in stage.steps.items():
+                found[kind] = found.get(kind, 0.0) + count
+        return found
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """A module with given arrival times at its inputs."""
+
+    at: Times
+    outputs: Times
+    worst: float
+    where: tuple[int, int] | Inside | None = field(default=None)
+    """The end that is the worst and its bit, or the instance that it is in."""
+
+
+class Timer:
+    """Arrival times in a design, for one technology.
+
+    Parameters
+    ----------
+    design : Design
+    ns : mapping
+        How long each kind of step takes.
+    """
+
+    def __init__(self, design: Design, ns: Mapping[str, float]) -> None:
+        self.costs = Costs(ns)
+        self._compiled: dict[str, Compiled] = {}
+        self._timed: dict[tuple[str, bytes], _Timed] = {}
+        for name in reversed(tuple(design.counts)):
+            module = design.modules[name]
+            below = {each.module: self._compiled[each.module] for each in module.instances}
+            self._compiled[name] = Compiled(module, below, self.costs)
+
+    def limiting(self, outside_ns: float = 0.0) -> Path | None:
+        """Return the slowest path, None if there is none.
+
+        Parameters
+        ----------
+        outside_ns : float
+            When inputs arrive after the clock, and how long before it outputs must be there.
+        """
+        top = self._compiled[TOP]
+        arrivals = np.full(len(top.inputs), outside_ns)
+        timed = self._time(TOP, arrivals)
+        worst, place = timed.worst, -1
+        if len(timed.outputs) and timed.outputs.max() + outside_ns > worst:
+            place = int(timed.outputs.argmax())
+            worst = float(timed.outputs[place] + outside_ns)
+        if not worst > -np.inf:
+            return None
+        if place >= 0:
+            end = _port_of(top, place, output=True)
+            stages = list(self._back(TOP, arrivals, int(top.outputs[place]), ()))
+        else:
+            end, stages = self._worst(TOP, arrivals, ())
+        start = next(name for name, _ in stages if name)
+        found = tuple(Stage(steps) for _, steps in reversed(stages) if steps)
+        outside = (place >= 0) + (start in {port.name for port in top.module.ports})
+        return Path(float(worst), start, end, found, outside)
+
+    def _time(self, name: str, arrivals: Times) -> _Timed:
+        key = (name, arrivals.tobytes())
+        if (known := self._timed.get(key)) is not None:
+            return known
+        module = self._compiled[name]
+        at = module.initial.copy()
+        at[module.inputs] = np.maximum(at[module.inputs], arrivals)
+        at[module.constant] = -np.inf
+        for _ in range(module.passes):
+            before = at.copy() if module.passes > 1 else at
+            for index in module.order:
+                node = module.nodes[index]
+                if isinstance(node, Inside):
+                    found = self._time(node.instance.module, at[node.ins]).outputs[node.places]
+                else:
+                    found = node.arrivals(at)
+                np.maximum.at(at, node.out, found + module.fanout[node.out])
+                at[module.constant] = -np.inf
+            if module.passes > 1 and np.array_equal(before, at):
+                break
+        worst, where = -np.inf, None
+        for index, end in enumerate(module.ends):
+            times = at[end.ins] + self.costs.of(end.steps)
+            if len(times) and times.max() > worst:
+                worst, where = float(times.max()), (index, int(times.argmax()))
+        place: tuple[int, int] | Inside | None = where
+        for inside in module.instances:
+            inner = self._time(inside.instance.module, at[inside.ins]).worst
+            if inner > worst:
+                worst, place = inner, inside
+        timed = _Timed(at, at[module.outputs], worst, place)
+        self._timed[key] = timed
+        return timed
+
+    # -- the way back ------------------------------------------------------------------------------
+
+    def _worst(
+        self, name: str, arrivals: Times, path: tuple[str, ...]
+    ) -> tuple[str, list[tuple[str, Steps]]]:
+        """Return the end of the worst path that ends in a module, and the way back to its start."""
+        timed, module = self._time(name, arrivals), self._compiled[name]
+        if isinstance(timed.where, Inside):
+            inside = timed.where
+            at = timed.at[inside.ins]
+            end, stages = self._worst(inside.instance.module, at, (*path, inside.instance.name))
+            if stages and not any(start for start, _ in stages):
+                net = int(inside.ins[self._entered(stages)])
+                stages = [*stages[:-1], *self._back(name, arrivals, net, path)]
+            return end, stages
+        assert timed.where is not None
+        index, bit = timed.where
+        place: End = module.ends[index]
+        net = int(place.ins[bit])
+        return _joined(path, place.name), [
+            ("", place.steps), *self._back(name, arrivals, net, path),
+        ]  # fmt: skip
+
+    def _entered(self, stages: list[tuple[str, Steps]]) -> int:
+        """Return the place of the input through which a way back leaves its module."""
+        return int(stages[-1][1][_INPUT])
+
+    def _back(
+        self, name: str, arrivals: Times, net: int, path: tuple[str, ...]
+    ) -> Iterator[tuple[str, Steps]]:
+        """Yield the way back from a net of a module: steps, at last the start with its name.
+
+        A way that leaves through an input of a module below the top ends with the place of it.
+        """
+        timed, module = self._time(name, arrivals), self._compiled[name]
+        at = timed.at
+        inputs = {int(n): place for place, n in enumerate(module.inputs) if n != module.constant}
+        while True:
+            if net in inputs and net not in module.driver and net not in module.start_of:
+                if name == TOP:
+                    yield _port_of(module, inputs[net], output=False), {}
+                else:
+                    yield "", {_INPUT: float(inputs[net])}
+                return
+            slower = {"fanout": float(module.doublings[net])} if module.doublings[net] else {}
+            start = module.start_of.get(net)
+            index = module.driver.get(net)
+            node = None if index is None else module.nodes[index]
+            if start is not None and (
+                node is None or not self._decides(node, at, net, module)
+            ):  # fmt: skip
+                yield _joined(path, start.name), {**start.steps, **slower}
+                return
+            if node is None:  # nothing drives it
+                yield _joined(path, "constant"), {}
+                return
+            place = int(np.flatnonzero(node.out == net)[0])
+            if isinstance(node, Inside):
+                if slower:
+                    yield "", slower
+                child = node.instance.module
+                below = self._compiled[child]
+                inner = list(self._back(
+                    child, at[node.ins], int(below.outputs[node.places[place]]),
+                    (*path, node.instance.name),
+                ))  # fmt: skip
+                if inner[-1][0]:
+                    yield from inner
+                    return
+                yield from inner[:-1]
+                net = int(node.ins[self._entered(inner)])
+                continue
+            net, steps = node.cause(at, place)
+            yield "", {**steps, "fanout": steps.get("fanout", 0.0) + slower.get("fanout", 0.0)}
+
+    def _decides(self, node: object, at: Times, net: int, module: Compiled) -> bool:
+        """Return whether a net that is driven by a memory waits for the address, not the words."""
+        assert not isinstance(node, Inside)
+        place = int(np.flatnonzero(node.out == net)[0])  # type: ignore[attr-defined]
+        found = node.arrivals(at)[place] + module.fanout[net]  # type: ignore[attr-defined]
+        return bool(found > module.initial[net])
+
+
+_INPUT = "input"
+"""Stands for the place of an input where steps stand otherwise."""
+
+
+def _joined(path: tuple[str, ...], name: str) -> str:
+    return ".".join((*path, name))
+
+
+def _port_of(module: Compiled, place: int, *, output: bool) -> str:
+    for port in module.module.ports:
+        if port.output == output:
+            if place < port.width:
+                return port.name
+            place -= port.width
+    raise IndexError(place)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrival times through the word-level structure: operators, fan-out, hierarchy, whole cores."""
+
+from __future__ import annotations
+
+import re
+from math import log2
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, signed
+
+from cost_model.timing.arcs import LIGHT, STEPS, spread
+from cost_model.timing.graph import Path as LimitingPath
+from cost_model.timing.graph import Timer
+from flows import structures
+from hwgen.config.load import load_config
+from hwgen.emission import verilog_of
+from sim_tests.test_structure import CONFIGS, structured
+
+NS = {kind: 1 + index / 64 for index, kind in enumerate(STEPS)} | {"fanout": 0.0}
+"""Times by which a sum says which steps it is of."""
+
+
+def limiting(m: Module, inputs: dict[str, Signal], outputs: dict[str, Signal]) -> LimitingPath:
+    found = Timer(structured(m, inputs, outputs), NS).limiting()
+    assert found is not None
+    assert found.period_ns == pytest.approx(sum(NS[k] * n for k, n in found.steps.items()))
+    return found
+
+
+def registered(m: Module, *signals: Signal) -> list[Signal]:
+    """Return registers of signals."""
+    found = []
+    for number, signal in enumerate(signals):
+        held = Signal(signal.shape(), name=f"held_{number}", reset_less=True)
+        m.d.sync += held.eq(signal)
+        found.append(held)
+    return found
+
+
+def steps_of(path: LimitingPath) -> dict[str, object]:
+    return {kind: pytest.approx(count) for kind, count in path.steps.items() if count}
+
+
+def test_a_carry_crosses_an_adder() -> None:
+    m = Module()
+    a, b, y = Signal(8), Signal(8), Signal(8)
+    x, w = registered(m, a, b)
+    m.d.sync += y.eq(x + w)
+    found = limiting(m, {"a": a, "b": b}, {"y": y})
+    # The reset of the sum is a gate before its register.
+    assert steps_of(found) == {
+        "register": 1, "gate": 1, "adder": 1, "adder_level": 3, "adder_bit": 7,
+    }  # fmt: skip
+    assert (found.start, found.end) == ("held_0", "y")
+
+
+def test_high_bits_that_arrive_late_do_not_wait_for_low_ones() -> None:
+    m = Module()
+    a, y = Signal(16), Signal(16, reset_less=True)
+    (x,) = registered(m, a)
+    late = x[8:] ^ x[:8]
+    m.d.sync += y.eq(Cat(Const(0, 8), late) + x)
+    found = limiting(m, {"a": a}, {"y": y})
+    # From the first late bit there are seven to cross; from the early ones fifteen.
+    late_ns = NS["xor"] + NS["adder_level"] * 3 + NS["adder_bit"] * 7
+    early_ns = NS["adder_level"] * 4 + NS["adder_bit"] * 15
+    assert early_ns > late_ns
+    assert found.steps.get("xor", 0) == 0
+
+
+def test_adders_of_which_one_feeds_the_next_are_one_sum() -> None:
+    m = Module()
+    a, y = Signal(8), Signal(11, reset_less=True)
+    x = registered(m, *(a ^ n for n in range(4)))
+    m.d.sync += y.eq(x[0] + x[1] + x[2] + x[3])
+    found = limiting(m, {"a": a}, {"y": y})
+    assert found.steps["adder"] == 1
+    assert found.steps["compress"] == 2
+
+
+def test_a_late_term_is_near_the_end_of_a_tree() -> None:
+    m = Module()
+    a, b, y = Signal(16), Signal(16), Signal(reset_less=True)
+    x, w = registered(m, a, b)
+    m.d.sync += y.eq(Cat(x, (x + w)[15]).all())
+    found = limiting(m, {"a": a, "b": b}, {"y": y})
+    assert found.steps["adder"] == 1
+    assert 0 < found.steps["gate"] < 0.2  # not the four levels of sixteen terms that are early
+
+
+def test_constants_do_not_arrive() -> None:
+    m = Module()
+    a, y = Signal(8), Signal(8, reset_less=True)
+    (x,) = registered(m, a)
+    m.d.sync += y.eq(Cat(Const(5, 4), Const(0, 4)) + Cat(Const(0, 6), x[:2]))
+    found = limiting(m, {"a": a}, {"y": y})
+    assert found.steps["adder_bit"] == 1
+
+
+def test_a_select_of_many_bits_is_a_load_for_each() -> None:
+    m = Module()
+    s, a, b, y = Signal(), Signal(64), Signal(64), Signal(64, reset_less=True)
+    chosen, x, w = registered(m, s, a, b)
+    m.d.sync += y.eq(Mux(chosen, x, w))
+    design = structured(m, {"s": s, "a": a, "b": b}, {"y": y})
+    found = Timer(design, NS | {"fanout": 1.0}).limiting()
+    assert found is not None
+    assert found.start == "held_0"
+    assert found.steps["fanout"] == spread(64) == log2(64 / LIGHT)
+
+
+def test_ports_arrive_late_and_are_needed_early() -> None:
+    m = Module()
+    a, y = Signal(8), Signal(8)
+    m.d.comb += y.eq(a & a.rotate_left(1))
+    found = Timer(structured(m, {"a": a}, {"y": y}), NS).limiting(0.25)
+    assert found is not None
+    assert (found.start, found.end, found.outside) == ("a", "y", 2)
+    assert found.period_ns == pytest.approx(0.5 + NS["gate"])
+
+
+class Increment(Elaboratable):
+    """A module that adds one."""
+
+    def __init__(self) -> None:
+        self.a, self.y = Signal(signed(8)), Signal(signed(9))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.d.comb += self.y.eq(self.a + 1)
+        return m
+
+
+def test_a_path_through_modules_is_the_same_as_without_them() -> None:
+    def built(*, nested: bool) -> LimitingPath:
+        m = Module()
+        a, y = Signal(signed(8)), Signal(signed(9), reset_less=True)
+        (x,) = registered(m, a)
+        if nested:
+            m.submodules.inner = inner = Increment()
+            m.d.comb += inner.a.eq(x)
+            made = inner.y
+        else:
+            made = x + 1
+        m.d.sync += y.eq(made)
+        return limiting(m, {"a": a}, {"y": y})
+
+    inside, flat = built(nested=True), built(nested=False)
+    assert inside.steps == pytest.approx(flat.steps)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_the_limiting_path_of_a_core_is_in_its_verilog(path: Path) -> None:
+    config = load_config(path)
+    found = Timer(structures.structure_of(config), NS | {"fanout": 0.1}).limiting(0.1)
+    assert found is not None
+    total = sum((NS | {"fanout": 0.1})[kind] * count for kind, count in found.steps.items())
+    assert found.period_ns == pytest.approx(total + 0.1 * found.outside)
+    verilog = verilog_of(config)
+    for name in (found.start, found.end):
+        *instances, signal = name.split(".")
+        assert re.search(rf"\b{re.escape(signal)}\b", verilog)
+        assert all(re.search(rf"\b{re.escape(each)} \(", verilog) for each in instances)
