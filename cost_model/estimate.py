@@ -11,7 +11,7 @@ from cost_model import memories
 from cost_model import technology as technologies
 from cost_model.bill import Space
 from cost_model.evaluate import RESOURCES, Workloads, evaluate, flattened
-from cost_model.fabric import WITHOUT_RULES
+from cost_model.fabric import has_rules
 from hwgen.families import family
 
 if TYPE_CHECKING:
@@ -60,10 +60,9 @@ def estimate(
     fixed |= {"target.technology": technology, "target.clock_mhz": clock}
     found = evaluate(config.family, fixed, {}, technology, workloads or {})
     metrics = {name: plain(values[0]) for name, values in found.items() if name != "valid"}
-    tech = technologies.technology(technology) if technology in technologies.calibrated() else None
+    tech = technologies.technology(technology) if technologies.is_calibrated(technology) else None
     memory = _memory(config, technology, tech, workloads or {}, metrics, clock, buffers, dram)
-    known = technology not in WITHOUT_RULES
-    breakdown = _breakdown(config.family, fixed, tech) if known else []
+    breakdown = _breakdown(config.family, fixed, tech) if has_rules(technology) else []
     return {
         "name": config.name,
         "family": config.family,
@@ -113,7 +112,7 @@ def _memory(
             "moved_bytes": use.moved_bytes,
             **{f"{where}_mj": plain(value) for where, value in energy.items()},
         }
-    library = memories.LIBRARIES.get(technology)
+    library = memories.library(technology)
     return {
         "form": form,
         "form_source": (library.source if library else None) if form == "sram" else (

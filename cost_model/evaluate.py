@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 
 from cost_model import technology as technologies
 from cost_model.bill import Counts, Number, Space, View, frozen
-from hwgen.config.model import TECHNOLOGIES
 from hwgen.families import family as family_of
+from hwgen.technologies import technologies as installed
 
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
@@ -80,7 +80,7 @@ def evaluate(
         Metrics with their unit in the name, NaN where unknown, and ``valid``, whether the
         configuration is legal.
     """
-    if technology in TECHNOLOGIES:
+    if technology in installed():
         fixed = {**fixed, "target.technology": technology}
     view = _space(family, tuple(sorted((k, frozen(v)) for k, v in fixed.items()))).view(varying)
     length = len(next(iter(view.varying.values()))) if view.varying else 1
@@ -89,7 +89,7 @@ def evaluate(
     if not view.legal:
         return found
     valid = np.broadcast_to(_valid(view), length)
-    tech = technologies.technology(technology) if technology in technologies.calibrated() else None
+    tech = technologies.technology(technology) if technologies.is_calibrated(technology) else None
     with np.errstate(all="ignore"):
         metrics = _metrics(view, tech, workloads)
     for name, values in metrics.items():

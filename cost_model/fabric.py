@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """FPGA families: what becomes a carry cell, a DSP block, a memory.
 
-These are rules, not costs: they say what Yosys makes of a component, and count it exactly.  What is
-left, look-up tables, is fitted to synthesis results like the area of standard cells.
+These are rules, not costs: they say what Yosys makes of a component, and count it exactly; their
+numbers are in the data file of the technology.  What is left, look-up tables, is fitted to
+synthesis results like the area of standard cells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cost_model.bill import Number, bits_of, ceil_div, register
+from hwgen.technologies import technologies
+from hwgen.technologies.model import FabricRules, Fpga, LutMemory
 
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
@@ -44,73 +47,8 @@ CELL_KINDS = ("sum_bit", "multiple", "booth_digit", "ent_digit", "magnitude", "s
 """Kinds of `cost_model.bill.KINDS` whose cost is known of standard cells only."""
 
 
-@dataclass(frozen=True)
-class Fabric:
-    """An FPGA family.
-
-    Parameters
-    ----------
-    carry_bits : int
-        Bits of an adder in one carry cell.
-    last_bit_free : bool
-        Whether an adder's last bit needs no carry cell.
-    short_counter : int
-        Bits of the longest counter without carry cells.
-    dsp_bits : int or None
-        Bits of the smallest product that becomes a DSP block; None if none does.
-    drain : callable
-        Takes a number of words, each with a select line, and returns the look-up tables of a bit
-        of their or.
-    few : tuple of float
-        Look-up tables by which a bit of a table of one entry, of two and so on is chosen; half a
-        one if the adder behind chooses one of its two operands.
-    lutrams : callable or None
-        Takes width and depth of a memory and returns the small memories that it takes, and for
-        each bit of a word the look-up tables that choose among them.
-    brams : callable
-        Takes width and depth of a memory and returns the block memories that it takes.
-    lutrams_per_bram : float
-        Small memories that are dearer than a block memory.
-    registers_per_bram : tuple of float
-        The same for bits of registers, where there are no small memories, and how many more a
-        memory must have.
-    brams_read_first : bool
-        Whether a block memory reads what was there before it is written in the same cycle; else
-        there is logic around it for that.
-    dsp_adds : bool
-        Whether a DSP block contains the adder behind the product, and registers between them,
-        behind, and in front if nothing else reads them.
-    signed_rows_free : bool
-        Whether the sum of two signed rows of a product needs no carry cell for its last bit.
-    adders_choose : bool
-        Whether the look-up tables of an adder choose one of its operands as well.
-    ends_free : bool
-        Whether an adder needs no look-up table for the bit where a carry enters, and for the one
-        above the signs of both its operands.
-    inverters : bool
-        Whether an inverter in front of a register is a cell that is no look-up table.
-    shifts : bool
-        Whether three registers and more, one behind the other and without reset, become a shift
-        register.
-    """
-
-    carry_bits: int
-    last_bit_free: bool
-    short_counter: int
-    dsp_bits: int | None
-    drain: Callable[[Number], Number]
-    few: tuple[float, ...]
-    lutrams: Callable[[Number, Number], tuple[Number, Number]] | None
-    brams: Callable[[Number, Number], Number]
-    lutrams_per_bram: float = 0.0
-    registers_per_bram: tuple[float, float] = (0.0, 0.0)
-    brams_read_first: bool = False
-    dsp_adds: bool = False
-    signed_rows_free: bool = False
-    adders_choose: bool = False
-    ends_free: bool = False
-    inverters: bool = False
-    shifts: bool = False
+class Fabric(FabricRules):
+    """The rules of an FPGA family, and what follows from them."""
 
     def carries(self, bits: Number, *, carry_in: bool = False) -> Number:
         """Return the carry cells of an adder of `bits` bits, one more if it takes a carry."""
@@ -127,6 +65,25 @@ class Fabric:
         """Return whether a product of `bits` bits with a factor of `narrow` bits is a DSP block."""
         return self.dsp_bits is not None and bits >= self.dsp_bits and narrow >= 2
 
+    def drained(self, rows: Number) -> Number:
+        """Return the look-up tables by which one bit of `rows` words drains.
+
+        Each word has a select signal; a look-up table takes as many words as it has pairs of
+        inputs, and those left over enter the tree of ors behind.
+        """
+        if self.drain:
+            return np.array(self.drain)[np.asarray(rows, int)]
+        words = self.lut_inputs // 2
+        full, left = np.asarray(rows) // words, np.asarray(rows) % words
+        inputs = full + 2 * left
+        return full + ceil_div(np.maximum(inputs - 1, 0), self.lut_inputs - 1)
+
+    def brams(self, width: Number, depth: Number) -> Number:
+        """Return the block memories that a memory takes."""
+        block = self.block_memory
+        lanes = ceil_div(width, block.lane_bits) * ceil_div(depth, block.words)
+        return ceil_div(lanes, block.lanes)
+
     def memory(self, width: Number, depth: Number, *, clocked: bool) -> dict[str, Number]:
         """Return the bill of a memory that is written and read at one place a cycle.
 
@@ -139,16 +96,16 @@ class Fabric:
         width, depth = np.asarray(width), np.asarray(depth)
         deep = depth > 1
         bits, brams = width * depth, self.brams(width, depth)
-        zero = np.zeros_like(bits)
-        small, chosen = self.lutrams(width, depth) if self.lutrams else (zero, zero)
-        if self.lutrams:
-            block: Any = clocked & (small > self.lutrams_per_bram * brams)
-        else:
-            per, more = self.registers_per_bram
-            block = bits > per * brams + more
+        small = chosen = np.zeros_like(bits)
+        block: Any = False
+        if self.lut_memory:
+            small, chosen = _small(self.lut_memory, width, depth)
+            block = clocked & (small > self.lut_memory.per_block * brams)
+        elif self.held_memory:
+            block = bits > self.held_memory.per_block * brams + self.held_memory.more
         block = block & deep
         spread = deep & ~block
-        held = spread if self.lutrams is None else np.zeros_like(spread)
+        held = spread if self.lut_memory is None else np.zeros_like(spread)
         found: dict[str, Number] = {
             "bram": block * brams,
             "lutram": (spread & ~held) * small,
@@ -239,18 +196,6 @@ def product_counts(
     return found
 
 
-def _drain_4(rows: Number) -> Number:
-    """Return the look-up tables of four inputs by which one bit of `rows` words drains."""
-    pairs, odd = np.asarray(rows) // 2, np.asarray(rows) % 2
-    inputs = pairs + 2 * odd
-    return pairs + ceil_div(np.maximum(inputs - 1, 0), 3)
-
-
-def _drain_6(rows: Number) -> Number:
-    """Return the same of six inputs, as Yosys makes them; up to 16 words."""
-    return np.array((0, 1, 1, 1, 3, 3, 3, 5, 5, 5, 7, 7, 9, 9, 8, 8, 11))[np.asarray(rows, int)]
-
-
 def fetch_counts(fabric: Fabric, entries: int, width: int) -> dict[str, float]:
     """Return the bill of choosing an entry of a table, or its inverse, or zero."""
     if entries <= len(fabric.few):
@@ -258,28 +203,23 @@ def fetch_counts(fabric: Fabric, entries: int, width: int) -> dict[str, float]:
     return {"fetch_entry": float(entries * width)}
 
 
-def _bram_18k(width: Number, depth: Number) -> Number:
-    """Return memories of 512 words of four bytes of nine bits."""
-    return ceil_div(ceil_div(width, 9) * ceil_div(depth, 512), 4)
+def _small(shape: LutMemory, width: Number, depth: Number) -> tuple[Number, Number]:
+    """Return how many small memories a memory takes, and what chooses among its parts.
 
-
-def _bram_4k(width: Number, depth: Number) -> Number:
-    """Return memories of 256 words of 16 bits."""
-    return ceil_div(width * ceil_div(depth, 256), 16)
-
-
-def _lutrams_16x4(width: Number, depth: Number) -> tuple[Number, Number]:
-    parts = ceil_div(depth, 16)
-    return ceil_div(width, 4) * parts, parts - 1
-
-
-def _lutrams_32x6(width: Number, depth: Number) -> tuple[Number, Number]:
-    """Return memories of 32 words of 6 bits, or of 64 words of 3 bits if these are fewer."""
-    short, long = ceil_div(depth, 32), ceil_div(depth, 64)
-    small, large = ceil_div(width, 6) * short, ceil_div(width, 3) * long
-    parts: Number = np.where(large < small, long, short)
-    # A look-up table of six inputs chooses among four.
-    return np.minimum(small, large), ceil_div(parts - 1, 3)
+    Returns
+    -------
+    (number, number)
+        Small memories of the shape of which fewest are needed; and for each bit of a word the
+        look-up tables that choose.
+    """
+    counts, parts = [], []
+    for words, bits in shape.shapes:
+        parts.append(ceil_div(depth, words) + 0 * width)
+        counts.append(ceil_div(width, bits) * parts[-1])
+    best = np.argmin(counts, axis=0)  # the first of equals
+    fewest = np.min(counts, axis=0)
+    taken = np.take_along_axis(np.array(parts), best[None], axis=0)[0]
+    return fewest, ceil_div(taken - 1, shape.chosen - 1)
 
 
 LISTED = (
@@ -288,33 +228,26 @@ LISTED = (
 )  # fmt: skip
 """Kinds that counts by combination of parameters may have."""
 
-FABRICS: Mapping[str, Fabric] = {
-    "ecp5": Fabric(
-        carry_bits=2, last_bit_free=False, short_counter=4, dsp_bits=0, drain=_drain_4,
-        few=(1, 1, 2, 3),
-        lutrams=_lutrams_16x4, brams=_bram_18k, lutrams_per_bram=24.5,
-    ),
-    "ice40": Fabric(
-        carry_bits=1, last_bit_free=True, short_counter=2, dsp_bits=None, drain=_drain_4,
-        few=(1, 1, 2, 3),
-        lutrams=None, brams=_bram_4k, registers_per_bram=(64.0, 32.0),
-    ),
-    "xc7": Fabric(
-        carry_bits=4, last_bit_free=False, short_counter=2, dsp_bits=9, drain=_drain_6,
-        few=(0.5, 1, 2, 2),
-        lutrams=_lutrams_32x6, brams=_bram_18k, lutrams_per_bram=14.5, brams_read_first=True,
-        dsp_adds=True, signed_rows_free=True, adders_choose=True, ends_free=True, inverters=True,
-        shifts=True,
-    ),
-}  # fmt: skip
-"""By technology; what is not here is made of standard cells.  Thresholds are those at which Yosys
-0.70 changes from one to the other."""
+
+@cache
+def fabric(technology: str) -> Fabric | None:
+    """Return what is known of an FPGA family; None of standard cells, and where it is nothing."""
+    if technology not in technologies():
+        return None
+    found = technologies()[technology]
+    if not isinstance(found, Fpga) or found.rules is None:
+        return None
+    return Fabric(**dict(found.rules))
 
 
-WITHOUT_RULES = ("xcup", "gowin")
-"""FPGA families of which it is not known what components become there."""
+def has_rules(technology: str) -> bool:
+    """Return whether it is known what components become: not of an FPGA family without rules."""
+    if technology not in technologies():
+        return True
+    found = technologies()[technology]
+    return not isinstance(found, Fpga) or found.rules is not None
 
 
 def fabric_of(config: FamilyConfig) -> Fabric | None:
     """Return the FPGA family that a configuration is for, None for standard cells."""
-    return FABRICS.get(config.target.technology)
+    return fabric(config.target.technology)

@@ -2,7 +2,8 @@
 """Memories beside a core: buffers on the chip, and the memory behind the port.
 
 A buffer is either as it is synthesized, a register for each bit, or an SRAM macro.  Macros are
-closed forms that are fitted to published ones, by least squares of the relative errors:
+closed forms that are fitted to published ones, which the data file of a technology lists, by least
+squares of the relative errors:
 
 ==================  =============================================
 area in um2         ``a bits + b width + c words``
@@ -27,6 +28,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from cost_model.technology import Technology
+from hwgen.technologies import technologies
+from hwgen.technologies.model import Macro, Memories, StandardCells
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,55 +83,12 @@ class Use:
 # -- macros ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Macro:
-    """A published single-port SRAM macro, typical corner.
-
-    Parameters
-    ----------
-    words, width : int
-    area_um2, access_pj, leakage_nw : float
-    """
-
-    words: int
-    width: int
-    area_um2: float
-    access_pj: float
-    leakage_nw: float
-
-
-@dataclass(frozen=True)
-class Library:
-    """Published macros of a technology, and where they are from."""
-
-    source: str
-    macros: tuple[Macro, ...]
-
-
-LIBRARIES: Mapping[str, Library] = {
-    "nangate45": Library(
-        "fakeram45 of OpenROAD-flow-scripts, flow/platforms/nangate45/lib, 2021-12 to 2022-02:"
-        " figures of CACTI, no layout; energy of an access: both edges of the clock pin",
-        (
-            Macro(64, 32, 1240.624, 1.591524, 81627.2),
-            Macro(512, 64, 17301.438, 10.60086, 823237.0),
-            Macro(1024, 32, 16406.082, 7.1328, 797666.0),
-            Macro(2048, 39, 45478.818, 13.71038, 1876600.0),
-        ),
-    ),
-    "ihp-sg13g2": Library(
-        "data sheets of RM_IHPSG13_1P of IHP-Open-PDK, ihp-sg13g2/libs.ref/sg13g2_sram/doc,"
-        " 1.2 V, 25 C: layouts; energy of an access: total typical power",
-        (
-            Macro(64, 64, 50489.13, 56.80, 49.50),
-            Macro(256, 48, 70849.89, 55.14, 148.5),
-            Macro(1024, 64, 263946.14, 118.1, 792.1),
-            Macro(2048, 64, 491633.62, 156.4, 1584.0),
-            Macro(4096, 16, 257608.51, 73.17, 792.1),
-        ),
-    ),
-}
-"""The macros that the closed forms are fitted to."""
+def library(technology: str) -> Memories | None:
+    """Return the macros that are published of a technology, None if there are none."""
+    if technology not in technologies():
+        return None
+    found = technologies()[technology]
+    return found.memories if isinstance(found, StandardCells) else None
 
 
 @dataclass(frozen=True)
@@ -162,25 +122,26 @@ class MacroForm:
         l_, m = self.leakage
         count = deep * wide
         return Macro(
-            words,
-            width,
-            count * (a * n * w + b * w + c * n),
-            wide * w * (p + q * math.sqrt(n)),
-            count * (l_ * n * w + m * w),
+            words=words,
+            width=width,
+            area_um2=count * (a * n * w + b * w + c * n),
+            access_pj=wide * w * (p + q * math.sqrt(n)),
+            leakage_nw=count * (l_ * n * w + m * w),
         )
 
 
 @cache
 def macro_form(technology: str) -> MacroForm | None:
     """Return the closed forms of a technology, None if no macros of it are published here."""
-    library = LIBRARIES.get(technology)
-    if library is None:
+    published = library(technology)
+    if published is None:
         return None
-    n = np.array([macro.words for macro in library.macros], float)
-    w = np.array([macro.width for macro in library.macros], float)
-    area = _fit([n * w, w, n], [macro.area_um2 for macro in library.macros])
-    energy = _fit([w, w * np.sqrt(n)], [macro.access_pj for macro in library.macros])
-    leakage = _fit([n * w, w], [macro.leakage_nw for macro in library.macros])
+    macros = published.macros
+    n = np.array([macro.words for macro in macros], float)
+    w = np.array([macro.width for macro in macros], float)
+    area = _fit([n * w, w, n], [macro.area_um2 for macro in macros])
+    energy = _fit([w, w * np.sqrt(n)], [macro.access_pj for macro in macros])
+    leakage = _fit([n * w, w], [macro.leakage_nw for macro in macros])
     return MacroForm(
         (area[0], area[1], area[2]),
         (energy[0], energy[1]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -14,8 +15,7 @@ import numpy as np
 
 from cost_model.bill import Counts, Number
 from hwgen.errors import InputError, did_you_mean
-
-DIRECTORY = Path(__file__).with_name("technologies")
+from hwgen.technologies import costs_of, technologies
 
 Quantity = Literal[
     "area_um2", "leakage_nw", "energy_fj",
@@ -83,8 +83,20 @@ def _priced(prices: Mapping[str, float], counts: Counts) -> Number:
 
 
 def calibrated() -> tuple[str, ...]:
-    """Return the names of the technologies that have a table."""
-    return tuple(sorted(path.stem for path in DIRECTORY.glob("*.json")))
+    """Return the names of the installed technologies that have a table, in alphabetical order."""
+    found = []
+    for name in technologies():
+        with suppress(InputError):  # a file that cannot be used is told of where it is asked for
+            found += [name] if is_calibrated(name) else []
+    return tuple(found)
+
+
+def is_calibrated(name: str) -> bool:
+    """Return whether a technology is installed and has a table."""
+    if name not in technologies():
+        return False
+    path = costs_of(name)
+    return path is not None and path.is_file()
 
 
 @cache
@@ -96,8 +108,8 @@ def technology(name: str) -> Technology:
     InputError
         If there is no table of that name, or it cannot be read.
     """
-    path = DIRECTORY / f"{name}.json"
-    if name not in calibrated():
+    path = costs_of(name) if is_calibrated(name) else None
+    if path is None:
         raise InputError(
             f"no costs are known of the technology {name!r}{did_you_mean(name, calibrated())};"
             f" calibrated are {', '.join(calibrated())}; `hwgen calibrate --target {name}` adds"

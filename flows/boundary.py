@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from flows.liberty import Buffer, Library
+from flows.liberty import Library
+from hwgen.technologies.model import Buffer
 
 Netlist = dict[str, Any]
 """What ``write_json`` of Yosys writes."""

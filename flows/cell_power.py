@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from flows.liberty import Library
+from flows.liberty import Library, cell_texts
 
-_CELL = re.compile(r'^\s*cell\s*\(\s*"?([\w.]+)"?\s*\)\s*\{', re.MULTILINE)
 _CELL_LEAKAGE = re.compile(r"\bcell_leakage_power\s*:\s*\"?([-+\d.eE]+)")
 _LEAKAGES = re.compile(r"\bleakage_power\s*\(\s*\)\s*\{[^{}]*?\bvalue\s*:\s*\"?([-+\d.eE]+)")
 _LEAKAGE_UNIT = re.compile(r'\bleakage_power_unit\s*:\s*"?\s*1\s*([munpf]?)W')
@@ -47,18 +46,10 @@ def cell_powers(library: Library) -> Mapping[str, CellPower]:
     unit = _LEAKAGE_UNIT.search(library.text)
     scale = _NANO[unit[1]] if unit else 1.0
     found = {}
-    for name, body in _cells(library.text):
-        if name in library.cells:
-            given = _CELL_LEAKAGE.search(body)
-            states = [float(value) for value in _LEAKAGES.findall(body)]
-            average = sum(states) / len(states) if states else 0.0
-            leakage = scale * (float(given[1]) if given else average)
-            found[name] = CellPower(leakage, frozenset(_CLOCK.findall(body)), body)
+    for name, body in cell_texts(library):
+        given = _CELL_LEAKAGE.search(body)
+        states = [float(value) for value in _LEAKAGES.findall(body)]
+        average = sum(states) / len(states) if states else 0.0
+        leakage = scale * (float(given[1]) if given else average)
+        found[name] = CellPower(leakage, frozenset(_CLOCK.findall(body)), body)
     return found
-
-
-def _cells(text: str) -> Iterator[tuple[str, str]]:
-    found = list(_CELL.finditer(text))
-    ends = [*(match.start() for match in found[1:]), len(text)]
-    for match, end in zip(found, ends, strict=False):
-        yield match[1], text[match.end() : end]

@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mapping Verilog to FPGAs with Yosys.
 
-Each entry of `FAMILIES` is a script of Yosys (its own ``synth_*`` command) and what is to be
-counted in the result.  Memories become block or distributed memories as Yosys decides, products
-DSP blocks under the recipe ``dsp`` and logic under ``logic``.  No pads and no clock buffers are
-inserted: a core is measured as it would be inside a larger design.
+The data file of an FPGA family names its synthesis command of Yosys and what is to be counted in
+the result.  Memories become block or distributed memories as Yosys decides, products DSP blocks
+under the recipe ``dsp`` and logic under ``logic``.  No pads and no clock buffers are inserted: a
+core is measured as it would be inside a larger design.
 
-Two things differ from the defaults of Yosys, both measured on processing elements and columns:
-
-* Products in logic are sums of two halves down to single rows (`PRODUCTS`), on carry chains.
-  Yosys's own trees of compressors take about twice the look-up tables (an 8 x 8 bit element on
-  ice40: 376 against 195).
-* Look-up tables of more inputs than the device has (``-nowidelut``) are not built where they cost
-  whole look-up tables each (ecp5, gowin): with them a ternary-LUT column is twice as large.
+Products in logic are sums of two halves down to single rows (`PRODUCTS`), on carry chains.  Yosys's
+own trees of compressors take about twice the look-up tables (an 8 x 8 bit element of look-up tables
+of four inputs: 376 against 195).
 """
 
 from __future__ import annotations
@@ -20,24 +16,18 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from fnmatch import fnmatchcase
-from functools import cache
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, get_args
 
 from flows import levels, process
 from flows.levels import Kind, Longest
 from flows.toolchain import Found
-from hwgen.errors import CheckFailed, InputError, did_you_mean
+from hwgen.errors import CheckFailed
+from hwgen.technologies.model import Fpga, Resource
 
-Resource = Literal["luts", "flip_flops", "carries", "wide_muxes", "dsps", "brams", "lutrams"]
-"""Look-up tables, registers, carry cells, multiplexers behind look-up tables, DSP blocks, block
-memories, and memories (or shift registers) made of look-up tables."""
-
-RESOURCES: tuple[Resource, ...] = (
-    "luts", "flip_flops", "carries", "wide_muxes", "dsps", "brams", "lutrams",
-)  # fmt: skip
+RESOURCES: tuple[Resource, ...] = get_args(Resource)
 
 RECIPES: Mapping[str, str] = {
     "dsp": "products in DSP blocks where Yosys finds it worth one",
@@ -45,116 +35,19 @@ RECIPES: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Family:
-    """An FPGA family.
-
-    Parameters
-    ----------
-    name : str
-    command : str
-        The synthesis command of Yosys.
-    options : mapping
-        Further options by recipe.
-    recipe : str
-        The one taken unless another is asked for.
-    cells : tuple of tuple
-        Pattern of cell names, resource, and how many of it one is; the first that fits counts.
-    read_ports : mapping
-        Pattern of small memories: pattern of the ports from which a path leads through them.
-    bram_kbit : int
-        Kilobits of what counts as one block memory.
-    dsp_bits : int
-        Bits of the smallest product that Yosys gives a DSP block.
-    """
-
-    name: str
-    command: str
-    options: Mapping[str, str]
-    recipe: str
-    cells: tuple[tuple[str, Resource, int], ...]
-    read_ports: Mapping[str, str] = field(default_factory=dict)
-    bram_kbit: int = 18
-    dsp_bits: int = 0
-
-    def resource(self, cell: str) -> tuple[Resource, int] | None:
-        """Return what a cell is and how many, None for what costs nothing."""
-        for pattern, resource, count in self.cells:
-            if fnmatchcase(cell, pattern):
-                return resource, count
-        return None
-
-    def kind(self, cell: str) -> Kind:
-        """Return what a cell is on a path."""
-        resource = self.resource(cell)
-        kinds: Mapping[Resource, Kind] = {
-            "luts": "logic", "carries": "carry", "dsps": "logic", "wide_muxes": "free",
-        }  # fmt: skip
-        if resource is None:
-            return "free"
-        # The DSP blocks of Xilinx hold registers that Yosys makes use of.
-        return "state" if cell.startswith("DSP48") else kinds.get(resource[0], "state")
-
-    def through(self, cell: str, port: str) -> bool:
-        """Return whether a path leads from a port through a small memory."""
-        return any(
-            fnmatchcase(cell, cells) and fnmatchcase(port, ports)
-            for cells, ports in self.read_ports.items()
-        )
-
-
-_XILINX: tuple[tuple[str, Resource, int], ...] = (
-    ("LUT[1-6]", "luts", 1), ("FD[RSCP]E*", "flip_flops", 1), ("LD[CP]E", "flip_flops", 1),
-    ("CARRY[48]", "carries", 1), ("MUXF[789]", "wide_muxes", 1), ("DSP48*", "dsps", 1),
-    ("RAMB36*", "brams", 2), ("RAMB18*", "brams", 1), ("URAM288*", "brams", 16),
-    ("RAM*", "lutrams", 1), ("SRL*", "lutrams", 1),
-)  # fmt: skip
-
-
-def _xilinx(name: str) -> Family:
-    command = f"synth_xilinx -family {name} -flatten -noiopad -noclkbuf"
-    return Family(
-        name, command, {"dsp": "", "logic": "-nodsp"}, "dsp", _XILINX,
-        {"RAM[1-9]*": "*A*", "SRL*": "A*"}, dsp_bits=9,
-    )  # fmt: skip
-
-
-FAMILIES: Mapping[str, Family] = {
-    family.name: family
-    for family in (
-        Family(
-            "ecp5", "synth_ecp5 -nowidelut", {"dsp": "", "logic": "-nodsp"}, "dsp",
-            (
-                ("LUT4", "luts", 1), ("TRELLIS_FF", "flip_flops", 1), ("CCU2C", "carries", 1),
-                ("PFUMX", "wide_muxes", 1), ("L6MUX21", "wide_muxes", 1),
-                ("MULT*", "dsps", 1), ("ALU54B", "dsps", 1),
-                ("DP16KD", "brams", 1), ("PDPW16KD", "brams", 1), ("TRELLIS_DPR*", "lutrams", 1),
-            ),
-            {"TRELLIS_DPR*": "RAD"},
-        ),
-        Family(
-            # HX and LP devices have no DSP blocks, those of UltraPlus have.
-            "ice40", "synth_ice40", {"dsp": "-dsp -device u", "logic": ""}, "logic",
-            (
-                ("SB_LUT4", "luts", 1), ("SB_DFF*", "flip_flops", 1), ("SB_CARRY", "carries", 1),
-                ("SB_MAC16", "dsps", 1), ("SB_RAM40*", "brams", 1), ("SB_SPRAM*", "brams", 64),
-            ),
-            bram_kbit=4, dsp_bits=11,
-        ),
-        _xilinx("xc7"),
-        _xilinx("xcup"),
-        Family(
-            "gowin", "synth_gowin -noiopads -nowidelut", {"dsp": "", "logic": "-nodsp"}, "dsp",
-            (
-                ("LUT[1-4]", "luts", 1), ("DFF*", "flip_flops", 1), ("ALU", "carries", 1),
-                ("MUX2_LUT*", "wide_muxes", 1), ("MULT*", "dsps", 1), ("ALU54D", "dsps", 1),
-                ("PADD*", "dsps", 1), ("RAM16S*", "lutrams", 1), ("SP*", "brams", 1),
-                ("SDP*", "brams", 1), ("DP*", "brams", 1),
-            ),
-            {"RAM16S*": "*AD*"},
-        ),
-    )
+_KINDS: Mapping[Resource, Kind] = {
+    "luts": "logic", "carries": "carry", "dsps": "logic", "wide_muxes": "free",
 }  # fmt: skip
+"""What cells are on a path; those that are not here hold state."""
+
+
+def kind_of(family: Fpga, cell: str) -> Kind:
+    """Return what a cell is on a path."""
+    use = family.use_of(cell)
+    if use is None:
+        return "free"
+    return "state" if use.registered else _KINDS.get(use.resource, "state")
+
 
 PRODUCTS = """\
 (* techmap_celltype = "$mul $__product" *)
@@ -209,17 +102,6 @@ endmodule
 """What makes a product of logic, for ``techmap``: of its two halves, and these of theirs."""
 
 
-def family(name: str) -> Family:
-    """Return the FPGA family called `name`, or raise `InputError`."""
-    try:
-        return FAMILIES[name]
-    except KeyError:
-        raise InputError(
-            f"{name!r} is not an FPGA family{did_you_mean(name, FAMILIES)}; those known are"
-            f" {', '.join(FAMILIES)}"
-        ) from None
-
-
 @dataclass(frozen=True)
 class Mapped:
     """A design mapped to an FPGA.
@@ -250,13 +132,18 @@ class Mapped:
         return asdict(self)
 
 
-def script(chosen: Family, recipe: str, top: str, keep: Sequence[str]) -> str:
+def command_of(chosen: Fpga, recipe: str) -> str:
+    """Return the synthesis command of Yosys with the options of a recipe."""
+    return " ".join([chosen.command, getattr(chosen.options, recipe)]).strip()
+
+
+def script(chosen: Fpga, recipe: str, top: str, keep: Sequence[str]) -> str:
     """Return the script of Yosys.
 
     It reads ``design.v`` and ``products.v`` and leaves ``parts.json``, the cells of each module,
     and the flat netlist in ``netlist.json`` and ``netlist.v``.
     """
-    command = " ".join([chosen.command, chosen.options[recipe], f"-top {top}"])
+    command = " ".join([command_of(chosen, recipe), f"-top {top}"])
     kept = " ".join(keep)
     products = "t:$mul" if recipe == "logic" else f"t:$mul r:Y_WIDTH<{chosen.dsp_bits} %i"
     steps = [
@@ -287,7 +174,7 @@ def map_fpga(
     yosys: Found,
     verilog: str,
     top: str,
-    chosen: Family,
+    chosen: Fpga,
     recipe: str,
     keep: Sequence[str],
     work: Path,
@@ -302,7 +189,7 @@ def map_fpga(
         Text of all its modules.
     top : str
         The top module.
-    chosen : Family
+    chosen : Fpga
     recipe : str
         A key of `RECIPES`.
     keep : sequence of str
@@ -333,18 +220,18 @@ def map_fpga(
         parts[name] = (count, resources(chosen, own))
     netlist = json.loads((work / "netlist.json").read_text(encoding="utf-8"))
     module = netlist["modules"][top]
-    path = levels.longest(module, cache(chosen.kind), chosen.through)
+    path = levels.longest(module, partial(kind_of, chosen), chosen.through)
     return Mapped(
         chosen.name, recipe, resources(chosen, flat), parts, dict(sorted(flat.items())), path
     )
 
 
-def resources(chosen: Family, cells: Mapping[str, int]) -> dict[str, int]:
+def resources(chosen: Fpga, cells: Mapping[str, int]) -> dict[str, int]:
     """Return how many of each resource cells take."""
     found: dict[str, int] = dict.fromkeys(RESOURCES, 0)
     for cell, count in cells.items():
-        if what := chosen.resource(cell):
-            found[what[0]] += what[1] * count
+        if use := chosen.use_of(cell):
+            found[use.resource] += use.count * count
     return found
 
 

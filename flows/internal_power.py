@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from flows.liberty import Library, load_unit
+from flows.liberty import Library, insides, load_unit
 
-_PIN = re.compile(r'\bpin\s*\(\s*"?(\w+)"?\s*\)\s*\{')
-_INTERNAL = re.compile(r"\binternal_power\s*\([^)]*\)\s*\{")
-_TABLE = re.compile(r"\b(?:rise_power|fall_power|power)\s*\([^)]*\)\s*\{")
+_TABLES = ("rise_power", "fall_power", "power")
 _RELATED = re.compile(r'\brelated_pin\s*:\s*"?([\w ]+)')
 _SUPPLY = re.compile(r'\brelated_pg_pin\s*:\s*"?(\w+)')
 _LOADS = re.compile(r'\bindex_2\s*\(\s*"([^"]*)"')
@@ -57,8 +55,10 @@ def arcs_of(library: Library, body: str) -> dict[str, tuple[Arc, ...]]:
     """Return the arcs of the pins of a cell, from the text of its group."""
     unit = load_unit(library.text, "the Liberty file")
     return {
-        pin: tuple(arc for _, power in _groups(_INTERNAL, text) if (arc := _arc(power, unit)))
-        for pin, text in _groups(_PIN, body)
+        pin: tuple(
+            arc for _, power in insides(text, ["internal_power"]) if (arc := _arc(power, unit))
+        )
+        for pin, text in insides(body, ["pin"])
     }
 
 
@@ -87,7 +87,7 @@ def internal_fj(arcs: Sequence[Arc], load_ff: float, changes: Mapping[str, float
 
 def _arc(text: str, unit: float) -> Arc | None:
     tables = []
-    for _, table in _groups(_TABLE, text):
+    for _, table in insides(text, _TABLES):
         values, index = _VALUES.search(table), _LOADS.search(table)
         rows = [_numbers(row) for row in _ROW.findall(values[1])] if values else []
         if not rows:
@@ -103,18 +103,6 @@ def _arc(text: str, unit: float) -> Arc | None:
     return Arc(
         tuple(related[1].split()) if related else (), supply[1] if supply else "", tuple(tables)
     )
-
-
-def _groups(start: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
-    """Yield the first argument and the inside of each group that begins so."""
-    for match in start.finditer(text):
-        depth, end = 1, match.end()
-        for brace in re.finditer(r"[{}]", text[match.end() :]):
-            depth += 1 if brace[0] == "{" else -1
-            if not depth:
-                end += brace.start()
-                break
-        yield (match[1] if match.re.groups else ""), text[match.end() : end]
 
 
 def _numbers(text: str) -> list[float]:

@@ -25,6 +25,7 @@ from flows.mapping import Job, Way, map_design
 from flows.result import SynthesisResult, Trial
 from flows.toolchain import find, version_text
 from hwgen.errors import HwgenError
+from hwgen.technologies import technology
 
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
@@ -131,14 +132,16 @@ def _kind(target: str, verilog: str) -> str:
 def _key(about: Sequence[Any], way: Way, library: Library, tools: Mapping[str, str]) -> str:
     contents = [content for _, content in library]
     return digest([
-        *about, way.recipe, way.full_adders, way.hierarchy, contents, tools, sources_digest(),
+        *about, technology(about[3]).mapping, way.recipe, way.full_adders, way.hierarchy, contents,
+        tools, sources_digest(),
     ])  # fmt: skip
 
 
 def _library(target: str, chosen: Sequence[str]) -> Library:
-    if target in fpga.FAMILIES:
+    tech = technology(target)
+    if tech.kind == "fpga":
         return ()
-    paths = liberty.liberty_files(liberty.technology(target), chosen)
+    paths = liberty.liberty_files(tech, chosen)
     return [(path, _content(path, path.stat().st_mtime_ns)) for path in paths]
 
 
@@ -149,7 +152,7 @@ def _content(path: Path, changed: int) -> str:
 
 
 def _tools(target: str) -> dict[str, str]:
-    return tool_versions(("yosys",) if target in fpga.FAMILIES else ("yosys", "opensta"))
+    return tool_versions(("yosys",) if technology(target).kind == "fpga" else ("yosys", "opensta"))
 
 
 def tool_versions(names: Sequence[str]) -> dict[str, str]:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Standard-cell technologies and their Liberty files.
+"""The Liberty files of standard-cell technologies.
 
 hwgen ships no Liberty files: they are searched in the directory ``HWGEN_PDK_DIR``, else in
-``shared/pdk`` beside the checkout, under the names in `TECHNOLOGIES`, compressed or not.
-`prepare` makes one library of them that a mapper and a timer can both read as it is: without the
-cells that a mapper must not pick, and without wire loads, so that technologies compare.
+``shared/pdk`` beside the checkout, under the names in the technology's data file, compressed or
+not; a package may also have them beside that file.  `prepare` makes one library of them that a
+mapper and a timer can both read as it is: without the cells that a mapper must not pick, and
+without wire loads, so that technologies compare.
 """
 
 from __future__ import annotations
@@ -17,134 +18,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
-from hwgen.errors import InputError, ToolMissing, did_you_mean
-
-
-@dataclass(frozen=True)
-class FullAdder:
-    """The full-adder cell of a technology.
-
-    Parameters
-    ----------
-    cell : str
-        Its name.
-    inputs : tuple of str
-        The three inputs, the carry last.
-    carry, total : str
-        The outputs.
-    inverted : bool
-        Whether both outputs are inverted.
-    """
-
-    cell: str
-    inputs: tuple[str, str, str]
-    carry: str
-    total: str
-    inverted: bool = False
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """A strong buffer: its cell and pins, and the load in fF that it drives quickly."""
-
-    cell: str
-    input: str
-    output: str
-    load_ff: float
-
-
-@dataclass(frozen=True)
-class Technology:
-    """What a synthesis flow must know about a standard-cell library beside its Liberty files.
-
-    Parameters
-    ----------
-    name : str
-        Value of the configuration's ``target.technology``.
-    files : tuple of str
-        Liberty files that make the library, relative to the PDK directory.
-    unusable : tuple of str
-        Patterns of cells that a mapper must not pick: scan, clock gates, tristate, delay, fill,
-        and those that do not route well.
-    driver : str
-        A buffer of ordinary strength, which drives the inputs.
-    load_ff : float
-        Load of an output in fF: a few gate inputs.
-    high, low : tuple of str
-        Cell and pin of the constants.
-    buffer : Buffer
-        For signals that fan out to many modules.
-    full_adder : FullAdder or None
-        None if there is no such cell.
-    """
-
-    name: str
-    files: tuple[str, ...]
-    unusable: tuple[str, ...]
-    driver: str
-    load_ff: float
-    high: tuple[str, str]
-    low: tuple[str, str]
-    buffer: Buffer
-    full_adder: FullAdder | None = None
-
-
-TECHNOLOGIES: Mapping[str, Technology] = {
-    technology.name: technology
-    for technology in (
-        Technology(
-            "nangate45", ("nangate45_typ.lib",),
-            (
-                "TAPCELL_*", "FILLCELL_*", "ANTENNA_*", "CLKGATE*", "SDFF*", "TBUF_*", "TINV_*",
-                "AOI211_X1", "OAI211_X1",
-            ),
-            driver="BUF_X2", load_ff=5.0, high=("LOGIC1_X1", "Z"), low=("LOGIC0_X1", "Z"),
-            buffer=Buffer("BUF_X4", "A", "Z", 100.0),
-            full_adder=FullAdder("FA_X1", ("A", "B", "CI"), "CO", "S"),
-        ),
-        Technology(
-            "asap7",
-            (
-                "asap7/asap7sc7p5t_SIMPLE_RVT_TT_nldm_211120.lib",
-                "asap7/asap7sc7p5t_AO_RVT_TT_nldm_211120.lib",
-                "asap7/asap7sc7p5t_OA_RVT_TT_nldm_211120.lib",
-                "asap7/asap7sc7p5t_INVBUF_RVT_TT_nldm_220122.lib",
-                "asap7/asap7sc7p5t_SEQ_RVT_TT_nldm_220123.lib",
-            ),
-            # The x4 flip-flops are the only ones whose output is not inverted, so a mapper would
-            # take them everywhere, at 1.25 times the area of the smallest.
-            ("*x1p*_ASAP7*", "*xp*_ASAP7*", "SDF*", "ICG*", "DFFHQx4*", "DFFLQx4*"),
-            driver="BUFx2_ASAP7_75t_R", load_ff=2.0,
-            high=("TIEHIx1_ASAP7_75t_R", "H"), low=("TIELOx1_ASAP7_75t_R", "L"),
-            buffer=Buffer("BUFx8_ASAP7_75t_R", "A", "Y", 30.0),
-            full_adder=FullAdder("FAx1_ASAP7_75t_R", ("A", "B", "CI"), "CON", "SN", inverted=True),
-        ),
-        Technology(
-            "sky130hd", ("sky130hd_tt.lib",),
-            (
-                "*__probe*", "*__lpflow_*", "*__sdf*", "*__sedf*", "*__dlclk*", "*__sdlclk*",
-                "*__ebuf*", "*__einv*", "*__macro_sparecell", "*__dlymetal*", "*__dlygate*",
-                "*__clkdly*",
-            ),
-            driver="sky130_fd_sc_hd__buf_2", load_ff=10.0,
-            high=("sky130_fd_sc_hd__conb_1", "HI"), low=("sky130_fd_sc_hd__conb_1", "LO"),
-            buffer=Buffer("sky130_fd_sc_hd__buf_8", "A", "X", 150.0),
-            full_adder=FullAdder("sky130_fd_sc_hd__fa_1", ("A", "B", "CIN"), "COUT", "SUM"),
-        ),
-        Technology(
-            "ihp-sg13g2", ("ihp_sg13g2_typ.lib",),
-            (
-                "sg13g2_lgcp_1", "sg13g2_slgcp_1", "sg13g2_sighold", "sg13g2_dfrbp_2",
-                "sg13g2_sdf*", "sg13g2_ebufn*", "sg13g2_einvn*", "sg13g2_dlygate*",
-                "sg13g2_fill*", "sg13g2_decap*", "sg13g2_antennanp",
-            ),
-            driver="sg13g2_buf_2", load_ff=10.0,
-            high=("sg13g2_tiehi", "L_HI"), low=("sg13g2_tielo", "L_LO"),
-            buffer=Buffer("sg13g2_buf_8", "A", "X", 150.0),
-        ),
-    )
-}  # fmt: skip
+from hwgen.errors import InputError, ToolMissing
+from hwgen.technologies import cell_library, file_of
+from hwgen.technologies.model import StandardCells
 
 
 @dataclass(frozen=True)
@@ -182,17 +60,6 @@ class Library:
     cells: Mapping[str, Cell]
 
 
-def technology(name: str) -> Technology:
-    """Return the standard-cell technology called `name`, or raise `InputError`."""
-    try:
-        return TECHNOLOGIES[name]
-    except KeyError:
-        raise InputError(
-            f"{name!r} is not a standard-cell technology{did_you_mean(name, TECHNOLOGIES)};"
-            f" those known are {', '.join(TECHNOLOGIES)}"
-        ) from None
-
-
 def pdk_directory() -> Path:
     """Return where Liberty files are searched; it need not exist."""
     if chosen := os.environ.get("HWGEN_PDK_DIR"):
@@ -200,12 +67,12 @@ def pdk_directory() -> Path:
     return Path(__file__).resolve().parents[2] / "shared" / "pdk"
 
 
-def liberty_files(tech: Technology, chosen: Sequence[str | Path] = ()) -> tuple[Path, ...]:
+def liberty_files(tech: StandardCells, chosen: Sequence[str | Path] = ()) -> tuple[Path, ...]:
     """Return the Liberty files of a technology.
 
     Parameters
     ----------
-    tech : Technology
+    tech : StandardCells
     chosen : sequence of path
         The files to take instead (``--liberty``); what the technology says about cells must hold
         for them.
@@ -213,7 +80,7 @@ def liberty_files(tech: Technology, chosen: Sequence[str | Path] = ()) -> tuple[
     Raises
     ------
     ToolMissing
-        If a file is not in the PDK directory.
+        If a file is neither in the PDK directory nor beside the technology's data file.
     InputError
         If a chosen file does not exist.
     """
@@ -222,18 +89,18 @@ def liberty_files(tech: Technology, chosen: Sequence[str | Path] = ()) -> tuple[
             if not path.is_file():
                 raise InputError(f"{path}: there is no such Liberty file")
         return tuple(map(Path, chosen))
-    directory = pdk_directory()
+    directories = (pdk_directory(), file_of(tech.name).parent)
     files, missing = [], []
-    for name in tech.files:
-        candidates = (directory / name, directory / f"{name}.gz")
-        if there := [path for path in candidates if path.is_file()]:
-            files.append(there[0])
+    for name in tech.liberty:
+        candidates = (d / file for d in directories for file in (name, f"{name}.gz"))
+        if there := next(filter(Path.is_file, candidates), None):
+            files.append(there)
         else:
             missing.append(name)
     if missing:
         raise ToolMissing(
             f"the Liberty files of {tech.name} are needed: {', '.join(missing)} (or .gz) not"
-            f" found in {directory}. Set HWGEN_PDK_DIR to the directory that has them, or name"
+            f" found in {directories[0]}. Set HWGEN_PDK_DIR to the directory that has them, or name"
             " them with --liberty"
         )
     return tuple(files)
@@ -241,11 +108,10 @@ def liberty_files(tech: Technology, chosen: Sequence[str | Path] = ()) -> tuple[
 
 def load(name: str, chosen: Sequence[str | Path] = ()) -> Library:
     """Find and prepare the library of the technology called `name`; see `liberty_files`."""
-    tech = technology(name)
+    tech = cell_library(name)
     paths = liberty_files(tech, chosen)
     library = prepare([read(path) for path in paths], tech.unusable, list(map(str, paths)))
-    needed = [tech.driver, tech.buffer.cell, tech.high[0], tech.low[0]]
-    if lacking := [cell for cell in needed if cell not in library.cells]:
+    if lacking := [cell for cell in tech.needed_cells if cell not in library.cells]:
         raise InputError(
             f"{', '.join(map(str, paths))}: not the library of {tech.name}, cells"
             f" {', '.join(lacking)} are missing"
@@ -287,7 +153,7 @@ def prepare(
         If a text is not Liberty, or two libraries do not belong together.
     """
     cells: dict[str, Cell] = {}
-    groups: dict[tuple[str, str], str] = {}
+    others: dict[tuple[str, str], str] = {}
     merged: list[str] = []
     for index, text in enumerate(texts):
         name = names[index] if index < len(names) else f"library {index + 1}"
@@ -296,11 +162,12 @@ def prepare(
             raise InputError(f"{name}: not a Liberty file, it has no library")
         unit = load_unit(text, name)
         position = 0  # everything before is dealt with
-        for kind, argument, begin, end in _groups(text, start.end(), name):
+        for group in groups(text, name, start.end(), enclosed=True):
+            kind, argument = group.kind, group.argument
             if index == 0:
-                merged.append(_WIRE_LOAD.sub("", text[position:begin]))
-            position = end
-            body = text[begin:end]
+                merged.append(_WIRE_LOAD.sub("", text[position : group.begin]))
+            position = group.end
+            body = text[group.begin : group.end]
             if kind == "cell":
                 if any(fnmatchcase(argument, pattern) for pattern in unusable):
                     continue
@@ -310,14 +177,14 @@ def prepare(
             elif kind.startswith("wire_load"):
                 continue
             elif index:
-                known = groups.get((kind, argument))
+                known = others.get((kind, argument))
                 if known is not None:
                     if kind.endswith("_template") and known != "".join(body.split()):
                         raise InputError(
                             f"{name}: {kind} ({argument}) is not that of {names[0] if names else 1}"
                         )
                     continue
-            groups.setdefault((kind, argument), "".join(body.split()))
+            others.setdefault((kind, argument), "".join(body.split()))
             merged.append(body if index == 0 else f"\n  {body}")
         if index == 0:
             rest = text[position:].rstrip()
@@ -328,7 +195,7 @@ def prepare(
 _LIBRARY = re.compile(r"\blibrary\s*\([^(){}]*\)\s*\{")
 _WIRE_LOAD = re.compile(r"^[ \t]*default_wire_load\w*\s*:[^;\n]*;?[ \t]*\n?", re.MULTILINE)
 _TOKEN = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\])*"|[{}]', re.DOTALL)
-_HEAD = re.compile(r'(\w+)\s*\(\s*"?([^()"]*?)"?\s*\)\s*$')
+_HEAD = re.compile(r"(\w+)\s*\(\s*([^()]*?)\s*\)\s*$")
 _AREA = re.compile(r"\barea\s*:\s*\"?([\d.eE+-]+)")
 _PIN = re.compile(r'(?<!\w)pin\s*\(\s*"?([^()"]+?)"?\s*\)\s*\{')
 _INPUT = re.compile(r'\bdirection\s*:\s*"?input\b')
@@ -337,10 +204,43 @@ _LOAD_UNIT = re.compile(r'\bcapacitive_load_unit\s*\(\s*"?([\d.eE+-]+)"?\s*,\s*"
 _STORES = re.compile(r"\b(?:ff|latch|ff_bank|latch_bank|statetable)\s*\(")
 
 
-def _groups(text: str, start: int, name: str) -> Iterator[tuple[str, str, int, int]]:
-    """Yield kind, argument, start and end of each group of the library that begins at `start`."""
+class Group(NamedTuple):
+    """A group of a Liberty text, ``kind (argument) { ... }``.
+
+    Parameters
+    ----------
+    kind, argument : str
+    begin, inside, end : int
+        Where it begins in the text, what is behind its brace, and what is behind the other one.
+    """
+
+    kind: str
+    argument: str
+    begin: int
+    inside: int
+    end: int
+
+
+def groups(text: str, name: str, start: int = 0, *, enclosed: bool = False) -> Iterator[Group]:
+    """Yield the groups of a text, not those inside them.
+
+    Parameters
+    ----------
+    text : str
+    name : str
+        Of the text, for messages.
+    start : int
+        Where to begin.
+    enclosed : bool
+        Whether a brace closes what the groups are in; else the text ends behind them.
+
+    Raises
+    ------
+    InputError
+        If a group has no name, or the text ends before it.
+    """
     depth, last = 0, start
-    kind, argument, begin = "", "", start
+    kind, argument, begin, inside = "", "", start, start
     for token in _TOKEN.finditer(text, start):
         if token[0] == "{":
             if depth == 0:
@@ -350,7 +250,8 @@ def _groups(text: str, start: int, name: str) -> Iterator[tuple[str, str, int, i
                         f"{name}: not a Liberty file, a group has no name:"
                         f" line {text.count(chr(10), 0, token.start()) + 1}"
                     )
-                kind, argument, begin = head[1], head[2], head.start()
+                kind, argument = head[1], head[2].strip('"')
+                begin, inside = head.start(), token.end()
             depth += 1
         elif token[0] == "}":
             depth -= 1
@@ -358,8 +259,24 @@ def _groups(text: str, start: int, name: str) -> Iterator[tuple[str, str, int, i
                 return
             if depth == 0:
                 last = token.end()
-                yield kind, argument, begin, last
-    raise InputError(f"{name}: not a Liberty file, it ends within a group")
+                yield Group(kind, argument, begin, inside, last)
+    if enclosed or depth:
+        raise InputError(f"{name}: not a Liberty file, it ends within a group")
+
+
+def insides(text: str, kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield argument and inside of the groups of some kinds in the inside of a prepared one."""
+    for group in groups(text, "the library"):
+        if group.kind in kinds:
+            yield group.argument, text[group.inside : group.end - 1]
+
+
+def cell_texts(library: Library) -> Iterator[tuple[str, str]]:
+    """Yield name and inside of the cells of a library."""
+    start = _LIBRARY.search(library.text)
+    for group in groups(library.text, "the library", start.end() if start else 0, enclosed=True):
+        if group.kind == "cell":
+            yield group.argument, library.text[group.inside : group.end - 1]
 
 
 def load_unit(text: str, name: str) -> float:

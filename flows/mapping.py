@@ -18,6 +18,7 @@ from flows.liberty import Library
 from flows.netlists import source_digest
 from flows.result import ModuleUse, SynthesisResult
 from flows.toolchain import require
+from hwgen.technologies import fpga_family, technology
 
 Hierarchy = Literal["keep", "flatten"]
 
@@ -43,7 +44,7 @@ class Job:
     verilog, top, clock : str
         Text of all modules, top module, clock port.
     target : str
-        One of `flows.synth.TARGETS`.
+        Name of a technology.
     clock_mhz : float
     timeout : float
         Seconds for one run of a tool.
@@ -88,7 +89,7 @@ def map_design(job: Job, way: Way, work: Path) -> SynthesisResult:
     CheckFailed
         If a tool fails.
     """
-    return (_fpga if job.target in fpga.FAMILIES else _cells)(job, way, work)
+    return (_fpga if technology(job.target).kind == "fpga" else _cells)(job, way, work)
 
 
 def _kept(job: Job, way: Way, work: Path) -> tuple[str, ...]:
@@ -150,7 +151,7 @@ def _cells(job: Job, way: Way, work: Path) -> SynthesisResult:
 
 
 def _fpga(job: Job, way: Way, work: Path) -> SynthesisResult:
-    chosen = fpga.family(job.target)
+    chosen = fpga_family(job.target)
     mapped = fpga.map_fpga(
         require("yosys"), job.verilog, job.top, chosen, way.recipe,
         _kept(job, way, work), work, job.timeout,

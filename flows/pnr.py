@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from flows import devices, fpga, outline, process, register_frame
 from flows import standard_cells as synthesis
 from flows.cache import Entry, digest
-from flows.devices import Placer, choose, placer
+from flows.devices import choose, options, placed, placer
 from flows.kept import CLOCK, sources_digest, tool_versions
 from flows.netlists import emitted, known, source_digest
 from flows.parallel import run_all
@@ -33,6 +34,8 @@ from flows.result import Io, PnrResult, SeedResult
 from flows.synth import check_clock, check_recipe
 from flows.toolchain import require
 from hwgen.errors import CheckFailed, HwgenError, InputError
+from hwgen.technologies import fpga_family
+from hwgen.technologies.model import PlaceAndRoute
 
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
@@ -51,7 +54,7 @@ _FULL = re.compile(r"no BELs remaining|[Uu]nable to (place|find)|not enough|[Tt]
 class _Job:
     """What the runs of all seeds share."""
 
-    placer: Placer
+    placer: PlaceAndRoute
     device: str
     package: str
     speed: str
@@ -64,7 +67,8 @@ class _Job:
     def entry(self, seed: int) -> Entry:
         """Return where the cache has a seed's result."""
         netlist = hashlib.sha256(self.netlist).hexdigest()
-        parts = [netlist, self.placer.family, self.device, self.package, self.speed]
+        placer = self.placer.model_dump_json(exclude={"devices", "device", "dsp_devices"})
+        parts = [netlist, placer, self.device, self.package, self.speed]
         tool = self.tools[self.placer.tool]
         return Entry("pnr", digest([*parts, self.clock_mhz, self.pins, tool, _sources(), seed]))
 
@@ -95,7 +99,7 @@ def place_and_route(
     design : FamilyConfig or str
         A configuration, or the text of Verilog modules.
     target : str
-        A key of `flows.devices.PLACERS`.
+        An FPGA family with place and route.
     top, clock : str
         Top module and clock port of Verilog.
     device, package, speed : str, optional
@@ -125,11 +129,12 @@ def place_and_route(
         If synthesis or every seed fails.
     """
     chosen = placer(target)
-    device, package, speed = choose(chosen, device, package, speed)
+    device, package, speed = choose(target, device, package, speed)
     check_recipe(recipe, fpga.RECIPES, target)
-    recipe = recipe or fpga.family(target).recipe
-    if target == "ice40" and recipe == "dsp" and not device.startswith("u"):
-        raise InputError(f"the {device} has no DSP blocks; devices whose name begins with u have")
+    recipe = recipe or fpga_family(target).recipe
+    if recipe == "dsp" and not fnmatchcase(device, chosen.dsp_devices):
+        have = [name for name in chosen.devices if fnmatchcase(name, chosen.dsp_devices)]
+        raise InputError(f"the {device} has no DSP blocks; there are some in {', '.join(have)}")
     if not SEEDS[0] <= seeds <= SEEDS[1]:
         raise InputError(f"the number of seeds must be {SEEDS[0]}..{SEEDS[1]}, not {seeds}")
     if io == "frame" and pins is not None:
@@ -204,7 +209,7 @@ def recorded(config: FamilyConfig, target: str) -> list[PnrResult]:
     would come out again with the tools that are there.
     """
     verilog = known(config)
-    if verilog is None or target not in devices.PLACERS:
+    if verilog is None or target not in placed():
         return []
     found: list[PnrResult] = []
     entries = Entry.all(_kind(target, verilog))
@@ -278,13 +283,12 @@ def _netlist(
                 raise InputError(f"{top} has no port {clock} that could be its clock")
             frame = register_frame.frame(top, found.ports, clock)
             verilog, top = verilog + frame.text, frame.top
-        key = digest(
-            [source_digest(verilog), top, target, recipe, tools["yosys"], sources_digest()]
-        )
+        mapped_as = [top, fpga_family(target).mapping, recipe, tools["yosys"]]
+        key = digest([source_digest(verilog), *mapped_as, sources_digest()])
         entry = Entry("pnr-netlist", key)
         files = entry.files() if use_cache else {}
         if "netlist.json" not in files:
-            family = fpga.family(target)
+            family = fpga_family(target)
             fpga.map_fpga(yosys, verilog, top, family, recipe, (), work, synthesis.TIMEOUT)
             files = {"netlist.json": (work / "netlist.json").read_bytes()}
             entry.write({}, files)
@@ -308,7 +312,7 @@ def _seed(
         work = Path(name)
         (work / "netlist.json").write_bytes(job.netlist)
         arguments = [
-            *job.placer.options(job.device, job.package, job.speed),
+            *options(job.device, job.package, job.speed),
             "--json", "netlist.json", "--freq", f"{job.clock_mhz:g}", "--seed", str(seed),
             "--timing-allow-fail", "--report", "report.json", job.placer.routed, "routed",
             job.placer.free_pins,

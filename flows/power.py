@@ -19,8 +19,9 @@ from typing import Any
 from flows.cell_power import cell_powers, voltage
 from flows.gates import Gates
 from flows.internal_power import arcs_of, internal_fj
-from flows.liberty import Library, Technology
+from flows.liberty import Library
 from hwgen.errors import CheckFailed
+from hwgen.technologies.model import StandardCells
 
 CELLS = ("sequential", "combinational")
 """Groups of cells; the clock's net is a third one."""
@@ -150,7 +151,7 @@ def power_of(
     gates: Gates,
     activity: Activity,
     library: Library,
-    tech: Technology,
+    tech: StandardCells,
     clock: str,
     clock_mhz: float,
     *,
@@ -164,7 +165,7 @@ def power_of(
     gates : Gates
     activity : Activity
         Of its nets; see `read_saif`.
-    library, tech : Library, Technology
+    library, tech : Library, StandardCells
     clock : str
         The clock port.
     clock_mhz : float
@@ -211,7 +212,7 @@ def power_of(
     )  # fmt: skip
 
 
-def _loads(gates: Gates, library: Library, tech: Technology) -> Mapping[str, float]:
+def _loads(gates: Gates, library: Library, tech: StandardCells) -> Mapping[str, float]:
     """Return the capacitance behind each net in fF."""
     loads: dict[str, float] = defaultdict(float)
     for gate in gates.gates:

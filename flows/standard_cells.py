@@ -4,7 +4,7 @@
 `map_core` is one flow with three degrees of freedom, all of them data:
 
 technology
-    An entry of `flows.liberty.TECHNOLOGIES`.
+    The name of a standard-cell library; the facts are in its data file.
 recipe
     An entry of `RECIPES`: what ABC does.  The modules that repeat (processing elements, drains)
     are *kept*, that is mapped as modules of their own, each once: that is fast, and it keeps ABC
@@ -17,8 +17,9 @@ What the script rests on, measured on 16x16 int8 arrays:
 
 * ``booth`` makes multipliers smaller and faster than partial products of AND gates.
 * ``maccmap`` is not used: merging multiplier and accumulator costs more area than it saves.
-* Enables and resets of registers become logic (``-nodffe -nosdff``): none of the technologies
-  has small cells for them, and ABC merges the gates with others.
+* Resets of registers become logic, and enables unless the technology has small cells for them
+  (``flip_flops.enables``; none of those that come with hwgen has): ABC merges the gates with
+  others.
 * Area is that of the netlist after everything is flattened; a cell for each constant drives all
   of its uses, else flip-flops with an unused reset would cost a constant each.
 * Between kept modules and the rest, `flows.boundary` inserts buffers by load; without them a
@@ -38,10 +39,12 @@ from pathlib import Path
 from typing import Any
 
 from flows import boundary, liberty, process, timing
-from flows.liberty import FullAdder, Library, Technology
+from flows.liberty import Library
 from flows.timing import Timing
 from flows.toolchain import require
 from hwgen.errors import CheckFailed, InputError, did_you_mean
+from hwgen.technologies import cell_library
+from hwgen.technologies.model import FullAdder, StandardCells
 
 TIMEOUT = 1800.0
 """Seconds for one run of Yosys."""
@@ -182,7 +185,7 @@ def map_core(
     top : str
         The top module.
     technology, recipe : str
-        Names in `flows.liberty.TECHNOLOGIES` and `RECIPES`.
+        Name of a standard-cell library; a key of `RECIPES`.
     clock_ps : float
         Clock period to aim at, in ps.
     keep : sequence of str
@@ -215,7 +218,7 @@ def map_core(
             f"{recipe!r} is not a recipe{did_you_mean(recipe, RECIPES)}; there are"
             f" {', '.join(RECIPES)}"
         )
-    tech = liberty.technology(technology)
+    tech = cell_library(technology)
     if full_adders and tech.full_adder is None:
         raise InputError(f"{technology} has no full-adder cell")
     yosys = require("yosys")
@@ -268,7 +271,7 @@ def abc_script(mapper: str, clock_ps: float) -> str:
 
 
 def yosys_scripts(
-    top: str, tech: Technology, keep: Sequence[str], clock_ps: float, *, full_adders: bool
+    top: str, tech: StandardCells, keep: Sequence[str], clock_ps: float, *, full_adders: bool
 ) -> tuple[str, str]:
     """Return the two scripts of Yosys; their files are those that `map_core` writes.
 
@@ -278,7 +281,7 @@ def yosys_scripts(
     """
     kept = " ".join(f"{prefix}*" for prefix in keep)
     abc = f"abc -liberty cells.lib -constr map.constr -D {clock_ps:.0f}"
-    opt = "opt -nodffe -nosdff"
+    opt = "opt -nosdff" if tech.flip_flops.enables else "opt -nodffe -nosdff"
     first = [
         "read_liberty -lib cells.lib",
         "read_verilog design.v",
@@ -306,6 +309,7 @@ def yosys_scripts(
         "opt_clean -purge",
         "write_json kept.json",
     ]
+    constants = f"-hicell {tech.high.cell} {tech.high.pin} -locell {tech.low.cell} {tech.low.pin}"
     second = [
         "read_liberty -lib cells.lib",
         "read_json buffered.json",
@@ -318,7 +322,7 @@ def yosys_scripts(
         "flatten",
         "splitnets -ports",
         "opt_clean -purge",
-        f"hilomap -singleton -hicell {' '.join(tech.high)} -locell {' '.join(tech.low)}",
+        f"hilomap -singleton {constants}",
         "opt_clean -purge",
         "tee -q -o flat.json stat -json",
         "write_verilog -noattr -noexpr -nohex -nodec netlist.v",
@@ -373,7 +377,7 @@ module full_adder(A, B, C, X, Y);
         assign X[i] = (A[i] & B[i]) | (C[i] & (A[i] | B[i]));
       end else begin
         {adder.cell} cell_i(.{a}(A[i]), .{b}(B[i]), .{carry_in}(C[i]),
-          .{adder.carry}(carry[i]), .{adder.total}(total[i]));
+          .{adder.carry}(carry[i]), .{adder.sum}(total[i]));
         assign X[i] = {sign}carry[i];
         assign Y[i] = {sign}total[i];
       end

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from flows import fpga, liberty, outline
+from flows import fpga, outline
 from flows import standard_cells as synthesis
 from flows.kept import CLOCK, synthesized
 from flows.mapping import Hierarchy, Job, Way
@@ -24,12 +24,10 @@ from flows.parallel import run_all
 from flows.result import SynthesisResult
 from flows.toolchain import require
 from hwgen.errors import InputError, did_you_mean
+from hwgen.technologies import technology
 
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
-
-TARGETS: tuple[str, ...] = (*liberty.TECHNOLOGIES, *fpga.FAMILIES)
-"""Everything that can be synthesized for."""
 
 RECIPE = "nf"
 """The recipe for standard cells unless another is asked for."""
@@ -42,16 +40,6 @@ CLOCK_MHZ = (1.0, 5000.0)
 """Bounds of a clock target."""
 
 Effort = Literal["normal", "best"]
-
-
-def is_fpga(target: str) -> bool:
-    """Return whether a target is an FPGA family, or raise `InputError` if it is no target."""
-    if target not in TARGETS:
-        raise InputError(
-            f"{target!r} is not a target{did_you_mean(target, TARGETS)}; there are"
-            f" {', '.join(TARGETS)}"
-        )
-    return target in fpga.FAMILIES
 
 
 def synthesize(
@@ -78,7 +66,7 @@ def synthesize(
     design : FamilyConfig or str
         A configuration, or the text of Verilog modules.
     target : str
-        One of `TARGETS`.
+        Name of a technology.
     top, clock : str
         Top module and clock port of Verilog.
     clock_mhz : float, optional
@@ -149,7 +137,7 @@ def _job(
     clock_mhz: float | None,
     timeout: float,
 ) -> Job:
-    is_fpga(target)
+    technology(target)  # refuses an unknown name
     clock_mhz = check_clock(design, clock_mhz)
     require("yosys")
     if not isinstance(design, str):
@@ -185,8 +173,8 @@ def _ways(
     effort: Effort,
     liberty_files: tuple[str, ...],
 ) -> Iterator[Way]:
-    if is_fpga(target):
-        chosen = fpga.family(target)
+    tech = technology(target)
+    if tech.kind == "fpga":
         for option, given in (
             ("a Liberty file", bool(liberty_files)),
             ("a choice of full adders", full_adders is not None),
@@ -195,10 +183,10 @@ def _ways(
             if given:
                 raise InputError(f"{option} is for standard cells, not for {target}")
         check_recipe(recipe, fpga.RECIPES, target)
-        yield Way(recipe or chosen.recipe, None, hierarchy or "flatten", ())
+        yield Way(recipe or tech.recipe, None, hierarchy or "flatten", ())
         return
     check_recipe(recipe, synthesis.RECIPES, target)
-    cell = liberty.technology(target).full_adder
+    cell = tech.full_adder
     if full_adders and cell is None:
         raise InputError(f"{target} has no full-adder cell")
     if full_adders is not None or cell is None:

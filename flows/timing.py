@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows import process
-from flows.liberty import Technology
 from flows.toolchain import probe
 from hwgen.errors import CheckFailed
+from hwgen.technologies.model import StandardCells
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Timing:
 def analyse(
     work: Path,
     top: str,
-    tech: Technology,
+    tech: StandardCells,
     clock: str,
     period_ns: float,
     outside: float,
@@ -51,7 +51,7 @@ def analyse(
         Directory that has the files, and receives the script, the log and ``worst.txt``.
     top, clock : str
         Top module and its clock port.
-    tech : Technology
+    tech : StandardCells
     period_ns : float
         Clock period to analyse.
     outside : float

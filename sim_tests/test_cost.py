@@ -17,7 +17,7 @@ from cost_model import technology as technologies
 from cost_model.bill import KINDS, defaults
 from cost_model.estimate import estimate
 from cost_model.evaluate import evaluate, flattened
-from cost_model.fabric import CELL_KINDS, FABRICS
+from cost_model.fabric import CELL_KINDS, fabric
 from cost_model.fabric import KINDS as FABRIC_KINDS
 from cost_model.families.gemm_stream import cycles
 from cost_model.technology import Technology, read
@@ -218,14 +218,14 @@ def test_more_hardware_never_takes_less(name: str, grows: str, technology: str) 
             fixed |= choice
         found = evaluate(name, fixed, {grows: np.array(values)}, technology, {})
         assert found["valid"].all()
-        if technology in FABRICS and name not in ("systolic", "ternary_lut"):
+        if fabric(technology) and name not in ("systolic", "ternary_lut"):
             assert np.isnan(found["luts"]).all(), "nothing is known of them"
             continue
         # On an FPGA a FIFO or a deeper memory may take the place of dearer registers.
         swaps = grows in ("pipeline.pe", "array.accumulator_depth")
         # Yosys drains 14 rows by fewer look-up tables of six inputs than 13.
         swaps |= technology == "xc7" and name == "systolic"
-        metric = ("dsps" if swaps else "luts") if technology in FABRICS else "area_mm2"
+        metric = ("dsps" if swaps else "luts") if fabric(technology) else "area_mm2"
         assert (np.diff(found[metric]) >= -1e-12).all()
 
 
@@ -277,12 +277,12 @@ def test_tables_load_and_know_every_kind(name: str) -> None:
     assert tech.name == name
     for prices in tech.costs.values():
         assert all(price >= 0 for price in prices.values())
-        missing = {*KINDS, *FABRIC_KINDS} - {*CELL_KINDS} if name in FABRICS else {*KINDS}
+        missing = {*KINDS, *FABRIC_KINDS} - {*CELL_KINDS} if fabric(name) else {*KINDS}
         missing -= {*prices}
         assert not missing
-    assert name in FABRICS or tech.delays_ns["register"] >= 0
+    assert fabric(name) or tech.delays_ns["register"] >= 0
     assert tech.provenance["cores"] > 50
-    assert set(tech.uncertainty) <= set(cost.FPGA_GOALS if name in FABRICS else cost.CELL_GOALS)
+    assert set(tech.uncertainty) <= set(cost.FPGA_GOALS if fabric(name) else cost.CELL_GOALS)
 
 
 def test_unknown_kinds_cost_something_unknown() -> None:

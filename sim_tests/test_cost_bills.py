@@ -11,7 +11,7 @@ import pytest
 
 from cost_model.bill import KINDS
 from cost_model.evaluate import bill_of
-from cost_model.fabric import FABRICS, delays
+from cost_model.fabric import Fabric, delays, fabric
 from flows import process
 from flows.bench import cost
 from flows.calibration.element_points import core
@@ -116,6 +116,12 @@ def test_estimates_of_an_fpga_are_what_is_mapped(family: str, values: dict[str, 
     assert point.error("luts") == pytest.approx(0, abs=0.05)
 
 
+def rules_of(family: str) -> Fabric:
+    found = fabric(family)
+    assert found is not None
+    return found
+
+
 @pytest.mark.parametrize(
     ("width", "depth", "clocked", "kind", "count"),
     [
@@ -127,7 +133,7 @@ def test_estimates_of_an_fpga_are_what_is_mapped(family: str, values: dict[str, 
     ],
 )
 def test_memories_of_an_fpga(width: int, depth: int, clocked: bool, kind: str, count: int) -> None:
-    found = FABRICS["ecp5"].memory(width, depth, clocked=clocked)
+    found = rules_of("ecp5").memory(width, depth, clocked=clocked)
     assert found[kind] == count
     assert found["bram" if kind == "lutram" else "lutram"] == 0
 
@@ -143,7 +149,7 @@ def test_memories_of_an_fpga(width: int, depth: int, clocked: bool, kind: str, c
     ],
 )
 def test_memories_of_xc7(width: int, depth: int, clocked: bool, kind: str, count: int) -> None:
-    found = FABRICS["xc7"].memory(width, depth, clocked=clocked)
+    found = rules_of("xc7").memory(width, depth, clocked=clocked)
     assert found[kind] == count
     assert found["bram" if kind == "lutram" else "lutram"] == 0
     assert found["flip_flop"] == width * (clocked and kind == "lutram")
@@ -155,16 +161,16 @@ def test_memories_of_xc7(width: int, depth: int, clocked: bool, kind: str, count
      (33, 1, 1), (34, 0, 2), (40, 0, 2), (49, 1, 2)],
 )  # fmt: skip
 def test_delays_of_xc7_are_shift_registers(cycles: int, registers: int, shifts: int) -> None:
-    found = delays(FABRICS["xc7"], cycles, 1)
+    found = delays(rules_of("xc7"), cycles, 1)
     assert (found["flip_flop"], found["shift"]) == (registers, shifts)
     assert delays(None, cycles, 1) == {"flip_flop": cycles}
 
 
 def test_a_fifo_of_ice40_may_be_a_block_memory() -> None:
-    small = FABRICS["ice40"].memory(75, 4, clocked=False)
+    small = rules_of("ice40").memory(75, 4, clocked=False)
     assert small["memory_bit"] == small["flip_flop"] == 75 * 4
     assert small["bram"] == 0
-    large = FABRICS["ice40"].memory(577, 6, clocked=False)
+    large = rules_of("ice40").memory(577, 6, clocked=False)
     assert (large["bram"], large["memory_bit"], large["flip_flop"]) == (37, 0, 575)
 
 

@@ -12,12 +12,13 @@ import pytest
 
 from cost_model.estimate import estimate
 from cost_model.families.gemm_stream_memory import buffers, use
-from cost_model.memories import DRAMS, LIBRARIES, Buffer, Use, buffer_costs, energy_mj, macro_form
+from cost_model.memories import DRAMS, Buffer, Use, buffer_costs, energy_mj, library, macro_form
 from cost_model.technology import technology
 from hwgen.cli import main
 from hwgen.config.load import parse_config
 from hwgen.families.gemm_stream import GemmStreamConfig
 from hwgen.schedules.gemm_stream import Plan
+from hwgen.technologies import technologies
 
 ENGINE = """\
 name: engine
@@ -39,18 +40,19 @@ def engine(text: str) -> GemmStreamConfig:
     return config
 
 
-@pytest.mark.parametrize("name", LIBRARIES)
+@pytest.mark.parametrize("name", [name for name in technologies() if library(name)])
 def test_closed_forms_are_near_the_published_macros(name: str) -> None:
-    form = macro_form(name)
+    form, published = macro_form(name), library(name)
     assert form is not None
-    for macro in LIBRARIES[name].macros:
+    assert published is not None
+    for macro in published.macros:
         found = form.macro(macro.words, macro.width)
         assert found.area_um2 == pytest.approx(macro.area_um2, rel=0.1)
         assert found.access_pj == pytest.approx(macro.access_pj, rel=0.25)
         assert found.leakage_nw == pytest.approx(macro.leakage_nw, rel=0.02)
 
 
-@pytest.mark.parametrize("name", LIBRARIES)
+@pytest.mark.parametrize("name", [name for name in technologies() if library(name)])
 def test_large_memories_are_several_macros(name: str) -> None:
     form = macro_form(name)
     assert form is not None

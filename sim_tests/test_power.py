@@ -14,7 +14,6 @@ import pytest
 from flows import liberty
 from flows.gates import MODULE, Gate, Gates, read_netlist
 from flows.internal_power import Arc, internal_fj
-from flows.liberty import Technology
 from flows.power import Activity, power_of, read_saif
 from flows.simulation.netlist_power import simulated, workload
 from flows.synth import synthesize
@@ -22,6 +21,8 @@ from hwgen.cli import main
 from hwgen.config.load import parse_config
 from hwgen.errors import CheckFailed
 from hwgen.families import family
+from hwgen.technologies import cell_library
+from hwgen.technologies.model import StandardCells
 from sim_tests.test_synth import require_tools
 
 TINY = """\
@@ -78,9 +79,8 @@ def divider() -> Gates:
     )  # fmt: skip
 
 
-def technology(**values: Any) -> Technology:
-    chosen = liberty.TECHNOLOGIES["nangate45"]
-    return Technology(**{**vars(chosen), **values})
+def technology(**values: Any) -> StandardCells:
+    return cell_library("nangate45").model_copy(update=values)
 
 
 def test_energies() -> None:
@@ -185,7 +185,7 @@ endmodule
 @pytest.mark.parametrize(
     ("target", "activity", "message"),
     [
-        ("ecp5", "random", r"power is known of standard cells \(nangate45, .*not of ecp5"),
+        ("ecp5", "random", r"power is known of standard cells \(asap7, .*not of ecp5"),
         ("nangate45", "randon", r"must be random, random:M,K,N, or an \.npz file .*'randon'"),
         ("nangate45", "random:3,4", r"a product is M,K,N, three integers"),
         ("nangate45", "bad.npz", r"activations must be \(M, K\).*\(2, 3\) and \(4, 5\)"),

@@ -18,7 +18,7 @@ import pytest
 
 from flows import fpga, levels, liberty, parallel, process, register_frame
 from flows.cache import Entry, digest
-from flows.devices import PLACERS, choose, placer
+from flows.devices import choose, placed, placer
 from flows.kept import recorded
 from flows.outline import Outline, kept_modules
 from flows.pnr import bitstream, place_and_route
@@ -29,6 +29,7 @@ from flows.toolchain import Found, forget, probe
 from hwgen.cli import main
 from hwgen.config.load import load_config, parse_config
 from hwgen.errors import CheckFailed, InputError, ToolMissing
+from hwgen.technologies import cell_library, fpga_family, of_kind
 
 SYSTOLIC = """\
 name: tiny
@@ -67,7 +68,7 @@ def require_tools(*names: str, technology: str = "") -> None:
     """Skip the test unless the tools, and the Liberty files of a technology, are there."""
     try:
         if technology:
-            liberty.liberty_files(liberty.TECHNOLOGIES[technology])
+            liberty.liberty_files(cell_library(technology))
     except ToolMissing as missing:
         pytest.skip(str(missing))
     for name in names:
@@ -157,17 +158,17 @@ def test_a_frame_connects_every_port() -> None:
 
 
 def test_devices_have_their_packages() -> None:
-    for name, chosen in PLACERS.items():
-        assert name in fpga.FAMILIES
-        assert chosen.device in chosen.devices
-    assert choose(placer("ecp5"), None, None, None) == ("85k", "CABGA756", "6")
-    assert choose(placer("ice40"), "UP5K", "SG48", None) == ("up5k", "sg48", "")
+    assert {"ecp5", "ice40"} <= set(placed())
+    for name in placed():
+        assert placer(name).device in placer(name).devices
+    assert choose("ecp5", None, None, None) == ("85k", "CABGA756", "6")
+    assert choose("ice40", "UP5K", "SG48", None) == ("up5k", "sg48", "")
     with pytest.raises(InputError, match="'90k' is not a device of ecp5; there are 12k"):
-        choose(placer("ecp5"), "90k", None, None)
+        choose("ecp5", "90k", None, None)
     with pytest.raises(InputError, match="'ct256' is not a package of the hx1k; there are tq144"):
-        choose(placer("ice40"), "hx1k", "ct256", None)
+        choose("ice40", "hx1k", "ct256", None)
     with pytest.raises(InputError, match="'9' is not a speed grade; there are 6, 7, 8"):
-        choose(placer("ecp5"), None, None, "9")
+        choose("ecp5", None, None, "9")
 
 
 # -- cache and parallel runs ---------------------------------------------------------------------
@@ -205,7 +206,7 @@ def test_a_failing_job_ends_the_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "target"),
     # Those of Xilinx take seconds, and differ by DSP blocks, which neither design uses.
-    [(n, t) for t in fpga.FAMILIES for n in SOURCES if (n, t) != ("tinylut", "xcup")],
+    [(n, t) for t in of_kind("fpga") for n in SOURCES if (n, t) != ("tinylut", "xcup")],
 )
 def test_fpga_families(name: str, target: str) -> None:
     require_tools("yosys")
@@ -223,8 +224,8 @@ def test_fpga_families(name: str, target: str) -> None:
     assert 1 < result.logic_levels < 20
     assert result.path_start
     assert result.path_end
-    family = fpga.family(target)
-    free = {cell for cell in result.cells if family.resource(cell) is None}
+    family = fpga_family(target)
+    free = {cell for cell in result.cells if family.use_of(cell) is None}
     assert free <= {"INV", "GND", "VCC"}, "a cell that the table of the family does not know"
     assert {"map.ys", "netlist.v", "map.log"} <= set(result.files)
 
@@ -354,7 +355,7 @@ def test_the_command_writes_everything(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("synth --target ecp7", "'ecp7' is not a target (did you mean 'ecp5'?); there are"),
+        ("synth --target ecp7", "no technology is called 'ecp7' (did you mean 'ecp5'?); there is"),
         ("synth --target ecp5 --recipe nf", "'nf' is not a recipe for ecp5; there are dsp, logic"),
         ("synth --target nangate45 --recipe dsp", "'dsp' is not a recipe for nangate45"),
         ("synth --target ecp5 --effort best", "the effort 'best' is for standard cells"),

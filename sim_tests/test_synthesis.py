@@ -14,12 +14,14 @@ from flows import liberty, process
 from flows import standard_cells as synthesis
 from flows.bench import area
 from flows.boundary import buffered
-from flows.liberty import Buffer, Cell, Library
+from flows.liberty import Cell, Library
 from flows.timing import Timing
 from flows.toolchain import Found, probe
 from hwgen.emission import verilog_of
 from hwgen.errors import CheckFailed, InputError, ToolMissing
 from hwgen.families.systolic import SystolicConfig
+from hwgen.technologies import cell_library
+from hwgen.technologies.model import Buffer
 
 COMBINATIONAL = """\
 /* a brace in a comment: { */
@@ -81,7 +83,7 @@ def test_libraries_must_belong_together() -> None:
 
 
 def test_files_are_found_compressed_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tech = liberty.TECHNOLOGIES["nangate45"]
+    tech = cell_library("nangate45")
     monkeypatch.setenv("HWGEN_PDK_DIR", str(tmp_path))
     with pytest.raises(ToolMissing, match=r"nangate45_typ\.lib .*Set HWGEN_PDK_DIR .*--liberty"):
         liberty.liberty_files(tech)
@@ -100,7 +102,7 @@ def test_files_are_found_compressed_or_not(tmp_path: Path, monkeypatch: pytest.M
 
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(InputError, match="did you mean 'nangate45'"):
-        liberty.technology("nangate")
+        cell_library("nangate")
     with pytest.raises(InputError, match="'quick' is not a recipe"):
         synthesis.map_core("", "top", "nangate45", "quick", 1000)
     with pytest.raises(InputError, match="no full-adder cell"):
@@ -134,7 +136,14 @@ def test_heavy_signals_between_modules_are_buffered() -> None:
     ports = {name: {"direction": "input", "bits": [bit]} for name, bit in (("x", 2), ("clk", 3))}
     netlist = {"modules": {"leaf": leaf, "top": {"ports": ports, "netnames": {}, "cells": cells}}}
 
-    count = buffered(netlist, "top", "clk", library, Buffer("BUF", "A", "Y", 20.0), 15.0)
+    count = buffered(
+        netlist,
+        "top",
+        "clk",
+        library,
+        Buffer(cell="BUF", input="A", output="Y", load_ff=20.0),
+        15.0,
+    )
 
     assert count == 3  # five loads of 10, two to a buffer of 20
     buffers = [cell["connections"] for cell in cells.values() if cell["type"] == "BUF"]
@@ -165,7 +174,7 @@ def test_the_goal_is_judged() -> None:
 def require_pdk(name: str) -> None:
     """Skip the test unless the Liberty files and Yosys are there."""
     try:
-        liberty.liberty_files(liberty.TECHNOLOGIES[name])
+        liberty.liberty_files(cell_library(name))
     except ToolMissing as missing:
         pytest.skip(str(missing))
     status = probe("yosys")
@@ -218,7 +227,7 @@ def test_a_small_array_maps(
     registers = sum(part.count * part.sequential for part in mapped.parts.values())
     assert mapped.sequential_area == pytest.approx(registers)
     assert 0.1 < mapped.sequential_area / mapped.area < 0.9
-    adder = liberty.TECHNOLOGIES[technology].full_adder
+    adder = cell_library(technology).full_adder
     if adder:
         assert (adder.cell in mapped.cells) == full_adders
     json.dumps(mapped.document())

@@ -10,11 +10,11 @@ import pytest
 from flows.bench.delay import path_ns
 from hwgen.config.load import parse_config
 from hwgen.config.measured import DATA, measured, smallest
-from hwgen.config.model import TECHNOLOGIES
 from hwgen.emission import verilog_of
 from hwgen.errors import ConfigError
 from hwgen.families.ternary_lut import TernaryLutConfig
 from hwgen.families.ternary_lut_choice import MOST, reduce_ns, sum_groups, table_ns
+from hwgen.technologies import technologies
 
 
 def configuration(text: str) -> TernaryLutConfig:
@@ -23,7 +23,7 @@ def configuration(text: str) -> TernaryLutConfig:
     return config
 
 
-@pytest.mark.parametrize("technology", TECHNOLOGIES)
+@pytest.mark.parametrize("technology", technologies())
 def test_the_structure_is_that_of_the_technology(technology: str) -> None:
     array = configuration(f"target: {{technology: {technology}}}").array
     assert {"fetch": array.fetch, "reduction": array.reduction} == smallest(technology)

@@ -268,7 +268,7 @@ def _drain(v: View) -> Counts:
     if fabric := fabric_of(v.config):
         rows = v["array.rows"]
         bands, rest = rows // BUS_ROWS, rows % BUS_ROWS
-        leaves = bands * fabric.drain(BUS_ROWS) + fabric.drain(rest)
+        leaves = bands * fabric.drained(BUS_ROWS) + fabric.drained(rest)
         return {"drain_leaf": leaves * v["array.cols"] * width}
     return {"and_or": v["array.rows"] * v["array.cols"] * width}
 

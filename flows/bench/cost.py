@@ -27,13 +27,15 @@ from rich.console import Console
 from rich.table import Table
 
 from cost_model.estimate import estimate
-from cost_model.technology import DIRECTORY, calibrated, technology, write
+from cost_model.technology import calibrated, technology, write
 from flows.calibration import fpga
 from flows.calibration.calibrate import ranges
 from flows.calibration.element_points import Values
 from flows.calibration.measure import measure
 from flows.calibration.points import config_of, held_out_points
 from hwgen.errors import HwgenError
+from hwgen.technologies import costs_of, of_kind
+from hwgen.technologies import technology as installed
 
 SEED = 2031
 DESIGNS = 15
@@ -77,7 +79,7 @@ def compare(values: Values, tech: str) -> Point:
     """Measure one design and estimate it."""
     config: Any = config_of(values)
     found = estimate(config, tech)["metrics"]
-    if tech in fpga.FAMILIES:
+    if installed(tech).kind == "fpga":
         used = fpga.measure(values, tech).resources
         return Point(
             tech, values, config.macs_per_cycle,
@@ -160,7 +162,7 @@ def run(
     points = []
     for tech in technologies:
         for number, values in enumerate(
-            held_out_points(seed, designs, fpga=tech in fpga.FAMILIES), 1
+            held_out_points(seed, designs, fpga=installed(tech).kind == "fpga"), 1
         ):
             progress(f"{tech}: design {number} of {designs}")
             points.append(compare(values, tech))
@@ -182,8 +184,10 @@ def save(points: Sequence[Point], seed: int) -> None:
             before = wider.get(key, (low, high))
             wider[key] = (min(low, before[0]), max(high, before[1]))
         checked = {"held_out": {"seed": seed, "designs": len(mine)}}
+        path = costs_of(name)
+        assert path is not None  # it has a table
         write(
-            DIRECTORY / f"{name}.json",
+            path,
             replace(
                 tech,
                 uncertainty=uncertainty,
@@ -253,7 +257,7 @@ def describe(values: Values) -> str:
 
 def _block(tech: str) -> str:
     """Return which tables of the page a technology is in: its own, or those of standard cells."""
-    return tech if tech in fpga.FAMILIES else ""
+    return tech if installed(tech).kind == "fpga" else ""
 
 
 def updated(page: str, text: str, kind: str = "") -> str:
@@ -297,7 +301,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         save(points, options.seed)
     if options.markdown:
         page = options.markdown.read_text(encoding="utf-8")
-        for kind in ("", *fpga.FAMILIES):  # standard cells are in one table
+        for kind in ("", *of_kind("fpga")):  # standard cells are in one table
             mine = [p for p in points if _block(p.technology) == kind]
             if mine:
                 shown = [s for s in found if _block(s.technology) == kind]

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from flows.bench.measure import parser, report
-from flows.liberty import TECHNOLOGIES
 from flows.standard_cells import INPUT_DELAY, Mapped, map_core
 from hwgen.config.measured import DATA, Delays
 from hwgen.emission import verilog_of
@@ -28,6 +27,7 @@ from hwgen.families.ternary_lut import TernaryLutConfig
 from hwgen.families.ternary_lut_choice import sum_ns
 from hwgen.numerics import entries
 from hwgen.numerics.floating import FLOATS
+from hwgen.technologies import cell_library
 from rtl_templates.arithmetic.float_adder import CUTS, FloatAdder
 
 RECIPE = "nf"
@@ -82,7 +82,7 @@ def mapped_module(verilog: str, top: str, technology: str) -> Mapped:
         technology,
         RECIPE,
         PERIODS_PS[technology],
-        full_adders=TECHNOLOGIES[technology].full_adder is not None,
+        full_adders=cell_library(technology).full_adder is not None,
         clock="clk",
     )
 
@@ -150,14 +150,14 @@ def columns_um2(technology: str) -> dict[str, float]:
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, and write if asked to."""
     options = parser("delay", __doc__)
-    options.add_argument("--technology", action="append", choices=[*TECHNOLOGIES])
+    options.add_argument("--technology", action="append", choices=[*PERIODS_PS])
     options.add_argument("--write", action="store_true", help=f"put the figures into {DATA.name}")
     chosen = options.parse_args(arguments)
     data: dict[str, Any] = {"recipe": RECIPE, "technologies": {}}
     if DATA.exists():
         data = json.loads(DATA.read_text(encoding="utf-8"))
     rows = []
-    for technology in chosen.technology or TECHNOLOGIES:
+    for technology in chosen.technology or PERIODS_PS:
         delays, shown = fit(list(points(technology)))
         areas = columns_um2(technology)
         figures = {**asdict(delays), "float_adder": float_adders(technology)}

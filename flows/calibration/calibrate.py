@@ -11,13 +11,15 @@ import numpy as np
 
 from cost_model.bill import Counts, Space
 from cost_model.evaluate import flattened
+from cost_model.fabric import fabric
 from cost_model.technology import Technology
 from flows.calibration.element_points import Values
 from flows.calibration.fit import Equation, fit, fit_longest
-from flows.calibration.measure import CLOCKS_PS, Measured, measure, provenance
+from flows.calibration.measure import Measured, measure, provenance
 from flows.calibration.points import NAME, calibration_points, config_of
-from hwgen.errors import InputError, did_you_mean
+from hwgen.errors import InputError
 from hwgen.families import family
+from hwgen.technologies import technology as installed
 
 OPERATOR = re.compile(rf"{NAME}_(add|multiply)_(\w+?)_(\d+)e?")
 FLOAT = "float_"
@@ -35,27 +37,25 @@ def calibrate(technology: str, progress: Callable[[int, int], None] | None = Non
     Parameters
     ----------
     technology : str
-        A standard-cell technology with a clock in `flows.calibration.measure`, or an FPGA family
-        of `flows.calibration.fpga`.
+        A standard-cell library, or an FPGA family whose rules are known.
     progress : callable, optional
         Takes the cores done and the cores in all.
 
     Raises
     ------
     InputError
-        If the technology is unknown.
+        If the technology is unknown, or nothing is known of how it works.
     ToolMissing, CheckFailed
         As `flows.standard_cells.map_core`.
     """
     from flows.calibration import fit_fpga, fpga
 
-    known = (*CLOCKS_PS, *fpga.FAMILIES)
-    if technology not in known:
+    on_fpga = installed(technology).kind == "fpga"
+    if on_fpga and fabric(technology) is None:
         raise InputError(
-            f"{technology!r} cannot be calibrated{did_you_mean(technology, known)}; there are"
-            f" {', '.join(known)}"
+            f"{technology!r} cannot be calibrated: its data file has no `rules`, what components"
+            " become there"
         )
-    on_fpga = technology in fpga.FAMILIES
     points = list(calibration_points(fpga=on_fpga))
     found: list[Any] = []
     for number, values in enumerate(points):

@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cost_model.fabric import FABRICS
 from flows import fpga, levels
 from flows.cache import Entry, digest, hashed
 from flows.calibration.mapping_cache import versions
@@ -20,9 +19,7 @@ from flows.calibration.points import NAME, config_of
 from flows.standard_cells import TIMEOUT
 from flows.toolchain import require
 from hwgen.emission import verilog_of
-
-FAMILIES = tuple(FABRICS)
-"""FPGA families that can be calibrated: those whose rules are known."""
+from hwgen.technologies import fpga_family
 
 
 @dataclass(frozen=True)
@@ -47,10 +44,10 @@ class Used:
 
 def measure(values: Mapping[str, Any], target: str) -> Used:
     """Map the core that dotted parameters describe; results are kept in the user's cache."""
-    config, chosen = config_of(values), fpga.family(target)
+    config, chosen = config_of(values), fpga_family(target)
     verilog = verilog_of(config)
     keep = [f"{NAME}_{prefix}*" for prefix in kept(config)]
-    key = digest([_flow(), hashed(verilog), NAME, target, chosen.recipe, keep])
+    key = digest([_flow(), hashed(verilog), NAME, chosen.mapping, chosen.recipe, keep])
     entry = Entry("mapped-fpga", key)
     document = entry.read()
     if document is None:
@@ -66,10 +63,10 @@ def measure(values: Mapping[str, Any], target: str) -> Used:
 
 def provenance(target: str) -> dict[str, Any]:
     """Return what measurements of an FPGA family rest on."""
-    chosen = fpga.family(target)
+    chosen = fpga_family(target)
     return {
         "recipe": chosen.recipe,
-        "command": " ".join([chosen.command, chosen.options[chosen.recipe]]).strip(),
+        "command": fpga.command_of(chosen, chosen.recipe),
         "kept_modules": {family: list(names) for family, names in KEPT.items()},
         "tools": {"yosys": versions()["yosys"]},
     }

@@ -19,6 +19,7 @@ from flows import standard_cells as synthesis
 from flows.cache import Document, hashed
 from flows.standard_cells import Mapped, map_core
 from flows.toolchain import probe, version_text
+from hwgen.technologies import cell_library
 
 
 def map_cached(
@@ -34,8 +35,8 @@ def map_cached(
 ) -> Mapped:
     """Return what `map_core` returns for the same arguments, from the cache if it is there."""
     parts: list[Any] = [
-        _flow(), _library(technology, tuple(map(str, liberty_files))), hashed(verilog),
-        top, technology, recipe, clock_ps, list(keep), sorted(options.items()),
+        _flow(), _library(technology, tuple(map(str, liberty_files))), hashed(verilog), top,
+        cell_library(technology).mapping, recipe, clock_ps, list(keep), sorted(options.items()),
     ]  # fmt: skip
     kept = Document("mapped", hashed(json.dumps(parts)))
     with suppress(ValueError, KeyError, TypeError):

@@ -14,22 +14,13 @@ from flows.cache import hashed
 from flows.calibration.mapping_cache import map_cached, versions
 from flows.calibration.points import NAME, config_of
 from flows.cell_power import cell_powers, voltage
-from flows.liberty import TECHNOLOGIES
 from flows.standard_cells import Mapped
 from hwgen.config.product import ProductConfig
 from hwgen.emission import verilog_of
+from hwgen.technologies import cell_library
 
 RECIPE = "nf"
 """Area and speed balanced."""
-
-CLOCKS_PS: Mapping[str, float] = {
-    "asap7": 300.0,
-    "nangate45": 500.0,
-    "sky130hd": 1200.0,
-    "ihp-sg13g2": 1200.0,
-}
-"""Clock period that the mapper aims at: so short that it makes everything about as fast as it can,
-and area and delay follow from the structure of a design rather than from its slack."""
 
 KEPT: Mapping[str, tuple[str, ...]] = {
     "systolic": ("pe", "drain", "recode", "resolve"),
@@ -80,15 +71,15 @@ class Measured:
 
 def measure(values: Mapping[str, Any], technology: str) -> Measured:
     """Map the core that dotted parameters describe; results are kept in the user's cache."""
-    config = config_of(values)
+    config, tech = config_of(values), cell_library(technology)
     found = map_cached(
         verilog_of(config),
         config.name,
         technology,
         RECIPE,
-        CLOCKS_PS[technology],
+        tech.mapper_clock_ps,
         keep=[f"{NAME}_{prefix}" for prefix in kept(config)],
-        full_adders=TECHNOLOGIES[technology].full_adder is not None,
+        full_adders=tech.full_adder is not None,
     )
     return summed(values, found)
 
@@ -111,7 +102,7 @@ def provenance(technology: str) -> dict[str, Any]:
     """Return what measurements in a technology rest on."""
     return {
         "recipe": RECIPE,
-        "clock_ps": CLOCKS_PS[technology],
+        "clock_ps": cell_library(technology).mapper_clock_ps,
         "kept_modules": {
             **{family: list(names) for family, names in KEPT.items()},
             "serial PEs": list(KEPT_SERIAL),

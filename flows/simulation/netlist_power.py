@@ -21,6 +21,7 @@ from flows.simulation.stream_program import run_product
 from flows.standard_cells import TIMEOUT
 from hwgen.errors import InputError
 from hwgen.families import family
+from hwgen.technologies import cell_library, of_kind, technology
 from hwgen.workloads import Gemm, parse_gemm
 
 RANDOM = Gemm(m=32, k=64, n=32)
@@ -155,7 +156,7 @@ def measure_power(
         If a tool fails or the netlist gives wrong results.
     """
     measurable(config, result.target)
-    tech = liberty.technology(result.target)
+    tech = cell_library(result.target)
     library = liberty.load(result.target, liberty_files)
     clock = min(result.clock_target_mhz, result.fmax_mhz or result.clock_target_mhz)
     with tempfile.TemporaryDirectory(prefix="hwgen-power-") as name:
@@ -170,11 +171,9 @@ def measure_power(
 
 def measurable(config: Any, target: str) -> None:
     """Raise `InputError` unless the power of a configuration can be measured for a target."""
-    if target not in liberty.TECHNOLOGIES:
-        raise InputError(
-            f"--activity: power is known of standard cells ({', '.join(liberty.TECHNOLOGIES)}),"
-            f" not of {target}"
-        )
+    if technology(target).kind != "standard_cells":
+        known = ", ".join(of_kind("standard_cells"))
+        raise InputError(f"--activity: power is known of standard cells ({known}), not of {target}")
     if not config.ports:
         raise InputError(
             f"--activity: {config.name!r} works on memory; power is measured of cores with stream"

@@ -27,10 +27,17 @@ def command(target: str, output: Path | None, force: bool, as_json: bool) -> Non
     """
     from rich.progress import Progress
 
-    from cost_model.technology import DIRECTORY, write
+    from cost_model.technology import write
     from flows.calibration.calibrate import calibrate
+    from hwgen.errors import InputError
+    from hwgen.technologies import costs_of, file_of
 
-    path = output or DIRECTORY / f"{target}.json"
+    path = output or costs_of(target)
+    if path is None:
+        raise InputError(
+            f"{file_of(target)} names no table that hwgen would read; say `costs: {target}.json`"
+            " there, or name a file with --output"
+        )
     check_file(path, force=force or output is None)
     out = console()
     with Progress(console=out, transient=True, disable=as_json or not out.is_terminal) as progress:

@@ -63,15 +63,11 @@ def command(
     from cost_model.memories import Form
     from cost_model.technology import calibrated
     from hwgen.config.load import load_config
-    from hwgen.config.model import TECHNOLOGIES
-    from hwgen.errors import InputError, did_you_mean
+    from hwgen.technologies import technology
     from hwgen.workloads import named_workloads
 
-    if target is not None and target not in TECHNOLOGIES:
-        raise InputError(
-            f"--target: {target!r} is none of {', '.join(TECHNOLOGIES)}"
-            f"{did_you_mean(target, TECHNOLOGIES)}"
-        )
+    if target is not None:
+        technology(target)  # refuses an unknown name
     cores = [load_config(path) for path in (config, *compare)]
     workloads = named_workloads(gemms, names, cores)
     form: Form = "sram" if buffers == "sram" else "flip_flops"

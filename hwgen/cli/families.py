@@ -84,12 +84,12 @@ def _estimated() -> dict[str, dict[str, str]]:
     """Return, by technology and family, what is estimated of its default configuration."""
     from cost_model.estimate import estimate
     from hwgen.config.load import parse_config
-    from hwgen.config.model import TECHNOLOGIES
     from hwgen.config.reference import template
     from hwgen.families import families
+    from hwgen.technologies import technologies
 
     words = {"area_mm2": "area", "power_w": "power", "fmax_mhz": "Fmax", "luts": "resources"}
-    found: dict[str, dict[str, str]] = {technology: {} for technology in TECHNOLOGIES}
+    found: dict[str, dict[str, str]] = {technology: {} for technology in technologies()}
     for name in families():
         config = parse_config(template(name))
         for technology, by in found.items():

@@ -79,16 +79,17 @@ def sheet_of(core: FamilyConfig, workloads: Mapping[str, Sequence[Gemm]]) -> dic
     from cost_model.estimate import estimate
     from cost_model.technology import calibrated
     from flows import kept, pnr
-    from flows.synth import TARGETS
     from hwgen.emission.files import description
+    from hwgen.technologies import technologies
 
     about = description(core)
     own = core.target.technology
+    targets = [*technologies()]
     others = [name for name in calibrated() if name != own]
     return {
         "manifest": about,
         "configuration": yaml.safe_dump(about["config"], sort_keys=False, allow_unicode=True),
         "estimates": [estimate(core, name, None, workloads) for name in (own, *others)],
-        "synthesis": [r.document() for target in TARGETS for r in kept.recorded(core, target)],
-        "place_and_route": [r.document() for target in TARGETS for r in pnr.recorded(core, target)],
+        "synthesis": [r.document() for target in targets for r in kept.recorded(core, target)],
+        "place_and_route": [r.document() for target in targets for r in pnr.recorded(core, target)],
     }

@@ -12,9 +12,17 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+)
 from pydantic_core import PydanticCustomError
 
 from hwgen.buses import BusPort
@@ -28,14 +36,10 @@ from hwgen.numerics import (
     NumberFormat,
     number_format,
 )
+from hwgen.technologies import DEFAULT, technologies
 
 if TYPE_CHECKING:
     from hwgen.numerics.post import PostFeatures
-
-Technology = Literal[
-    "asap7", "nangate45", "sky130hd", "ihp-sg13g2", "ecp5", "ice40", "xc7", "xcup", "gowin"
-]
-TECHNOLOGIES: tuple[str, ...] = get_args(Technology)
 
 AUTO = "auto"
 """A parameter that the generator chooses."""
@@ -229,10 +233,25 @@ def check_rules(model: M, broken: Iterable[str]) -> M:
     return model
 
 
+def _installed(name: str) -> str:
+    known = technologies()
+    if name not in known:
+        raise PydanticCustomError("literal_error", "must be the name of an installed technology")
+    return name
+
+
+def _list_installed(schema: dict[str, Any]) -> None:
+    schema["enum"] = list(technologies())
+
+
 class Target(Model):
     """Defaults for estimation and synthesis."""
 
-    technology: Technology = Field("nangate45", description="Standard-cell library or FPGA family.")
+    technology: Annotated[str, AfterValidator(_installed)] = Field(
+        DEFAULT,
+        description="Standard-cell library or FPGA family.",
+        json_schema_extra=_list_installed,
+    )
     clock_mhz: float = Field(
         500.0, ge=1, le=5000, description="Clock target.", json_schema_extra={"unit": "MHz"}
     )

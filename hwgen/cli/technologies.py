@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""List the technologies that accelerators can be for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hwgen.cli.common import console, emit_json, json_option
+
+
+@click.command(epilog="A technology is one file: docs/adding-a-technology.md writes one.")
+@click.argument("name", metavar="[TECHNOLOGY]", default="")
+@json_option
+def command(name: str, as_json: bool) -> None:
+    """List the technologies that accelerators can be for, or say all of one TECHNOLOGY."""
+    from hwgen.technologies import technologies, technology
+
+    if name:
+        found = technology(name)
+        entry = {**_entry(name), **found.model_dump(mode="json", exclude_none=True)}
+        if as_json:
+            emit_json(entry)
+        else:
+            _show_one(entry)
+        return
+    entries = [_entry(known) for known in technologies()]
+    if as_json:
+        emit_json(entries)
+    else:
+        _show(entries)
+
+
+def _entry(name: str) -> dict[str, Any]:
+    """Return what is known of a technology, for programs."""
+    from cost_model.fabric import has_rules
+    from cost_model.technology import is_calibrated
+    from flows.liberty import liberty_files
+    from hwgen.errors import InputError, ToolMissing
+    from hwgen.technologies import file_of, technology
+
+    try:
+        tech = technology(name)
+    except InputError as error:  # the file of one package must not hide the others
+        return {"name": name, "problem": str(error)}
+    entry: dict[str, Any] = {
+        "name": name,
+        "kind": tech.kind,
+        "summary": tech.summary,
+        "file": str(file_of(name)),
+        "calibrated": is_calibrated(name),
+    }
+    if tech.kind == "fpga":
+        return {
+            **entry,
+            "rules": has_rules(name),
+            "place_and_route": tech.place_and_route is not None,
+        }
+    try:
+        paths = [str(path) for path in liberty_files(tech)]
+    except ToolMissing as error:
+        return {**entry, "liberty_files": None, "liberty_missing": str(error)}
+    return {**entry, "liberty_files": paths}
+
+
+def _show(entries: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    table = Table("technology", "kind", "costs", "Liberty files", "place and route", "what it is",
+                  box=None, pad_edge=False)  # fmt: skip
+    table.columns[0].no_wrap = True
+    for entry in entries:
+        if "problem" in entry:
+            table.add_row(entry["name"], "cannot be used", "", "", "", "see below")
+            continue
+        cells = entry["kind"] == "standard_cells"
+        table.add_row(
+            entry["name"],
+            "standard cells" if cells else "FPGA",
+            "calibrated" if entry["calibrated"] else "none",
+            ("found" if entry["liberty_files"] else "not found") if cells else "-",
+            "-" if cells else "nextpnr" if entry["place_and_route"] else "none",
+            entry["summary"],
+        )
+    console().print(table)
+    for entry in entries:
+        if "problem" in entry:
+            click.echo(f"\n{entry['problem']}")
+    if lacking := [entry["liberty_missing"] for entry in entries if entry.get("liberty_missing")]:
+        click.echo(f"\n{lacking[0]}")  # the others differ by their names
+
+
+def _show_one(entry: dict[str, Any]) -> None:
+    import yaml
+
+    click.echo(yaml.safe_dump(entry, sort_keys=False, allow_unicode=True), nl=False)

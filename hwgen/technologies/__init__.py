@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The registry of technologies: standard-cell libraries and FPGA families.
+
+A technology is one data file.  An entry point of the group ``hwgen.technologies`` announces it:
+its name is that of the technology, its value the package in which ``NAME.yaml`` lies.  The name
+is known without a look at the file, which is read when something asks for what it says; nothing
+else in the tool knows the name of a technology.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hwgen.errors import ConfigError, InputError, Problem, did_you_mean
+
+if TYPE_CHECKING:
+    from hwgen.technologies.model import Fpga, StandardCells, Technology
+
+GROUP = "hwgen.technologies"
+
+DEFAULT = "nangate45"
+"""The technology of configurations that name none."""
+
+
+class _Installed(Mapping[str, "Technology"]):
+    """Technologies by name; the file of each is read when it is asked for."""
+
+    def __init__(self, points: Mapping[str, EntryPoint]) -> None:
+        self._points = points
+        self._files: dict[str, Path] = {}
+        self._loaded: dict[str, Technology] = {}
+
+    def __getitem__(self, name: str) -> Technology:
+        if name not in self._loaded:
+            self._loaded[name] = read(self.file(name), name)
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._points
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._points)
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    def file(self, name: str) -> Path:
+        """Return the data file of a technology."""
+        if name not in self._files:
+            self._files[name] = _file(self._points[name])
+        return self._files[name]
+
+
+@cache
+def technologies() -> _Installed:
+    """Return every installed technology by name, in alphabetical order.
+
+    Looking one up reads its file, and raises `InputError` if it cannot be used.
+
+    Raises
+    ------
+    InputError
+        If two packages offer one name, or none offers the default.
+    """
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=GROUP):
+        other = found.setdefault(point.name, point)
+        if other.value != point.value:
+            raise InputError(
+                f"two packages offer a technology called {point.name!r}: {other.value} and"
+                f" {point.value}; uninstall one of them"
+            )
+    if DEFAULT not in found:
+        raise InputError(
+            f"no technology {DEFAULT!r} is installed: hwgen's installation is older than its"
+            " source; install it again (`pip install -e .` in a checkout)"
+        )
+    return _Installed({name: found[name] for name in sorted(found)})
+
+
+def technology(name: str) -> Technology:
+    """Return the technology called `name`.
+
+    Raises
+    ------
+    InputError
+        If no installed package offers it, or its file cannot be used.
+    """
+    known = technologies()
+    if name not in known:
+        raise InputError(
+            f"no technology is called {name!r}{did_you_mean(name, known)}; there is:"
+            f" {', '.join(known)}"
+        )
+    return known[name]
+
+
+def cell_library(name: str) -> StandardCells:
+    """Return the standard-cell technology called `name`, or raise `InputError`."""
+    found = technology(name)
+    if found.kind != "standard_cells":
+        raise InputError(
+            f"{name} is not a standard-cell technology; those are"
+            f" {', '.join(of_kind('standard_cells'))}"
+        )
+    return found
+
+
+def fpga_family(name: str) -> Fpga:
+    """Return the FPGA family called `name`, or raise `InputError`."""
+    found = technology(name)
+    if found.kind != "fpga":
+        raise InputError(f"{name} is not an FPGA family; those are {', '.join(of_kind('fpga'))}")
+    return found
+
+
+def of_kind(kind: str) -> tuple[str, ...]:
+    """Return the names of the technologies of a kind; files that cannot be used are left out."""
+    return tuple(name for name in technologies() if _kind(name) == kind)
+
+
+@cache
+def _kind(name: str) -> str | None:
+    try:
+        return technologies()[name].kind
+    except InputError:
+        return None
+
+
+def file_of(name: str) -> Path:
+    """Return the data file of an installed technology."""
+    technology(name)
+    return technologies().file(name)
+
+
+def costs_of(name: str) -> Path | None:
+    """Return where the table of costs of a technology is, or would be; None if it names none."""
+    found = technology(name)
+    return None if found.costs is None else file_of(name).with_name(found.costs)
+
+
+def read(path: Path, name: str) -> Technology:
+    """Read the data file of the technology called `name`.
+
+    Raises
+    ------
+    ConfigError
+        With every problem of the file, and its place.
+    """
+    from hwgen.config.document import read_document
+    from hwgen.config.load import load_model, problem_at, shown
+    from hwgen.technologies.model import KINDS
+
+    document = read_document(path)
+    kind = document.data.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        text = f"must be {' or '.join(KINDS)}"
+        if "kind" in document.data:
+            text += f", not {shown(kind)}"
+        raise ConfigError([problem_at(document, ("kind",), text)])
+    found, _ = load_model(path, KINDS[kind])
+    if found.name != name:
+        text = f"must be {name}, as its entry point says, not {shown(found.name)}"
+        raise ConfigError([problem_at(document, ("name",), text)])
+    return found
+
+
+def _file(point: EntryPoint) -> Path:
+    """Return the data file that an entry point announces; any package may have written it."""
+    where = f"the technology {point.name!r} ({point.value}{_package(point)})"
+    try:
+        spec = find_spec(point.value)
+    except (ImportError, ValueError) as error:
+        raise InputError(f"{where} is not there: {error}; repair or uninstall it") from None
+    if spec is None or not spec.submodule_search_locations:
+        raise InputError(f"{where}: there is no such package; repair or uninstall it")
+    paths = [Path(place) / f"{point.name}.yaml" for place in spec.submodule_search_locations]
+    for path in paths:
+        if path.is_file():
+            return path
+    problem = Problem("there is no such file", file=str(paths[0]))
+    raise ConfigError([Problem(f"{where} has no data file", file=""), problem])
+
+
+def _package(point: EntryPoint) -> str:
+    return f", package {point.dist.name}" if point.dist else ""
