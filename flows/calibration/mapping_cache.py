@@ -35,8 +35,8 @@ def map_cached(
 ) -> Mapped:
     """Return what `map_core` returns for the same arguments, from the cache if it is there."""
     parts: list[Any] = [
-        _flow(), _library(technology, tuple(map(str, liberty_files))), hashed(verilog), top,
-        cell_library(technology).mapping, recipe, clock_ps, list(keep), sorted(options.items()),
+        _flow(), _library(technology, tuple(map(str, liberty_files))), hashed(verilog),
+        top, technology, recipe, clock_ps, list(keep), sorted(options.items()),
     ]  # fmt: skip
     kept = Document("mapped", hashed(json.dumps(parts)))
     with suppress(ValueError, KeyError, TypeError):
@@ -67,4 +67,5 @@ def _flow() -> str:
 
 @cache
 def _library(technology: str, chosen: tuple[str, ...]) -> str:
-    return hashed(liberty.load(technology, chosen).text)
+    """Return a name for the cells and for what the technology says of them."""
+    return hashed(liberty.load(technology, chosen).text + cell_library(technology).mapping)
