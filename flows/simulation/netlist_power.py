@@ -19,6 +19,7 @@ from flows.result import SynthesisResult
 from flows.simulation.matrices import check_results
 from flows.simulation.stream_program import run_product
 from flows.standard_cells import TIMEOUT
+from hwgen.arrays import read_npz
 from hwgen.errors import InputError
 from hwgen.families import family
 from hwgen.technologies import cell_library, of_kind, technology
@@ -78,9 +79,8 @@ def workload(config: Any, text: str) -> Workload:
         )
         return Workload(name, a.astype(config.activation.dtype), w.astype(config.weight.dtype))
     try:
-        with np.load(text) as file:
-            a, w = file["activations"], file["weights"]
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+        a, w = read_npz(Path(text), ("activations", "weights"))
+    except (OSError, InputError) as error:
         raise InputError(
             f"--activity: must be random, random:M,K,N, or an .npz file with the arrays activations"
             f" (M, K) and weights (K, N), not {text!r} ({error})"

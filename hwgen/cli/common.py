@@ -184,14 +184,9 @@ def load_matrix(path: Path, *, floats: bool = False) -> NDArray[Any]:
     InputError
         If the file is not there, is no array, or one of another kind.
     """
-    import numpy as np
+    from hwgen.arrays import read_npy
 
-    try:
-        array = np.lib.format.open_memmap(path, mode="r")
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist") from None
-    except (ValueError, EOFError, OSError) as error:
-        raise InputError(f"{path} is not a readable .npy file: {error}") from None
+    array = read_npy(path)
     if array.ndim != 2 or 0 in array.shape:
         raise InputError(f"{path}: must be a matrix of at least 1 x 1, not of shape {array.shape}")
     if array.dtype.kind in ("iuf" if floats else "iu"):

@@ -60,6 +60,8 @@ def command(config: Path, source: Path, output: Path, force: bool, as_json: bool
         raise InputError(f"{source}: image must be the name of a file beside it, not {name!r:.60}")
     image = source.parent / name
     try:
+        if image.exists() and not image.is_file():
+            raise InputError(f"{image} is no regular file; {source} describes it")
         data = image.read_bytes()
     except FileNotFoundError:
         raise InputError(f"{image} does not exist; {source} describes it") from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from hwgen.arrays import read_npy
 from hwgen.config.load import load_model, placed
 from hwgen.config.model import Model
 from hwgen.errors import ConfigError, InputError
@@ -156,9 +157,9 @@ def _array(name: str, value: Any, directory: Path, n: int) -> NDArray[Any]:
 
     if isinstance(value, str):
         try:
-            array: NDArray[Any] = np.lib.format.open_memmap(directory / value, mode="r")
-        except (OSError, ValueError, EOFError) as error:
-            raise InputError(f"{name}: {value!r} is not a readable .npy file: {error}") from None
+            array = read_npy(directory / value)
+        except (InputError, OSError) as error:
+            raise InputError(f"{name}: {error}") from None
     else:
         array = np.asarray(value)
     if array.shape not in ((), (n,)):
