@@ -23,6 +23,7 @@ from flows.netlists import emitted
 from flows.parallel import run_all
 from flows.result import SynthesisResult
 from flows.toolchain import require
+from hwgen.config.model import CLOCK_MHZ
 from hwgen.errors import InputError, did_you_mean
 from hwgen.technologies import technology
 
@@ -35,9 +36,6 @@ RECIPE = "nf"
 FLATTENED_GATES = 200_000.0
 """Designs up to this size, in the estimate of `flows.outline`, are also flattened by the effort
 ``best``; for larger ones that takes many minutes and gains a per cent."""
-
-CLOCK_MHZ = (1.0, 5000.0)
-"""Bounds of a clock target."""
 
 Effort = Literal["normal", "best"]
 

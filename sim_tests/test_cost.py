@@ -441,7 +441,10 @@ def test_estimate_prints(yaml_file: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--gemm", "1,70000,1"], "K = 70000 is more than its max_k"),
         (["--workload", "minilm"], "no workload is called 'minilm'"),
         (["--target", "nangate"], "none of asap7, nangate45"),
-        (["--clock-mhz", "0"], "0"),
+        *(
+            (["--clock-mhz", clock], f"the clock target must be 1..5000 MHz, not {clock}")
+            for clock in ("0", "nan", "inf", "-inf", "-1", "1e999", "fast")
+        ),
     ],
 )
 def test_estimate_refuses(

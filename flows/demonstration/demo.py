@@ -121,7 +121,7 @@ def command(config: Path, output: Path) -> None:
     """Classify handwritten digits with generated RTL in simulation."""
     out = console()
     arguments = ["build", "--config", str(config), "--output", str(output)]
-    out.print(f"[dim]hwgen {shlex.join(arguments)}[/dim]", soft_wrap=True)
+    out.print(f"hwgen {shlex.join(arguments)}", style="dim", soft_wrap=True)
     cli.main(arguments, prog_name="hwgen", standalone_mode=False)
     core: Any = load_config(config)
     streams = bool(core.ports)

@@ -13,6 +13,7 @@ it and returns its exit status.
 from __future__ import annotations
 
 import ast
+import io
 import os
 import pkgutil
 import signal
@@ -103,6 +104,7 @@ def main(arguments: Sequence[str] | None = None, command: click.Command = cli) -
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     restore = _unwind_on_terminate()
+    _escape_what_cannot_be_encoded()
     try:
         name = "hwgen" if command is cli else None
         status = command.main(arguments, prog_name=name, standalone_mode=False)
@@ -172,6 +174,15 @@ def _unexpected(arguments: Sequence[str], error: Exception) -> int:
         "HWGEN_DEBUG=1 shows where it happened."
     )
     return _report(arguments, f"internal error: {message}\n{hint}", _DEFECT, message)
+
+
+def _escape_what_cannot_be_encoded() -> None:
+    """Make stdout write escapes for what its encoding lacks, as stderr does.
+
+    Names of files are any bytes, and an encoding may be ASCII.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _unwind_on_terminate() -> Callable[[], object]:

@@ -13,6 +13,7 @@ from hwgen.cli.common import (
     console,
     emit_json,
     force_option,
+    headed,
     json_option,
 )
 
@@ -49,6 +50,6 @@ def command(config: Path, output: Path | None, force: bool, as_json: bool) -> No
         )
         return
     out = console()
-    out.print(f"[bold]{core.name}[/bold] ({core.family}) -> {directory}")
+    out.print(headed(core.name, f" ({core.family}) -> {directory}"))
     for name, text in files.items():
         out.print(f"  {name:<24} {len(text) / 1024:8.1f} KiB")

@@ -21,6 +21,7 @@ from hwgen.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import Console
+    from rich.text import Text
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,6 +42,28 @@ def config_option(function: F) -> F:
         type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
         help="Configuration file (YAML); `hwgen init FAMILY` writes one.",
     )(function)
+
+
+class Megahertz(click.ParamType):
+    """A clock, in the bounds of ``target.clock_mhz``; ``nan`` and ``inf`` are outside of them."""
+
+    name = "MHz"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        from hwgen.config.model import CLOCK_MHZ
+
+        low, high = CLOCK_MHZ
+        with suppress(ValueError):
+            if low <= (clock := float(value)) <= high:
+                return clock
+        self.fail(f"the clock target must be {low:g}..{high:g} MHz, not {value:.80}", param, ctx)
+
+
+def clock_option(meaning: str) -> Callable[[F], F]:
+    """Return what adds ``--clock-mhz`` (parameter `clock_mhz`, None if it is not given)."""
+    return click.option("--clock-mhz", metavar="MHZ", type=Megahertz(), help=meaning)
 
 
 def json_option(function: F) -> F:
@@ -84,16 +107,27 @@ def workload_options(function: F) -> F:
 # -- printing ----------------------------------------------------------------------------------
 
 
+def headed(name: str, rest: str) -> Text:
+    """Return a line that begins with a name in bold."""
+    from rich.text import Text
+
+    return Text.assemble((name, "bold"), rest)
+
+
 def emit_json(data: Any) -> None:
     """Print `data` as JSON on stdout."""
     click.echo(json.dumps(data, indent=2, allow_nan=False))
 
 
-def console() -> Console:
-    """Return a rich console on stdout, wide enough for tables when it is not a terminal."""
+def console(*, stderr: bool = False) -> Console:
+    """Return a rich console on stdout, wide enough for tables when it is not a terminal.
+
+    It prints text as it is: names of files may hold what rich takes for markup or an emoji.  What
+    is to stand out is a `rich.text.Text`, or has a ``style``.
+    """
     from rich.console import Console
 
-    out = Console(highlight=False)
+    out = Console(highlight=False, markup=False, emoji=False, stderr=stderr)
     if not out.is_terminal and "COLUMNS" not in os.environ:
         out.width = 120
     return out
@@ -144,7 +178,6 @@ def task_progress(doing: str, *, quiet: bool) -> Iterator[Callable[[str, int, in
     callable
         Takes what was done last, how many tasks are done, and how many there are.
     """
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (
@@ -155,7 +188,7 @@ def task_progress(doing: str, *, quiet: bool) -> Iterator[Callable[[str, int, in
         TextColumn("{task.fields[what]}", markup=False),
         TimeElapsedColumn(),
     )
-    out = Console(stderr=True, highlight=False)
+    out = console(stderr=True)
     quiet = quiet or not out.is_terminal
     with Progress(*columns, console=out, transient=True, disable=quiet) as progress:
         task = progress.add_task("", total=1, what="")

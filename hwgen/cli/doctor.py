@@ -64,8 +64,7 @@ def _print(statuses: list[Status]) -> None:
         if found:
             mark = Text(version_text(found) if found.version else "yes", style="green")
         needed = version_text(tool) if tool.minimum else "any"
-        # Text, because paths may hold what rich takes for markup.
-        where = Text(found.where if found else "; ".join(status.rejected) or "-")
+        where = found.where if found else "; ".join(status.rejected) or "-"
         table.add_row(tool.name, mark, needed, where, tool.used_for)
     console().print(table)
     for heading, base in (

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.common import config_option, console, emit_json, json_option, workload_options
+from hwgen.cli.common import (
+    clock_option,
+    config_option,
+    console,
+    emit_json,
+    json_option,
+    workload_options,
+)
 from hwgen.datasheet import METRICS, breakdown, number
 
 if TYPE_CHECKING:
@@ -23,10 +30,7 @@ _BAR = 24
 @click.command()
 @config_option
 @click.option("--target", metavar="T", help="Technology instead of the configuration's.")
-@click.option(
-    "--clock-mhz", metavar="F", type=click.FloatRange(1, 5000),
-    help="Clock instead of the configuration's.",
-)  # fmt: skip
+@clock_option("Clock instead of the configuration's.")
 @workload_options
 @click.option(
     "--compare", metavar="FILE", multiple=True,
@@ -90,8 +94,9 @@ def command(
             _print_measured(entry, result)
     if not all(entry["calibrated"] for entry in found):
         console().print(
-            f"[yellow]No costs are known of {found[0]['technology']}: only cycles are shown."
-            f"[/] Known are {', '.join(calibrated())}; see `hwgen calibrate`.",
+            f"No costs are known of {found[0]['technology']}: only cycles are shown."
+            f" Known are {', '.join(calibrated())}; see `hwgen calibrate`.",
+            style="yellow",
         )
 
 
@@ -154,7 +159,7 @@ def _print_measured(entry: Mapping[str, Any], result: SynthesisResult) -> None:
     made = [f"{way_of(result)}, {result.clock_target_mhz:g} MHz asked for", tools_of(result)]
     if result.library:
         made.append(f"library {', '.join(result.library)}")
-    out.print(f"  {'; '.join(made)}", markup=False)
+    out.print(f"  {'; '.join(made)}")
 
 
 def _show(entry: Mapping[str, Any]) -> None:
@@ -178,8 +183,8 @@ def _show(entry: Mapping[str, Any]) -> None:
                       "" if margin is None else f"± {100 * margin:.1f} %")  # fmt: skip
     out.print(table)
     if entry["meets_clock"] is False:
-        out.print(f"[yellow]The clock of {entry['clock_mhz']:g} MHz is not reached.[/] All figures"
-                  f" are at {number(entry['metrics']['fmax_mhz'])} MHz.")  # fmt: skip
+        out.print(f"The clock of {entry['clock_mhz']:g} MHz is not reached. All figures are at"
+                  f" {number(entry['metrics']['fmax_mhz'])} MHz.", style="yellow")  # fmt: skip
     if entry["breakdown"]:
         out.print(_parts(entry))
     else:
@@ -193,8 +198,9 @@ def _show(entry: Mapping[str, Any]) -> None:
     for item in entry["extrapolated"]:
         low, high = item["checked"]
         out.print(
-            f"[yellow]{item['parameter']} = {item['value']}[/] is beyond what the costs were"
-            f" checked on, {low:g}..{high:g}: the uncertainty does not cover it."
+            f"{item['parameter']} = {item['value']} is beyond what the costs were checked on,"
+            f" {low:g}..{high:g}: the uncertainty does not cover it.",
+            style="yellow",
         )
 
 
@@ -254,8 +260,7 @@ def _print_memory(memory: Mapping[str, Any], out: Any) -> None:
         )  # fmt: skip
     out.print(table)
     each = number(memory["off_chip_pj_per_bit"])
-    out.print(f"  by {memory['form_source'] or 'nothing that is known of this technology'}",
-              markup=False)  # fmt: skip
+    out.print(f"  by {memory['form_source'] or 'nothing that is known of this technology'}")
     if memory["workloads"]:
         table = Table("memory energy", box=None, pad_edge=False)
         for heading in ("bytes moved", "off chip mJ", "buffers mJ"):
@@ -264,8 +269,7 @@ def _print_memory(memory: Mapping[str, Any], out: Any) -> None:
             energies = (use["off_chip_mj"], use["on_chip_mj"])
             table.add_row(name, f"{use['moved_bytes']:,}", *map(number, energies))
         out.print(table)
-        out.print(f"  off chip {memory['off_chip']}, {each} pJ a bit: {memory['off_chip_source']}",
-                  markup=False)  # fmt: skip
+        out.print(f"  off chip {memory['off_chip']}, {each} pJ a bit: {memory['off_chip_source']}")
 
 
 def _compare(found: Sequence[Mapping[str, Any]]) -> None:

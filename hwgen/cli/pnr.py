@@ -11,10 +11,12 @@ import click
 from hwgen.cli.common import (
     atomic_directory,
     check_file,
+    clock_option,
     config_option,
     console,
     emit_json,
     force_option,
+    headed,
     json_option,
     task_progress,
     tool_run_options,
@@ -32,8 +34,7 @@ if TYPE_CHECKING:
 @click.option("--device", metavar="NAME", help="As nextpnr calls it; default the largest.")
 @click.option("--package", metavar="NAME", help="As nextpnr calls it; default the largest.")
 @click.option("--speed", metavar="GRADE", help="Speed grade; default the slowest.")
-@click.option("--clock-mhz", type=float, metavar="MHZ",
-              help="Clock to aim at; default that of the configuration.")  # fmt: skip
+@clock_option("Clock to aim at; default that of the configuration.")
 @click.option("--recipe", metavar="NAME", help="dsp or logic; see hwgen synth.")
 @click.option("--seeds", type=int, default=3, show_default=True, metavar="N",
               help="Run nextpnr with seeds 1 to N.")  # fmt: skip
@@ -121,9 +122,9 @@ def command(
         _print(result)
         out = console()
         if bitstream:
-            out.print(f"bitstream of seed {result.best.seed}: {bitstream}", markup=False)
+            out.print(f"bitstream of seed {result.best.seed}: {bitstream}")
         if output:
-            out.print(f"{len(result.files) + 1} files in {output}", markup=False)
+            out.print(f"{len(result.files) + 1} files in {output}")
     if check and (result.fmax_max_mhz is None or result.fmax_max_mhz < result.clock_target_mhz):
         reached = "no path" if result.fmax_max_mhz is None else f"{result.fmax_max_mhz:.1f} MHz"
         raise CheckFailed(f"{reached}, not the {result.clock_target_mhz:g} MHz asked for")
@@ -135,10 +136,8 @@ def _print(result: PnrResult) -> None:
 
     out = console()
     grade = f" speed {result.speed_grade}" if result.speed_grade else ""
-    out.print(
-        f"[bold]{result.name}[/bold] on {result.target} {result.device} {result.package}{grade},"
-        f" recipe {result.recipe}"
-    )
+    where = f"{result.target} {result.device} {result.package}{grade}"
+    out.print(headed(result.name, f" on {where}, recipe {result.recipe}"))
     if result.fmax_median_mhz is not None:
         seeds = "1 seed" if len(result.seeds) == 1 else f"{len(result.seeds)} seeds"
         out.print(

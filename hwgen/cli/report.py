@@ -65,7 +65,7 @@ def command(
     if as_json:
         emit_json(sheet)
     elif output:
-        console().print(f"{output}: data sheet of {core.name}", markup=False, soft_wrap=True)
+        console().print(f"{output}: data sheet of {core.name}", soft_wrap=True)
     else:
         from rich.markdown import Markdown
 

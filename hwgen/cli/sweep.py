@@ -19,6 +19,7 @@ from hwgen.cli.common import (
     console,
     emit_json,
     force_option,
+    headed,
     json_option,
 )
 
@@ -178,7 +179,7 @@ def _report(summary: dict[str, Any], directory: Path) -> None:
 
     out = console()
     removed = summary["removed"]
-    out.print(f"[bold]{summary['name']}[/bold] -> {directory}")
+    out.print(headed(summary["name"], f" -> {directory}"))
     out.print(f"  {summary['evaluated']:,} points evaluated", end="")
     out.print(f" of {summary['points']:,}" if summary["points"] != summary["evaluated"] else "")
     conditions = [
@@ -189,7 +190,7 @@ def _report(summary: dict[str, Any], directory: Path) -> None:
     ]
     for text, points in conditions:
         if points:
-            out.print(f"  {points:,} {text}", markup=False)
+            out.print(f"  {points:,} {text}")
     out.print(
         f"  {summary['feasible']:,} feasible, {summary['pareto']:,} in the Pareto set,"
         f" {summary['configs']:,} configurations written"
@@ -208,7 +209,7 @@ def _report(summary: dict[str, Any], directory: Path) -> None:
         where = best["config"] or best["family"]
         figure = best["figures"][best["objective"]]
         table.add_row(name, f"{figure:.5g}", f"{where}: {parameters}")
-    out.print(table, markup=False)
+    out.print(table)
     if summary["verify"]:
         _report_verified(out, summary["verified"])
 
@@ -233,4 +234,4 @@ def _report_verified(out: Console, verified: Sequence[Mapping[str, Any]]) -> Non
                 f"{measured:.5g}",
                 f"{100 * (estimated / measured - 1):+.1f} %" if known else "",
             )
-    out.print(table, markup=False)
+    out.print(table)

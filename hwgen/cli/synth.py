@@ -10,11 +10,13 @@ import click
 
 from hwgen.cli.common import (
     atomic_directory,
+    clock_option,
     config_option,
     console,
     cycle_progress,
     emit_json,
     force_option,
+    headed,
     json_option,
     task_progress,
     tool_run_options,
@@ -37,8 +39,7 @@ BAR = 24
 @click.option("--liberty", metavar="FILE", multiple=True, type=click.Path(path_type=Path),
               help="Liberty file of the technology, instead of those in HWGEN_PDK_DIR; may be given"
               " several times.")  # fmt: skip
-@click.option("--clock-mhz", type=float, metavar="MHZ",
-              help="Clock to aim at; default that of the configuration.")  # fmt: skip
+@clock_option("Clock to aim at; default that of the configuration.")
 @click.option("--recipe", metavar="NAME",
               help="How to map: nf, area or speed; for an FPGA dsp or logic.")  # fmt: skip
 @click.option("--full-adders/--no-full-adders", default=None,
@@ -145,7 +146,7 @@ def command(
 
 def _print(result: SynthesisResult) -> None:
     out = console()
-    out.print(f"[bold]{result.name}[/bold] on {result.target}: {way_of(result)}")
+    out.print(headed(result.name, f" on {result.target}: {way_of(result)}"))
     if result.area_um2 is not None:
         registers = (result.sequential_area_um2 or 0) / result.area_um2
         out.print(
@@ -171,7 +172,7 @@ def _print_power(power: PowerResult) -> None:
         f"  power      {power.total_mw:.4g} mW at {power.clock_mhz:,.0f} MHz,"
         f" {document['energy_per_operation_fj']:,.1f} fJ an operation"
     )
-    out.print(f"    while    {power.workload}: {power.cycles:,} cycles", markup=False)
+    out.print(f"    while    {power.workload}: {power.cycles:,} cycles")
     table = Table(box=None, pad_edge=False)
     table.add_column("    mW")
     for heading in ("internal", "switching", "leakage", "all", "share"):
@@ -181,7 +182,7 @@ def _print_power(power: PowerResult) -> None:
         cells = ["-" if figure is None else f"{figure:.4g}" for figure in figures]
         table.add_row(f"    {name}", *cells, f"{100 * group.total_mw / power.total_mw:.1f} %")
     out.print(table)
-    out.print(f"    note     {power.note}", markup=False)
+    out.print(f"    note     {power.note}")
 
 
 def way_of(result: SynthesisResult) -> str:
@@ -209,9 +210,8 @@ def _print_path(result: SynthesisResult) -> None:
     elif result.logic_levels is not None:
         out.print(f"  path       {result.logic_levels} levels")
     if result.path_start:
-        # A name may hold what rich takes for markup.
-        out.print(f"    from     {result.path_start}", markup=False)
-        out.print(f"    to       {result.path_end}", markup=False)
+        out.print(f"    from     {result.path_start}")
+        out.print(f"    to       {result.path_end}")
     out.print(f"    by       {result.timing_source or 'nothing'}: {result.timing_note}")
 
 

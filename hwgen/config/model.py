@@ -41,6 +41,9 @@ from hwgen.technologies import DEFAULT, technologies
 if TYPE_CHECKING:
     from hwgen.numerics.post import PostFeatures
 
+CLOCK_MHZ = (1.0, 5000.0)
+"""Bounds of ``target.clock_mhz``."""
+
 AUTO = "auto"
 """A parameter that the generator chooses."""
 
@@ -253,7 +256,11 @@ class Target(Model):
         json_schema_extra=_list_installed,
     )
     clock_mhz: float = Field(
-        500.0, ge=1, le=5000, description="Clock target.", json_schema_extra={"unit": "MHz"}
+        500.0,
+        ge=CLOCK_MHZ[0],
+        le=CLOCK_MHZ[1],
+        description="Clock target.",
+        json_schema_extra={"unit": "MHz"},
     )
     activation_sigma: float | None = Field(
         None,
