@@ -213,6 +213,31 @@ def test_each_error_of_a_whole_file(text: bytes, expected: str) -> None:
     assert re.fullmatch(f"lut\\.yaml{expected}", message), message
 
 
+@pytest.mark.parametrize("name", families())
+def test_a_wrong_value_is_said_of_a_field(name: str) -> None:
+    """Also where a default follows from it, which the file does not hold."""
+    refused = []
+    for path, parameter in parameters(families()[name].config).items():
+        if parameter.is_group or path in ((), ("name",), ("family",)):
+            continue
+        for value in ("fp16", "ternary", "int99", -1, 2.5, True, [], {}):
+            data: object = value
+            for key in reversed(path):
+                data = {key: data}
+            assert isinstance(data, dict)
+            try:
+                parse_config(yaml.safe_dump({"name": "core", "family": name, **data}))
+            except ConfigError as error:
+                refused.append(error)
+    assert len(refused) > 20
+    assert [str(e) for e in refused if not all(p.field for p in e.problems)] == []
+
+
+def test_what_follows_from_a_wrong_value_is_not_said() -> None:
+    text = said(HEAD + "activation: fp16")
+    assert text == "lut.yaml:3:1: activation: must be int2..int16 or uint2..uint16, not 'fp16'"
+
+
 def test_all_problems_at_once_in_order_of_place() -> None:
     message = said(
         HEAD

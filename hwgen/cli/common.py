@@ -44,26 +44,24 @@ def config_option(function: F) -> F:
     )(function)
 
 
-class Megahertz(click.ParamType):
-    """A clock, in the bounds of ``target.clock_mhz``; ``nan`` and ``inf`` are outside of them."""
-
-    name = "MHz"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        from hwgen.config.model import CLOCK_MHZ
-
-        low, high = CLOCK_MHZ
-        with suppress(ValueError):
-            if low <= (clock := float(value)) <= high:
-                return clock
-        self.fail(f"the clock target must be {low:g}..{high:g} MHz, not {value:.80}", param, ctx)
-
-
 def clock_option(meaning: str) -> Callable[[F], F]:
     """Return what adds ``--clock-mhz`` (parameter `clock_mhz`, None if it is not given)."""
-    return click.option("--clock-mhz", metavar="MHZ", type=Megahertz(), help=meaning)
+    return click.option("--clock-mhz", metavar="MHZ", callback=_megahertz, help=meaning)
+
+
+def _megahertz(context: click.Context, option: click.Parameter, value: str | None) -> float | None:
+    """Return a clock within the bounds of ``target.clock_mhz``; no nan or inf is."""
+    from hwgen.config.model import CLOCK_MHZ
+
+    if value is None:
+        return None
+    low, high = CLOCK_MHZ
+    with suppress(ValueError):
+        if low <= (clock := float(value)) <= high:
+            return clock
+    raise click.BadParameter(
+        f"the clock target must be {low:g}..{high:g} MHz, not {value:.80}", context, option
+    )
 
 
 def json_option(function: F) -> F:

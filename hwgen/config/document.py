@@ -125,6 +125,10 @@ class Document:
         node, _, complete = self._find(location)
         return complete and node.spoilt
 
+    def holds(self, location: Sequence[str | int]) -> bool:
+        """Return whether a value stands there."""
+        return self._find(location)[2]
+
     def position(self, location: Sequence[str | int]) -> Position:
         """Return the place of a key or list item, or of the nearest mapping or list around it."""
         node, position, complete = self._find(location)

@@ -133,7 +133,7 @@ def value_problem(model: type[FamilyConfig], path: tuple[str, ...], value: Any) 
         fields = parameters(model)
         document = parse_document("name: core", "")
         for item in error.errors(include_url=False):
-            if item["type"] != "rules" and _path(item["loc"], data, item["type"]) == path:
+            if item["type"] != "rules" and _path(item["loc"], data, item["type"], fields) == path:
                 return _item(item, path, document, fields)[0].message
     return None
 
@@ -161,8 +161,14 @@ def problem_at(document: Document, path: Sequence[str | int], text: str) -> Prob
 
 def _translate(error: ValidationError, document: Document, fields: Fields) -> list[Problem]:
     found: dict[tuple[str | int, ...], list[Problem]] = {}
-    for item in error.errors(include_url=False):
-        path = _path(item["loc"], document.data, item["type"])
+    items = [
+        (item, _path(item["loc"], document.data, item["type"], fields))
+        for item in error.errors(include_url=False)
+    ]
+    given = [entry for entry in items if entry[0]["type"] == "missing" or document.holds(entry[1])]
+    # A value that the file does not hold is a default, or was derived from another field: what is
+    # wrong with it follows from what is wrong with that one.
+    for item, path in given or items:
         if document.is_spoilt(path):
             continue  # follows from what has been said about the text
         if path in found and path and item["type"] not in ("missing", "extra_forbidden"):
@@ -174,13 +180,17 @@ def _translate(error: ValidationError, document: Document, fields: Fields) -> li
     return [problem for group in found.values() for problem in group]
 
 
-def _path(location: Sequence[str | int], data: Any, kind: str) -> tuple[str | int, ...]:
-    """Return the part of pydantic's location that exists in the file; the rest names types."""
+def _path(
+    location: Sequence[str | int], data: Any, kind: str, fields: Fields
+) -> tuple[str | int, ...]:
+    """Return the part of pydantic's location that is a field or item; the rest names types."""
     path: list[str | int] = []
     for step in location:
         inside = isinstance(data, dict) and step in data
         if inside or (isinstance(data, list) and isinstance(step, int) and step < len(data)):
             data = data[step]
+        elif (*path, step) in fields:
+            data = None
         elif not (kind == "missing" and step == location[-1]):
             break
         path.append(step)
@@ -239,7 +249,8 @@ def complaint(parameter: Parameter, value: Any) -> str:
         wanted = parameter.type_text if "integer" in parameter.types else "a finite number"
         return f"must be {parameter.allowed if parameter.choices else wanted}, not {shown(value)}"
     if parameter.choices:
-        near = did_you_mean(value, parameter.choices) if isinstance(value, str) else ""
+        words = [choice for choice in parameter.choices if isinstance(choice, str)]
+        near = did_you_mean(value, words) if isinstance(value, str) else ""
         return f"must be {parameter.allowed}, not {shown(value)}{near}"
     if _fits(value, parameter.types):
         return f"must be {parameter.allowed}, not {shown(value)}"
