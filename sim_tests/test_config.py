@@ -220,8 +220,9 @@ def test_a_wrong_value_is_said_of_a_field(name: str) -> None:
     for path, parameter in parameters(families()[name].config).items():
         if parameter.is_group or path in ((), ("name",), ("family",)):
             continue
-        for value in ("fp16", "ternary", "int99", -1, 2.5, True, [], {}):
-            data: object = value
+        values: tuple[object, ...] = ("fp16", "ternary", "int99", -1, 2.5, True, [], {})
+        for value in values:
+            data = value
             for key in reversed(path):
                 data = {key: data}
             assert isinstance(data, dict)
