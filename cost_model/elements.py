@@ -188,7 +188,7 @@ def sums(what: DigitAccumulation, registers: int) -> tuple[Heap, ...]:
 def _accumulated(part: Accumulator, groups: Sequence[list[Operand]]) -> list[Operand]:
     """Return what an accumulator adds: sums, the correction, and what it holds."""
     correction = (
-        _correction_operands(part.sum) if part.sum.plain else [Operand(part.sum.short_width)]
+        _correction_operands(part.sum) if part.sum.plain else [Operand(part.sum.plus_ones_width)]
     )
     return [
         *(operand for group in groups for operand in group),
@@ -253,7 +253,7 @@ def correction_path(what: DigitAccumulation) -> float:
 
 def _correction_heaps(what: DigitAccumulation) -> list[Heap]:
     return [
-        heap_of(0, _correction_operands(part.sum), part.sum.short_width, range(0))
+        heap_of(0, _correction_operands(part.sum), part.sum.plus_ones_width, range(0))
         for part in what.parts
         if not part.sum.plain
     ]
@@ -276,7 +276,7 @@ def _resolved(how: FinalAddition) -> tuple[Heap, ...]:
     for step in range(how.steps):
         columns = how.columns(step)
         operands = [Operand(len(columns)), Operand(how.carry_width(step))]
-        for part in how.what.parts:
+        for part in how.accumulation.parts:
             for found in (how.sums(part, columns.start), how.carries(part, columns.start)):
                 places = [place + part.place for place in found]
                 operands += [Operand(1, p - columns.start) for p in places if p in columns]
@@ -311,7 +311,7 @@ def resolve_registers(config: FamilyConfig) -> tuple[float, float]:
     """Return the bits of the registers between the steps: of each column, and of all together."""
     how = resolution_of(config)
     steps = range(1, how.steps)
-    left = [how.what.width - how.known(step) for step in steps]
+    left = [how.accumulation.width - how.known(step) for step in steps]
     return float(sum(map(how.width, steps))), float(sum(left) + len(left))
 
 

@@ -90,7 +90,7 @@ class Accumulators(Block):
         valid, starts, closes, ends = (
             Signal(name=f"{name}_reg") for name in ("valid", "starts", "closes", "ends")
         )
-        where = Signal(range(depth), name="address_reg", reset_less=True)
+        write_address = Signal(range(depth), name="address_reg", reset_less=True)
         totals = Signal(cols * width, reset_less=True)
         with m.If(self.run):
             m.d.sync += [
@@ -99,7 +99,7 @@ class Accumulators(Block):
                 starts.eq(self.starts),
                 closes.eq(self.closes),
                 ends.eq(self.ends),
-                where.eq(address),
+                write_address.eq(address),
             ]
 
         stored = Signal(cols * width)
@@ -112,7 +112,7 @@ class Accumulators(Block):
             m.d.comb += [
                 read.addr.eq(address),
                 read.en.eq(self.run),
-                write.addr.eq(where),
+                write.addr.eq(write_address),
                 write.en.eq(self.run & valid & ~closes),
                 stored.eq(read.data),
             ]
@@ -121,7 +121,7 @@ class Accumulators(Block):
                 # its way to the memory, is this very row.
                 again = Signal()
                 with m.If(self.run):
-                    m.d.sync += again.eq(valid & (where == address))
+                    m.d.sync += again.eq(valid & (write_address == address))
                 with m.If(again):
                     m.d.comb += stored.eq(totals)
 

@@ -14,9 +14,9 @@ from .stream import StreamSlice
 
 def final_add_stream(
     m: Module,
-    how: FinalAddition,
+    addition: FinalAddition,
     values: Value,
-    excess: Value,
+    sign_constant: Value,
     last: Value,
     valid: Value,
     ready: Signal,
@@ -26,10 +26,10 @@ def final_add_stream(
     Parameters
     ----------
     m : Module
-    how : Resolution
-    values, excess, last, valid : Value
-        A row of accumulators, what they hold too much of, negated, and whether the row is the
-        last of a tile; whether there is one.
+    addition : FinalAddition
+    values, sign_constant, last, valid : Value
+        A row of accumulators, the sign-extension constants in it, negated, and whether the row is
+        the last of a tile; whether there is one.
     ready : Signal
         The row is taken; driven here unless there are no registers.
 
@@ -39,19 +39,22 @@ def final_add_stream(
     ready : Signal
         To be driven.
     """
-    for step in range(how.steps):
-        values = final_add_row(m, values, excess, how, step)
-        if step == how.registers:
+    for step in range(addition.steps):
+        values = final_add_row(m, values, sign_constant, addition, step)
+        if step == addition.registers:
             break
-        excess = excess[len(how.columns(step)) :]
-        fields = (values, excess, last)
+        sign_constant = sign_constant[len(addition.columns(step)) :]
+        fields = (values, sign_constant, last)
         payload = Signal(sum(map(len, fields)), name=f"found_{step}")
-        there, taken = Signal(name=f"found_{step}_valid"), Signal(name=f"found_{step}_ready")
+        valid_after, ready_after = (
+            Signal(name=f"found_{step}_valid"),
+            Signal(name=f"found_{step}_ready"),
+        )
         place(
             m, f"found_slice_{step}", StreamSlice(len(payload)),
             i_data=Cat(*fields), i_valid=valid, i_ready=ready,
-            o_data=payload, o_valid=there, o_ready=taken,
+            o_data=payload, o_valid=valid_after, o_ready=ready_after,
         )  # fmt: skip
-        values, excess = payload[: len(values)], payload[len(values) : -1]
-        last, valid, ready = payload[-1], there, taken
+        values, sign_constant = payload[: len(values)], payload[len(values) : -1]
+        last, valid, ready = payload[-1], valid_after, ready_after
     return values, last, valid, ready

@@ -28,7 +28,7 @@ from hwgen.numerics.digits import (
 )
 from rtl_templates.arithmetic.compressor import HeapOperand, compress
 from rtl_templates.arithmetic.integer import shape_of
-from rtl_templates.arithmetic.recode import correction, recode, row_operands
+from rtl_templates.arithmetic.recode import plus_ones, recode, row_operands
 from rtl_templates.hierarchy import Block
 from sim_tests.blocks import block_verilog, run_block
 
@@ -104,7 +104,7 @@ def test_rows_and_correction_exceed_the_products_by_a_constant(
     rows ^= 1 << (width - 1)
     weights = 4 ** np.arange(len(what.digits))
     total, short = (rows * weights).sum(), (negative * weights).sum()
-    assert total + short - what.excess == draw[0] @ draw[1]
+    assert total + short - what.sign_constant == draw[0] @ draw[1]
     assert what.total.min <= total <= what.total.max
     assert short <= what.ones
 
@@ -201,10 +201,10 @@ class SumOfProducts(Block):
                     for i, (_, y) in enumerate(factors)
                     for operand in row_operands(m, f"row_{name}_{i}", digits[i], y, what)
                 ),
-                HeapOperand(correction(m, f"correction_{name}", digits, what)),
+                HeapOperand(plus_ones(m, f"correction_{name}", digits, what)),
             ]
             width, saved = 40, range(self.spacing, 40, self.spacing)
-            total, carries = compress(m, f"sum_{name}", operands, width, -what.excess, saved)
+            total, carries = compress(m, f"sum_{name}", operands, width, -what.sign_constant, saved)
             for column, carry in carries.items():
                 total = total + (carry << column)
             whole = Signal(width, name=f"whole_{name}")

@@ -127,7 +127,7 @@ def edge(config: SpatialConfig) -> dict[str, float]:
         return {**register(depth * fmt.width), "and": float(depth * fmt.width)}
     # What lines say of every term, that it is positive, is said once for all of them.
     idle = 0 if fmt.signed else depth * elements.idle_lines(fmt) + depth - 1
-    plain, short = config.digits.parts[0].sum.plain, config.digits.correction_width
+    plain, short = config.digits.parts[0].sum.plain, config.digits.plus_ones_width
     if plain:  # the lines themselves
         short = (short - (not fmt.signed)) * (config.lead - 1 > 0)
     return total(

@@ -102,7 +102,11 @@ def sums(what: SerialSum, registers: int) -> tuple[elements.Heap, ...]:
         rows = [elements.Operand(width), elements.Operand(carries, 1)]
     elif registers:
         rows = [elements.Operand(what.row_width)] * what.lanes
-    operands = [*rows, elements.Operand(what.short_width), *elements.read(what.width, what.carries)]
+    operands = [
+        *rows,
+        elements.Operand(what.plus_ones_width),
+        *elements.read(what.width, what.carries),
+    ]
     return (*first, elements.heap_of(1, operands, what.width, what.carries))
 
 
@@ -133,11 +137,11 @@ def _pes(v: View) -> Counts:
 def edge(config: SpatialConfig) -> dict[str, float]:
     """Return the bill of the encoders of a row: one for each lane."""
     what = serial_sum(config)
-    short = elements.heap_of(0, [elements.Operand(1)] * what.lanes, what.short_width, range(0))
+    short = elements.heap_of(0, [elements.Operand(1)] * what.lanes, what.plus_ones_width, range(0))
     return total(
         times(what.lanes, encoder(config)),
         short.adders,
-        register(what.short_width * config.pipeline.pe),
+        register(what.plus_ones_width * config.pipeline.pe),
         {"and": float((what.lanes - 1) * config.array.queue)},
     )
 

@@ -192,7 +192,7 @@ def digit_pe(config: SystolicConfig) -> dict[str, float]:
     """Return the bill of an output-stationary PE that multiplies by digits."""
     x, y, depth = config.row_operand, config.column_operand.width, config.pipeline.pe
     digits = elements.digits_of(config)
-    missing = digits.correction_width
+    missing = digits.plus_ones_width
     return total(
         elements.digit_sums(digits, min(depth, 1)),
         register(y, enable=True),

@@ -24,12 +24,12 @@ it, in tenths of a gate's delay."""
 class DigitSum:
     """The rows of bits whose sum is a sum of products, one factor of each product in digits.
 
-    The row of a digit is the multiple of the other factor: the factor or its double, all bits
-    inverted if the digit is negative.  Rows hold no sign: the top bit, worth ``-2**p``, is inverted
-    and then worth ``2**p``, which makes the sum too large by a constant, the *excess*; so sums
-    only grow, and what they have grown by is subtracted at the end.  What inverted rows are short
-    of, a 1 each, depends on the digits alone; their sum, the *correction*, is made once for all
-    products with the same digits.
+    The row of a digit, a partial product, is a multiple of the other factor: the factor or its
+    double, all bits inverted if the digit is negative.  Rows hold no sign: the top bit, worth
+    ``-2**p``, is inverted and then worth ``2**p``, which makes the sum too large by the
+    *sign-extension constant*; so sums only grow, and what they have grown by is subtracted at the
+    end.  The *two's-complement +1* of each inverted row depends on the digits alone; these are
+    counted once for all products with the same digits.
 
     Parameters
     ----------
@@ -68,18 +68,18 @@ class DigitSum:
         return self.terms * ((1 << 2 * len(self.digits)) - 1) // 3
 
     @property
-    def excess(self) -> int:
-        """By how much rows and correction are more than the products."""
+    def sign_constant(self) -> int:
+        """The sign-extension constant, by which rows and their +1s are more than the products."""
         return self.ones << (self.row_width - 1)
 
     @property
     def plain(self) -> bool:
-        """Whether the correction is a bit for each digit, which is negative, and no sum."""
+        """Whether the +1s are a bit for each digit, which is negative, and no count."""
         return self.terms == 1
 
     @property
-    def short_width(self) -> int:
-        """Bits of the correction."""
+    def plus_ones_width(self) -> int:
+        """Bits of the two's-complement +1s."""
         return len(self.digits) if self.plain else self.ones.bit_length()
 
     @property
@@ -133,7 +133,7 @@ class Accumulator:
 class DigitAccumulation:
     """Accumulators of sums of products by digits, modulo a power of two.
 
-    They hold more than the sums, by `excess` for each time that products were added.
+    They hold more than the sums, by `sign_constant` for each time that products were added.
 
     Parameters
     ----------
@@ -179,9 +179,12 @@ class DigitAccumulation:
         )
 
     @property
-    def excess(self) -> int:
-        """By how much the result grows beyond the sum each time, modulo its power of two."""
-        return sum(part.sum.excess << part.place for part in self.parts) % (1 << self.width)
+    def sign_constant(self) -> int:
+        """By how much the result grows beyond the sum each time, modulo its power of two.
+
+        The sign-extension constants of all accumulators.
+        """
+        return sum(part.sum.sign_constant << part.place for part in self.parts) % (1 << self.width)
 
     @property
     def held(self) -> int:
@@ -189,26 +192,26 @@ class DigitAccumulation:
         return sum(part.held for part in self.parts)
 
     @property
-    def correction_width(self) -> int:
-        """Bits of the corrections of all accumulators."""
-        return sum(part.sum.short_width for part in self.parts)
+    def plus_ones_width(self) -> int:
+        """Bits of the two's-complement +1s of all accumulators."""
+        return sum(part.sum.plus_ones_width for part in self.parts)
 
 
 @dataclass(frozen=True)
 class FinalAddition:
-    """How a result is put together from what accumulators hold, in steps.
+    """The final carry-propagate add: a result from what accumulators hold, in steps.
 
     A step finds so many bits of the result, the least significant ones first, and the carry into
     the next.  Registers above pass as they are: there are fewer of them than bits of two numbers.
 
     Parameters
     ----------
-    what : DigitAccumulation
+    accumulation : DigitAccumulation
     registers : int
         Registers between the steps; there is one step more.
     """
 
-    what: DigitAccumulation
+    accumulation: DigitAccumulation
     registers: int = 0
 
     @property
@@ -218,7 +221,7 @@ class FinalAddition:
 
     def known(self, step: int) -> int:
         """Return the bits of the result that are known in front of a step."""
-        return -(-self.what.width * step // self.steps)
+        return -(-self.accumulation.width * step // self.steps)
 
     def columns(self, step: int) -> range:
         """Return the columns of bits that a step adds."""
@@ -238,10 +241,13 @@ class FinalAddition:
         if step == 0:
             return 0
         columns = self.columns(step - 1)
-        most = self.carry_most(step - 1) + (1 << len(columns)) - 1  # with the excess
-        for part in self.what.parts:
-            for found in (self.sums(part, columns.start), self.carries(part, columns.start)):
-                places = (place + part.place - columns.start for place in found)
+        most = self.carry_most(step - 1) + (1 << len(columns)) - 1  # with the sign constant
+        for part in self.accumulation.parts:
+            for columns_of_bits in (
+                self.sums(part, columns.start),
+                self.carries(part, columns.start),
+            ):
+                places = (place + part.place - columns.start for place in columns_of_bits)
                 most += sum(1 << place for place in places if place < len(columns))
         return most >> len(columns)
 
@@ -250,9 +256,11 @@ class FinalAddition:
         return self.carry_most(step).bit_length()
 
     def width(self, step: int) -> int:
-        """Return the bits of everything in front of a step, but for the excess."""
+        """Return the bits of everything in front of a step, but for the sign constant."""
         known = self.known(step)
         if step == self.steps:
             return known
-        left = (len(self.sums(p, known)) + len(self.carries(p, known)) for p in self.what.parts)
-        return known + self.carry_width(step) + sum(left)
+        bits_left = (
+            len(self.sums(p, known)) + len(self.carries(p, known)) for p in self.accumulation.parts
+        )
+        return known + self.carry_width(step) + sum(bits_left)

@@ -52,7 +52,7 @@ class SerialSum:
         return self.factor.width + 1 + (not self.factor.signed)
 
     @property
-    def short_width(self) -> int:
+    def plus_ones_width(self) -> int:
         """Bits of the number of negative digits."""
         return self.lanes.bit_length()
 
@@ -88,8 +88,8 @@ def group_cycles(
     import numpy as np
 
     used = np.moveaxis(encode(encoding, values, fmt) != 0, -1, -2)
-    short = -used.shape[-1] % GROUP_TERMS
-    filled = np.pad(used, [(0, 0)] * (used.ndim - 1) + [(0, short)])
+    missing = -used.shape[-1] % GROUP_TERMS
+    filled = np.pad(used, [(0, 0)] * (used.ndim - 1) + [(0, missing)])
     groups = filled.reshape(*filled.shape[:-1], -1, GROUP_TERMS)
     return np.asarray(np.maximum(1, groups.sum(axis=-1)), np.int64)
 

@@ -104,11 +104,11 @@ def compress(
         for column, bit in enumerate(bits, operand.weight):
             heap[column].append((operand.arrival, bit))
 
-    how = plan([[arrival for arrival, _ in column] for column in heap], constant, saved)
+    tree = plan([[arrival for arrival, _ in column] for column in heap], constant, saved)
     values: dict[int, Value] = {ZERO: Const(0, 1), ONE: Const(1, 1)}
     values.update(enumerate(bit for column in heap for _, bit in column))
     block = FullAdder()
-    for adder in how.adders:
+    for adder in tree.adders:
         inputs = [values[i] for i in adder.inputs]
         if adder.kind == "full":
             total, carry = Signal(name=f"{name}_s{adder.sum}"), Signal(name=f"{name}_c{adder.sum}")
@@ -128,5 +128,5 @@ def compress(
             up = adder.kind == "half_up"
             values[adder.sum] = ~(a ^ b) if up else a ^ b
             values[adder.carry] = a | b if up else a & b
-    total = Cat(*(values[number] for number in how.result))
-    return total, {column: values[number] for column, number in how.carries}
+    total = Cat(*(values[number] for number in tree.result))
+    return total, {column: values[number] for column, number in tree.carries}

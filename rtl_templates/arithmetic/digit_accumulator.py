@@ -4,8 +4,8 @@
 The bits of all multiples and of the old total are one heap for full adders.  Every so many columns
 the last carry is not added but kept in a register, to be added in the next cycle; so the
 delay is that of the heap and of a short chain of carries, however wide the total.  Its value is
-put together where it is read; so is the excess of what was added, see
-`hwgen.numerics.digit_sums`, subtracted there.
+put together where it is read, by the final carry-propagate add, which also subtracts the
+sign-extension constants of what was added; see `hwgen.numerics.digit_sums`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,18 @@ from rtl_templates.hierarchy import Block, place
 
 from .compressor import HeapOperand, compress
 from .integer import shape_of
-from .recode import Digits, correction, row_operands
+from .recode import Digits, plus_ones, row_operands
 
 
-def corrections(m: Module, name: str, digits: Sequence[Digits], what: DigitAccumulation) -> Value:
-    """Return the corrections of all accumulators for products with these digits, joined."""
+def plus_ones_of_parts(
+    m: Module, name: str, digits: Sequence[Digits], accumulation: DigitAccumulation
+) -> Value:
+    """Return the two's-complement +1s for products with these digits, of all accumulators."""
     return Cat(
-        *(correction(m, f"{name}_{i}", digits, part.sum) for i, part in enumerate(what.parts))
+        *(
+            plus_ones(m, f"{name}_{i}", digits, part.sum)
+            for i, part in enumerate(accumulation.parts)
+        )
     )
 
 
@@ -41,10 +46,10 @@ def accumulate_digits(
     m: Module,
     digits: Sequence[Digits],
     factors: Sequence[Value],
-    short: Value,
+    counts: Value,
     clear: Value,
     registers: int,
-    what: DigitAccumulation,
+    accumulation: DigitAccumulation,
 ) -> Value:
     """Return the registers of the accumulators, which add products in every cycle.
 
@@ -53,21 +58,21 @@ def accumulate_digits(
     m : Module
     digits, factors : sequences
         The factors of each product, one of them as digits.
-    short : Value
-        Their `corrections`, `registers` cycles later.
+    counts : Value
+        Their `plus_ones_of_parts`, `registers` cycles later.
     clear : Value
         Start from zero with the products of `registers` cycles before.
     registers : int
         Registers in the path: the last in front of the accumulators, another one behind the sums
         of `SUMMED_PRODUCTS` products.
-    what : DigitAccumulation
+    accumulation : DigitAccumulation
     """
     held, start = [], 0
-    for number, part in enumerate(what.parts):
+    for number, part in enumerate(accumulation.parts):
         name = f"sum_{number}"
         operands = _products(m, name, digits, factors, part, registers)
-        missing = short[start : start + part.sum.short_width]
-        start += part.sum.short_width
+        missing = counts[start : start + part.sum.plus_ones_width]
+        start += part.sum.plus_ones_width
         if part.sum.plain:
             operands += [HeapOperand(bit, 2 * i) for i, bit in enumerate(missing)]
         else:
@@ -82,19 +87,19 @@ def accumulate_digits(
     return Cat(*held)
 
 
-def signed_factor(m: Module, factor: Signal, what: DigitAccumulation) -> Signal:
+def signed_factor(m: Module, factor: Signal, accumulation: DigitAccumulation) -> Signal:
     """Return a factor in the format in which it is added, which is signed."""
-    wide = Signal(shape_of(what.factor), name=f"{factor.name}_signed")
+    wide = Signal(shape_of(accumulation.factor), name=f"{factor.name}_signed")
     m.d.comb += wide.eq(factor)
     return wide
 
 
 class FinalAdder(Block):
-    """A step of putting together the result of an accumulator from its registers.
+    """A step of the final carry-propagate add, from the registers of an accumulator to its value.
 
     Parameters
     ----------
-    how : Resolution
+    addition : FinalAddition
     step : int
 
     Members
@@ -108,29 +113,29 @@ class FinalAdder(Block):
         The same behind the step: at last the result.
     """
 
-    def __init__(self, how: FinalAddition, step: int = 0) -> None:
+    def __init__(self, addition: FinalAddition, step: int = 0) -> None:
         members = {
-            "i": In(how.width(step)),
-            "excess": In(len(how.columns(step))),
-            "o": Out(how.width(step + 1)),
+            "i": In(addition.width(step)),
+            "excess": In(len(addition.columns(step))),
+            "o": Out(addition.width(step + 1)),
         }
-        super().__init__(f"resolve_{step}" if how.registers else "resolve", members)
-        self.how, self.step = how, step
+        super().__init__(f"resolve_{step}" if addition.registers else "resolve", members)
+        self.addition, self.step = addition, step
 
     def build(self, m: Module) -> None:
-        how, columns = self.how, self.how.columns(self.step)
-        behind = how.carry_width(self.step + 1) if self.step < how.registers else 0
+        addition, columns = self.addition, self.addition.columns(self.step)
+        behind = addition.carry_width(self.step + 1) if self.step < addition.registers else 0
         width, start = len(columns) + behind, columns.start
         operands = [HeapOperand(self.excess)]
-        if carry := how.carry_width(self.step):
+        if carry := addition.carry_width(self.step):
             operands.append(HeapOperand(self.i[start : start + carry]))
         above: list[Value] = []
         at = start + carry
-        for part in how.what.parts:
-            sums, carries = how.sums(part, start), how.carries(part, start)
+        for part in addition.accumulation.parts:
+            sums, carries = addition.sums(part, start), addition.carries(part, start)
             registers = self.i[at : at + len(sums) + len(carries)]
             at += len(registers)
-            added = len(sums) - len(how.sums(part, columns.stop))
+            added = len(sums) - len(addition.sums(part, columns.stop))
             if added:
                 operands.append(HeapOperand(registers[:added], sums.start + part.place - start))
             above.append(registers[added : len(sums)])
@@ -141,12 +146,12 @@ class FinalAdder(Block):
                     above.append(bit)
         # All but the last two numbers by full adders, these by a fast adder.
         total, saved = compress(m, "digit", operands, width, 0, range(width))
-        found = (total + _sparse(saved, width))[:width]
-        m.d.comb += self.o.eq(Cat(self.i[:start], found, *above))
+        known = (total + _sparse(saved, width))[:width]
+        m.d.comb += self.o.eq(Cat(self.i[:start], known, *above))
 
 
 class SignConstant(Block):
-    """What accumulators hold beyond their sums, negated, in a register.
+    """The sign-extension constants that accumulators hold beyond their sums, negated.
 
     Members
     -------
@@ -155,34 +160,36 @@ class SignConstant(Block):
     o : Out
     """
 
-    def __init__(self, what: DigitAccumulation) -> None:
-        super().__init__("excess", {"add": In(1), "clear": In(1), "o": Out(what.width)})
-        self.what = what
+    def __init__(self, accumulation: DigitAccumulation) -> None:
+        super().__init__("excess", {"add": In(1), "clear": In(1), "o": Out(accumulation.width)})
+        self.accumulation = accumulation
 
     def build(self, m: Module) -> None:
-        total = Signal(self.what.width, reset_less=True)
+        total = Signal(self.accumulation.width, reset_less=True)
         with m.If(self.add):
-            m.d.sync += total.eq(Mux(self.clear, 0, total) - self.what.excess)
+            m.d.sync += total.eq(Mux(self.clear, 0, total) - self.accumulation.sign_constant)
         m.d.comb += self.o.eq(total)
 
 
 def final_add_row(
-    m: Module, values: Value, excess: Value, how: FinalAddition, step: int = 0
+    m: Module, values: Value, sign_constant: Value, addition: FinalAddition, step: int = 0
 ) -> Value:
     """Return what a step makes of a row of accumulators.
 
-    `excess` is that of the columns from the step's first on.
+    `sign_constant` is that of the columns from the step's first on.
     """
-    block, suffix = FinalAdder(how, step), f"{step}_" if how.registers else ""
+    block, suffix = FinalAdder(addition, step), f"{step}_" if addition.registers else ""
     lanes = len(values) // block.width("i")
-    results = Signal(lanes * block.width("o"), name="resolved" + f"_{step}" * bool(how.registers))
+    results = Signal(
+        lanes * block.width("o"), name="resolved" + f"_{step}" * bool(addition.registers)
+    )
     for lane in range(lanes):
         place(
             m,
             f"resolve_{suffix}{lane}",
             block,
             i=values.word_select(lane, block.width("i")),
-            excess=excess[: block.width("excess")],
+            excess=sign_constant[: block.width("excess")],
             o=results.word_select(lane, block.width("o")),
         )
     return results

@@ -55,9 +55,11 @@ class Recoder(Block):
         self.encoding, self.fmt, self.digits = encoding, fmt, digits
 
     def build(self, m: Module) -> None:
-        by = self._booth if self.encoding == "booth4" else self._magnitude
-        for name, lines in zip(("one", "two", "negative"), zip(*by(m), strict=True), strict=True):
-            m.d.comb += getattr(self, name).eq(Cat(*lines))
+        recoded = self._booth if self.encoding == "booth4" else self._magnitude
+        for name, selects in zip(
+            ("one", "two", "negative"), zip(*recoded(m), strict=True), strict=True
+        ):
+            m.d.comb += getattr(self, name).eq(Cat(*selects))
 
     def _booth(self, m: Module) -> list[tuple[Value, Value, Value]]:
         bits = booth_bits(self.x, self.fmt)
@@ -73,16 +75,16 @@ class Recoder(Block):
             magnitude = held
         bits = [*magnitude, Const(0, 1), Const(0, 1)]
         carry: Value = Const(0, 1)
-        lines = []
+        selects = []
         for digit in range(self.digits):
             low, high = bits[2 * digit : 2 * digit + 2]
             # The pair and the carry are one, two, or three or four, which leave a carry.
-            one, both = low ^ carry, low & carry
-            two = (high ^ both) & ~one
-            three = high & ~both & one
-            lines.append((one, two, (one | two) & (sign ^ three)))
+            one, low_carry = low ^ carry, low & carry
+            two = (high ^ low_carry) & ~one
+            three = high & ~low_carry & one
+            selects.append((one, two, (one | two) & (sign ^ three)))
             carry = (high & low) | (high & carry)
-        return lines
+        return selects
 
 
 def booth_bits(x: Value, fmt: IntegerFormat) -> list[Value]:
@@ -111,54 +113,56 @@ class Digits:
 
     @staticmethod
     def width(fmt: IntegerFormat) -> int:
-        """Return the bits of all lines of a number of the format."""
+        """Return the bits of all select signals of a number of the format."""
         return SELECT_SIGNALS * digit_count(fmt)
 
     @classmethod
-    def of(cls, lines: Value) -> Digits:
-        """Return the lines that `joined` put together."""
+    def of(cls, selects: Value) -> Digits:
+        """Return the signals that `joined` put together."""
         return cls(
-            *(lines.word_select(i, len(lines) // SELECT_SIGNALS) for i in range(SELECT_SIGNALS))
+            *(selects.word_select(i, len(selects) // SELECT_SIGNALS) for i in range(SELECT_SIGNALS))
         )
 
     @property
     def joined(self) -> Value:
-        """All lines in one value."""
+        """All signals in one value."""
         return Cat(self.one, self.two, self.negative, self.top)
 
 
 def recode(
     m: Module, name: str, encoding: Encoding, fmt: IntegerFormat, x: Value, on: Value
 ) -> Digits:
-    """Return the digits of `x` by an encoder called `name`, all lines zero while `on` is low."""
+    """Return the digits of `x` by an encoder called `name`, all signals zero while `on` is low."""
     digits = digit_count(fmt)
-    lines = [Signal(digits, name=f"{name}_{line}") for line in ("one", "two", "negative")]
-    one, two, negative = lines
+    selects = [Signal(digits, name=f"{name}_{select}") for select in ("one", "two", "negative")]
+    one, two, negative = selects
     place(m, name, Recoder(encoding, fmt), x=x, one=one, two=two, negative=negative)
     gate = on.replicate(digits)
     return Digits(one & gate, two & gate, negative & gate, ~negative & gate)
 
 
 def row_operands(
-    m: Module, name: str, digits: Digits, factor: Value, what: DigitSum
+    m: Module, name: str, digits: Digits, factor: Value, digit_sum: DigitSum
 ) -> list[HeapOperand]:
     """Return the rows of a product, to be added; see `DigitSum`."""
     double, single = Cat(Const(0, 1), factor), Cat(factor, factor[-1])
     operands = []
-    for place_, i in enumerate(what.digits):
-        row = Signal(what.row_width, name=f"{name}_{i}")
-        one, two = (line[i].replicate(len(row)) for line in (digits.one, digits.two))
+    for position, i in enumerate(digit_sum.digits):
+        row = Signal(digit_sum.row_width, name=f"{name}_{i}")
+        one, two = (select[i].replicate(len(row)) for select in (digits.one, digits.two))
         inverted = Cat(digits.negative[i].replicate(len(row) - 1), digits.top[i])
         m.d.comb += row.eq(((single & one) | (double & two)) ^ inverted)
-        operands.append(HeapOperand(row, 2 * place_, MULTIPLE_ARRIVAL))
+        operands.append(HeapOperand(row, 2 * position, MULTIPLE_ARRIVAL))
     return operands
 
 
-def correction(m: Module, name: str, digits: Sequence[Digits], what: DigitSum) -> Value:
-    """Return the correction of products with these digits; see `DigitSum`."""
-    ones = [HeapOperand(x.negative[i], 2 * n) for x in digits for n, i in enumerate(what.digits)]
-    if what.plain:
+def plus_ones(m: Module, name: str, digits: Sequence[Digits], digit_sum: DigitSum) -> Value:
+    """Return the two's-complement +1s of products with these digits; see `DigitSum`."""
+    ones = [
+        HeapOperand(x.negative[i], 2 * n) for x in digits for n, i in enumerate(digit_sum.digits)
+    ]
+    if digit_sum.plain:
         return Cat(*(operand.value for operand in ones))
-    total = Signal(what.short_width, name=name)
+    total = Signal(digit_sum.plus_ones_width, name=name)
     m.d.comb += total.eq(sum_of(m, name, ones, len(total)))
     return total

@@ -26,12 +26,13 @@ class SerialPe(Block):
 
     A multiple is not extended by its sign: its top bit is inverted, which adds a constant in every
     cycle, be there a digit or not.  So the sum only grows, and above the multiples carries pass
-    half adders.  What is too much is what a PE has that never gets a digit.  Some carries are kept
-    instead of added, see `SerialSum`; they are multiplied by four like the sum.
+    half adders.  The sum of these sign-extension constants is what a PE has that never gets a
+    digit.  Some carries are kept instead of added, see `SerialSum`; they are multiplied by four
+    like the sum.
 
     Parameters
     ----------
-    what : SerialSum
+    serial_sum : SerialSum
     queue : int
         Groups of factors that are there to choose from.
     registers : int
@@ -46,7 +47,7 @@ class SerialPe(Block):
     one, two, negative : In(lanes)
         The digit that it is multiplied with: of magnitude one, of two, less than zero.
     short : In
-        The number of negative digits, `registers` cycles later.
+        The two's-complement +1s, i.e. the number of negative digits, `registers` cycles later.
     hold, shift : In(1)
         `registers` cycles later: the sum stays as it is; it is multiplied by four.  Neither: it is
         forgotten.  The latter two with nothing selected.
@@ -54,43 +55,43 @@ class SerialPe(Block):
         The sum, and above its bits the carries that are kept, in the order of ``what.carries``.
     """
 
-    def __init__(self, what: SerialSum, queue: int, registers: int) -> None:
-        choices = what.lanes * queue * GROUP_TERMS
+    def __init__(self, serial_sum: SerialSum, queue: int, registers: int) -> None:
+        choices = serial_sum.lanes * queue * GROUP_TERMS
         super().__init__(
             "pe",
             {
-                "w": In(choices * what.factor.width),
+                "w": In(choices * serial_sum.factor.width),
                 "select": In(choices),
-                "one": In(what.lanes),
-                "two": In(what.lanes),
-                "negative": In(what.lanes),
-                "short": In(what.short_width),
+                "one": In(serial_sum.lanes),
+                "two": In(serial_sum.lanes),
+                "negative": In(serial_sum.lanes),
+                "short": In(serial_sum.plus_ones_width),
                 "hold": In(1),
                 "shift": In(1),
-                "total": Out(what.held),
+                "total": Out(serial_sum.held),
             },
         )
-        self.what, self.queue, self.registers = what, queue, registers
+        self.serial_sum, self.queue, self.registers = serial_sum, queue, registers
 
     def build(self, m: Module) -> None:
-        what = self.what
+        serial_sum = self.serial_sum
         operands = [HeapOperand(row, 0, CHOSEN_ARRIVAL) for row in self._rows(m)]
         if self.registers > 1:
             operands = [self._register(m, f"row_{i}_reg", o) for i, o in enumerate(operands)]
         if self.registers:
             operands = self._summed(m, operands)
-        held = Signal(what.held, name="held", reset_less=True)
+        held = Signal(serial_sum.held, name="held", reset_less=True)
         m.d.comb += self.total.eq(held)
-        operands += [HeapOperand(self.short), HeapOperand(held[: what.width])]
+        operands += [HeapOperand(self.short), HeapOperand(held[: serial_sum.width])]
         operands += [
             HeapOperand(bit, column)
-            for bit, column in zip(held[what.width :], what.carries, strict=True)
+            for bit, column in zip(held[serial_sum.width :], serial_sum.carries, strict=True)
         ]
-        total, carries = compress(m, "sum", operands, what.width, 0, what.carries)
+        total, carries = compress(m, "sum", operands, serial_sum.width, 0, serial_sum.carries)
         # What is shifted is the result, not an operand: so the path does not begin with a line that
         # has this many loads.
-        sums = self._kept(dict(enumerate(total)), range(what.width))
-        m.d.sync += held.eq(Cat(sums, self._kept(carries, what.carries)))
+        sums = self._kept(dict(enumerate(total)), range(serial_sum.width))
+        m.d.sync += held.eq(Cat(sums, self._kept(carries, serial_sum.carries)))
 
     def _register(self, m: Module, name: str, operand: HeapOperand) -> HeapOperand:
         register = Signal(len(operand.value), name=name, reset_less=True)
@@ -99,9 +100,9 @@ class SerialPe(Block):
 
     def _summed(self, m: Module, rows: list[HeapOperand]) -> list[HeapOperand]:
         """Return the sum of all multiples, registered: two numbers, if there are more."""
-        what = self.what
-        if what.lanes > 2:
-            width = (what.lanes * ((1 << what.row_width) - 1)).bit_length()
+        serial_sum = self.serial_sum
+        if serial_sum.lanes > 2:
+            width = (serial_sum.lanes * ((1 << serial_sum.row_width) - 1)).bit_length()
             total, carries = compress(m, "rows", rows, width, 0, range(width))
             above = Cat(carries.get(column, Const(0, 1)) for column in range(1, max(carries) + 1))
             rows = [HeapOperand(total), HeapOperand(above, 1)]
@@ -109,12 +110,12 @@ class SerialPe(Block):
 
     def _rows(self, m: Module) -> list[Value]:
         """Return the multiple of each lane, its top bit inverted."""
-        what, choices = self.what, self.queue * GROUP_TERMS
+        serial_sum, choices = self.serial_sum, self.queue * GROUP_TERMS
         rows: list[Value] = []
-        for lane in range(what.lanes):
-            w = self.w.word_select(lane, choices * what.factor.width)
+        for lane in range(serial_sum.lanes):
+            w = self.w.word_select(lane, choices * serial_sum.factor.width)
             select = self.select.word_select(lane, choices)
-            factor = Signal(what.factor.width, name=f"factor_{lane}")
+            factor = Signal(serial_sum.factor.width, name=f"factor_{lane}")
             terms = [
                 w.word_select(i, len(factor)) & select[i].replicate(len(factor))
                 for i in range(choices)
@@ -122,10 +123,10 @@ class SerialPe(Block):
             while len(terms) > 1:
                 terms = [a | b for a, b in zip(terms[::2], terms[1::2], strict=True)]
             m.d.comb += factor.eq(terms[0])
-            wide = Cat(factor, *([] if what.factor.signed else [Const(0, 1)]))
-            row = Signal(what.row_width, name=f"row_{lane}")
+            wide = Cat(factor, *([] if serial_sum.factor.signed else [Const(0, 1)]))
+            row = Signal(serial_sum.row_width, name=f"row_{lane}")
             double, single = Cat(Const(0, 1), wide), Cat(wide, wide[-1])
-            one, two = (line[lane].replicate(len(row)) for line in (self.one, self.two))
+            one, two = (select[lane].replicate(len(row)) for select in (self.one, self.two))
             multiple = (single & one) | (double & two)
             inverted = self.negative[lane].replicate(len(row) - 1)
             m.d.comb += row.eq(multiple ^ Cat(inverted, ~self.negative[lane]))
@@ -142,11 +143,11 @@ class SerialPe(Block):
 
 
 class SerialFinalAdder(Block):
-    """A step of putting together the value of an accumulator, some of its bits.
+    """A step of the final carry-propagate add of a serial accumulator: some bits of its value.
 
     Parameters
     ----------
-    what : SerialSum
+    serial_sum : SerialSum
     number : int
         Of the step; each takes what the one before gives.
 
@@ -156,38 +157,38 @@ class SerialFinalAdder(Block):
         First sum and carries, see `SerialPe`; later the bits that are known, a carry, and two
         numbers to be added above them.
     excess : In
-        In the first step, what is more than the result, inverted.
+        In the first step, what is more than the result, inverted; see `SerialPe`.
     o : Out
     """
 
     STEPS = 3
 
-    def __init__(self, what: SerialSum, number: int) -> None:
-        self.what, self.number = what, number
-        first = {"excess": In(what.width)} if number == 0 else {}
-        width = what.held if number == 0 else self._width(number)
+    def __init__(self, serial_sum: SerialSum, number: int) -> None:
+        self.serial_sum, self.number = serial_sum, number
+        first = {"excess": In(serial_sum.width)} if number == 0 else {}
+        width = serial_sum.held if number == 0 else self._width(number)
         super().__init__(
             f"resolve_{number}", {"i": In(width), **first, "o": Out(self._width(number + 1))}
         )
 
     def _known(self, steps: int) -> int:
         # The first step has three numbers to add, and less time for carries.
-        first = -(-self.what.width // 4)
-        rest = -(-(self.what.width - first) // (self.STEPS - 1))
-        return min(self.what.width, first + (steps - 1) * rest) if steps else 0
+        first = -(-self.serial_sum.width // 4)
+        rest = -(-(self.serial_sum.width - first) // (self.STEPS - 1))
+        return min(self.serial_sum.width, first + (steps - 1) * rest) if steps else 0
 
     def _width(self, steps: int) -> int:
         """Return the bits of everything behind so many steps."""
-        left = self.what.width - self._known(steps)
-        return self.what.width + (left + 1 if steps < self.STEPS else 0)
+        left = self.serial_sum.width - self._known(steps)
+        return self.serial_sum.width + (left + 1 if steps < self.STEPS else 0)
 
     def build(self, m: Module) -> None:
-        width = self.what.width
+        width = self.serial_sum.width
         start, end = self._known(self.number), self._known(self.number + 1)
         if self.number == 0:
             operands = [HeapOperand(self.excess), HeapOperand(self.i[:width])] + [
                 HeapOperand(bit, column)
-                for bit, column in zip(self.i[width:], self.what.carries, strict=True)
+                for bit, column in zip(self.i[width:], self.serial_sum.carries, strict=True)
             ]
             first, saved = compress(m, "bit", operands, width, 0, range(width))
             second: Value = Cat(saved.get(column, Const(0, 1)) for column in range(width))
@@ -196,8 +197,8 @@ class SerialFinalAdder(Block):
             known, carry, rest = self.i[:start], self.i[start], self.i[start + 1 :]
             first, second = rest[: width - start], rest[width - start :]
         # One sum of two numbers: the carry enters by a column below.
-        both = [Cat(carry, number[: end - start]) for number in (first, second)]
-        total = (both[0] + both[1])[1:]
+        numbers = [Cat(carry, number[: end - start]) for number in (first, second)]
+        total = (numbers[0] + numbers[1])[1:]
         rest_ = Cat(first[end - start :], second[end - start :])
         last = self.number + 1 == self.STEPS
         m.d.comb += self.o.eq(Cat(known, total[: end - start] if last else total, rest_))

@@ -139,10 +139,14 @@ class SparseEncoder(Block):
                 )
             one, is_two, is_negative = booth_digit(*chosen)
         else:
-            lines = [Signal(count, name=f"{name}_{term}") for name in ("ones", "twos", "negatives")]
+            selects = [
+                Signal(count, name=f"{name}_{term}") for name in ("ones", "twos", "negatives")
+            ]
             place(
                 m, f"recode_{term}", Recoder(self.encoding, self.fmt), x=x,
-                **dict(zip(("one", "two", "negative"), lines, strict=True)),
+                **dict(zip(("one", "two", "negative"), selects, strict=True)),
             )  # fmt: skip
-            one, is_two, is_negative = ((line & self.weight).any() for line in lines)
+            one, is_two, is_negative = (
+                (select_of_term & self.weight).any() for select_of_term in selects
+            )
         m.d.comb += [two.eq(is_two), used.eq(one | two), negative.eq(is_negative)]

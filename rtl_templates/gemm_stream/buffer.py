@@ -227,7 +227,7 @@ class OperandBuffer(Block):
         chosen = Signal(range(beats), name="chosen", reset_less=True)
         with m.If(step):
             m.d.sync += chosen.eq(addresses.address[:select])
-        found = []
+        elements = []
         for bank, enable in enumerate(enables):
             m.submodules[f"bank_{bank}"] = words = memory.Memory(
                 shape=self.word, depth=2 * self.depth, init=[]
@@ -240,6 +240,8 @@ class OperandBuffer(Block):
                 read.addr.eq(addresses.address[select:]),
                 read.en.eq(step),
             ]
-            found.append(read.data.word_select(chosen, self.word // beats) if select else read.data)
-        m.d.comb += self.o_data.eq(Cat(*found))
+            elements.append(
+                read.data.word_select(chosen, self.word // beats) if select else read.data
+            )
+        m.d.comb += self.o_data.eq(Cat(*elements))
         del config

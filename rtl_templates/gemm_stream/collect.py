@@ -113,14 +113,14 @@ class ResultBuffer(Block):
 
         # A beat is read with its address and written, added up, a cycle later.
         sums, first = Signal(len(self.i_data), reset_less=True), Signal(name="begins")
-        where, which = Signal(range(depth), reset_less=True), Signal(name="which_half")
+        write_address, write_half = Signal(range(depth), reset_less=True), Signal(name="which_half")
         writes = Signal()
         accepted = Signal()
         m.d.comb += accepted.eq(self.i_ready & self.i_valid)
         m.d.sync += [
             sums.eq(self.i_data),
-            where.eq(addresses.address),
-            which.eq(half),
+            write_address.eq(addresses.address),
+            write_half.eq(half),
             first.eq(steps.first),
             writes.eq(accepted),
             filled.eq(ends),
@@ -144,8 +144,8 @@ class ResultBuffer(Block):
             m.d.comb += [
                 read.addr.eq(Mux(collects & accepted, addresses.address, self.address)),
                 read.en.eq(Mux(collects & accepted, 1, self.read & (drained == h))),
-                write.addr.eq(where),
-                write.en.eq(writes & (which == h)),
+                write.addr.eq(write_address),
+                write.en.eq(writes & (write_half == h)),
             ]
             totals = [
                 (Mux(first, 0, read.data.word_select(i, width)) + sums.word_select(i, width))[

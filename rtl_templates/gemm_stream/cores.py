@@ -133,14 +133,14 @@ class CoreArray(Block):
         """Return the activations of the cores at place `j` of the rows of cores."""
         config, nest = self.config, self.config.loop_nest
         width, cascade = config.activation.width, config.array.cascade
-        found = []
+        elements = []
         for lane in range(nest.m_lanes):
             beat = self.act_data.word_select(lane, config.k_lanes * width)
             for t in range(nest.k_lanes):
                 # Rows of W go to its banks in turn; an image holds them core by core.
                 place_ = j * nest.k_lanes + t if nest.image else t * cascade + j
-                found.append(beat.word_select(place_, width))
-        return Cat(*found)
+                elements.append(beat.word_select(place_, width))
+        return Cat(*elements)
 
     def _weights(self, j: int, b: int) -> Value:
         config, blocks = self.config, self.config.array.blocks

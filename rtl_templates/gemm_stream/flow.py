@@ -158,7 +158,7 @@ class Flow(Block):
         rows = memory.outstanding + 4
         bits = length_width(config)
         route, routed, tracked = wires("route", 2), wires("routed"), wires("tracked")
-        request = wires.some("row", address=memory.address_width, bytes=bits, what=2, final=1)
+        request = wires.group("row", address=memory.address_width, bytes=bits, what=2, final=1)
         valid, ready = wires("row_valid"), wires("row_ready")
         room, take, whole = wires("room", 3), wires("take", 3), wires("whole", 2)
         place(
@@ -170,14 +170,14 @@ class Flow(Block):
         # A row goes to the reader, to the queue of where its beats belong, and to its buffer.
         reader_ready, busy = wires("reader_ready"), wires("reader_busy")
         buffer_ready = {ACT: wires("act_row_ready"), WGT: wires("wgt_row_ready")}
-        there = Signal(name="row_place")
-        m.d.comb += there.eq(1)
-        for what, known in buffer_ready.items():
-            with m.If(request["what"] == what):
-                m.d.comb += there.eq(known)
-        m.d.comb += ready.eq(reader_ready & tracked & there)
-        going = valid & tracked & there
-        beat = wires.some(
+        buffer_takes_row = Signal(name="row_place")
+        m.d.comb += buffer_takes_row.eq(1)
+        for operand, known in buffer_ready.items():
+            with m.If(request["what"] == operand):
+                m.d.comb += buffer_takes_row.eq(known)
+        m.d.comb += ready.eq(reader_ready & tracked & buffer_takes_row)
+        going = valid & tracked & buffer_takes_row
+        beat = wires.group(
             "beat", o_data=memory.data_width, o_first=(memory.data_width // 8 - 1).bit_length(),
             o_count=(memory.data_width // 8).bit_length(), o_last=1,
         )  # fmt: skip
@@ -195,7 +195,7 @@ class Flow(Block):
             i_data=request["what"], i_valid=ready & valid, i_ready=tracked,
             o_data=route, o_valid=routed, o_ready=beat_valid & beat_ready & beat["o_last"],
         )  # fmt: skip
-        found: dict[str, Any] = {"busy": busy, "room": room, "take": take, "whole": whole}
+        words: dict[str, Any] = {"busy": busy, "room": room, "take": take, "whole": whole}
         kinds: list[tuple[int, str, int, int, int]] = [
             (ACT, "act", config.activation_bytes, config.activation.width, config.act_lanes),
             (WGT, "wgt", config.weight_bytes, config.weight_width, config.wgt_lanes),
@@ -204,22 +204,22 @@ class Flow(Block):
             lanes = config.post_lanes * config.record_groups
             kinds.append((COLUMNS, "columns", RECORD_BYTES, 8 * RECORD_BYTES, lanes))
         gathered = Signal(3)
-        for what, name, size, width, lanes in kinds:
-            word = wires.some(name, o_data=lanes * width, o_last=1, o_valid=1)
+        for operand, name, size, width, lanes in kinds:
+            word = wires.group(name, o_data=lanes * width, o_last=1, o_valid=1)
             place(
                 m, f"{name}_gather", Gather(memory.data_width, size, width, lanes),
                 **{key.replace("o_", "i_"): value for key, value in beat.items()},
-                i_valid=beat_valid & routed & (route == what), i_ready=gathered[what], **word,
+                i_valid=beat_valid & routed & (route == operand), i_ready=gathered[operand], **word,
             )  # fmt: skip
-            found[name] = {key.replace("o_", "i_"): value for key, value in word.items()}
-            if what in buffer_ready:
-                found[name] |= {
+            words[name] = {key.replace("o_", "i_"): value for key, value in word.items()}
+            if operand in buffer_ready:
+                words[name] |= {
                     "row_final": request["final"],
-                    "row_valid": valid & ready & (request["what"] == what),
-                    "row_ready": buffer_ready[what],
+                    "row_valid": valid & ready & (request["what"] == operand),
+                    "row_ready": buffer_ready[operand],
                 }
         m.d.comb += beat_ready.eq(routed & gathered.bit_select(route, 1))
-        return found
+        return words
 
     # -- the cores -------------------------------------------------------------------------
 
@@ -229,23 +229,23 @@ class Flow(Block):
         cores = CoreArray(config, self.core)
         hungry: list[Signal] = []
         ports: dict[str, Signal] = {}
-        for what, name in ((ACT, "act"), (WGT, "wgt")):
-            stream = wires.some(
+        for operand, name in ((ACT, "act"), (WGT, "wgt")):
+            stream = wires.group(
                 f"{name}_beat",
                 data=cores.width(f"{name}_data"), last=1, valid=1, ready=1,
             )  # fmt: skip
             hungry.append(wires(f"{name}_hungry"))
             place(
                 m, f"{name}_buffer", OperandBuffer(config, name, rows, self.job_layout),
-                **self._job(name), take=words["take"][what], room=words["room"][what],
-                whole=words["whole"][what],
+                **self._job(name), take=words["take"][operand], room=words["room"][operand],
+                whole=words["whole"][operand],
                 **words[name], hungry=hungry[-1],
                 **{f"o_{key}": value for key, value in stream.items()},
             )  # fmt: skip
             ports |= {f"{name}_{key}": value for key, value in stream.items()}
-        sums = wires.some("sums", data=cores.width("out_data"), valid=1, ready=1)
+        sums = wires.group("sums", data=cores.width("out_data"), valid=1, ready=1)
         place(m, "cores", cores, **ports, **{f"out_{key}": value for key, value in sums.items()})
-        block = wires.some("block", full=1, leave=1, address=_bits(config.out_depth), read=1,
+        block = wires.group("block", full=1, leave=1, address=_bits(config.out_depth), read=1,
                            data=cores.width("out_data"), free=1)  # fmt: skip
         place(
             m, "results", ResultBuffer(config, self.job_layout),
@@ -260,12 +260,12 @@ class Flow(Block):
     def _write(self, m: Module, wires: _Wires, columns: bool, words: dict[str, Any]) -> None:
         config, memory, lanes = self.config, self.config.memory, self.config.post_lanes
         bits, offset_bits = length_width(config), (config.memory_bytes - 1).bit_length()
-        row = wires.some("result_row", address=memory.address_width, bytes=bits, valid=1)
+        row = wires.group("result_row", address=memory.address_width, bytes=bits, valid=1)
         row_ready, rows_ready, queue_ready, writer_ready = (
             wires(f"{who}_takes_row") for who in ("all", "rows", "offsets", "writer")
         )
-        records = wires.some("records", full=1, free=1, address=_bits(config.column_groups))
-        item = wires.some(
+        records = wires.group("records", full=1, free=1, address=_bits(config.column_groups))
+        item = wires.group(
             "item", data=lanes * config.result.width, count=_bits(lanes + 1), last=1, valid=1,
             ready=1,
         )  # fmt: skip
@@ -287,7 +287,7 @@ class Flow(Block):
             )  # fmt: skip
         job = self.job_layout(self.drain_job)
         post = Post(config.post_features, lanes)
-        done = wires.some(
+        done = wires.group(
             "done", data=post.width("o_data"), count=_bits(lanes + 1), last=1, valid=1, ready=1
         )
         place(
@@ -309,7 +309,7 @@ class Flow(Block):
             m, row["address"][:offset_bits], push=row["valid"] & row_ready, pop=last_taken,
             depth=ROWS_AHEAD, ready=queue_ready,
         )  # fmt: skip
-        beat = wires.some("write", data=memory.data_width, strobe=config.memory_bytes, last=1,
+        beat = wires.group("write", data=memory.data_width, strobe=config.memory_bytes, last=1,
                           valid=1, ready=1)  # fmt: skip
         lane_bytes = post.width("o_data") // lanes // 8
         place(
@@ -340,7 +340,7 @@ class _Wires:
     def __call__(self, name: str, width: int = 1) -> Signal:
         return Signal(width, name=name)
 
-    def some(self, stem: str, **widths: int) -> dict[str, Signal]:
+    def group(self, stem: str, **widths: int) -> dict[str, Signal]:
         """Return signals called ``STEM_NAME`` by name."""
         return {name: Signal(width, name=f"{stem}_{name}") for name, width in widths.items()}
 

@@ -88,13 +88,13 @@ class Loader(Block):
         rows = Signal(len(job.m), name="rows_left", reset_less=True)
         size = Signal(self.length_width, name="row_bytes", reset_less=True)
         stride = Signal(32, reset_less=True)
-        what = Signal(2, name="what_now", reset_less=True)
+        operand = Signal(2, name="what_now", reset_less=True)
         accepted = Signal()
         m.d.comb += [
             accepted.eq(self.valid & self.ready),
             self.address.eq(row),
             self.bytes.eq(size),
-            self.what.eq(what),
+            self.what.eq(operand),
             self.final.eq(rows == 1),
             self.whole.eq(Cat(job.a_whole, job.w_whole)),
         ]
@@ -109,7 +109,7 @@ class Loader(Block):
                 for index in (COLUMNS, WGT, ACT):
                     with m.If(left[index]):
                         m.d.sync += [
-                            what.eq(index),
+                            operand.eq(index),
                             row.eq(self._first_row(index, places)),
                             rows.eq(self._rows(index, steps)),
                             size.eq(self._row_bytes(index, steps)),

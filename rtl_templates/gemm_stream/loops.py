@@ -169,16 +169,16 @@ class AddressLoops:
         # Registers: counts and strides come out of multiplexers and small multiplications.
         self._counts, self._strides, self._left = [], [], []
         self._at: list[Signal] = []
-        self._given = []
+        self._loads = []
         for level, (count, stride) in enumerate(loops):
             size = len(counts[count])
             register = Signal(size, name=f"count_{level}", reset_less=True)
             self._counts.append(register)
-            self._given.append((register, counts[count]))
+            self._loads.append((register, counts[count]))
             value: Value = Value.cast(strides[stride])
             if stride not in ("nothing", "beat"):
                 value = Signal(address_width, name=f"stride_{level}", reset_less=True)
-                self._given.append((value, strides[stride]))
+                self._loads.append((value, strides[stride]))
             self._strides.append(value)
             self._left.append(Signal(size, name=f"left_{level}", reset_less=True))
             self._at.append(Signal(address_width, name=f"at_{level}", reset_less=True))
@@ -191,10 +191,10 @@ class AddressLoops:
 
     def begin(self, base: ValueLike) -> None:
         """Go to the first beat, at address `base`, in the statement context at hand."""
-        self._m.d.sync += [register.eq(value) for register, value in self._given]
-        given = dict((id(register), value) for register, value in self._given)
+        self._m.d.sync += [register.eq(value) for register, value in self._loads]
+        loaded = dict((id(register), value) for register, value in self._loads)
         self._m.d.sync += [
-            left.eq(given[id(count)]) for left, count in zip(self._left, self._counts, strict=True)
+            left.eq(loaded[id(count)]) for left, count in zip(self._left, self._counts, strict=True)
         ]
         self._m.d.sync += [at.eq(base) for at in self._at]
 
@@ -215,7 +215,7 @@ class AddressLoops:
 
 
 def _all(bits: Sequence[Value]) -> Value:
-    found: Value = Value.cast(1)
+    result: Value = Value.cast(1)
     for bit in bits:
-        found = found & bit
-    return found
+        result = result & bit
+    return result

@@ -109,14 +109,14 @@ class PostProcessedCore(wiring.Component):
         features = self.config.post_features
         bits = field_bits(features)
         names = (*first_fields(features), *later_fields(features))
-        found = [(OFFSETS[name], bits[name]) for name in names]
-        found.append((SETTINGS_BITS, WORD_BITS))
+        fields = [(OFFSETS[name], bits[name]) for name in names]
+        fields.append((SETTINGS_BITS, WORD_BITS))
         if features.columns:
             wanted = record_fields(features)
             for record in range(self.config.columns_per_beat):
                 start = HEAD_BITS + 8 * RECORD_BYTES * record
-                found += [(start + f.offset, f.bits) for f in RECORD if f.name in wanted]
-        return found
+                fields += [(start + f.offset, f.bits) for f in RECORD if f.name in wanted]
+        return fields
 
     def _head(self, m: Module, take: Value) -> tuple[Value, Value]:
         """Buffer port ``post``; return the beat that waits, and whether there is one."""

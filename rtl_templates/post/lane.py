@@ -114,10 +114,10 @@ class PostLane(Block):
 
     def _is(self, name: str) -> Value:
         """Return whether the activation is `name`."""
-        given = self.features.activations
-        if len(given) == 1:
-            return Const(name in given, 1)
-        return self.activation == ACTIVATIONS.index(name) if name in given else Const(0, 1)
+        choices = self.features.activations
+        if len(choices) == 1:
+            return Const(name in choices, 1)
+        return self.activation == ACTIVATIONS.index(name) if name in choices else Const(0, 1)
 
     def _first(self, m: Module) -> tuple[Value, Value, Value]:
         """Return the sum, and the multiplier and shift that its sign selects."""
@@ -197,10 +197,10 @@ class PostLane(Block):
             "half_up": guard,
             "floor": Const(0, 1),
         }
-        given = self.features.roundings
-        if len(given) == 1:
-            return named(m, "round_up", by[given[0]])
-        chosen = [by[name] & (self.rounding == ROUNDINGS.index(name)) for name in given]
+        choices = self.features.roundings
+        if len(choices) == 1:
+            return named(m, "round_up", by[choices[0]])
+        chosen = [by[name] & (self.rounding == ROUNDINGS.index(name)) for name in choices]
         return named(m, "round_up", Cat(*chosen).any())
 
     def _floats(self, m: Module, pipe: Pipeline, total: Value, scale: Value) -> dict[str, Value]:

@@ -21,7 +21,7 @@ from rtl_templates.final_addition import final_add_stream
 from rtl_templates.hierarchy import Block, place
 from rtl_templates.stream import StreamSlice
 
-from .pe import PE, Edge, operand_width, short_width
+from .pe import PE, Edge, operand_width, plus_ones_width
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
@@ -58,7 +58,7 @@ class SpatialRow(Block):
     def build(self, m: Module) -> None:
         config = self.config
         operand = Signal(config.depth * operand_width(config))
-        extra = {"short": Signal(short_width(config), name="short")} if config.digits else {}
+        extra = {"short": Signal(plus_ones_width(config), name="short")} if config.digits else {}
         place(m, "edge", Edge(config), on=self.on, x=self.x, operand=operand, **extra)
         clear: Value = self.clear
         for stage in range(config.lead):
@@ -197,20 +197,22 @@ class SpatialCore(StreamCore):
         )  # fmt: skip
         push, ends = leaves.any(), leaves[-1]
         if config.digits:
-            excess = Signal(config.digits.width)
-            place(m, "excess", SignConstant(config.digits), add=fire, clear=starting, o=excess)
-            kept = Signal.like(excess, name="excess_kept", reset_less=True)
+            sign_constant = Signal(config.digits.width, name="excess")
+            place(
+                m, "excess", SignConstant(config.digits), add=fire, clear=starting, o=sign_constant
+            )
+            kept = Signal.like(sign_constant, name="excess_kept", reset_less=True)
             with m.If(drain):
-                m.d.sync += kept.eq(excess)
-            held, ends, push, ready = self._resolved(m, kept, held, ends, push, ready)
+                m.d.sync += kept.eq(sign_constant)
+            held, ends, push, ready = self._added_up(m, kept, held, ends, push, ready)
         taken, _ = self.give(m, held, ends, push)
         m.d.comb += ready.eq(taken)
         return m
 
-    def _resolved(
+    def _added_up(
         self,
         m: Module,
-        excess: Value,
+        sign_constant: Value,
         held: Value,
         ends: Value,
         push: Value,
@@ -224,5 +226,5 @@ class SpatialCore(StreamCore):
             i_data=Cat(held, ends), i_valid=push, i_ready=ready,
             o_data=payload, o_valid=valid, o_ready=taken,
         )  # fmt: skip
-        how = self.config.final_addition
-        return final_add_stream(m, how, payload[:-1], excess, payload[-1], valid, taken)
+        addition = self.config.final_addition
+        return final_add_stream(m, addition, payload[:-1], sign_constant, payload[-1], valid, taken)

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl_templates.arithmetic.digit_accumulator import (
     accumulate_digits,
-    corrections,
+    plus_ones_of_parts,
     signed_factor,
 )
 from rtl_templates.arithmetic.integer import accumulate, shape_of
@@ -27,9 +27,9 @@ def operand_width(config: SpatialConfig) -> int:
     return Digits.width(config.activation) if config.digits else config.activation.width
 
 
-def short_width(config: SpatialConfig) -> int:
-    """Return the bits of what comes with the activations of a row: the corrections, or nothing."""
-    return config.digits.correction_width if config.digits else 0
+def plus_ones_width(config: SpatialConfig) -> int:
+    """Return the bits of the two's-complement +1s that come with the activations of a row."""
+    return config.digits.plus_ones_width if config.digits else 0
 
 
 class Edge(Block):
@@ -46,7 +46,7 @@ class Edge(Block):
     operand : Out
         What PEs take, a cycle later.
     short : Out
-        Corrections of the digits, ``config.lead`` cycles later.
+        Two's-complement +1s of the digits, ``config.lead`` cycles later.
     """
 
     def __init__(self, config: SpatialConfig) -> None:
@@ -56,7 +56,7 @@ class Edge(Block):
             "operand": Out(config.depth * operand_width(config)),
         }
         if config.digits:
-            members["short"] = Out(short_width(config))
+            members["short"] = Out(plus_ones_width(config))
         super().__init__("edge", members)
         self.config = config
 
@@ -68,23 +68,25 @@ class Edge(Block):
         else:
             m.d.sync += operand.eq(Mux(self.on, self.x, 0))
 
-    def _recoded(self, m: Module, operand: Signal, what: DigitAccumulation) -> None:
+    def _recoded(self, m: Module, operand: Signal, accumulation: DigitAccumulation) -> None:
         config, fmt = self.config, self.config.activation
-        found = []
+        digits_of_terms = []
         for term in range(config.depth):
             x = Signal(shape_of(fmt), name=f"x_{term}")
             m.d.comb += x.eq(self.x.word_select(term, fmt.width))
-            found.append(recode(m, f"recode_{term}", config.array.encoding, fmt, x, self.on))
-        m.d.sync += operand.eq(Cat(*(digits.joined for digits in found)))
+            digits_of_terms.append(
+                recode(m, f"recode_{term}", config.array.encoding, fmt, x, self.on)
+            )
+        m.d.sync += operand.eq(Cat(*(digits.joined for digits in digits_of_terms)))
         stages = config.lead
-        if stages > 1:  # there is time for the corrections behind the register
-            found, stages = digits_of(operand, config.depth), stages - 1
-        short: Value = corrections(m, "short", found, what)
+        if stages > 1:  # there is time to count the +1s behind the register
+            digits_of_terms, stages = digits_of(operand, config.depth), stages - 1
+        plus_ones: Value = plus_ones_of_parts(m, "short", digits_of_terms, accumulation)
         for stage in range(stages):
-            register = Signal(len(short), name=f"short_{stage}_reg", reset_less=True)
-            m.d.sync += register.eq(short)
-            short = register
-        m.d.comb += self.short.eq(short)
+            register = Signal(len(plus_ones), name=f"short_{stage}_reg", reset_less=True)
+            m.d.sync += register.eq(plus_ones)
+            plus_ones = register
+        m.d.comb += self.short.eq(plus_ones)
 
 
 def digits_of(operand: Value, depth: int) -> list[Digits]:
@@ -100,7 +102,7 @@ class PE(Block):
     x, w : In
         The terms of a row of A, from the row's edge, and of a column of W.
     short : In
-        With digits: the row's corrections, ``pipeline.pe`` cycles later.
+        With digits: the row's two's-complement +1s, ``pipeline.pe`` cycles later.
     clear : In(1)
         Start a new sum with the products of ``pipeline.pe`` cycles before.
     total : Out
@@ -115,7 +117,7 @@ class PE(Block):
             "total": Out(config.held_width),
         }
         if config.digits:
-            members["short"] = In(short_width(config))
+            members["short"] = In(plus_ones_width(config))
         super().__init__("pe", members)
         self.config = config
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
     from hwgen.numerics.sparse_digits import SerialSum
 
+SAME_FOR_ALL = ("weight", "open", "pass_starts", "tile_starts")
+"""Outputs of `Slots` that go to every row."""
+
 
 class Slots(Block):
     """Which slots of the queue take beats, which are open, and where passes and tiles begin.
@@ -156,54 +159,54 @@ class SerialCore(StreamCore):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         config = self.config
-        what: SerialSum = config.serial
+        serial_sum: SerialSum = config.serial
         slots = Slots(config)
-        lines = {name: Signal(member.shape, name=name) for name, member in slots.members.items()}
+        signals = {name: Signal(member.shape, name=name) for name, member in slots.members.items()}
         m.d.comb += [
             *(
-                line.eq(signal)
+                target.eq(source)
                 for port, beats in (("act", self.act), ("wgt", self.wgt))
-                for line, signal in ((lines[f"{port}_valid"], beats.valid),
-                                     (beats.ready, lines[f"{port}_ready"]))
+                for target, source in ((signals[f"{port}_valid"], beats.valid),
+                                     (beats.ready, signals[f"{port}_ready"]))
             ),
-            lines["act_last"].eq(self.act.payload.last),
+            signals["act_last"].eq(self.act.payload.last),
         ]  # fmt: skip
-        place(m, "slots", slots, **lines)
-        totals = self._rows(m, what, lines)
+        place(m, "slots", slots, **signals)
+        totals = self._rows(m, serial_sum, signals)
 
         under_way = Signal(2 + config.pipeline.pe)  # until results are in the accumulators
         leaving = Signal(config.rows)  # the row that leaves, one hot
         ready = Signal(name="ready")
-        m.d.sync += under_way.eq(Cat(lines["ended"], under_way))
-        m.d.comb += lines["gone"].eq(leaving[-1] & ready)
+        m.d.sync += under_way.eq(Cat(signals["ended"], under_way))
+        m.d.comb += signals["gone"].eq(leaving[-1] & ready)
         with m.If(ready | ~leaving.any()):
             m.d.sync += leaving.eq(Cat(under_way[-1], leaving))
-        foot = ColumnDrain(what.held, config.rows)
-        held = Signal(config.cols * what.held)
+        foot = ColumnDrain(serial_sum.held, config.rows)
+        held = Signal(config.cols * serial_sum.held)
         for col in range(config.cols):
-            lanes = Cat(*(total.word_select(col, what.held) for total in totals))
-            out = held.word_select(col, what.held)
+            lanes = Cat(*(total.word_select(col, serial_sum.held) for total in totals))
+            out = held.word_select(col, serial_sum.held)
             place(m, f"drain_{col}", foot, totals=lanes, drain=leaving, out=out)
-        excess = Signal(what.width, name="too_much")
+        sign_constant = Signal(serial_sum.width, name="too_much")
         place(
-            m, "excess", SerialSignConstant(config, what), o=excess,
-            pass_starts=lines["pass_near"], tile_starts=lines["tile_near"],
+            m, "excess", SerialSignConstant(config, serial_sum), o=sign_constant,
+            pass_starts=signals["pass_near"], tile_starts=signals["tile_near"],
         )  # fmt: skip
-        values, ends, push, taken = self._resolved(
-            m, what, held, excess, leaving[-1], leaving.any(), ready
+        values, ends, push, taken = self._added_up(
+            m, serial_sum, held, sign_constant, leaving[-1], leaving.any(), ready
         )
-        given, _ = self.give(m, values, ends, push, StreamSlice)
-        m.d.comb += taken.eq(given)
+        room, _ = self.give(m, values, ends, push, StreamSlice)
+        m.d.comb += taken.eq(room)
         return m
 
-    def _rows(self, m: Module, what: SerialSum, lines: dict[str, Signal]) -> list[Value]:
+    def _rows(self, m: Module, serial_sum: SerialSum, signals: dict[str, Signal]) -> list[Value]:
         """Place the rows and the columns of W, and return the accumulators of each row."""
         config = self.config
-        window, row = Window(config), SerialRow(config, what)
+        window, row = Window(config), SerialRow(config, serial_sum)
         columns = [Signal(window.width("o"), name=f"w_{col}") for col in range(config.cols)]
         for col, factors in enumerate(columns):
             place(
-                m, f"window_{col}", window, fill=lines["wgt_fill"], o=factors,
+                m, f"window_{col}", window, fill=signals["wgt_fill"], o=factors,
                 i=self.wgt.payload.data.word_select(col, window.width("i")),
             )  # fmt: skip
         finished, totals = [], []
@@ -211,22 +214,28 @@ class SerialCore(StreamCore):
             finished.append(Signal(config.array.queue, name=f"finished_{r}"))
             totals.append(Signal(row.width("total"), name=f"total_{r}"))
             place(
-                m, f"row_{r}", row, fill=lines["act_fill"], finished=finished[-1],
+                m, f"row_{r}", row, fill=signals["act_fill"], finished=finished[-1],
                 w=Cat(*columns), total=totals[-1],
                 x=self.act.payload.data.word_select(r, row.width("x")),
-                **{name: lines[name] for name in ("weight", "open", "pass_starts", "tile_starts")},
+                **{name: signals[name] for name in SAME_FOR_ALL},
             )  # fmt: skip
-        m.d.comb += lines["finished"].eq(
+        m.d.comb += signals["finished"].eq(
             Cat(Cat(*bits).all() for bits in zip(*finished, strict=True))
         )
         return totals
 
-    def _resolved(
-        self, m: Module, what: SerialSum, held: Value, excess: Value, last: Value, push: Value,
+    def _added_up(
+        self,
+        m: Module,
+        serial_sum: SerialSum,
+        held: Value,
+        sign_constant: Value,
+        last: Value,
+        push: Value,
         ready: Signal,
-    ) -> tuple[Value, Value, Value, Signal]:  # fmt: skip
+    ) -> tuple[Value, Value, Value, Signal]:
         """Return the stream of results: values, last, valid, and its ready, to be driven."""
-        cols, value = self.config.cols, Cat(held, excess)
+        cols, value = self.config.cols, Cat(held, sign_constant)
         for number in range(SerialFinalAdder.STEPS):
             payload = Signal(len(value) + 1, name=f"leaving_{number}")
             valid, taken = Signal(name=f"leaving_{number}_valid"), Signal(name=f"taken_{number}")
@@ -235,12 +244,12 @@ class SerialCore(StreamCore):
                 i_data=Cat(value, last), i_valid=push, i_ready=ready,
                 o_data=payload, o_valid=valid, o_ready=taken,
             )  # fmt: skip
-            step = SerialFinalAdder(what, number)
-            common = {} if number else {"excess": payload[len(held) : -1]}
+            step = SerialFinalAdder(serial_sum, number)
+            constant = {} if number else {"excess": payload[len(held) : -1]}
             results = Signal(cols * step.width("o"), name=f"resolved_{number}")
             for col in range(cols):
                 place(
-                    m, f"resolve_{number}_{col}", step, **common,
+                    m, f"resolve_{number}_{col}", step, **constant,
                     i=payload.word_select(col, step.width("i")),
                     o=results.word_select(col, step.width("o")),
                 )  # fmt: skip

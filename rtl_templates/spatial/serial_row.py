@@ -30,9 +30,9 @@ def encoder_of(config: SpatialConfig) -> SparseEncoder:
     return SparseEncoder(config.array.encoding, config.activation, config.array.queue)
 
 
-def pe_of(config: SpatialConfig, what: SerialSum) -> SerialPe:
+def pe_of(config: SpatialConfig, serial_sum: SerialSum) -> SerialPe:
     """Return the PE that gets its digits from an encoder."""
-    return SerialPe(what, config.array.queue, config.pipeline.pe)
+    return SerialPe(serial_sum, config.array.queue, config.pipeline.pe)
 
 
 class Encoders(Block):
@@ -47,13 +47,13 @@ class Encoders(Block):
     select, one, two, negative : Out
         Of all lanes.
     short : Out
-        The number of negative digits, ``pipeline.pe`` cycles later.
+        The two's-complement +1s: the number of negative digits, ``pipeline.pe`` cycles later.
     """
 
     resettable = True
 
-    def __init__(self, config: SpatialConfig, what: SerialSum) -> None:
-        encoder, lanes = encoder_of(config), what.lanes
+    def __init__(self, config: SpatialConfig, serial_sum: SerialSum) -> None:
+        encoder, lanes = encoder_of(config), serial_sum.lanes
         super().__init__(
             "edge",
             {
@@ -61,7 +61,7 @@ class Encoders(Block):
                 "x": In(lanes * encoder.width("x")),
                 "finished": Out(encoder.width("finished")),
                 **{name: Out(lanes * encoder.width(name)) for name in DIGIT},
-                "short": Out(what.short_width),
+                "short": Out(serial_sum.plus_ones_width),
             },
         )
         self.encoder, self.lanes, self.registers = encoder, lanes, config.pipeline.pe
@@ -81,12 +81,12 @@ class Encoders(Block):
             )  # fmt: skip
         m.d.comb += self.finished.eq(Cat(Cat(*bits).all() for bits in zip(*finished, strict=True)))
         ones = [HeapOperand(bit) for bit in self.negative]
-        short = sum_of(m, "short", ones, len(self.short))
+        plus_ones = sum_of(m, "short", ones, len(self.short))
         for stage in range(self.registers):
             register = Signal(len(self.short), name=f"short_{stage}", reset_less=True)
-            m.d.sync += register.eq(short)
-            short = register
-        m.d.comb += self.short.eq(short)
+            m.d.sync += register.eq(plus_ones)
+            plus_ones = register
+        m.d.comb += self.short.eq(plus_ones)
 
 
 class EncodingPe(Block):
@@ -94,8 +94,8 @@ class EncodingPe(Block):
 
     resettable = True
 
-    def __init__(self, config: SpatialConfig, what: SerialSum) -> None:
-        self.pe, self.edge = pe_of(config, what), Encoders(config, what)
+    def __init__(self, config: SpatialConfig, serial_sum: SerialSum) -> None:
+        self.pe, self.edge = pe_of(config, serial_sum), Encoders(config, serial_sum)
         pe, edge = self.pe.members, self.edge.members
         super().__init__(
             "encoding_pe",
@@ -106,13 +106,13 @@ class EncodingPe(Block):
         )
 
     def build(self, m: Module) -> None:
-        lines = {name: Signal(self.edge.width(name), name=name) for name in (*DIGIT, "short")}
+        signals = {name: Signal(self.edge.width(name), name=name) for name in (*DIGIT, "short")}
         place(
-            m, "edge", self.edge, finished=self.finished, **lines,
+            m, "edge", self.edge, finished=self.finished, **signals,
             **{name: getattr(self, name) for name in ENCODER},
         )  # fmt: skip
         place(
-            m, "adder", self.pe, **lines,
+            m, "adder", self.pe, **signals,
             **{name: getattr(self, name) for name in ("w", "hold", "shift", "total")},
         )  # fmt: skip
 
@@ -134,8 +134,8 @@ class SerialRow(Block):
 
     resettable = True
 
-    def __init__(self, config: SpatialConfig, what: SerialSum) -> None:
-        edge, pe = Encoders(config, what), pe_of(config, what)
+    def __init__(self, config: SpatialConfig, serial_sum: SerialSum) -> None:
+        edge, pe = Encoders(config, serial_sum), pe_of(config, serial_sum)
         super().__init__(
             "row",
             {
@@ -143,13 +143,13 @@ class SerialRow(Block):
                 "w": In(config.cols * pe.width("w")),
                 "pass_starts": In(1),
                 "tile_starts": In(1),
-                "total": Out(config.cols * what.held),
+                "total": Out(config.cols * serial_sum.held),
             },
         )
-        self.config, self.what = config, what
+        self.config, self.serial_sum = config, serial_sum
 
     def build(self, m: Module) -> None:
-        config, what = self.config, self.what
+        config, serial_sum = self.config, self.serial_sum
         hold: Value = ~self.pass_starts
         shift: Value = self.pass_starts & ~self.tile_starts
         for stage in range(config.pipeline.pe):
@@ -158,25 +158,25 @@ class SerialRow(Block):
             hold, shift = registers
         encoders = {name: getattr(self, name) for name in ENCODER}
         own = config.array.pe == "serial_digit"
-        lines: dict[str, Value] = {}
+        signals: dict[str, Value] = {}
         pe: Block
         if own:
-            pe = EncodingPe(config, what)
+            pe = EncodingPe(config, serial_sum)
         else:
-            pe, edge = pe_of(config, what), Encoders(config, what)
-            lines = {name: Signal(edge.width(name), name=name) for name in (*DIGIT, "short")}
-            place(m, "edge", edge, finished=self.finished, **encoders, **lines)
+            pe, edge = pe_of(config, serial_sum), Encoders(config, serial_sum)
+            signals = {name: Signal(edge.width(name), name=name) for name in (*DIGIT, "short")}
+            place(m, "edge", edge, finished=self.finished, **encoders, **signals)
         for col in range(config.cols):
             if own:
                 # All encoders of a row do the same.
                 finished = self.finished if not col else Signal.like(
                     self.finished, name=f"finished_{col}"
                 )  # fmt: skip
-                lines = {**encoders, "finished": finished}
+                signals = {**encoders, "finished": finished}
             place(
-                m, f"col_{col}", pe, hold=hold, shift=shift, **lines,
+                m, f"col_{col}", pe, hold=hold, shift=shift, **signals,
                 w=self.w.word_select(col, pe.width("w")),
-                total=self.total.word_select(col, what.held),
+                total=self.total.word_select(col, serial_sum.held),
             )  # fmt: skip
 
 
@@ -218,7 +218,7 @@ class Window(Block):
 
 
 class SerialSignConstant(Block):
-    """What accumulators hold beyond their sums, inverted.
+    """The sign-extension constants that accumulators hold beyond their sums, inverted.
 
     Members
     -------
@@ -228,15 +228,15 @@ class SerialSignConstant(Block):
         In a cycle in which accumulators hold so much more, but for the first of a pass.
     """
 
-    def __init__(self, config: SpatialConfig, what: SerialSum) -> None:
+    def __init__(self, config: SpatialConfig, serial_sum: SerialSum) -> None:
         super().__init__(
-            "excess", {"pass_starts": In(1), "tile_starts": In(1), "o": Out(what.width)}
+            "excess", {"pass_starts": In(1), "tile_starts": In(1), "o": Out(serial_sum.width)}
         )
-        self.config, self.what = config, what
+        self.config, self.serial_sum = config, serial_sum
 
     def build(self, m: Module) -> None:
-        what, registers = self.what, self.config.pipeline.pe
-        pe = pe_of(self.config, what)
+        serial_sum, registers = self.serial_sum, self.config.pipeline.pe
+        pe = pe_of(self.config, serial_sum)
         hold, shift = ~self.pass_starts, self.pass_starts & ~self.tile_starts
         # It takes a cycle for each step to put the value together.  One is what `pass_starts` is
         # ahead; in the others accumulators have only grown, by the same as ever.
@@ -244,19 +244,19 @@ class SerialSignConstant(Block):
             early = Signal(2, name=f"feedback_{stage}", reset_less=True)
             m.d.sync += early.eq(Cat(hold, shift))
             hold, shift = early
-        held = Signal(what.held)
+        held = Signal(serial_sum.held)
         place(
             m, "idle", pe, hold=hold, shift=shift, total=held,
             **{name: Const(0, pe.width(name)) for name in ("w", *DIGIT, "short")},
         )  # fmt: skip
-        grown = (SerialFinalAdder.STEPS - 1) * what.lanes << (what.row_width - 1)
+        grown = (SerialFinalAdder.STEPS - 1) * serial_sum.lanes << (serial_sum.row_width - 1)
         value: Value = held
         for number in range(SerialFinalAdder.STEPS):
-            step = SerialFinalAdder(what, number)
+            step = SerialFinalAdder(serial_sum, number)
             result = Signal(step.width("o"), name=f"resolved_{number}")
             register = Signal.like(result, name=f"resolved_{number}_reg", reset_less=True)
-            given = {} if number else {"excess": Const(grown - 1, what.width)}
-            place(m, f"resolve_{number}", step, i=value, o=result, **given)
+            sign_constant = {} if number else {"excess": Const(grown - 1, serial_sum.width)}
+            place(m, f"resolve_{number}", step, i=value, o=result, **sign_constant)
             last = number + 1 == SerialFinalAdder.STEPS
             m.d.sync += register.eq(~result if last else result)
             value = register

@@ -65,9 +65,9 @@ class OutputStationaryArray(Block):
         groups, cols = config.column_groups, array.cols
         runs: Value = self.run
         if groups > 1:
-            line = Signal(groups - 1, name="run_line")
-            m.d.sync += line.eq(Cat(self.run, line))
-            runs = Cat(self.run, line)
+            later_runs = Signal(groups - 1, name="run_line")
+            m.d.sync += later_runs.eq(Cat(self.run, later_runs))
+            runs = Cat(self.run, later_runs)
         y = column_skew(m, "skew_y", config, self.y, lambda group: group)
         # Row r's operands and flags are r steps of the wave behind row 0's.  They start from
         # registers that are zero in the cycle after a frozen one: the accumulators then keep
@@ -116,7 +116,7 @@ class OutputStationaryArray(Block):
 
     def _recoded(self, m: Module, x: Value) -> Value:
         """Return the digits of what enters the rows."""
-        fmt, lines = self.config.row_operand, []
+        fmt, recoded = self.config.row_operand, []
         chain = Signal(self.config.array.rows - 1, name="on_chain")
         on = Cat(self.on, chain)
         with m.If(self.run):
@@ -125,8 +125,8 @@ class OutputStationaryArray(Block):
             lane = Signal(shape_of(fmt), name=f"x_{row}")
             m.d.comb += lane.eq(x.word_select(row, fmt.width))
             encoding = self.config.array.encoding
-            lines.append(recode(m, f"recode_{row}", encoding, fmt, lane, on[row]).joined)
-        return Cat(*lines)
+            recoded.append(recode(m, f"recode_{row}", encoding, fmt, lane, on[row]).joined)
+        return Cat(*recoded)
 
 
 class StationaryArray(Block):

@@ -93,15 +93,17 @@ class OutputStationaryCore(StreamCore):
             m.d.sync += leaving.eq(results)
             results = leaving
         buffer = StreamBuffer if depth == 2 else partial(StreamFifo, depth=depth)
-        excess: Value = Const(0, 0)
+        sign_constant: Value = Const(0, 0)
         if config.digits:
-            excess = self._excess(m, fire, starting, run & drain, config.digits, 1 + latency)
+            sign_constant = self._sign_constant(
+                m, fire, starting, run & drain, config.digits, 1 + latency
+            )
         if in_steps:
             # Registers behind the buffer wait for each other: they need no entries.
-            popped = self._resolved(m, results, excess, push, buffer)
+            popped = self._added_up(m, results, sign_constant, push, buffer)
         else:
             if config.digits:
-                results = final_add_row(m, results, excess, config.final_addition)
+                results = final_add_row(m, results, sign_constant, config.final_addition)
             _, popped = self.give(m, results, push[1], push[0], buffer)
         m.d.comb += [
             drains.eq(drain | (draining > 1)),  # the step puts a row on its way
@@ -112,23 +114,23 @@ class OutputStationaryCore(StreamCore):
         m.d.sync += credits.eq(credits + popped - commit)
         return m
 
-    def _resolved(
-        self, m: Module, held: Value, excess: Value, push: Value,
+    def _added_up(
+        self, m: Module, held: Value, sign_constant: Value, push: Value,
         buffer: Callable[[int], Block],
     ) -> Value:  # fmt: skip
         """Buffer rows, and the port behind the steps by which carries are added.
 
         Returns whether a row leaves the buffer.
         """
-        payload = Signal(len(held) + len(excess) + 1, name="leaving")
+        payload = Signal(len(held) + len(sign_constant) + 1, name="leaving")
         valid, ready = Signal(name="leaving_valid"), Signal(name="leaving_ready")
         place(
             m, "leaving_buffer", buffer(len(payload)),
-            i_data=Cat(held, excess, push[1]), i_valid=push[0],
+            i_data=Cat(held, sign_constant, push[1]), i_valid=push[0],
             i_ready=Signal(name="leaving_room"),  # an entry is reserved
             o_data=payload, o_valid=valid, o_ready=ready,
         )  # fmt: skip
-        values, ends, found, taken = final_add_stream(
+        values, ends, row_valid, row_ready = final_add_stream(
             m,
             self.config.final_addition,
             payload[: len(held)],
@@ -137,15 +139,15 @@ class OutputStationaryCore(StreamCore):
             valid,
             ready,
         )
-        room, _ = self.give(m, values, ends, found)
-        m.d.comb += taken.eq(room)
+        room, _ = self.give(m, values, ends, row_valid)
+        m.d.comb += row_ready.eq(room)
         return valid & ready
 
-    def _excess(
+    def _sign_constant(
         self, m: Module, fire: Value, starting: Value, drain: Value, digits: DigitAccumulation,
         stages: int,
     ) -> Value:  # fmt: skip
-        """Return the excess of the row whose results are so many registers behind the array."""
+        """Return the sign constant of the row that is so many registers behind the array."""
         grown, kept = (Signal(digits.width, name=name) for name in ("grown", "kept"))
         place(m, "excess", SignConstant(digits), add=fire, clear=starting, o=grown)
         of_row: Value = Mux(drain, grown, kept)

@@ -63,9 +63,9 @@ def collect(m: Module, feet: Sequence[Value], index: int) -> Value:
     return out
 
 
-def _delayed(m: Module, name: str, lines: DelayLines, value: Value, run: Value | None) -> Value:
+def _delayed(m: Module, name: str, delays: DelayLines, value: Value, run: Value | None) -> Value:
     out = Signal(len(value), name=f"{name}_o")
-    place(m, name, lines, i=value, o=out, **({} if run is None else {"run": run}))
+    place(m, name, delays, i=value, o=out, **({} if run is None else {"run": run}))
     return out
 
 
@@ -106,5 +106,5 @@ def column_skew(
         (width * min(array.broadcast, array.cols - group * array.broadcast), delay(group))
         for group in range(config.column_groups)
     ]
-    lines = DelayLines(name, lanes, enabled=run is not None)
-    return _delayed(m, name, lines, value, run)
+    delays = DelayLines(name, lanes, enabled=run is not None)
+    return _delayed(m, name, delays, value, run)

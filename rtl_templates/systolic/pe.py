@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl_templates.arithmetic.digit_accumulator import (
     accumulate_digits,
-    corrections,
+    plus_ones_of_parts,
     signed_factor,
 )
 from rtl_templates.arithmetic.integer import accumulate, shape_of
@@ -92,21 +92,23 @@ class OutputStationaryPE(Block):
         m.d.sync += total.eq(accumulate(m, kept, product, config))
         m.d.comb += self.total.eq(total)
 
-    def _by_digits(self, m: Module, y: Signal, what: DigitAccumulation) -> Value:
+    def _by_digits(self, m: Module, y: Signal, accumulation: DigitAccumulation) -> Value:
         x, depth = Value.cast(self.x), self.config.pipeline.pe
-        factor = signed_factor(m, y, what)
+        factor = signed_factor(m, y, accumulation)
         if depth > 1:
             operand = Signal.like(x, name="x_reg", reset_less=True)
             stage = Signal.like(factor, name="y_stage", reset_less=True)
             m.d.sync += [operand.eq(x), stage.eq(factor)]
             x, factor = operand, stage
-        short = corrections(m, "short", [Digits.of(x)], what)
+        plus_ones = plus_ones_of_parts(m, "short", [Digits.of(x)], accumulation)
         if depth:
-            register = Signal(len(short), name="short_reg", reset_less=True)
-            m.d.sync += register.eq(short)
-            short = register
+            register = Signal(len(plus_ones), name="short_reg", reset_less=True)
+            m.d.sync += register.eq(plus_ones)
+            plus_ones = register
         digits = [Digits.of(x)]
-        return accumulate_digits(m, digits, [factor], short, self.clear, min(depth, 1), what)
+        return accumulate_digits(
+            m, digits, [factor], plus_ones, self.clear, min(depth, 1), accumulation
+        )
 
 
 class StationaryPE(Block):

@@ -247,10 +247,10 @@ class Column(Block):
         return Addend(total, Const(0, 1), tables)
 
     def _operands(self, addend: Addend) -> list[HeapOperand]:
-        found = [HeapOperand(addend.value, arrival=READ_ARRIVAL)]
+        operands = [HeapOperand(addend.value, arrival=READ_ARRIVAL)]
         if not isinstance(addend.carry, Const):
-            found.append(HeapOperand(addend.carry, carry_weight(self.config), READ_ARRIVAL))
-        return found
+            operands.append(HeapOperand(addend.carry, carry_weight(self.config), READ_ARRIVAL))
+        return operands
 
     def _added(self, m: Module, addends: list[Addend], kept: Signal) -> Value:
         """Return the new total, by a tree of carry-propagate adders and one behind it.

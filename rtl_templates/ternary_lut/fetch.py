@@ -108,8 +108,8 @@ def reader(config: TernaryLutConfig) -> Block:
 
 def table_width(config: TernaryLutConfig) -> int:
     """Return the bits that a table holds."""
-    both = 1 if config.is_float else 2  # polarities
-    words = {"lut": len(config.stored_patterns), "select": both, "multiply": 1}
+    polarities = 1 if config.is_float else 2  # polarities
+    words = {"lut": len(config.stored_patterns), "select": polarities, "multiply": 1}
     return words[config.array.method] * config.entry.width
 
 

@@ -58,30 +58,30 @@ class Rows(Block):
         read, write = rows.read_port(), rows.write_port()
 
         # The row of the beat in the key register, and of those on their way to the accumulators.
-        where = Signal(range(depth))
+        address = Signal(range(depth), name="where")
         following = Signal(range(depth))
-        last = self.ends | (where == depth - 1)
-        m.d.comb += following.eq(Mux(self.fire, Mux(last, 0, where + 1), where))
-        m.d.sync += where.eq(following)
+        last = self.ends | (address == depth - 1)
+        m.d.comb += following.eq(Mux(self.fire, Mux(last, 0, address + 1), address))
+        m.d.sync += address.eq(following)
         coming: Value = following
         for stage in range(self.config.reduce_latency):
             behind = Signal(range(depth), name=f"where_{stage}", reset_less=True)
-            coming = Mux(self.run, where, behind)
+            coming = Mux(self.run, address, behind)
             m.d.sync += behind.eq(coming)
-            where = behind
+            address = behind
         for stage in range(self.config.pipeline.accumulate):
             behind = Signal(range(depth), name=f"added_{stage}", reset_less=True)
             with m.If(self.run):
-                m.d.sync += behind.eq(where)
-            where = behind
+                m.d.sync += behind.eq(address)
+            address = behind
 
         # Read a cycle ahead, again and again while the beat waits.
         m.d.comb += [
             read.addr.eq(coming),
             read.en.eq(1),
-            write.addr.eq(where),
+            write.addr.eq(address),
             write.data.eq(self.next),
             write.en.eq(self.write),
             self.stored.eq(read.data),
         ]
-        m.d.sync += self.again.eq(self.write & (where == coming))
+        m.d.sync += self.again.eq(self.write & (address == coming))
