@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from pathlib import Path
@@ -27,11 +28,9 @@ async def waveform(dut: Any) -> None:
         make_job(FAMILY, CONFIG, np.array(job["a"]), np.array(job["w"])) for job in PLAN["jobs"]
     ]
     start_clock(dut)
-    bench = Bench(dut, FAMILY, CONFIG, {}, seed=0)
+    bench = Bench(dut, FAMILY, CONFIG, {}, seed=0, noise=False)
+    pauses = set(PLAN["pauses"])
+    bench.pauses["out"] = (cycle in pauses for cycle in itertools.count())
     await bench.reset()
     await ClockCycles(dut.aclk, 2)  # the testbench's own signals settle
-    pauses = set(PLAN["pauses"])
-    bench.sink.set_pause_generator(
-        iter([cycle in pauses for cycle in range(max(pauses, default=0) + 2)])
-    )
     await bench.run(jobs, limit=1000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 async def idle(dut: Any) -> None:
     """Wait."""
     start_clock(dut)
-    edge = RisingEdge(dut.aclk)
+    edge, began = RisingEdge(dut.aclk), time.process_time()
     for _ in range(PLAN["cycles"]):
         await edge
+    dut._log.info("CASE idle; %d edges in %.6f s", PLAN["cycles"], time.process_time() - began)

@@ -11,7 +11,6 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from cocotb.triggers import RisingEdge
 
 from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.regression import Case, cases, operands
@@ -48,16 +47,19 @@ async def run_case(dut: Any, case: Case) -> None:
     # nothing moves any more.
     limit = 1000 + full_rate * (4 if case.full_rate else 400)
     start_clock(dut)
-    bench = Bench(dut, FAMILY, CONFIG, dict(case.idle), seed=int(rng.integers(1 << 31)))
+    bench = Bench(
+        dut, FAMILY, CONFIG, dict(case.idle), int(rng.integers(1 << 31)), patient=case.patient
+    )
     await bench.reset()
     for cut in case.resets:
-        for job in jobs:
-            bench.send(job)
-        for _ in range(cut):
-            await RisingEdge(dut.aclk)
+        bench.send(jobs)
+        await bench.serve(cut)
         await bench.reset(cycles=1)
     await bench.run(jobs, limit)
     cycles = bench.cycles()
-    dut._log.info("CASE %s cycles=%d model=%d", case.name, cycles, full_rate)
+    dut._log.info(
+        "CASE %s cycles=%d model=%d; %d edges in %.6f s",
+        case.name, cycles, full_rate, bench.edges, bench.seconds,
+    )  # fmt: skip
     if case.full_rate:
         assert cycles == full_rate, f"took {cycles} cycles, the cycle model says {full_rate}"

@@ -42,6 +42,8 @@ class Case:
         counts.
     posts : tuple of int
         Which of `settings_of` each job has; empty without post-processing.
+    patient : bool
+        Whether results are accepted only after they were offered.
     """
 
     name: str
@@ -50,11 +52,12 @@ class Case:
     idle: tuple[tuple[str, float], ...] = ()
     resets: tuple[int, ...] = ()
     posts: tuple[int, ...] = ()
+    patient: bool = False
 
     @property
     def full_rate(self) -> bool:
         """Whether nobody stalls, so that the cycle model must be exact."""
-        return not any(probability for _, probability in self.idle)
+        return not self.patient and not any(probability for _, probability in self.idle)
 
 
 def lengths(size: int, limit: int) -> list[int]:
@@ -90,6 +93,8 @@ def cases(config: Any, seed: int) -> list[Case]:
         picked = tuple(sizes[j] for j in rng.integers(len(sizes), size=20))
         idle = tuple((port, probability) for port in ports)
         found.append(Case(f"back_to_back_{name}", picked, ("random",) * 20, idle))
+    picked = tuple(sizes[j] for j in rng.integers(len(sizes), size=3))
+    found.append(Case("ready_after_valid", picked, ("random",) * 3, patient=True))
     return (
         found if config.post_features is None else _with_posts(config, found, (largest, sizes[0]))
     )

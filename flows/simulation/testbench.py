@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cocotb testbench of any stream core: drivers, passive monitors and the scoreboard.
+"""cocotb testbench of any stream core: drivers, checks of the handshake and the scoreboard.
 
 It runs inside the simulator.  What to do comes from a plan file (see
 `flows.simulation.regression`), the design is known only through its configuration: ports,
@@ -9,19 +9,19 @@ schedule, golden model and cycle model.
 from __future__ import annotations
 
 import itertools
-import logging
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from cocotb.utils import get_sim_time
-from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
 
 from flows.simulation.post_cases import badly_extended
+from flows.simulation.wires import bits_of, bits_reader, bits_writer, bytes_of, reader, writer
 from hwgen.config.model import FamilyConfig
 from hwgen.families import Family
 from hwgen.numerics import differences
@@ -30,6 +30,9 @@ from hwgen.streams import StreamPort
 
 PERIOD_NS = 2
 """Clock period of every simulation; cycles, not nanoseconds, are the result."""
+
+SURPLUS = 8
+"""Cycles after the last result in which none may come."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,16 @@ class Job:
     w: np.ndarray
     expected: np.ndarray
 
+    @cached_property
+    def beats(self) -> dict[str, list[tuple[str, int]]]:
+        """Bits and ``tlast`` of the beats on each input port, for however many runs of the job."""
+        blocks = pack_inputs(self.schedule, self.a, self.w)
+        return {
+            port.name: list(beats_of(stream_input(self.schedule, port, blocks[port.name])))
+            for port in self.schedule.config.ports
+            if port.direction == "in"
+        }
+
 
 def make_job(
     family: Family, config: FamilyConfig, a: np.ndarray, w: np.ndarray, post: tuple[Any, ...] = ()
@@ -51,59 +64,96 @@ def make_job(
     return Job(plan, a, w, family.part("golden").golden(config, a, w, *post))
 
 
-class Monitor:
-    """Passive observer of one stream port.
+class Source:
+    """Drives an input port: valid from the first beat to the last but in idle cycles.
 
-    Records the cycle of every beat and checks the handshake: once valid, a beat stays, unchanged,
-    until it is taken.
+    `step` is called at every clock edge, with the signals as they are before it.  Beats stay until
+    they are taken, and what is on the wires of an idle port means nothing, so it is noise.
+
+    Parameters
+    ----------
+    dut : cocotb handle
+    port : StreamPort
+    idle : iterator of bool, optional
+        Whether the port is idle, asked anew in every cycle in which no beat waits.
+    rng : numpy Generator, optional
+        Of the noise; without it the wires of an idle port stay as they are.
 
     Attributes
     ----------
-    cycles : list of int
-        Clock edges, counted from the start of the simulation, at which beats were taken.
-    beats : list of (int, int)
-        ``tdata`` and ``tlast`` of every beat taken.
+    first : int or None
+        Clock edge, counted from the last `start`, at which the first beat was taken.
+    left : int
+        Beats that were sent and not yet taken.
     """
 
-    def __init__(self, dut: Any, port: StreamPort) -> None:
-        self.port = port
-        self._valid = getattr(dut, f"{port.prefix}_tvalid")
-        self._ready = getattr(dut, f"{port.prefix}_tready")
-        self._data = getattr(dut, f"{port.prefix}_tdata")
-        self._last = getattr(dut, f"{port.prefix}_tlast") if port.last else None
-        self._clock, self._reset = dut.aclk, dut.aresetn
-        self.cycles: list[int] = []
-        self.beats: list[tuple[int, int]] = []
-        self.task = cocotb.start_soon(self._watch())
+    def __init__(
+        self,
+        dut: Any,
+        port: StreamPort,
+        idle: Iterator[bool] | None,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        self._ready = reader(dut, f"{port.prefix}_tready")
+        self._valid = writer(dut, f"{port.prefix}_tvalid")
+        self._data = bits_writer(dut, f"{port.prefix}_tdata")
+        self._last = writer(dut, f"{port.prefix}_tlast") if port.last else None
+        self._idle = idle
+        self._noise: Iterator[str] | None = None
+        if rng is not None:
+            drawn = rng.integers(256, size=(16, port.beat_bytes), dtype=np.uint8)
+            self._noise = itertools.cycle(bits_of(drawn))
+        self.start(iter(()), 0)
 
-    async def _watch(self) -> None:
-        edge = RisingEdge(self._clock)
-        waiting: tuple[int, int] | None = None
+    def start(self, beats: Iterator[tuple[str, int]], count: int) -> None:
+        """Forget the beats of before; send `count` beats of bits and ``tlast`` from now on."""
+        self.left, self.first = count, None
+        self.step = self._drive(beats).__next__
+        self.step()
+
+    def _drive(self, beats: Iterator[tuple[str, int]]) -> Iterator[None]:
+        ready, valid, data, last = self._ready, self._valid, self._data, self._last
+        idle, shown, marked, edge = self._idle, False, -1, 0
+        valid(0)
+        for bits, end in beats:
+            while idle is not None and next(idle):
+                if shown:
+                    self._rest()
+                    shown, marked = False, -1
+                yield
+                edge += 1
+            data(bits)
+            if last is not None and end != marked:
+                last(end)
+                marked = end
+            if not shown:
+                valid(1)
+                shown = True
+            yield
+            edge += 1
+            while not ready():
+                yield
+                edge += 1
+            if self.first is None:
+                self.first = edge
+            self.left -= 1
+        self._rest()
         while True:
-            await edge
-            if self._reset.value == 0:
-                waiting = None
-                continue
-            if self._valid.value == 1:
-                beat = (
-                    int(self._data.value),
-                    int(self._last.value) if self._last is not None else 0,
-                )
-                assert waiting is None or waiting == beat, (
-                    f"{self.port.prefix}: a waiting beat changed from {waiting} to {beat}"
-                )
-                if self._ready.value == 1:
-                    waiting = None
-                    self.cycles.append(round(get_sim_time("ns")) // PERIOD_NS)
-                    self.beats.append(beat)
-                else:
-                    waiting = beat
-            else:
-                assert waiting is None, f"{self.port.prefix}: tvalid fell before tready"
+            yield
+
+    def _rest(self) -> None:
+        self._valid(0)
+        if self._noise is not None:
+            self._data(next(self._noise))
+        if self._last is not None:
+            self._last(self._noise is not None)
 
 
 class Bench:
-    """The design with a driver and a monitor on every port.
+    """The design, with one coroutine that drives and observes all ports at each clock edge.
+
+    On the port of results it checks the handshake in every cycle: once valid, a beat stays,
+    unchanged, until it is taken, and nothing is valid in reset.
 
     Parameters
     ----------
@@ -113,94 +163,168 @@ class Bench:
     idle : dict
         Probability, per port, that a cycle is idle (inputs) or not ready (output).
     seed : int
-        Of the pauses.
+        Of the pauses and of the noise.
+    noise : bool
+        Whether there is noise on the wires of idle inputs.
+    patient : bool
+        Whether ``tready`` of the output comes only after its ``tvalid``, which may not wait for it.
+
+    Attributes
+    ----------
+    edges : int
+        Clock edges served, outside resets.
+    seconds : float
+        Processor time they took.
     """
 
     def __init__(
-        self, dut: Any, family: Family, config: Any, idle: dict[str, float], seed: int
+        self,
+        dut: Any,
+        family: Family,
+        config: Any,
+        idle: Mapping[str, float],
+        seed: int,
+        *,
+        noise: bool = True,
+        patient: bool = False,
     ) -> None:
-        self.dut, self.family, self.config = dut, family, config
-        self.sources: dict[str, AxiStreamSource] = {}
-        self.monitors = {port.name: Monitor(dut, port) for port in config.ports}
+        self.dut, self.family, self.config, self.patient = dut, family, config, patient
+        self.sources: dict[str, Source] = {}
+        self.pauses: dict[str, Iterator[bool]] = {}
+        self._edge = RisingEdge(dut.aclk)
         rng = np.random.default_rng(seed)
         for port in config.ports:
-            logging.getLogger(f"cocotb.{dut._name}.{port.prefix}").setLevel(logging.ERROR)
-            bus = AxiStreamBus.from_prefix(dut, port.prefix)
-            kind = AxiStreamSource if port.direction == "in" else AxiStreamSink
-            end = kind(bus, dut.aclk, dut.aresetn, reset_active_level=False, byte_lanes=1)
             if probability := idle.get(port.name, 0):
-                pauses = rng.random(4096) < probability
-                end.set_pause_generator(itertools.cycle(pauses.tolist()))
+                drawn = rng.random(4096) < probability
+                self.pauses[port.name] = itertools.cycle(drawn.tolist())
             if port.direction == "in":
-                self.sources[port.name] = end
+                pauses = self.pauses.get(port.name)
+                self.sources[port.name] = Source(dut, port, pauses, rng if noise else None)
             else:
-                self.sink, self.output_port = end, port
+                self.output = port
+        prefix = self.output.prefix
+        self._valid = reader(dut, f"{prefix}_tvalid")
+        self._data = bits_reader(dut, f"{prefix}_tdata")
+        self._last = reader(dut, f"{prefix}_tlast") if self.output.last else None
+        self._ready = writer(dut, f"{prefix}_tready")
+        self._ready(not patient)
+        self.edges, self.seconds = 0, 0.0
+        self._forget()
+
+    def _forget(self) -> None:
+        self._start = round(get_sim_time("ns")) // PERIOD_NS
+        self._beats: list[tuple[str, int]] = []
+        self._taken: list[int] = []
 
     async def reset(self, cycles: int = 3) -> None:
         """Hold the reset for some cycles and forget all traffic."""
         self.dut.aresetn.value = 0
-        for _ in range(cycles):
-            await RisingEdge(self.dut.aclk)
+        for source in self.sources.values():
+            source.start(iter(()), 0)
+        for cycle in range(cycles):
+            await self._edge
+            assert not cycle or not self._valid(), f"{self.output.prefix}: tvalid in reset"
         self.dut.aresetn.value = 1
-        for end in (*self.sources.values(), self.sink):
-            end.clear()
-        for monitor in self.monitors.values():
-            monitor.cycles.clear()
-            monitor.beats.clear()
+        self._forget()
 
-    def send(self, job: Job) -> None:
-        """Queue the beats of a job on the input ports."""
-        blocks = pack_inputs(job.schedule, job.a, job.w)
-        for port in self.config.ports:
-            if port.direction == "in":
-                for frame in _frames(stream_input(job.schedule, port, blocks[port.name])):
-                    self.sources[port.name].send_nowait(AxiStreamFrame(frame))
+    def send(self, jobs: Sequence[Job]) -> None:
+        """Put the beats of jobs, one after the other, on the input ports."""
+        for name, source in self.sources.items():
+            parts = [job.beats[name] for job in jobs]
+            source.start(itertools.chain(*parts), sum(map(len, parts)))
 
-    async def wait(self, beats: int, limit: int) -> None:
-        """Wait until the core has given `beats` results, at most `limit` cycles."""
-        output = self.monitors["out"]
-        for _ in range(limit):
-            if len(output.beats) >= beats:
-                return
-            await RisingEdge(self.dut.aclk)
-        raise AssertionError(
-            f"no progress: {len(output.beats)} of {beats} result beats after {limit} cycles"
-        )
+    async def serve(self, edges: int, results: int | None = None) -> bool:
+        """Serve all ports at clock edges.
 
-    async def run(self, jobs: list[Job], limit: int) -> None:
+        Parameters
+        ----------
+        edges : int
+            How many at most.
+        results : int, optional
+            Ends `SURPLUS` edges after so many results have come and all inputs were taken.
+
+        Returns
+        -------
+        bool
+            Whether `results` came and all inputs were taken.
+        """
+        sources = list(self.sources.values())
+        steps = [source.step for source in sources]
+        valid, data, last, ready = self._valid, self._data, self._last, self._ready
+        beats, taken, clock_edge = self._beats, self._taken, self._edge
+        pauses, patient = self.pauses.get(self.output.name), self.patient
+        changing = patient or pauses is not None
+        taking = not patient and not (pauses is not None and next(pauses))
+        ready(taking)
+        waiting: tuple[str, int] | None = None
+        number, done, began = 0, False, time.process_time()
+        while number < edges:
+            await clock_edge
+            number += 1
+            for step in steps:
+                step()
+            if valid():
+                beat = data(), 0 if last is None else last()
+                if waiting is not None and waiting != beat:
+                    raise AssertionError(
+                        f"{self.output.prefix}: a waiting beat changed from {_shown(waiting)} to"
+                        f" {_shown(beat)}"
+                    )
+                if taking:
+                    waiting = None
+                    beats.append(beat)
+                    taken.append(number)
+                else:
+                    waiting = beat
+            elif waiting is not None:
+                raise AssertionError(f"{self.output.prefix}: tvalid fell before tready")
+            if changing:
+                wanted = waiting is not None if patient else not next(pauses)
+                if wanted != taking:
+                    taking = wanted
+                    ready(taking)
+            if len(beats) == results and not done and not any(source.left for source in sources):
+                edges, done = number + SURPLUS, True
+        self.edges += number
+        self.seconds += time.process_time() - began
+        return done
+
+    async def run(self, jobs: Sequence[Job], limit: int) -> None:
         """Run jobs back to back and compare every result and every ``tlast``."""
-        for job in jobs:
-            self.send(job)
-        output = self.monitors["out"]
-        await self.wait(sum(job.schedule.output_beats for job in jobs), limit)
-        for _ in range(8):  # a core that gives more than it should is wrong, too
-            await RisingEdge(self.dut.aclk)
+        self.send(jobs)
+        wanted = sum(job.schedule.output_beats for job in jobs)
+        if not await self.serve(limit, wanted):
+            left = {name: source.left for name, source in self.sources.items() if source.left}
+            waiting = "".join(
+                f", {count} beats of {name} not taken" for name, count in left.items()
+            )
+            raise AssertionError(
+                f"no progress: {len(self._beats)} of {wanted} result beats after {limit} cycles"
+                + waiting
+            )
         start = 0
         for index, job in enumerate(jobs):
             count = job.schedule.output_beats
-            beats = output.beats[start : start + count]
-            self._compare(index, job, beats, output.cycles[start : start + count])
+            self._compare(index, job, slice(start, start + count))
             start += count
-        assert len(output.beats) == start, f"{len(output.beats) - start} result beats too many"
+        assert len(self._beats) == start, f"{len(self._beats) - start} result beats too many"
 
-    def _compare(
-        self, index: int, job: Job, beats: list[tuple[int, int]], cycles: list[int]
-    ) -> None:
-        port = self.output_port
-        raw = b"".join(data.to_bytes(port.beat_bytes, "little") for data, _ in beats)
-        image = np.frombuffer(raw, np.uint8).reshape(len(beats), port.beat_bytes)
+    def _compare(self, index: int, job: Job, where: slice) -> None:
+        beats, cycles = self._beats[where], self._taken[where]
+        image = bytes_of([bits for bits, _ in beats], self.output.beat_bytes)
         got = job.schedule.unpack_outputs(image)
-        where = differences(got, job.expected)
-        if len(where):
-            m, n = (int(i) for i in where[0])
+        wrong = differences(got, job.expected)
+        if len(wrong):
+            m, n = (int(i) for i in wrong[0])
             beat, tile = job.schedule.locate(m, n)
             raise AssertionError(
                 f"mismatch in job {index} ({job.schedule.m}x{job.schedule.k}x{job.schedule.n}):"
                 f" first wrong tile {tile}, element C[{m},{n}], expected {job.expected[m, n]},"
-                f" got {got[m, n]}, cycle {cycles[beat]}; {len(where)} of {got.size} wrong"
+                f" got {got[m, n]}, cycle {self._start + cycles[beat]}; {len(wrong)} of {got.size}"
+                " wrong"
             )
-        wrong = badly_extended(job.schedule, image)
-        assert not wrong, f"job {index}: {wrong} results are not extended as their format says"
+        short = badly_extended(job.schedule, image)
+        assert not short, f"job {index}: {short} results are not extended as their format says"
         lasts = [bool(last) for _, last in beats]
         expected = list(job.schedule.output_last())
         assert lasts == expected, (
@@ -209,25 +333,24 @@ class Bench:
 
     def cycles(self) -> int:
         """Return the cycles from the first input beat to the last result beat."""
-        first = min(self.monitors[name].cycles[0] for name in self.sources)
-        return self.monitors["out"].cycles[-1] - first + 1
+        first = min(source.first for source in self.sources.values() if source.first is not None)
+        return self._taken[-1] - first + 1
 
 
 def _first_difference(a: list[bool], b: list[bool]) -> int:
     return next(i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y)
 
 
-def _frames(chunks: Iterator[tuple[np.ndarray, bool]]) -> Iterator[list[int]]:
-    """Join chunks into frames, which end where ``tlast`` is set."""
-    frame: list[int] = []
+def _shown(beat: tuple[str, int]) -> str:
+    return f"{int(beat[0], 2):#x} with tlast {beat[1]}"
+
+
+def beats_of(chunks: Iterator[tuple[np.ndarray, bool]]) -> Iterator[tuple[str, int]]:
+    """Yield the bits and ``tlast`` of every beat of chunks, as `stream_input` gives them."""
     for beats, last in chunks:
-        raw, width = beats.tobytes(), beats.shape[-1]
-        frame += [int.from_bytes(raw[i : i + width], "little") for i in range(0, len(raw), width)]
-        if last:
-            yield frame
-            frame = []
-    if frame:
-        yield frame
+        *others, final = bits_of(beats.reshape(-1, beats.shape[-1]))
+        yield from ((bits, 0) for bits in others)
+        yield final, int(last)
 
 
 def start_clock(dut: Any) -> None:
