@@ -27,6 +27,7 @@ from typing import Literal
 
 from flows.process import run
 from flows.toolchain import require, version_text
+from flows.verilator_runtime import Runtime
 from hwgen.errors import CheckFailed, InputError, ToolMissing
 
 Waves = Literal["fst", "vcd"]
@@ -269,7 +270,7 @@ def build(
     files = [str(path.resolve()) for path in sources]
     link = ["-LDFLAGS", _link_options(Path(cocotb.libs_dir), build_dir)]
     verilate = ["--vpi", *trace, *arguments, *link, "verilator.cpp", *public, *files]
-    return _compile(verilate, top, build_dir, OPTIMISATION, f"vpi {waves}", jobs)
+    return _compile(verilate, top, build_dir, OPTIMISATION, f"vpi {waves}", jobs, ["verilator.cpp"])
 
 
 def build_program(
@@ -316,7 +317,8 @@ def build_program(
     files = [str(path.resolve()) for path in sources]
     verilate = [*PROGRAM_VERILATE, *arguments, *program, *files]
     # Options shape the run-time library: one that traces has more in it.
-    return _compile(verilate, top, build_dir, optimisation, " ".join(arguments), jobs)
+    main = program if len(program) == 1 else ()
+    return _compile(verilate, top, build_dir, optimisation, " ".join(arguments), jobs, main)
 
 
 def build_library(
@@ -339,8 +341,13 @@ def _compile(
     optimisation: Mapping[str, str],
     features: str,
     jobs: int | None,
+    main: Sequence[str] = (),
 ) -> Path:
-    """Run Verilator and the compiler; `features` say what else shapes the run-time library."""
+    """Run Verilator and the compiler.
+
+    `features` say what else shapes the run-time library; `main` are those C++ files that may be
+    compiled together with the design.
+    """
     verilator, make, compiler = require("verilator"), require("make"), require("g++")
     environment = {**os.environ, **verilator.environment}
     for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
@@ -361,14 +368,22 @@ def _compile(
     # Verilator's makefile refuses a directory with a space in its name, though all its paths are
     # relative to it: it is not told the name.
     variables.append("CURDIR=.")
-    runtime = _runtime_cache([*variables, features])
+    kept = Runtime(_runtime_cache([*variables, features]))
 
     run(verilator, verilate, build_dir, "verilate.log", TIMEOUT_S, environment)
-    _take(runtime, build_dir)
+    kept.take(build_dir)
+    variables += kept.at_once(build_dir, optimisation["OPT_FAST"], main)
     compilation = ["-j", str(count), "-f", "Vtop.mk", *variables]
     run(make, compilation, build_dir, "compile.log", TIMEOUT_S, environment)
-    _keep(runtime, build_dir)
+    kept.keep(build_dir)
     return build_dir / top
+
+
+def _runtime_cache(flags: Sequence[str]) -> Path:
+    """Return where the compiled run-time library for `flags` is, or is to be, kept."""
+    key = "\n".join([compiler_id(), require("verilator").where, *flags])
+    name = hashlib.sha256(key.encode()).hexdigest()[:16]
+    return cache_directory() / "verilator" / name
 
 
 def writes_fst() -> bool:
@@ -427,37 +442,3 @@ def _missing_make_variables() -> tuple[str, ...]:
         for name, value in settings.items()
         if re.search(rf"^{name}\s*=[ \t]*$", makefile, re.MULTILINE)
     )
-
-
-# Verilator's run-time library depends on the toolchain alone, and compiling it is most of the work
-# for a small design.  Objects that are newer than their sources are not compiled again, so it is
-# enough to put them into the build directory.
-
-
-def _runtime_cache(flags: Sequence[str]) -> Path:
-    """Return where the compiled run-time library for `flags` is, or is to be, kept."""
-    key = "\n".join([compiler_id(), require("verilator").where, *flags])
-    name = hashlib.sha256(key.encode()).hexdigest()[:16]
-    return cache_directory() / "verilator" / name
-
-
-def _take(runtime: Path, build_dir: Path) -> None:
-    if not runtime.is_dir():
-        return
-    for compiled in runtime.glob("*.o"):
-        shutil.copyfile(compiled, build_dir / compiled.name)
-
-
-def _keep(runtime: Path, build_dir: Path) -> None:
-    if runtime.is_dir():
-        return
-    # Without a cache everything works, only slower; and of two writers the first is as good.
-    with suppress(OSError):
-        runtime.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=".new-", dir=runtime.parent))
-        try:
-            for compiled in build_dir.glob("verilated*.o"):
-                shutil.copyfile(compiled, staging / compiled.name)
-            staging.rename(runtime)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
