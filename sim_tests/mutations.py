@@ -23,7 +23,7 @@ class Mutation:
     name : str
         What is broken.
     module : str
-        Module of the emitted Verilog, without the prefix of the core's name.
+        Module of the emitted Verilog, without the prefix of the core's name; empty for the top.
     pattern, replacement : str
         Regular expression in that module, and what takes its place.
     config : dict
@@ -45,19 +45,26 @@ class Mutation:
 
     def applied(self, text: str) -> str:
         """Return the Verilog of the core with the mutation."""
-        module = re.compile(rf"^module mutant_{self.module}\(.*?^endmodule", re.S | re.M)
+        name = f"mutant_{self.module}" if self.module else "mutant"
+        module = re.compile(rf"^module {name}\(.*?^endmodule", re.S | re.M)
         found = module.search(text)
-        assert found, f"no module {self.module}"
+        assert found, f"no module {name}"
         changed, count = re.subn(self.pattern, self.replacement, found[0])
         assert count, f"{self.pattern} does not occur in {self.module}"
         return text[: found.start()] + changed + text[found.end() :]
 
 
 def assert_noticed(
-    mutation: Mutation, family: type[FamilyConfig], cases: Sequence[str], work: Path
+    mutation: Mutation,
+    family: type[FamilyConfig],
+    cases: Sequence[str],
+    work: Path,
+    message: str = "",
 ) -> None:
-    """Run the cases, and those that the mutation names; fail if all of them pass."""
+    """Run the cases, and those that the mutation names; fail if none fails with the message."""
     config = mutation.configuration(family)
     text = mutation.applied(verilog_of(config))
     outcomes = regress(config, work, names=[*cases, *mutation.cases], verilog=text)
-    assert any(not outcome.passed for outcome in outcomes), "the regression noticed nothing"
+    messages = [outcome.message for outcome in outcomes if not outcome.passed]
+    assert messages, "the regression noticed nothing"
+    assert any(re.search(message, text) for text in messages), messages
