@@ -107,7 +107,8 @@ class Source:
 
     def start(self, beats: Iterator[tuple[str, int]], count: int) -> None:
         """Forget the beats of before; send `count` beats of bits and ``tlast`` from now on."""
-        self.left, self.first = count, None
+        self.left = count
+        self.first: int | None = None
         self.step = self._drive(beats).__next__
         self.step()
 
@@ -252,9 +253,10 @@ class Bench:
         steps = [source.step for source in sources]
         valid, data, last, ready = self._valid, self._data, self._last, self._ready
         beats, taken, clock_edge = self._beats, self._taken, self._edge
-        pauses, patient = self.pauses.get(self.output.name), self.patient
+        patient = self.patient
+        pauses = None if patient else self.pauses.get(self.output.name)
         changing = patient or pauses is not None
-        taking = not patient and not (pauses is not None and next(pauses))
+        taking = not patient if pauses is None else not next(pauses)
         ready(taking)
         waiting: tuple[str, int] | None = None
         number, done, began = 0, False, time.process_time()
@@ -279,7 +281,7 @@ class Bench:
             elif waiting is not None:
                 raise AssertionError(f"{self.output.prefix}: tvalid fell before tready")
             if changing:
-                wanted = waiting is not None if patient else not next(pauses)
+                wanted = waiting is not None if pauses is None else not next(pauses)
                 if wanted != taking:
                     taking = wanted
                     ready(taking)
