@@ -60,7 +60,7 @@ def options_of(name: str) -> set[str]:
         for parameter in command.params
         if isinstance(parameter.type, click.Path) and not parameter.type.exists
         for option in parameter.opts
-        if option in ("--output", "--bitstream", "--out")
+        if option in ("--output", "--bitstream")
     }
 
 
@@ -68,6 +68,17 @@ def test_every_output_of_every_command_is_tested() -> None:
     context = click.Context(cli)
     there = {name for name in cli.list_commands(context) if options_of(name)}
     assert there == {name.split()[0] for name in COMMANDS}
+
+
+def test_an_output_has_one_name() -> None:
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None
+        for option in command.params:
+            if option.name == "output":
+                assert option.opts == ["--output"], name
+            assert not {"--out", "--outdir", "--markdown", "--destination"} & set(option.opts)
 
 
 @pytest.mark.parametrize("place", ["file/below", "/proc/nothing/can/be/made/here"])

@@ -130,7 +130,7 @@ def best_of(rows: Sequence[tuple[int, tuple[float, ...]]]) -> list[int]:
 
 
 def test_a_sweep_equals_plain_loops(hwgen: Callable[..., int], tmp_path: Path) -> None:
-    assert hwgen(LUT, "--out", "out", "--jobs", "1") == 0
+    assert hwgen(LUT, "--output", "out", "--jobs", "1") == 0
     # Axes that are no numbers come first, then the numbers in the order of the file.
     axes = itertools.product(
         ["int4", "int8"], ["lut", "select"], [1, 2, 3], [1, 2, 4, 8, 16, 32, 64], [512, 4096]
@@ -182,7 +182,7 @@ def test_a_sweep_equals_plain_loops(hwgen: Callable[..., int], tmp_path: Path) -
 
 
 def test_families_and_technologies_in_one_sweep(hwgen: Callable[..., int], tmp_path: Path) -> None:
-    assert hwgen(MIXED + "keep: all\n", "--out", "out", "--jobs", "2") == 0
+    assert hwgen(MIXED + "keep: all\n", "--output", "out", "--jobs", "2") == 0
     rows = []
     number = 0
     points = []
@@ -214,11 +214,11 @@ def test_families_and_technologies_in_one_sweep(hwgen: Callable[..., int], tmp_p
 def test_chunks_blocks_and_workers_make_no_difference(
     hwgen: Callable[..., int], monkeypatch: pytest.MonkeyPatch, sweep: str, tmp_path: Path
 ) -> None:
-    assert hwgen(sweep, "--out", "whole") == 0
+    assert hwgen(sweep, "--output", "whole") == 0
     monkeypatch.setattr(reduce, "BLOCK", 7)
     for size, jobs in ((10, "1"), (37, "2")):
         monkeypatch.setattr(engine, "chunk_size", lambda plan, size=size: size)
-        assert hwgen(sweep, "--out", f"by_{size}", "--jobs", jobs) == 0
+        assert hwgen(sweep, "--output", f"by_{size}", "--jobs", jobs) == 0
         assert written(tmp_path / f"by_{size}").keys() == written(tmp_path / "whole").keys()
         for name, content in written(tmp_path / "whole").items():
             if name != "results.parquet":  # its row groups follow the chunks
@@ -258,7 +258,7 @@ def test_fronts_equal_the_naive_one(dimensions: int, seed: int, count: int, leve
 def test_configurations_load_and_say_what_the_table_says(
     hwgen: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert hwgen(LUT + "targets: {clock_mhz: 250.5}\n", "--out", "out") == 0
+    assert hwgen(LUT + "targets: {clock_mhz: 250.5}\n", "--output", "out") == 0
     assert "best by" in capsys.readouterr().out
     points = [point for point in points_of(tmp_path / "out") if point["config"]]
     assert [p["config"] for p in points][:1] == ["lut_0001.yaml"]
@@ -274,7 +274,7 @@ def test_configurations_load_and_say_what_the_table_says(
 
 
 def test_configurations_are_as_many_as_asked_for(hwgen: Callable[..., int]) -> None:
-    assert hwgen(LUT + "configs: 2\n", "--out", "out") == 0
+    assert hwgen(LUT + "configs: 2\n", "--output", "out") == 0
     assert sorted(p.name for p in Path("out/configs").iterdir()) == [
         "lut_0001.yaml",
         "lut_0002.yaml",
@@ -289,7 +289,7 @@ def test_a_configuration_that_the_family_refuses_is_named(
         "{name: bad, family: systolic, parameters: {array: {rows: [2, 4], accumulator_depth: 8}},"
         " objectives: {minimize: area_mm2}}"
     )
-    assert hwgen(text, "--out", "out") == 0
+    assert hwgen(text, "--output", "out") == 0
     assert "array.accumulator_depth: only weight_stationary" in capsys.readouterr().err
     assert json.loads(Path("out/summary.json").read_text())["refused_configs"]
 
@@ -300,7 +300,7 @@ def test_configurations_lack_what_a_choice_rules_out(hwgen: Callable[..., int]) 
         "{name: good, family: systolic, parameters: {array: {rows: [2, 4], encoding: booth4}},"
         " objectives: {minimize: area_mm2}}"
     )
-    assert hwgen(text, "--out", "out") == 0
+    assert hwgen(text, "--output", "out") == 0
     assert not json.loads(Path("out/summary.json").read_text())["refused_configs"]
     config: Any = load_config(Path("out/configs/good_0001.yaml"))
     assert config.array.rows == 2
@@ -320,7 +320,7 @@ def test_the_summary_as_json(hwgen: Callable[..., int], capsys: pytest.CaptureFi
 def test_workloads_from_a_file(hwgen: Callable[..., int], tmp_path: Path) -> None:
     (tmp_path / "decode.yaml").write_text(f"gemms: {DECODE}\n")
     text = LUT.replace(DECODE, "decode.yaml")
-    assert hwgen(LUT, "--out", "a") == hwgen(text, "--out", "b") == 0
+    assert hwgen(LUT, "--output", "a") == hwgen(text, "--output", "b") == 0
     assert points_of(tmp_path / "a") == points_of(tmp_path / "b")
 
 
@@ -340,7 +340,7 @@ def test_verified_configurations(
         return types.SimpleNamespace(area_um2=4e4, fmax_mhz=321.0, flip_flops=7, **figures)
 
     monkeypatch.setattr("flows.verify.synthesize", synthesize)
-    assert hwgen(LUT, "--out", "out", "--verify", "top:3") == 0
+    assert hwgen(LUT, "--output", "out", "--verify", "top:3") == 0
     assert sorted(done) == [(f"lut_000{i}", "nangate45") for i in (1, 2, 3)]
     said = capsys.readouterr()
     assert "lut_0002.yaml: yosys gave up" in said.err
@@ -359,14 +359,14 @@ def test_verified_configurations(
     assert pair == 321.0
     # Spread over all of them; another choice is another result, the same is there already.
     done.clear()
-    assert hwgen(LUT, "--out", "out", "--verify", "sample:3", "--resume") == 0
+    assert hwgen(LUT, "--output", "out", "--verify", "sample:3", "--resume") == 0
     names = sorted(int(name[-4:]) for name, _ in done)
     assert names[0] == 1
     assert names[2] == len(list(Path("out/configs").iterdir()))
     done.clear()
-    assert hwgen(LUT, "--out", "out", "--verify", "sample:3", "--resume") == 0
+    assert hwgen(LUT, "--output", "out", "--verify", "sample:3", "--resume") == 0
     assert done == []
-    assert hwgen(LUT, "--out", "out", "--verify", "top") == 2
+    assert hwgen(LUT, "--output", "out", "--verify", "top") == 2
     assert "must be top:N or sample:N" in capsys.readouterr().err
 
 
@@ -377,7 +377,7 @@ def test_a_configuration_is_really_synthesized(hwgen: Callable[..., int]) -> Non
         " [1, 2], tables: 1, fetch_ports: 1}, max_k: 16}, targets: {technology: ecp5},"
         " objectives: {maximize: tops}}"
     )
-    assert hwgen(text, "--out", "out", "--verify", "top:1") == 0
+    assert hwgen(text, "--output", "out", "--verify", "top:1") == 0
     (entry,) = json.loads(Path("out/summary.json").read_text())["verified"]
     assert entry["problem"] is None
     assert entry["metrics"]["luts"]["measured"] > 10
@@ -390,7 +390,7 @@ LISTINGS = re.findall(r"<!-- file: (\S+) -->\n```yaml\n(.*?)```", PAGE, re.S)
 
 @pytest.mark.parametrize(("name", "text"), LISTINGS, ids=[name for name, _ in LISTINGS])
 def test_the_sweeps_of_the_page(hwgen: Callable[..., int], name: str, text: str) -> None:
-    assert hwgen(text, "--out", "out") == 0
+    assert hwgen(text, "--output", "out") == 0
     assert json.loads(Path("out/summary.json").read_text())["pareto"] > 10
 
 
@@ -478,7 +478,7 @@ def test_specs_that_exclude_each_other(
 
 def test_a_step_beyond_the_end_leaves_one_value(hwgen: Callable[..., int], tmp_path: Path) -> None:
     text = LUT.replace("max_k: [512, 4096]", f"max_k: {{from: 512, to: 4096, step: {2**70}}}")
-    assert hwgen(text, "--out", "out") == 0
+    assert hwgen(text, "--output", "out") == 0
     assert {point["max_k"] for point in points_of(tmp_path / "out")} == {"512"}
 
 
@@ -521,7 +521,7 @@ def test_a_space_that_cannot_be_enumerated_is_counted(
 def test_a_huge_space_is_sampled(hwgen: Callable[..., int], tmp_path: Path) -> None:
     sample = "sample: {points: 3000, seed: 5}\nconstraints: [array.fetch_ports % 8 == 0]\n"
     for name in ("a", "b"):
-        assert hwgen(HUGE + sample + "keep: all\n", "--out", name) == 0
+        assert hwgen(HUGE + sample + "keep: all\n", "--output", name) == 0
     assert written(tmp_path / "a") == written(tmp_path / "b")
     summary = json.loads(Path("a/summary.json").read_text())
     assert summary["evaluated"] == 3000
@@ -535,8 +535,8 @@ def test_a_huge_space_is_sampled(hwgen: Callable[..., int], tmp_path: Path) -> N
 def test_sampling_all_of_a_small_space_enumerates_it(
     hwgen: Callable[..., int], tmp_path: Path
 ) -> None:
-    assert hwgen(MIXED, "--out", "all") == 0
-    assert hwgen(MIXED + "sample: {points: 5000}\n", "--out", "sample") == 0
+    assert hwgen(MIXED, "--output", "all") == 0
+    assert hwgen(MIXED + "sample: {points: 5000}\n", "--output", "sample") == 0
     found = [
         sorted(
             [point["family"], point["area_mm2"], point["tops"]] for point in points_of(tmp_path / d)
@@ -627,7 +627,7 @@ def slow(tmp_path: Path) -> Iterator[Slow]:
     started: list[Running] = []
 
     def start(out: str, *arguments: str) -> Running:
-        started.append(Running(tmp_path, "--out", out, *arguments))
+        started.append(Running(tmp_path, "--output", out, *arguments))
         return started[-1]
 
     yield start

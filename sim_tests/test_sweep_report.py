@@ -43,7 +43,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "sweep.yaml").write_text(SWEEP)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cost_model.evaluate, "evaluate", evaluate)
-        arguments = ["--config", str(folder / "sweep.yaml"), "--out", str(folder / "out")]
+        arguments = ["--config", str(folder / "sweep.yaml"), "--output", str(folder / "out")]
         assert main(["sweep", *arguments, "--jobs", "1"]) == 0
     return folder / "out" / "report.html"
 

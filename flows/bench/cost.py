@@ -2,7 +2,7 @@
 """How far estimates are from synthesis, on designs that calibration has never seen.
 
 ``python -m flows.bench.cost [--technology NAME]... [--designs N] [--seed S] [--write]
-[--markdown FILE] [--json]``
+[--output FILE] [--json]``
 
 A seeded generator draws whole cores of both families, 4 x 4 to 32 x 32; those for FPGAs have rows
 of totals in memories of each kind.  They are mapped as the calibration cores are and compared with
@@ -279,7 +279,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--designs", type=int, default=DESIGNS, help="a technology (%(default)s)")
     parser.add_argument("--seed", type=int, default=SEED, help="(%(default)s)")
     parser.add_argument("--write", action="store_true", help="state the errors in the tables")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="put the tables into a page")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="put the tables into a page")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     console = Console(stderr=True)
@@ -299,14 +299,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     if options.write:
         save(points, options.seed)
-    if options.markdown:
-        page = options.markdown.read_text(encoding="utf-8")
+    if options.output:
+        page = options.output.read_text(encoding="utf-8")
         for kind in ("", *of_kind("fpga")):  # standard cells are in one table
             mine = [p for p in points if _block(p.technology) == kind]
             if mine:
                 shown = [s for s in found if _block(s.technology) == kind]
                 page = updated(page, markdown(shown, mine, options.seed), kind)
-        options.markdown.write_text(page, encoding="utf-8")
+        options.output.write_text(page, encoding="utf-8")
     if options.json:
         document: dict[str, Any] = {
             "seed": options.seed,

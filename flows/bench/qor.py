@@ -2,7 +2,7 @@
 """Ternary datapaths compared by synthesis: ours, the published one, multipliers, selection.
 
 ``python -m flows.bench.qor [--only int8|fp16] [--technology NAME] [--sizes 8x8,32x32]
-[--groups 1,2] [--json] [--markdown FILE [--keep]]``
+[--groups 1,2] [--json] [--output FILE [--keep]]``
 
 Everything mapped is kept in the user's cache, so a campaign that was stopped goes on where it
 was.  What the designs are is in `flows.bench.qor_points` and `flows.bench.published`.
@@ -43,15 +43,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         results, cores = _measured(options, console)
         known: list[report.Known] = list(results)
-        if options.markdown:
-            page = options.markdown.read_text(encoding="utf-8")
+        if options.output:
+            page = options.output.read_text(encoding="utf-8")
             if options.keep:
                 activations = {result.point.activation for result in results}
                 known += report.kept(page, activations, [result.point for result in results])
                 order = points(sorted(activations))
                 known.sort(key=lambda result: order.index(result.point))
             text = report.updated(page, report.sections(known, cores))
-            options.markdown.write_text(text, encoding="utf-8")
+            options.output.write_text(text, encoding="utf-8")
     except OSError as error:
         console.print(f"error: {error.filename}: {error.strerror}", markup=False, highlight=False)
         return 2
@@ -94,11 +94,11 @@ def _parser() -> argparse.ArgumentParser:
         "--groups", metavar="N,...", default="1,2,3,4,5", help="only these µ, of %(default)s"
     )
     parser.add_argument(
-        "--keep", action="store_true", help="with --markdown: rows that are not measured stay"
+        "--keep", action="store_true", help="with --output: rows that are not measured stay"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
-        "--markdown", type=Path, metavar="FILE", help="put the tables into this page as well"
+        "--output", type=Path, metavar="FILE", help="put the tables into this page as well"
     )
     return parser
 

@@ -128,7 +128,14 @@ def points(sweep: str, folder: Path) -> list[Point]:
 
     out = folder / sweep
     if not out.is_dir():
-        command = ["sweep", "--config", str(SWEEPS / f"{sweep}.yaml"), "--out", str(out), "--json"]
+        command = [
+            "sweep",
+            "--config",
+            str(SWEEPS / f"{sweep}.yaml"),
+            "--output",
+            str(out),
+            "--json",
+        ]
         subprocess.run(
             [sys.executable, "-m", "hwgen", *command], check=True, stdout=subprocess.DEVNULL
         )

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
               help="Write the bitstream of the fastest seed.")  # fmt: skip
 @click.option("--check", is_flag=True, help="Exit 1 if no seed meets the clock target.")
 @tool_run_options
-@click.option("--output", "--out", metavar="DIR", type=click.Path(path_type=Path),
+@click.option("--output", metavar="DIR", type=click.Path(path_type=Path),
               help="Directory for result, netlist, reports and logs.")  # fmt: skip
 @force_option
 @json_option

@@ -30,7 +30,7 @@ _SUFFIXES = (".md", ".html")
 @click.command()
 @config_option
 @workload_options
-@click.option("--output", "--out", metavar="FILE", type=click.Path(path_type=Path),
+@click.option("--output", metavar="FILE", type=click.Path(path_type=Path),
               help="NAME.md or NAME.html; default: shown here.")  # fmt: skip
 @force_option
 @json_option

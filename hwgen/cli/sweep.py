@@ -37,7 +37,7 @@ _JOURNAL = "journal"
 @click.option("--config", metavar="FILE", required=True,
               type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
               help="Sweep file (YAML); docs/sweep.md describes it.")  # fmt: skip
-@click.option("--out", metavar="DIR", type=click.Path(path_type=Path),
+@click.option("--output", metavar="DIR", type=click.Path(path_type=Path),
               help="Directory for results; default build/NAME-sweep.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1, 256),
               help="Processes; default one for each processor.")  # fmt: skip
@@ -50,7 +50,7 @@ _JOURNAL = "journal"
 @json_option
 def command(
     config: Path,
-    out: Path | None,
+    output: Path | None,
     jobs: int | None,
     scheduler: str | None,
     resume: bool,
@@ -74,7 +74,7 @@ def command(
 
     file = read_sweep(config, __version__)
     probed = probe(file, evaluate)
-    directory = out or Path("build") / f"{file.plan.name}-sweep"
+    directory = output or Path("build") / f"{file.plan.name}-sweep"
     summary = finished(directory, probed.fingerprint, verify) if resume else None
     if summary is None:
         executor = _executor(jobs, scheduler)

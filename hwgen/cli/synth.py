@@ -56,7 +56,7 @@ BAR = 24
               " matrices of an .npz file (activations, weights), or with random ones.")  # fmt: skip
 @click.option("--check", is_flag=True, help="Exit 1 if the clock target is missed.")
 @tool_run_options
-@click.option("--output", "--out", metavar="DIR", type=click.Path(path_type=Path),
+@click.option("--output", metavar="DIR", type=click.Path(path_type=Path),
               help="Directory for result, netlist, scripts and logs.")  # fmt: skip
 @force_option
 @json_option
