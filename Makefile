@@ -49,6 +49,17 @@ long: env ## run the tests that take minutes
 	mkdir -p build
 	$(PYTEST) -m long --junit-xml=build/long.xml --timeout 7200 $(ARGS)
 
+# A commit's number chooses where it begins, its hash the order; MINUTES is when no more are begun.
+COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo none)
+NUMBER  ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)
+MINUTES ?= 25
+.PHONY: slice
+slice: env ## run a slice of the long tests, another one for each commit
+	mkdir -p build
+	@echo "slice $(NUMBER), seed $(COMMIT); again: make slice NUMBER=$(NUMBER) COMMIT=$(COMMIT) MINUTES=$(MINUTES)"
+	$(RUN) -m pytest -n $(JOBS) --dist load --maxschedchunk 1 -m long --junit-xml=build/slice.xml \
+	  --timeout 1800 --slice $(NUMBER) --slice-seed $(COMMIT) --budget $(MINUTES) $(ARGS)
+
 .PHONY: lint
 lint: env ## check style, formatting and which room imports which
 	$(RUN) -m ruff check $(ROOMS)

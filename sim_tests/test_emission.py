@@ -85,8 +85,8 @@ def test_yosys_accepts_it(config: SystolicConfig, tmp_path: Path) -> None:
     source = write(config, tmp_path)
     script = f"read_verilog {source.name}; hierarchy -check -top {config.name}; proc; check -assert"
     done = subprocess.run(
-        [tool("yosys"), "-q", "-p", script],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+        [*require("yosys").argv, "-q", "-p", script],
+        cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
 

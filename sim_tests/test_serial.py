@@ -26,7 +26,7 @@ from hwgen.numerics import integer
 from hwgen.numerics.digits import statistics, uniform
 from hwgen.numerics.sparse_digits import GROUP_TERMS, expected_group, group_cycles, window_cycles
 from sim_tests.mutations import Mutation, assert_noticed
-from sim_tests.sampling import sampled
+from sim_tests.selection import sampled
 from sim_tests.test_emission import assert_clean
 from sim_tests.test_systolic import assert_passed
 

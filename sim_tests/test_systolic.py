@@ -16,7 +16,7 @@ from flows.simulation.runner import Outcome, regress
 from hwgen.config.load import load_config, parse_config
 from hwgen.errors import ConfigError
 from hwgen.families.systolic import SystolicConfig
-from sim_tests.sampling import sampled
+from sim_tests.selection import sampled
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("systolic*.yaml"))
 

@@ -24,7 +24,7 @@ from hwgen.golden.stream import golden
 from hwgen.numerics import entries, ternary
 from hwgen.schedules.ternary_lut import Schedule
 from sim_tests.mutations import Mutation, assert_noticed
-from sim_tests.sampling import sampled
+from sim_tests.selection import sampled
 from sim_tests.test_emission import assert_clean, netlist
 from sim_tests.test_systolic import assert_passed
 

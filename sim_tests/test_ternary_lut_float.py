@@ -25,7 +25,7 @@ from hwgen.numerics import differences, entries, floating
 from hwgen.packing import pack
 from hwgen.schedules.ternary_lut import Schedule
 from sim_tests.mutations import Mutation, assert_noticed
-from sim_tests.sampling import sampled
+from sim_tests.selection import sampled
 from sim_tests.test_emission import assert_clean
 from sim_tests.test_systolic import assert_passed
 

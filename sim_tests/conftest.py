@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules for all tests: which may be skipped where they must not be, and slices of the long ones."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from sim_tests.selection import OVER, may_be_skipped, ordered
+
+_DEADLINE = "HWGEN_TESTS_UNTIL"  # seconds since the epoch, for the processes of pytest-xdist
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("hwgen")
+    group.addoption("--slice", type=int, metavar="NUMBER", help="first slice of the tests")
+    group.addoption("--slice-seed", default="", help="what orders the tests of a slice")
+    group.addoption("--budget", type=float, metavar="MINUTES", help="begin no test later")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    budget = config.getoption("--budget")
+    if budget is not None and not hasattr(config, "workerinput"):
+        os.environ[_DEADLINE] = str(time.time() + 60 * budget)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        os.environ.pop(_DEADLINE, None)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    number = config.getoption("--slice")
+    if number is not None:
+        order = ordered([item.nodeid for item in items], number, config.getoption("--slice-seed"))
+        items[:] = [items[index] for index in order]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if time.time() > float(os.environ.get(_DEADLINE, "inf")):
+        pytest.skip(OVER)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, Any, None]:
+    outcome = yield
+    report = outcome.get_result()
+    if not report.skipped or hasattr(report, "wasxfail") or os.environ.get("CI") != "true":
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    if not may_be_skipped(reason):
+        report.outcome = "failed"
+        report.longrepr = (
+            f"{item.nodeid} was skipped, which it must not be here (CI is set): {reason}\n"
+            "Install what it misses, or, if that is impossible, add the reason to the list in"
+            " sim_tests/selection.py."
+        )
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    late = [
+        report.nodeid
+        for report in terminalreporter.stats.get("skipped", [])
+        if isinstance(report.longrepr, tuple) and OVER in report.longrepr[2]
+    ]
+    if late:
+        terminalreporter.section(f"{len(late)} tests not begun: the time was over")
+        for name in late:
+            terminalreporter.line(name)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which tests run: configurations of a covering set, slices of the long tests, allowed skips."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+SLICES = 20
+"""Parts of the long tests.  Every commit begins with the next, so 20 commits begin with all."""
+
+OVER = "not begun: the time for this slice was over"
+"""Reason of tests that come up in another commit's slice."""
+
+ALLOWED_SKIPS = (
+    re.escape(OVER),
+    # What depends on who runs the tests and where, and cannot be installed.
+    r"root reads every file",
+    r"cocotb's runner cannot compile where a path has a space",
+    # Liberty files are other people's and not in any package.
+    r"HWGEN_PDK_DIR",
+    # There are wheels for Linux on x86-64 up to Python 3.13 only.
+    r"could not import 'pylibfst'",
+)
+"""Reasons, as regular expressions, for which a test may be skipped in continuous integration."""
+
+
+def may_be_skipped(reason: str) -> bool:
+    """Return whether a test may be skipped for this reason where everything can be installed."""
+    return any(re.search(pattern, reason) for pattern in ALLOWED_SKIPS)
+
+
+def ordered(names: Sequence[str], number: int, seed: str) -> list[int]:
+    """Return the order in which tests are run, until the time is over.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of all tests; the slice of each follows from its name alone.
+    number : int
+        Slice that comes first, modulo `SLICES`; the next ones follow.
+    seed : str
+        Orders the tests of a slice.
+    """
+
+    def rank(index: int) -> tuple[int, int]:
+        part = (zlib.crc32(names[index].encode()) - number) % SLICES
+        return part, zlib.crc32(f"{seed} {names[index]}".encode())
+
+    return sorted(range(len(names)), key=rank)
+
+
+def sampled(
+    configs: Sequence[Any], every: int = 2, costly: Callable[[Any], bool] = lambda config: False
+) -> list[Any]:
+    """Return parameters of a test: one configuration of `every`, the others marked ``long``.
+
+    Of those that are `costly` only the first is simulated in every run.
+    """
+    chosen = [config for i, config in enumerate(configs) if i % every == 0]
+    skipped = [config for config in chosen if costly(config)][1:]
+    usual = {config.name for config in chosen} - {config.name for config in skipped}
+    return [
+        pytest.param(config, id=config.name, marks=[pytest.mark.long] * (config.name not in usual))
+        for config in configs
+    ]

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules for all tests: skips in continuous integration, slices, time that is over."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sim_tests.selection import OVER, SLICES, may_be_skipped, ordered
+
+NAMES = [f"sim_tests/test_{i % 7}.py::test[{i}]" for i in range(400)]
+
+TESTS = """
+import os, time
+import pytest
+
+@pytest.mark.parametrize("i", range(6))
+def test_takes_time(i):
+    time.sleep(0.2 * (i > 1))
+
+def test_misses_a_tool():
+    pytest.skip("iverilog is not installed")
+
+@pytest.mark.skipif(True, reason="root reads every file")
+def test_of_another_user(): ...
+
+@pytest.mark.xfail(reason="known", strict=True)
+def test_fails():
+    assert False
+"""
+
+
+def test_twenty_commits_begin_with_every_test() -> None:
+    """Whatever the commits are called, and however little time there is."""
+    begun = [set(ordered(NAMES, n, str(n))[: 2 * len(NAMES) // SLICES]) for n in range(SLICES)]
+    assert set.union(*begun) == set(range(len(NAMES)))
+
+
+def test_a_slice_is_a_slice_of_names() -> None:
+    """Of a longer list the same tests come first, in the same order."""
+    some = NAMES[::2]
+    whole = [NAMES[i] for i in ordered(NAMES, 3, "seed")]
+    assert [some[i] for i in ordered(some, 3, "seed")] == [n for n in whole if n in some]
+    assert [NAMES[i] for i in ordered(NAMES, 3, "other")] != whole
+
+
+@pytest.mark.parametrize("reason", ["yosys is not installed", "no Chromium: install it", ""])
+def test_what_may_not_be_skipped(reason: str) -> None:
+    assert not may_be_skipped(reason)
+
+
+def run(tmp_path: Path, *arguments: str, ci: bool) -> str:
+    (tmp_path / "test_some.py").write_text(TESTS, encoding="utf-8")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+    environment["CI"] = "true" if ci else ""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "sim_tests.conftest", "-p", "no:cacheprovider",
+         "--rootdir", str(tmp_path), "-rs", "test_some.py", *arguments],
+        cwd=tmp_path, env={**environment, "PYTHONPATH": str(Path(__file__).parents[1])},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    return done.stdout
+
+
+def test_a_skip_is_a_failure_in_continuous_integration(tmp_path: Path) -> None:
+    assert "6 passed, 2 skipped, 1 xfailed" in run(tmp_path, ci=False)
+    found = run(tmp_path, ci=True)
+    assert "1 failed, 6 passed, 1 skipped, 1 xfailed" in found
+    assert "test_misses_a_tool was skipped, which it must not be here" in found
+
+
+def test_what_is_not_begun_in_time_is_listed(tmp_path: Path) -> None:
+    """And is no failure; the order is that of the slice."""
+    options = ["-k", "takes", "--slice", "3", "--slice-seed", "x", "--budget"]
+    assert "6 passed" in run(tmp_path, *options, "10", ci=True)
+    found = run(tmp_path, *options, "0", ci=True)
+    assert "6 skipped" in found
+    assert "6 tests not begun: the time was over" in found
+    assert OVER in found
