@@ -60,7 +60,7 @@ def read_npz(path: Path, names: Sequence[str]) -> list[NDArray[Any]]:
     import numpy as np
 
     _check_regular(path)
-    found = []
+    arrays = []
     try:
         with zipfile.ZipFile(path) as archive, warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -71,12 +71,12 @@ def read_npz(path: Path, names: Sequence[str]) -> list[NDArray[Any]]:
                 with archive.open(member) as file:
                     _check_header(file, member.file_size)
                 with archive.open(member) as file:
-                    found.append(np.lib.format.read_array(file, allow_pickle=False))
+                    arrays.append(np.lib.format.read_array(file, allow_pickle=False))
     except KeyError as error:
         raise InputError(f"{path} lacks an array: {_why(error)}") from None
     except Exception as error:  # as above, and what a corrupt archive makes of zipfile
         raise InputError(f"{path} is not a readable .npz file: {_why(error)}") from None
-    return found
+    return arrays
 
 
 def _check_regular(path: Path) -> None:
@@ -113,9 +113,9 @@ def _check_header(file: IO[bytes], size: int) -> None:
         raise ValueError("it holds Python objects")
     if any(type(extent) is not int or extent < 0 for extent in shape):
         raise ValueError(f"its shape is {shape}")
-    needed, there = math.prod(shape) * dtype.itemsize, size - start - length
-    if needed > there:
-        raise ValueError(f"{shape} of {dtype} takes {needed} bytes, and it holds {there}")
+    needed, available = math.prod(shape) * dtype.itemsize, size - start - length
+    if needed > available:
+        raise ValueError(f"{shape} of {dtype} takes {needed} bytes, and it holds {available}")
 
 
 def _why(error: Exception) -> str:

@@ -64,12 +64,12 @@ def breakdown(entry: Mapping[str, Any]) -> tuple[str | None, list[tuple[Any, str
     """
     parts = [part for part in entry["breakdown"] if part["components"]]
     key = next((key for key in ("area_um2", "luts") if parts and key in parts[0]), None)
-    found = []
+    rows = []
     for part in parts:
         shown = sorted(part["components"].items(), key=lambda item: -(item[1] or 0))
         words = (f"{number(n)} {kind.replace('_', ' ')}" for kind, n in shown[:4])
-        found.append((part, ", ".join(words)))
-    return key, found
+        rows.append((part, ", ".join(words)))
+    return key, rows
 
 
 def markdown(sheet: Mapping[str, Any]) -> str:
@@ -122,7 +122,7 @@ def _configuration(text: str) -> str:
 
 
 def _interface(about: Mapping[str, Any]) -> str:
-    found = [
+    paragraphs = [
         f"Clock `{about['clock']}`, synchronous reset `{about['reset']['name']}`, active low.",
     ]
     if about["streams"]:
@@ -132,14 +132,14 @@ def _interface(about: Mapping[str, Any]) -> str:
             for s in about["streams"]
         ]  # fmt: skip
         headings = ("AXI4-Stream", "", "lanes", "tdata bits", "a beat holds", "`tlast`")
-        found.append(_table(headings, rows, "   r"))
+        paragraphs.append(_table(headings, rows, "   r"))
     if about["registers"]:
         registers = [
             (f"`{r['name']}`", f"0x{r['offset']:03x}", r["access"], r["description"])
             for r in about["registers"]
         ]  # fmt: skip
-        found.append(_table(("register", "offset", "", ""), registers, " r"))
-    return "## Interface\n\n" + "\n\n".join(found)
+        paragraphs.append(_table(("register", "offset", "", ""), registers, " r"))
+    return "## Interface\n\n" + "\n\n".join(paragraphs)
 
 
 def _speed(about: Mapping[str, Any], estimate: Mapping[str, Any]) -> str:
@@ -163,7 +163,7 @@ def _estimates(estimates: Sequence[Mapping[str, Any]]) -> str:
     known = [entry for entry in estimates if entry["breakdown"]]
     if not known:
         return ""
-    found = []
+    paragraphs = []
     metrics = [name for name in METRICS if any(e["metrics"].get(name) is not None for e in known)]
     rows = []
     for name in metrics:
@@ -175,9 +175,9 @@ def _estimates(estimates: Sequence[Mapping[str, Any]]) -> str:
             cells.append(shown if margin is None else f"{shown} ± {100 * margin:.1f} %")
         rows.append((words, *cells))
     headings = ("", *(f"{e['technology']}, {e['clock_mhz']:g} MHz" for e in known))
-    found.append(_table(headings, rows, " " + "r" * len(known)))
-    found.append(_breakdown(known[0]))
-    return "## Estimate\n\n" + "\n\n".join(filter(None, found))
+    paragraphs.append(_table(headings, rows, " " + "r" * len(known)))
+    paragraphs.append(_breakdown(known[0]))
+    return "## Estimate\n\n" + "\n\n".join(filter(None, paragraphs))
 
 
 def _breakdown(entry: Mapping[str, Any]) -> str:
@@ -201,7 +201,7 @@ def _synthesis(results: Sequence[Mapping[str, Any]]) -> str:
     for r in results:
         area = f"{number(r['area_um2'])} µm²" if r["area_um2"] else f"{number(r['luts'])} LUTs"
         rest = [f"{number(r['flip_flops'])} flip-flops"]
-        rest += [f"{number(r[key])} {what}" for key, what in
+        rest += [f"{number(r[key])} {unit}" for key, unit in
                  (("dsps", "DSP blocks"), ("brams", "block memories")) if r[key]]  # fmt: skip
         way = r["recipe"] + (", full adders" if r["full_adders"] else "") + f", {r['hierarchy']}"
         path = f"`{r['path_start']}` to `{r['path_end']}`" if r["path_start"] else "-"
@@ -225,7 +225,7 @@ def _place_and_route(results: Sequence[Mapping[str, Any]]) -> str:
                          for name, u in r["utilization"].items())  # fmt: skip
         device = " ".join(filter(None, (r["device"], r["package"], r["speed_grade"])))
         rows.append((r["target"], device, number(r["clock_target_mhz"]),
-                     *(number(r[f"fmax_{which}_mhz"]) for which in ("min", "median", "max")),
+                     *(number(r[f"fmax_{rank}_mhz"]) for rank in ("min", "median", "max")),
                      str(len(r["seeds"])), used))  # fmt: skip
     headings = ("target", "device", "asked, MHz", "least", "median", "most", "seeds", "used")
     return "## Place and route\n\n" + _table(headings, rows, "  rrrrr")

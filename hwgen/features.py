@@ -40,15 +40,15 @@ class Feature:
 
 def features() -> list[Feature]:
     """Return what can be chosen in any installed family, in the order of their parameters."""
-    found: dict[str, dict[str, tuple[Any, ...]]] = {}
+    table: dict[str, dict[str, tuple[Any, ...]]] = {}
     for name, family in families().items():
         for parameter in parameters(family.config).values():
             values = tuple(_values(parameter))
             if not values or parameter.path[0] in (*SHARED, "name", "family"):
                 continue
             legal = tuple(value for value in values if _legal(family, parameter, value))
-            found.setdefault(parameter.field, {})[name] = legal
-    return [Feature(name, legal) for name, legal in found.items()]
+            table.setdefault(parameter.field, {})[name] = legal
+    return [Feature(name, legal) for name, legal in table.items()]
 
 
 def cores_of_engines() -> dict[str, tuple[str, ...]]:
@@ -80,9 +80,9 @@ def _values(parameter: Parameter) -> Iterator[Any]:
 
 
 def _legal(family: Family, parameter: Parameter, value: Any) -> bool:
-    wanted = {parameter.field: value}
+    value_of = {parameter.field: value}
     beside = chain([{}], _beside(family, parameter))
-    return any(_accepted(family, _tree({**wanted, **other})) for other in beside)
+    return any(_accepted(family, _tree({**value_of, **other})) for other in beside)
 
 
 def _beside(family: Family, parameter: Parameter) -> Iterator[dict[str, Any]]:

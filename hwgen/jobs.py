@@ -79,7 +79,7 @@ class Job:
         plan = self.plan
         a, w = plan.activation_row_bytes, plan.weight_row_bytes
         c = plan.n * plan.result_bytes
-        found = {
+        regions = {
             "A": (plan.m, a, a if self.a_stride is None else self.a_stride, self.a_address),
             "W": (
                 plan.weight_image_rows,
@@ -91,8 +91,8 @@ class Job:
         }
         if self.settings.columns:
             size = plan.n * RECORD_BYTES
-            found["P"] = (1, size, size, self.p_address)
-        return found
+            regions["P"] = (1, size, size, self.p_address)
+        return regions
 
     def registers(self) -> dict[str, int]:
         """Return the contents of the job window by register; addresses are whole numbers."""
@@ -138,15 +138,15 @@ class Job:
     def writes(self) -> list[tuple[int, int]]:
         """Return what is written to the job window: offset and contents of each register."""
         contents = self.registers()
-        found = []
+        writes = []
         for register in job_window(self.plan.config):
             name, _, part = register.name.rpartition("_")
             if part in ("LOW", "HIGH"):
                 value = contents[name] >> (32 * (part == "HIGH"))
             else:
                 value = contents[register.name]
-            found.append((register.offset, value & 0xFFFFFFFF))
-        return found
+            writes.append((register.offset, value & 0xFFFFFFFF))
+        return writes
 
 
 def plan_of(

@@ -216,8 +216,8 @@ def _check(config: FamilyConfig, description: Mapping[str, Any]) -> tuple[int, i
     for name, kind, words in _FIELDS:
         value = description.get(name)
         if not isinstance(value, kind) or isinstance(value, bool):
-            found = "missing" if name not in description else f"{value!r:.40}"
-            raise InputError(f"the description's {name} must be {words}, not {found}")
+            actual = "missing" if name not in description else f"{value!r:.40}"
+            raise InputError(f"the description's {name} must be {words}, not {actual}")
     layout: str = description["layout"]
     if layout not in LAYOUTS:
         raise InputError(f"the description's layout must be keys or trits, not {layout!r:.40}")

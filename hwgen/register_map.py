@@ -85,7 +85,7 @@ class Register:
 
 def register_map(config: GemmStreamConfig) -> tuple[Register, ...]:
     """Return the registers of an engine in the order of their addresses."""
-    found = [
+    registers = [
         Register("ID", 0x00, "ro", f"{MAGIC:#x}: an engine of hwgen."),
         Register("LAYOUT", 0x04, "ro", "Version of this map."),
         Register("STATUS", 0x08, "ro", "State of the engine.", _STATUS),
@@ -104,13 +104,13 @@ def register_map(config: GemmStreamConfig) -> tuple[Register, ...]:
     for slot in range(config.queue):
         states = ", ".join(f"{code} {state}" for code, state in enumerate(STATES))
         text = f"State of the last job with number {slot} modulo {config.queue}: {states}."
-        found.append(Register(f"JOB_STATUS_{slot}", 0x40 + 4 * slot, "ro", text))
+        registers.append(Register(f"JOB_STATUS_{slot}", 0x40 + 4 * slot, "ro", text))
     for index, (name, text) in enumerate(COUNTERS.items()):
-        found.append(Register(f"{name}_LOW", 0x80 + 8 * index, "ro", text))
-        found.append(Register(f"{name}_HIGH", 0x84 + 8 * index, "ro",
+        registers.append(Register(f"{name}_LOW", 0x80 + 8 * index, "ro", text))
+        registers.append(Register(f"{name}_HIGH", 0x84 + 8 * index, "ro",
                               f"Upper bits of {name}, as they were when {name}_LOW was read.",
                               bits=COUNTER_BITS - 32))  # fmt: skip
-    return (*found, *job_window(config))
+    return (*registers, *job_window(config))
 
 
 _STATUS = (
@@ -149,10 +149,10 @@ def job_window(config: GemmStreamConfig) -> tuple[Register, ...]:
             f"{axis}B": (f"{axis} of a block.", 24),
             f"{axis}BT": ("The same in tiles of the cores.", 24),
         }
-    found: list[Register] = []
+    registers: list[Register] = []
 
     def add(name: str, text: str, bits: int, fields: tuple[post.Field, ...] = ()) -> None:
-        found.append(Register(name, JOB_WINDOW + 4 * len(found), "rw", text, fields, bits))
+        registers.append(Register(name, JOB_WINDOW + 4 * len(registers), "rw", text, fields, bits))
 
     for name, text in wide.items():
         add(f"{name}_LOW", f"{text}, lower 32 bits.", min(32, address))
@@ -162,4 +162,4 @@ def job_window(config: GemmStreamConfig) -> tuple[Register, ...]:
     add("JOB_FLAGS", "How the job runs.", len(JOB_FLAGS), JOB_FLAGS)
     for register in post.REGISTERS:
         add(register.name, register.text, 32, register.fields)
-    return tuple(found)
+    return tuple(registers)

@@ -83,9 +83,9 @@ class StreamPort:
         """
         import numpy as np
 
-        *lead, given = values.shape
-        if given < self.lanes:
-            pad = np.zeros((*lead, self.lanes - given), values.dtype)
+        *lead, count = values.shape
+        if count < self.lanes:
+            pad = np.zeros((*lead, self.lanes - count), values.dtype)
             values = np.concatenate([values, pad], axis=-1)
         values = self.format.encode(values)
         if self.lane_width in (8, 16, 32, 64):

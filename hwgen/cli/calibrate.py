@@ -51,8 +51,8 @@ def command(target: str, output: Path | None, force: bool, as_json: bool) -> Non
         return
     residuals = tech.provenance["residuals"]
     out.print(f"{path}: {tech.provenance['cores']} cores")
-    for what, summary in residuals.items():
+    for quantity, summary in residuals.items():
         out.print(
-            f"  {what.replace('_', ' ')}: {100 * summary['mape']:.1f} % on average,"
+            f"  {quantity.replace('_', ' ')}: {100 * summary['mape']:.1f} % on average,"
             f" {100 * summary['worst']:+.1f} % at worst"
         )

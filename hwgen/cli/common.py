@@ -183,16 +183,16 @@ def task_progress(doing: str, *, quiet: bool) -> Iterator[Callable[[str, int, in
         TextColumn(doing),
         BarColumn(),
         TextColumn("{task.completed:.0f} of {task.total:.0f}"),
-        TextColumn("{task.fields[what]}", markup=False),
+        TextColumn("{task.fields[label]}", markup=False),
         TimeElapsedColumn(),
     )
     out = console(stderr=True)
     quiet = quiet or not out.is_terminal
     with Progress(*columns, console=out, transient=True, disable=quiet) as progress:
-        task = progress.add_task("", total=1, what="")
+        task = progress.add_task("", total=1, label="")
 
-        def update(what: str, done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total, what=what)
+        def update(label: str, done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total, label=label)
 
         yield update
 

@@ -32,15 +32,15 @@ def command(as_json: bool) -> None:
 def _as_json(status: Status) -> dict[str, object]:
     from flows.toolchain import version_text
 
-    tool, found = status.tool, status.found
+    tool, installation = status.tool, status.found
     return {
         "name": tool.name,
         "needed": version_text(tool) if tool.minimum else None,
-        "found": version_text(found) if found and found.version else None,
-        "usable": found is not None,
+        "found": version_text(installation) if installation and installation.version else None,
+        "usable": installation is not None,
         "required": tool.base,
-        "where": found.where if found else None,
-        "source": found.source if found else None,
+        "where": installation.where if installation else None,
+        "source": installation.source if installation else None,
         "rejected": list(status.rejected),
         "used_for": tool.used_for,
         "get": tool.get,
@@ -59,13 +59,15 @@ def _print(statuses: list[Status]) -> None:
     for heading in ("tool", "found", "needed", "where", "used to"):
         table.add_column(heading, overflow="fold")
     for status in statuses:
-        tool, found = status.tool, status.found
+        tool, installation = status.tool, status.found
         mark = Text("missing", style="red" if tool.base else "yellow")
-        if found:
-            mark = Text(version_text(found) if found.version else "yes", style="green")
+        if installation:
+            mark = Text(
+                version_text(installation) if installation.version else "yes", style="green"
+            )
         needed = version_text(tool) if tool.minimum else "any"
-        where = found.where if found else "; ".join(status.rejected) or "-"
-        table.add_row(tool.name, mark, needed, where, tool.used_for)
+        location = installation.where if installation else "; ".join(status.rejected) or "-"
+        table.add_row(tool.name, mark, needed, location, tool.used_for)
     console().print(table)
     for heading, base in (
         ("missing", True),

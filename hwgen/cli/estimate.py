@@ -76,25 +76,25 @@ def command(
     workloads = named_workloads(gemms, names, cores)
     form: Form = "sram" if buffers == "sram" else "flip_flops"
     behind = _dram(dram)
-    found = [
+    estimates = [
         estimate(core, target, clock_mhz, workloads, buffers=form, dram=behind) for core in cores
     ]
-    results = [_kept(core, entry) for core, entry in zip(cores, found, strict=True)]
-    for entry, result in zip(found, results, strict=True):
+    results = [_kept(core, entry) for core, entry in zip(cores, estimates, strict=True)]
+    for entry, result in zip(estimates, results, strict=True):
         entry["measured"] = result and _measured(entry, result)
     if as_json:
-        emit_json(found if compare else found[0])
+        emit_json(estimates if compare else estimates[0])
         return
-    if len(found) == 1:
-        _show(found[0])
+    if len(estimates) == 1:
+        _show(estimates[0])
     else:
-        _compare(found)
-    for entry, result in zip(found, results, strict=True):
+        _compare(estimates)
+    for entry, result in zip(estimates, results, strict=True):
         if result:
             _print_measured(entry, result)
-    if not all(entry["calibrated"] for entry in found):
+    if not all(entry["calibrated"] for entry in estimates):
         console().print(
-            f"No costs are known of {found[0]['technology']}: only cycles are shown."
+            f"No costs are known of {estimates[0]['technology']}: only cycles are shown."
             f" Known are {', '.join(calibrated())}; see `hwgen calibrate`.",
             style="yellow",
         )
@@ -130,13 +130,13 @@ def _measured(entry: Mapping[str, Any], result: SynthesisResult) -> dict[str, An
     """Return what is known of a synthesis result, for programs."""
     from flows.verify import beside
 
-    how = (
+    method = (
         "recipe", "full_adders", "hierarchy", "clock_target_mhz", "timing_source", "tools",
         "library", "source_digest", "netlist_digest",
     )  # fmt: skip
     document = result.document()
     return {
-        **{name: document[name] for name in how},
+        **{name: document[name] for name in method},
         "figures": beside(entry["metrics"], result),
     }
 
@@ -211,10 +211,10 @@ def _parts(entry: Mapping[str, Any]) -> Any:
     total = sum(part[key] or 0.0 for part, _ in parts) if key else 0.0
     table = Table(box=None, pad_edge=False)
     table.add_column("part")
-    whole = bool(total and key and all(part[key] is not None for part, _ in parts))
+    complete = bool(total and key and all(part[key] is not None for part, _ in parts))
     if total:
         table.add_column(key or "", justify="right")
-    if whole:
+    if complete:
         table.add_column("%", justify="right")
         table.add_column("")
     table.add_column("consists of", overflow="fold")
@@ -222,7 +222,7 @@ def _parts(entry: Mapping[str, Any]) -> Any:
         cells: list[str] = []
         if total and key:
             cells.append(number(part[key]))
-        if whole and key:
+        if complete and key:
             share = part[key] / total
             cells += [f"{100 * share:.1f}", "█" * round(_BAR * share)]
         table.add_row(part["part"], *cells, text)
@@ -272,14 +272,14 @@ def _print_memory(memory: Mapping[str, Any], out: Any) -> None:
         out.print(f"  off chip {memory['off_chip']}, {each} pJ a bit: {memory['off_chip_source']}")
 
 
-def _compare(found: Sequence[Mapping[str, Any]]) -> None:
+def _compare(estimates: Sequence[Mapping[str, Any]]) -> None:
     from rich.table import Table
 
     table = Table("", box=None, pad_edge=False)
-    for entry in found:
+    for entry in estimates:
         table.add_column(f"{entry['name']}\n{entry['technology']}", justify="right")
-    for metric in found[0]["metrics"]:
-        values = [entry["metrics"].get(metric) for entry in found]
+    for metric in estimates[0]["metrics"]:
+        values = [entry["metrics"].get(metric) for entry in estimates]
         if all(value is None for value in values):
             continue
         name, unit = METRICS.get(metric, (metric, ""))

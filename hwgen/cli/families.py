@@ -25,14 +25,14 @@ def command(name: str, matrix: bool, as_json: bool) -> None:
         _matrix(as_json)
         return
 
-    found = overview()
+    entries = overview()
     if name:
         family(name)  # refuses an unknown name
-        found = [entry for entry in found if entry["name"] == name]
+        entries = [entry for entry in entries if entry["name"] == name]
     if as_json:
-        emit_json(found)
+        emit_json(entries)
         return
-    for entry in found:
+    for entry in entries:
         _show(entry)
 
 
@@ -89,15 +89,15 @@ def _estimated() -> dict[str, dict[str, str]]:
     from hwgen.technologies import technologies
 
     words = {"area_mm2": "area", "power_w": "power", "fmax_mhz": "Fmax", "luts": "resources"}
-    found: dict[str, dict[str, str]] = {technology: {} for technology in technologies()}
+    estimated: dict[str, dict[str, str]] = {technology: {} for technology in technologies()}
     for name in families():
         config = parse_config(template(name))
-        for technology, by in found.items():
+        for technology, by in estimated.items():
             metrics = estimate(config, technology)["metrics"]
             by[name] = ", ".join(
                 ["cycles", *(word for key, word in words.items() if metrics.get(key) is not None)]
             )
-    return found
+    return estimated
 
 
 def _markdown(head: list[str], rows: list[list[str]]) -> str:

@@ -73,8 +73,8 @@ def command(config: Path, m: int, k: int, n: int, least_traffic: bool, as_json: 
     out.print(
         f"  blocks (M x K x N)   {sizes}; {counts} of them, {document['inner_loop']} innermost"
     )
-    for name, whole in document["whole_buffer"].items():
-        if whole:
+    for name, fits in document["whole_buffer"].items():
+        if fits:
             out.print(f"  a block of {name} takes all of their buffer")
     for name in ("activations", "weights", "results"):
         out.print(f"  {name:<20} {getattr(traffic, name):>14,} bytes")

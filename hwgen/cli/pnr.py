@@ -136,8 +136,8 @@ def _print(result: PnrResult) -> None:
 
     out = console()
     grade = f" speed {result.speed_grade}" if result.speed_grade else ""
-    where = f"{result.target} {result.device} {result.package}{grade}"
-    out.print(headed(result.name, f" on {where}, recipe {result.recipe}"))
+    device = f"{result.target} {result.device} {result.package}{grade}"
+    out.print(headed(result.name, f" on {device}, recipe {result.recipe}"))
     if result.fmax_median_mhz is not None:
         seeds = "1 seed" if len(result.seeds) == 1 else f"{len(result.seeds)} seeds"
         out.print(

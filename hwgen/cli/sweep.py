@@ -140,9 +140,9 @@ def _which(value: str | None) -> str | None:
     return value
 
 
-def _verification(which: str | None, jobs: int | None, quiet: bool) -> Verification | None:
+def _verification(points: str | None, jobs: int | None, quiet: bool) -> Verification | None:
     """Return how configurations are measured, if they are to be."""
-    if which is None:
+    if points is None:
         return None
     from cost_model.sweep.output import Verification
     from flows.parallel import processors
@@ -150,21 +150,21 @@ def _verification(which: str | None, jobs: int | None, quiet: bool) -> Verificat
 
     def measured(configs: Sequence[FamilyConfig]) -> list[Mapping[str, float] | str]:
         with _progress("synthesizing", "designs", quiet=quiet) as progress:
-            found = measure(configs, jobs or processors(), progress)
-        return [result.problem or result.figures for result in found]
+            results = measure(configs, jobs or processors(), progress)
+        return [result.problem or result.figures for result in results]
 
-    return Verification(which, measured)
+    return Verification(points, measured)
 
 
 @contextmanager
-def _progress(what: str, things: str, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+def _progress(label: str, unit: str, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
     """Give a function of the things done and the things in all, for a progress bar."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn(what),
+        TextColumn(label),
         BarColumn(),
-        TextColumn(f"{{task.completed:,.0f}}/{{task.total:,.0f}} {things}"),
+        TextColumn(f"{{task.completed:,.0f}}/{{task.total:,.0f}} {unit}"),
         TimeRemainingColumn(),
     )
     out = console()
@@ -206,9 +206,9 @@ def _report(summary: dict[str, Any], directory: Path) -> None:
             f"{name.split('.')[-1]} {value}" for name, value in best["parameters"].items()
         )
         name = f"{'largest' if best['maximise'] else 'smallest'} {best['objective']}"
-        where = best["config"] or best["family"]
+        origin = best["config"] or best["family"]
         figure = best["figures"][best["objective"]]
-        table.add_row(name, f"{figure:.5g}", f"{where}: {parameters}")
+        table.add_row(name, f"{figure:.5g}", f"{origin}: {parameters}")
     out.print(table)
     if summary["verify"]:
         _report_verified(out, summary["verified"])

@@ -18,8 +18,8 @@ def command(name: str, as_json: bool) -> None:
     from hwgen.technologies import technologies, technology
 
     if name:
-        found = technology(name)
-        entry = {**_entry(name), **found.model_dump(mode="json", exclude_none=True)}
+        described = technology(name)
+        entry = {**_entry(name), **described.model_dump(mode="json", exclude_none=True)}
         if as_json:
             emit_json(entry)
         else:

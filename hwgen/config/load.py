@@ -73,14 +73,14 @@ def load_model(path: str | Path, model: type[M]) -> tuple[M, Document]:
     """
     document = read_document(path)
     problems = list(document.problems)
-    found: M | None = None
+    loaded: M | None = None
     try:
-        found = model.model_validate(document.data)
+        loaded = model.model_validate(document.data)
     except ValidationError as error:
         problems += _translate(error, document, plain_parameters(model))
-    if found is None or problems:
+    if loaded is None or problems:
         raise ConfigError(in_order(problems))
-    return found, document
+    return loaded, document
 
 
 def placed(text: str, document: Document, model: type[Model]) -> Problem:
@@ -160,24 +160,26 @@ def problem_at(document: Document, path: Sequence[str | int], text: str) -> Prob
 
 
 def _translate(error: ValidationError, document: Document, fields: Fields) -> list[Problem]:
-    found: dict[tuple[str | int, ...], list[Problem]] = {}
+    by_place: dict[tuple[str | int, ...], list[Problem]] = {}
     items = [
         (item, _path(item["loc"], document.data, item["type"], fields))
         for item in error.errors(include_url=False)
     ]
-    given = [entry for entry in items if entry[0]["type"] == "missing" or document.holds(entry[1])]
+    entries = [
+        entry for entry in items if entry[0]["type"] == "missing" or document.holds(entry[1])
+    ]
     # A value that the file does not hold is a default, or was derived from another field: what is
     # wrong with it follows from what is wrong with that one.
-    for item, path in given or items:
+    for item, path in entries or items:
         if document.is_spoilt(path):
             continue  # follows from what has been said about the text
-        if path in found and path and item["type"] not in ("missing", "extra_forbidden"):
+        if path in by_place and path and item["type"] not in ("missing", "extra_forbidden"):
             continue  # another alternative of the same union
-        if len(found) <= 4 * MAX_PROBLEMS:
-            found[path] = _item(item, path, document, fields)
+        if len(by_place) <= 4 * MAX_PROBLEMS:
+            by_place[path] = _item(item, path, document, fields)
         else:
-            found[path] = [problem_at(document, path, "not valid")]
-    return [problem for group in found.values() for problem in group]
+            by_place[path] = [problem_at(document, path, "not valid")]
+    return [problem for group in by_place.values() for problem in group]
 
 
 def _path(
@@ -246,8 +248,8 @@ def complaint(parameter: Parameter, value: Any) -> str:
         keys = ", ".join(parameter.members)
         return f"must hold parameters ({keys}), not {shown(value)}{_remedy(value)}"
     if isinstance(value, float) and not math.isfinite(value):
-        wanted = parameter.type_text if "integer" in parameter.types else "a finite number"
-        return f"must be {parameter.allowed if parameter.choices else wanted}, not {shown(value)}"
+        expected = parameter.type_text if "integer" in parameter.types else "a finite number"
+        return f"must be {parameter.allowed if parameter.choices else expected}, not {shown(value)}"
     if parameter.choices:
         words = [choice for choice in parameter.choices if isinstance(choice, str)]
         near = did_you_mean(value, words) if isinstance(value, str) else ""

@@ -44,18 +44,18 @@ class Delays:
 
 @cache
 def _figures(technology: str) -> Mapping[str, Any] | None:
-    found = json.loads(DATA.read_text(encoding="utf-8"))["technologies"].get(technology)
-    return found if found is None else dict(found)
+    figures = json.loads(DATA.read_text(encoding="utf-8"))["technologies"].get(technology)
+    return figures if figures is None else dict(figures)
 
 
 @cache
 def measured(technology: str) -> Delays | None:
     """Return the delays in a technology, None if they have not been measured."""
-    found = _figures(technology)
-    if found is None:
+    figures = _figures(technology)
+    if figures is None:
         return None
-    floats = {name: tuple(stages) for name, stages in found["delays"]["float_adder"].items()}
-    return Delays(**{**found["delays"], "float_adder": floats})
+    floats = {name: tuple(stages) for name, stages in figures["delays"]["float_adder"].items()}
+    return Delays(**{**figures["delays"], "float_adder": floats})
 
 
 def smallest(technology: str) -> dict[str, str]:
@@ -64,8 +64,8 @@ def smallest(technology: str) -> dict[str, str]:
     Where none has been measured it is the one for FPGAs, whose logic cells have multiplexers and
     carry chains.
     """
-    found = _figures(technology)
-    if found is None:
+    figures = _figures(technology)
+    if figures is None:
         return {"fetch": "binary", "reduction": "adders"}
-    fetch, reduction = min(found["columns_um2"], key=found["columns_um2"].__getitem__).split()
+    fetch, reduction = min(figures["columns_um2"], key=figures["columns_um2"].__getitem__).split()
     return {"fetch": fetch, "reduction": reduction}

@@ -103,15 +103,15 @@ def either(words: Sequence[str]) -> str:
 def ranges(names: Sequence[Any]) -> list[str]:
     """Shorten runs of numbered names: ``int2, int3, int4`` becomes ``int2..int4``."""
     texts = [yaml_value(name) for name in names]
-    short: list[str] = []
+    shortened: list[str] = []
     start = 0
     for end in range(1, len(texts) + 1):
         if end < len(texts) and _follows(texts[end - 1], texts[end]):
             continue
         run = texts[start:end]
-        short += [f"{run[0]}..{run[-1]}"] if len(run) > 2 else run
+        shortened += [f"{run[0]}..{run[-1]}"] if len(run) > 2 else run
         start = end
-    return short
+    return shortened
 
 
 def _follows(first: str, second: str) -> bool:
@@ -137,15 +137,15 @@ def inner_parameters(
     model: type[FamilyConfig], data: Mapping[str, Any]
 ) -> Mapping[Path, Parameter]:
     """Return the parameters of a model and of the cores that a configuration holds."""
-    found = dict(parameters(model))
+    by_path = dict(parameters(model))
     for field, core in model.cores_in(data).items():
         for path, parameter in parameters(core).items():
             members = parameter.members
             if not path:  # what the engine says for its core
                 members = tuple(key for key in members if key not in ("name", "target", "post"))
             inner = (field, *path)
-            found[inner] = replace(parameter, path=inner, members=members)
-    return found
+            by_path[inner] = replace(parameter, path=inner, members=members)
+    return by_path
 
 
 @cache
@@ -161,9 +161,9 @@ def parameters(model: type[FamilyConfig]) -> Mapping[Path, Parameter]:
     shared = set(FamilyConfig.model_fields) - {"name", "family"}
     # Not `resolved()`, which may leave out what the default of another parameter rules out.
     defaults = model.model_validate({"name": "core"}).model_dump(mode="json")
-    found = {p.path: p for p in _walk(schema, schema.get("$defs", {}), (), defaults, False)}
-    order = sorted(found, key=lambda path: bool(path) and path[0] in shared)
-    return {path: found[path] for path in order}
+    by_path = {p.path: p for p in _walk(schema, schema.get("$defs", {}), (), defaults, False)}
+    order = sorted(by_path, key=lambda path: bool(path) and path[0] in shared)
+    return {path: by_path[path] for path in order}
 
 
 @cache

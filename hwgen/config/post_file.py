@@ -90,14 +90,14 @@ class PostFile(Model):
             name: getattr(self, name)
             for name in ("activation", "rounding", "zero", "minimum", "maximum")
         }
-        whole = self._given(_INTEGER)
+        integers = self._given(_INTEGER)
         if "bias" in self.model_fields_set or any(array.ndim for array in each.values()):
             settings = PostSettings(self.output, columns=True, **shared)
-            return settings, self._columns(each, whole, n)
+            return settings, self._columns(each, integers, n)
         plain = {name: array.item() for name, array in each.items()}
-        if whole:
-            given = {name: plain[name] for name in _INTEGER}
-            return PostSettings(self.output, **given, **shared), None
+        if integers:
+            values = {name: plain[name] for name in _INTEGER}
+            return PostSettings(self.output, **values, **shared), None
         scaled = PostSettings.scaled(
             self.output,
             plain["scale"],
@@ -111,21 +111,21 @@ class PostFile(Model):
 
     def _check(self) -> None:
         """Refuse what would have no effect."""
-        real, whole = self._given(_REAL), self._given(_INTEGER)
-        if self.output == RAW and (real or whole):
-            raise InputError(f"{(real + whole)[0]}: raw outputs are not scaled; leave it out")
-        if whole and self.output not in INTEGERS:
-            raise InputError(f"{whole[0]}: {self.output} outputs have none; give scale instead")
-        if real and whole:
-            raise InputError(f"{whole[0]}: {real[0]} is given as well; leave one of them out")
+        reals, integers = self._given(_REAL), self._given(_INTEGER)
+        if self.output == RAW and (reals or integers):
+            raise InputError(f"{(reals + integers)[0]}: raw outputs are not scaled; leave it out")
+        if integers and self.output not in INTEGERS:
+            raise InputError(f"{integers[0]}: {self.output} outputs have none; give scale instead")
+        if reals and integers:
+            raise InputError(f"{integers[0]}: {reals[0]} is given as well; leave one of them out")
         if self.activation != "leaky" and (slopes := self._given(_SLOPES)):
             raise InputError(f"{slopes[0]}: only activation leaky has a slope; leave it out")
 
-    def _columns(self, each: dict[str, NDArray[Any]], whole: list[str], n: int) -> Columns:
+    def _columns(self, each: dict[str, NDArray[Any]], integers: list[str], n: int) -> Columns:
         import numpy as np
 
         full = {name: np.broadcast_to(array, n) for name, array in each.items()}
-        if not whole:
+        if not integers:
             return Columns.scaled(
                 self.output, full["scale"], bias=full["bias"], slopes=full["slope"]
             )
@@ -141,9 +141,9 @@ def load_post(path: Path, features: PostFeatures, n: int) -> tuple[PostSettings,
     ConfigError
         Naming the place, if the file cannot be used or the hardware does not offer what it asks.
     """
-    given, document = load_model(path, PostFile)
+    post_file, document = load_model(path, PostFile)
     try:
-        settings, columns = given.settings(path.parent, n)
+        settings, columns = post_file.settings(path.parent, n)
         settings.check(features)
     except InputError as error:
         text = re.sub("^(scale|slope)s:", r"\1:", str(error))

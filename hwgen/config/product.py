@@ -108,19 +108,19 @@ class ProductConfig(FamilyConfig):
         return broken
 
     def _broken_by_integers(self) -> list[str]:
-        given, a, w = self.accumulator, self.activation, self.weight
-        if isinstance(given, FloatFormat):
+        result, a, w = self.accumulator, self.activation, self.weight
+        if isinstance(result, FloatFormat):
             text = (
-                f"accumulator: must be exact or an integer with activation {a}, not {given};"
+                f"accumulator: must be exact or an integer with activation {a}, not {result};"
                 " sums of integers are exact"
             )
             return [text]
-        if not isinstance(given, IntegerFormat) or given.signed or not self.product.signed:
+        if not isinstance(result, IntegerFormat) or result.signed or not self.product.signed:
             return []
         low = min(a.min * w.max, a.max * w.min)
         text = (
             f"accumulator: must be signed because {a} x {w} products reach {low};"
-            f" use int{given.width} or exact"
+            f" use int{result.width} or exact"
         )
         return [text]
 

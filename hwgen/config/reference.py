@@ -37,20 +37,20 @@ def template(name: str, core: str = "") -> str:
         If there is no such family, or `core` cannot be a name.
     """
     known = family(name)
-    given = {"name": core or f"{name}_core", "family": name}
+    values = {"name": core or f"{name}_core", "family": name}
     # A parameter that the other defaults rule out may not be written down: it is commented out.
-    text = _template(known, given, {})
+    text = _template(known, values, {})
     try:
         parse_config(text)
     except ConfigError as error:
         reasons = {p.field: p.message.partition(";")[0] for p in error.problems}
         if "name" in reasons:
             raise InputError(f"the name of the core {reasons['name']}") from None
-        text = _template(known, given, reasons)
+        text = _template(known, values, reasons)
     return text
 
 
-def _template(known: Family, given: Mapping[str, str], unused: Mapping[str, str]) -> str:
+def _template(known: Family, values: Mapping[str, str], unused: Mapping[str, str]) -> str:
     lines = [
         f"# {known.name}: {known.summary}.",
         "# Only `name` and `family` are required; every other value below is the default.",
@@ -64,7 +64,7 @@ def _template(known: Family, given: Mapping[str, str], unused: Mapping[str, str]
         if parameter.is_group:
             lines.append(f"{margin}{path[-1]}:")
         else:
-            value = given.get(parameter.field, parameter.default)
+            value = values.get(parameter.field, parameter.default)
             off = "# " if parameter.field in unused else ""
             lines.append(f"{margin}{off}{path[-1]}: {yaml_value(value)}")
     return "\n".join(lines) + "\n"

@@ -41,16 +41,16 @@ def driver(config: GemmStreamConfig) -> dict[str, str]:
             for port in limits_of(config).ports
         ),
     }
-    found = {}
+    files = {}
     for suffix in ("h", "c"):
         text = _template(f"driver.{suffix}")
         for name, value in values.items():
             text = text.replace(f"@{name}@", value)
         licence, rest = text.split("\n", 1)
-        found[f"{config.name}_driver.{suffix}"] = (
+        files[f"{config.name}_driver.{suffix}"] = (
             f"{licence}\n/*\n{header(config, ' *')} */\n{rest}"
         )
-    return found
+    return files
 
 
 def _template(name: str) -> str:

@@ -42,17 +42,17 @@ def header(config: FamilyConfig, comment: str) -> str:
 
 def ports(config: Any) -> list[dict[str, Any]]:
     """Return the flat ports of the top module: name, direction, width."""
-    found = [_port("aclk", "in", 1), _port("aresetn", "in", 1)]
+    top_ports = [_port("aclk", "in", 1), _port("aresetn", "in", 1)]
     for stream in config.ports:
         back = "out" if stream.direction == "in" else "in"
-        found.append(_port(f"{stream.prefix}_tdata", stream.direction, stream.data_width))
+        top_ports.append(_port(f"{stream.prefix}_tdata", stream.direction, stream.data_width))
         if stream.last:
-            found.append(_port(f"{stream.prefix}_tlast", stream.direction, 1))
-        found.append(_port(f"{stream.prefix}_tvalid", stream.direction, 1))
-        found.append(_port(f"{stream.prefix}_tready", back, 1))
+            top_ports.append(_port(f"{stream.prefix}_tlast", stream.direction, 1))
+        top_ports.append(_port(f"{stream.prefix}_tvalid", stream.direction, 1))
+        top_ports.append(_port(f"{stream.prefix}_tready", back, 1))
     for bus in config.buses:
-        found += [_port(*signal) for signal in bus.flat]
-    return found
+        top_ports += [_port(*signal) for signal in bus.flat]
+    return top_ports
 
 
 def _port(name: str, direction: str, width: int) -> dict[str, Any]:

@@ -82,32 +82,32 @@ def _leaves(parent: ET.Element, **values: object) -> None:
 
 
 def _interfaces(root: ET.Element, config: Any) -> None:
-    found = _add(root, "busInterfaces")
+    interfaces = _add(root, "busInterfaces")
     names = []
     for port in config.ports:
         suffixes = ["tdata", *(["tlast"] if port.last else []), "tvalid", "tready"]
-        bus = _interface(found, port.prefix, "stream", _upper(port.prefix, suffixes))
+        bus = _interface(interfaces, port.prefix, "stream", _upper(port.prefix, suffixes))
         _add(bus, "slave" if port.direction == "in" else "master")
         names.append(port.prefix)
     for port in config.buses:
         if port.kind == "output":
-            bus = _interface(found, port.name, "interrupt", {"INTERRUPT": port.name})
+            bus = _interface(interfaces, port.name, "interrupt", {"INTERRUPT": port.name})
             _add(bus, "master")
             _parameters(bus, SENSITIVITY="LEVEL_HIGH")
             continue
         signals = _upper(port.prefix, [name for name, _, _ in port.signals])
-        bus = _interface(found, port.prefix, port.kind, signals)
+        bus = _interface(interfaces, port.prefix, port.kind, signals)
         if port.kind == "axi4":
             _add(_add(bus, "master"), "addressSpaceRef", addressSpaceRef=_MEMORY)
         else:
             _add(_add(bus, "slave"), "memoryMapRef", memoryMapRef=_REGISTERS)
         _parameters(bus, PROTOCOL="AXI4" if port.kind == "axi4" else "AXI4LITE")
         names.append(port.prefix)
-    clock = _interface(found, "aclk", "clock", {"CLK": "aclk"})
+    clock = _interface(interfaces, "aclk", "clock", {"CLK": "aclk"})
     _add(clock, "slave")
     hertz = round(config.target.clock_mhz * 1e6)
     _parameters(clock, ASSOCIATED_BUSIF=":".join(names), ASSOCIATED_RESET="aresetn", FREQ_HZ=hertz)
-    reset = _interface(found, "aresetn", "reset", {"RST": "aresetn"})
+    reset = _interface(interfaces, "aresetn", "reset", {"RST": "aresetn"})
     _add(reset, "slave")
     _parameters(reset, POLARITY="ACTIVE_LOW")
 
@@ -135,9 +135,9 @@ def _interface(parent: ET.Element, name: str, kind: str, signals: dict[str, str]
 
 
 def _parameters(parent: ET.Element, **values: object) -> None:
-    found = _add(parent, "parameters")
+    parameters = _add(parent, "parameters")
     for name, value in values.items():
-        _leaves(_add(found, "parameter"), name=name, value=value)
+        _leaves(_add(parameters, "parameter"), name=name, value=value)
 
 
 # -- addresses ------------------------------------------------------------------------------------
@@ -192,9 +192,9 @@ def _model(root: ET.Element, config: Any) -> None:
     instance = _add(_add(model, "instantiations"), "componentInstantiation")
     _leaves(instance, name="verilog", language="Verilog", moduleName=config.name)
     _leaves(_add(instance, "fileSetRef"), localName="rtl")
-    found = _add(model, "ports")
+    elements = _add(model, "ports")
     for port in ports(config):
-        element = _add(found, "port")
+        element = _add(elements, "port")
         _leaves(element, name=port["name"])
         wire = _add(element, "wire")
         _leaves(wire, direction=port["direction"])
@@ -206,12 +206,12 @@ def _model(root: ET.Element, config: Any) -> None:
 def _files(root: ET.Element, config: Any) -> None:
     name = config.name
     driver = [f"{name}_driver.c", f"{name}_driver.h"] if config.buses else []
-    found = _add(root, "fileSets")
+    file_sets = _add(root, "fileSets")
     for purpose, kind, files in (
         ("rtl", "verilogSource", [f"{name}.v"]),
         ("software", "cSource", [f"{name}_regs.h", *driver]),
     ):
-        file_set = _add(found, "fileSet")
+        file_set = _add(file_sets, "fileSet")
         _leaves(file_set, name=purpose)
         for file in files:
             _leaves(_add(file_set, "file"), name=file, fileType=kind)

@@ -133,6 +133,6 @@ def markdown(config: GemmStreamConfig) -> str:
         )
         for field in register.fields:
             top = field.offset + field.bits - 1
-            where = f"{top}:{field.offset}" if field.bits > 1 else str(top)
-            lines.append(f"| | `.{field.name}` | | {where} | {field.text} |")
+            bits = f"{top}:{field.offset}" if field.bits > 1 else str(top)
+            lines.append(f"| | `.{field.name}` | | {bits} | {field.text} |")
     return "\n".join(lines) + "\n"

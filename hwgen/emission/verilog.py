@@ -81,10 +81,10 @@ def rtlil_to_netlist(modules: Iterable[str]) -> tuple[str, dict[str, Any]]:
     """
     rtlil = _undotted(modules)
     verilog, brace, netlist = _converted(rtlil, f"{_SCRIPT}write_json\n").partition("\n{\n")
-    found = json.loads(brace + netlist)["modules"]
+    cells = json.loads(brace + netlist)["modules"]
     kept = set(_KEPT_MODULE.findall(rtlil))
     return f"{verilog}\n", {
-        name: {**module, "kept": name in kept} for name, module in found.items()
+        name: {**module, "kept": name in kept} for name, module in cells.items()
     }
 
 

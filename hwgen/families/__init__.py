@@ -83,8 +83,8 @@ class Family:
         """
         cost = self.part("cost")
         if hasattr(cost, "timed"):
-            found: Cycles = cost.timed(config, sizes)
-            return found
+            cycles: Cycles = cost.timed(config, sizes)
+            return cycles
         return Cycles(int(cost.cycles_of(config, sizes)))
 
     def most_cycles_of(self, config: FamilyConfig, sizes: Sequence[tuple[int, int, int]]) -> int:
@@ -126,29 +126,29 @@ def families() -> Mapping[str, Family]:
     InputError
         If two packages offer one name.
     """
-    found: dict[str, EntryPoint] = {}
+    points: dict[str, EntryPoint] = {}
     for point in entry_points(group=ENTRY_POINTS):
-        other = found.setdefault(point.name, point)
-        if other.value != point.value:
+        first = points.setdefault(point.name, point)
+        if first.value != point.value:
             raise InputError(
-                f"two packages offer a family called {point.name!r}: {other.value} and"
+                f"two packages offer a family called {point.name!r}: {first.value} and"
                 f" {point.value}; uninstall one of them"
             )
-    return _Installed({name: found[name] for name in sorted(found)})
+    return _Installed({name: points[name] for name in sorted(points)})
 
 
 def _load(point: EntryPoint) -> Family:
     """Return the family that an entry point announces; any package may have written it."""
-    where = f"the family {point.name!r} ({point.value}{_package(point)})"
+    label = f"the family {point.name!r} ({point.value}{_package(point)})"
     try:
         loaded = point.load()
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise InputError(
-            f"{where} cannot be loaded: {reason}; repair or uninstall its package"
+            f"{label} cannot be loaded: {reason}; repair or uninstall its package"
         ) from error
     if not isinstance(loaded, Family) or loaded.name != point.name:
-        raise InputError(f"{where} must be a hwgen.families.Family of that name, not {loaded!r}")
+        raise InputError(f"{label} must be a hwgen.families.Family of that name, not {loaded!r}")
     return loaded
 
 

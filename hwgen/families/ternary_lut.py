@@ -141,14 +141,16 @@ class TernaryLutConfig(ProductConfig):
     @classmethod
     def _chosen(cls, data: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
         """Replace every `auto` by what is chosen for it."""
-        given = data.get("pipeline") if isinstance(data, dict) else None
-        if not isinstance(given, dict):
+        pipeline = data.get("pipeline") if isinstance(data, dict) else None
+        if not isinstance(pipeline, dict):
             return ternary_lut_choice.chosen(validate(data), [])
-        wanted = [
-            field for field, value in given.items() if value == AUTO and field in _PIPELINE_FIELDS
+        automatic = [
+            field
+            for field, value in pipeline.items()
+            if value == AUTO and field in _PIPELINE_FIELDS
         ]
-        numbers = {field: value for field, value in given.items() if field not in wanted}
-        return ternary_lut_choice.chosen(validate({**data, "pipeline": numbers}), wanted)
+        numbers = {field: value for field, value in pipeline.items() if field not in automatic}
+        return ternary_lut_choice.chosen(validate({**data, "pipeline": numbers}), automatic)
 
     def broken_rules(self) -> list[str]:
         """Return the rules between fields that are broken."""

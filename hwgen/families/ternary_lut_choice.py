@@ -117,13 +117,13 @@ def accumulate_ns(config: TernaryLutConfig, delays: Delays, registers: int) -> f
 
 
 def registers_for(
-    config: TernaryLutConfig, delays: Delays, wanted: Iterable[str]
+    config: TernaryLutConfig, delays: Delays, automatic: Iterable[str]
 ) -> tuple[dict[str, int], list[str]]:
     """Return the smallest numbers of registers that meet the clock target, and what cannot."""
     clock = config.target.clock_mhz
     stages = {"table": (table_ns, 1), "reduce": (reduce_ns, 0), "accumulate": (accumulate_ns, 0)}
     numbers, broken = {}, []
-    for field in wanted:
+    for field in automatic:
         delay, least = stages[field]
         by_number = {n: delay(config, delays, n) for n in range(least, MOST + 1)}
         enough = [n for n, ns in by_number.items() if ns <= 1000 / clock]
@@ -138,14 +138,14 @@ def registers_for(
     return numbers, broken
 
 
-def chosen(config: Config, wanted: Sequence[str]) -> Config:
+def chosen(config: Config, automatic: Sequence[str]) -> Config:
     """Return a configuration with everything chosen that is `auto`.
 
     Parameters
     ----------
     config : TernaryLutConfig
         With numbers in its pipeline.
-    wanted : sequence of str
+    automatic : sequence of str
         The fields of its pipeline to choose: ``table``, ``reduce``, ``accumulate``.
 
     Raises
@@ -161,7 +161,7 @@ def chosen(config: Config, wanted: Sequence[str]) -> Config:
         structure = {**structure, "reduction": "adders"}
     update = {f: way for f, way in structure.items() if getattr(array, f) == AUTO}
     config = config.model_copy(update={"array": array.model_copy(update=update)})
-    if not wanted:
+    if not automatic:
         return config
     if delays is None:
         unknown = "must be a number with target.technology"
@@ -169,11 +169,11 @@ def chosen(config: Config, wanted: Sequence[str]) -> Config:
             config,
             [
                 f"pipeline.{field}: {unknown} {technology}, whose delays have not been measured"
-                for field in wanted
+                for field in automatic
             ],
         )
     if not config.is_float:
-        wanted = [field for field in wanted if field != "accumulate"]
-    numbers, broken = registers_for(config, delays, wanted)
+        automatic = [field for field in automatic if field != "accumulate"]
+    numbers, broken = registers_for(config, delays, automatic)
     check_rules(config, broken)
     return config.model_copy(update={"pipeline": config.pipeline.model_copy(update=numbers)})

@@ -75,14 +75,14 @@ def accumulated_sums(plan: Schedule, a: NDArray[Any], w: NDArray[np.integer]) ->
 def _table(fmt: FloatFormat, x: Bits) -> Bits:
     """Return the entries of groups, shape (..., mu), and +0 after them."""
     mu = x.shape[-1]
-    found: dict[tuple[int, ...], Bits] = {}
+    sums: dict[tuple[int, ...], Bits] = {}
     for pattern in sorted(stored_patterns(mu), key=lambda pattern: sum(map(abs, pattern))):
         parent, last = parent_pattern(pattern)
         sign = fmt.bits_dtype.type(fmt.sign_mask if pattern[last] < 0 else 0)
         addend = x[..., last] ^ sign
-        found[pattern] = add(fmt, found[parent], addend) if any(parent) else addend
+        sums[pattern] = add(fmt, sums[parent], addend) if any(parent) else addend
     zero = np.zeros(x.shape[:-1], fmt.bits_dtype)
-    return np.stack([*(found[pattern] for pattern in stored_patterns(mu)), zero], axis=-1)
+    return np.stack([*(sums[pattern] for pattern in stored_patterns(mu)), zero], axis=-1)
 
 
 def _reads(fmt: FloatFormat, x: Bits, keys: Bits) -> Bits:

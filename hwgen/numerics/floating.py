@@ -154,8 +154,8 @@ class FloatFormat:
             return np.dtype(self.dtype_name)
         import ml_dtypes
 
-        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, self.dtype_name))
-        return found
+        dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, self.dtype_name))
+        return dtype
 
     @property
     def file_dtype(self) -> np.dtype[Any]:

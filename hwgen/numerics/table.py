@@ -34,10 +34,10 @@ def number_format(name: str) -> NumberFormat:
         raise ValueError(f"{error}, or one of {', '.join([TERNARY.name, *FLOATS])}") from None
 
 
-def differences(found: NDArray[Any], expected: NDArray[Any]) -> NDArray[np.intp]:
+def differences(actual: NDArray[Any], expected: NDArray[Any]) -> NDArray[np.intp]:
     """Return the indices, a row each, at which two arrays of one dtype differ in any bit."""
     import numpy as np
 
     bits = np.dtype(f"u{expected.dtype.itemsize}")
-    patterns = [np.ascontiguousarray(array).view(bits) for array in (found, expected)]
+    patterns = [np.ascontiguousarray(array).view(bits) for array in (actual, expected)]
     return np.argwhere(patterns[0] != patterns[1])

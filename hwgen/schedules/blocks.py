@@ -214,9 +214,11 @@ def choose(limits: Limits, extent: Extent, *, least_traffic: bool = False) -> Bl
     least_traffic : bool
         Whether blocks that take all of a buffer are looked at as well.
     """
-    found = [(_traffic(extent, blocks), blocks) for blocks in _all(limits, extent, least_traffic)]
-    least = min(traffic for traffic, _ in found)
-    near = (plan for plan in found if plan[0] - least <= least // TOLERANCE)
+    candidates = [
+        (_traffic(extent, blocks), blocks) for blocks in _all(limits, extent, least_traffic)
+    ]
+    least = min(traffic for traffic, _ in candidates)
+    near = (plan for plan in candidates if plan[0] - least <= least // TOLERANCE)
     return min(near, key=lambda plan: (_cost(limits, extent, plan[1]), plan[0]))[1]
 
 

@@ -34,9 +34,9 @@ def check_sizes(config: Any, m: int, k: int, n: int) -> None:
 
 
 def check_operand(
-    what: str, array: NDArray[Any], shape: tuple[int, int], fmt: NumberFormat
+    name: str, array: NDArray[Any], shape: tuple[int, int], fmt: NumberFormat
 ) -> None:
-    """Check shape, dtype and values of an operand, called `what` in the message.
+    """Check shape, dtype and values of an operand, called `name` in the message.
 
     Raises
     ------
@@ -44,11 +44,11 @@ def check_operand(
         Saying what is allowed and what was found.
     """
     if array.shape != shape:
-        raise InputError(f"{what}: shape must be {shape}, not {array.shape}")
+        raise InputError(f"{name}: shape must be {shape}, not {array.shape}")
     try:
         fmt.check(array)
     except ValueError as error:
-        raise InputError(f"{what}: {error}") from None
+        raise InputError(f"{name}: {error}") from None
 
 
 def weight_beats(image: Beats, port: StreamPort, *blocks: int) -> Beats:

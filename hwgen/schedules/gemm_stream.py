@@ -257,7 +257,7 @@ class Plan(Product):
 
     def beats(self, loops: Loops, block: Block) -> int:
         """Return the beats of a port for a step."""
-        nest, found = self.config.loop_nest, 1
+        nest, beats = self.config.loop_nest, 1
         counts = {
             "rows": block.m,
             "row_tiles": block.m_tiles,
@@ -268,8 +268,8 @@ class Plan(Product):
             "weight_beats": block.n_tiles * nest.weight_beats,
         }
         for count, _ in loops:
-            found *= counts[count]
-        return found
+            beats *= counts[count]
+        return beats
 
     @property
     def weights_per_lane(self) -> int:

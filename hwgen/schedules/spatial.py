@@ -80,13 +80,13 @@ class Schedule(StreamProduct):
         vectors = beats.swapaxes(1, 2).reshape(ys * c.cols, ks * c.depth)
         return np.ascontiguousarray(vectors[: self.n, : self.k].T)
 
-    def _pack(self, port: StreamPort, x: NDArray[np.integer], lines: int, tiles: int) -> Beats:
-        """Pack vectors of K terms, `lines` of them a tile."""
+    def _pack(self, port: StreamPort, x: NDArray[np.integer], vectors: int, tiles: int) -> Beats:
+        """Pack vectors of K terms, `vectors` of them a tile."""
         ks, depth = self.blocks[1], self.config.depth
-        padded = np.zeros((tiles * lines, ks * depth), x.dtype)
+        padded = np.zeros((tiles * vectors, ks * depth), x.dtype)
         padded[: x.shape[0], : x.shape[1]] = x
-        beats = padded.reshape(tiles, lines, ks, depth).swapaxes(1, 2)
-        return port.pack(beats.reshape(tiles, ks, lines * depth))
+        beats = padded.reshape(tiles, vectors, ks, depth).swapaxes(1, 2)
+        return port.pack(beats.reshape(tiles, ks, vectors * depth))
 
     def stream(self, port: StreamPort, blocks: Beats) -> Iterator[tuple[Beats, bool]]:
         """Yield the beats of an input port, from the blocks that its packer made."""

@@ -135,8 +135,8 @@ def processing(
     settings = settings or RAW_RESULTS
     settings.check(features)
     if settings.columns != (columns is not None):
-        wanted = "there are none" if settings.columns else "the settings do not use them"
-        raise InputError(f"columns: settings and column records do not fit: {wanted}")
+        reason = "there are none" if settings.columns else "the settings do not use them"
+        raise InputError(f"columns: settings and column records do not fit: {reason}")
     if columns is not None and len(columns) != n:
         raise InputError(f"columns: must be as many as W has, {n}, not {len(columns)}")
     return settings
@@ -164,6 +164,6 @@ def stream_input(plan: Any, port: StreamPort, blocks: Beats) -> Iterator[tuple[B
     blocks : ndarray of uint8
         Those of the port that `pack_inputs` made.
     """
-    found: Iterator[tuple[Beats, bool]]
-    found = plan.stream_post(blocks) if port.name == POST else plan.stream(port, blocks)
-    return found
+    batches: Iterator[tuple[Beats, bool]]
+    batches = plan.stream_post(blocks) if port.name == POST else plan.stream(port, blocks)
+    return batches

@@ -67,20 +67,20 @@ def technologies() -> _Installed:
     InputError
         If two packages offer one name, or none offers the default.
     """
-    found: dict[str, EntryPoint] = {}
+    points: dict[str, EntryPoint] = {}
     for point in entry_points(group=GROUP):
-        other = found.setdefault(point.name, point)
-        if other.value != point.value:
+        first = points.setdefault(point.name, point)
+        if first.value != point.value:
             raise InputError(
-                f"two packages offer a technology called {point.name!r}: {other.value} and"
+                f"two packages offer a technology called {point.name!r}: {first.value} and"
                 f" {point.value}; uninstall one of them"
             )
-    if DEFAULT not in found:
+    if DEFAULT not in points:
         raise InputError(
             f"no technology {DEFAULT!r} is installed: hwgen's installation is older than its"
             " source; install it again (`pip install -e .` in a checkout)"
         )
-    return _Installed({name: found[name] for name in sorted(found)})
+    return _Installed({name: points[name] for name in sorted(points)})
 
 
 def technology(name: str) -> Technology:
@@ -102,21 +102,21 @@ def technology(name: str) -> Technology:
 
 def cell_library(name: str) -> StandardCells:
     """Return the standard-cell technology called `name`, or raise `InputError`."""
-    found = technology(name)
-    if found.kind != "standard_cells":
+    known = technology(name)
+    if known.kind != "standard_cells":
         raise InputError(
             f"{name} is not a standard-cell technology; those are"
             f" {', '.join(of_kind('standard_cells'))}"
         )
-    return found
+    return known
 
 
 def fpga_family(name: str) -> Fpga:
     """Return the FPGA family called `name`, or raise `InputError`."""
-    found = technology(name)
-    if found.kind != "fpga":
+    known = technology(name)
+    if known.kind != "fpga":
         raise InputError(f"{name} is not an FPGA family; those are {', '.join(of_kind('fpga'))}")
-    return found
+    return known
 
 
 def of_kind(kind: str) -> tuple[str, ...]:
@@ -140,8 +140,8 @@ def file_of(name: str) -> Path:
 
 def costs_of(name: str) -> Path | None:
     """Return where the table of costs of a technology is, or would be; None if it names none."""
-    found = technology(name)
-    return None if found.costs is None else file_of(name).with_name(found.costs)
+    known = technology(name)
+    return None if known.costs is None else file_of(name).with_name(known.costs)
 
 
 def read(path: Path, name: str) -> Technology:
@@ -172,19 +172,19 @@ def read(path: Path, name: str) -> Technology:
 
 def _file(point: EntryPoint) -> Path:
     """Return the data file that an entry point announces; any package may have written it."""
-    where = f"the technology {point.name!r} ({point.value}{_package(point)})"
+    label = f"the technology {point.name!r} ({point.value}{_package(point)})"
     try:
         spec = find_spec(point.value)
     except (ImportError, ValueError) as error:
-        raise InputError(f"{where} is not there: {error}; repair or uninstall it") from None
+        raise InputError(f"{label} is not there: {error}; repair or uninstall it") from None
     if spec is None or not spec.submodule_search_locations:
-        raise InputError(f"{where}: there is no such package; repair or uninstall it")
+        raise InputError(f"{label}: there is no such package; repair or uninstall it")
     paths = [Path(place) / f"{point.name}.yaml" for place in spec.submodule_search_locations]
     for path in paths:
         if path.is_file():
             return path
     problem = Problem("there is no such file", file=str(paths[0]))
-    raise ConfigError([Problem(f"{where} has no data file", file=""), problem])
+    raise ConfigError([Problem(f"{label} has no data file", file=""), problem])
 
 
 def _package(point: EntryPoint) -> str:

@@ -64,8 +64,8 @@ def load_workload(name: str) -> tuple[str, tuple[Gemm, ...]]:
             f" file; shipped are {', '.join(shipped())}"
         )
     data = read_document(path).data
-    given = data.get("gemms") if isinstance(data, dict) else None
-    gemms = [gemm_of(item) for item in given] if isinstance(given, list) else []
+    entries = data.get("gemms") if isinstance(data, dict) else None
+    gemms = [gemm_of(item) for item in entries] if isinstance(entries, list) else []
     if not gemms or None in gemms:
         raise InputError(f"{path}: must have the key gemms, a list of products {FORM}, {RANGE}")
     return path.stem, bounded(str(path), filter(None, gemms))
@@ -127,16 +127,16 @@ def bounded(name: str, gemms: Iterable[Gemm]) -> tuple[Gemm, ...]:
     InputError
         If they are more than `MAX_MACS` multiply-accumulates.
     """
-    found = tuple(gemms)
-    macs = sum(gemm.m * gemm.k * gemm.n for gemm in found)
+    bounded_gemms = tuple(gemms)
+    macs = sum(gemm.m * gemm.k * gemm.n for gemm in bounded_gemms)
     if macs > MAX_MACS:
         raise InputError(
             f"{name}: {macs} multiply-accumulates are more than 2**53 = {MAX_MACS}, up to which"
             " figures are exact; time a part of it"
         )
-    return found
+    return bounded_gemms
 
 
 def _gemm(sizes: Sequence[object]) -> Gemm | None:
-    whole = [size for size in sizes if type(size) is int and 1 <= size <= MAX_SIZE]
-    return Gemm(*whole) if len(sizes) == len(whole) == len(Gemm._fields) else None
+    valid = [size for size in sizes if type(size) is int and 1 <= size <= MAX_SIZE]
+    return Gemm(*valid) if len(sizes) == len(valid) == len(Gemm._fields) else None

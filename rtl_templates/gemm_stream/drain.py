@@ -92,7 +92,7 @@ class ResultDrain(Block):
             Signal(config.memory.address_width, name=name, reset_less=True)
             for name in ("row", "column")  # where the row of blocks begins, and the block in it
         )
-        this = Signal(config.memory.address_width, name="this_row", reset_less=True)
+        row_start = Signal(config.memory.address_width, name="this_row", reset_less=True)
         rows = Signal(len(job.m), name="rows_left", reset_less=True)
         left = Signal(len(job.n), name="columns_left", reset_less=True)
         part = Signal(range(parts), name="part")
@@ -100,7 +100,7 @@ class ResultDrain(Block):
         group = Signal.like(self.columns_address, name="group", init=0)
         ends = Signal(name="row_ends")
         m.d.comb += [
-            self.row_address.eq(this),
+            self.row_address.eq(row_start),
             self.row_bytes.eq(steps.n.size << size),
             self.address.eq(beat),
             self.columns_address.eq(group),
@@ -114,7 +114,7 @@ class ResultDrain(Block):
                 m.next = "WAIT"
             with m.State("WAIT"):
                 m.d.sync += [
-                    this.eq(row + column),
+                    row_start.eq(row + column),
                     rows.eq(steps.m.size),
                     beat.eq(0),
                     part.eq(0),
@@ -125,7 +125,7 @@ class ResultDrain(Block):
                 m.d.comb += self.row_valid.eq(1)
                 m.d.sync += [left.eq(steps.n.size), group.eq(0)]
                 with m.If(self.row_ready):
-                    m.d.sync += this.eq(this + job.c_stride)
+                    m.d.sync += row_start.eq(row_start + job.c_stride)
                     m.next = "WORDS"
             with m.State("WORDS"):
                 m.d.comb += step.eq(~self.o_valid | self.o_ready)

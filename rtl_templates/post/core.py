@@ -112,10 +112,10 @@ class PostProcessedCore(wiring.Component):
         fields = [(OFFSETS[name], bits[name]) for name in names]
         fields.append((SETTINGS_BITS, WORD_BITS))
         if features.columns:
-            wanted = record_fields(features)
+            used_fields = record_fields(features)
             for record in range(self.config.columns_per_beat):
                 start = HEAD_BITS + 8 * RECORD_BYTES * record
-                fields += [(start + f.offset, f.bits) for f in RECORD if f.name in wanted]
+                fields += [(start + f.offset, f.bits) for f in RECORD if f.name in used_fields]
         return fields
 
     def _head(self, m: Module, take: Value) -> tuple[Value, Value]:

@@ -60,14 +60,14 @@ class PostFeatures:
     def __post_init__(self) -> None:
         if not 2 <= self.accumulator.width <= 64:
             raise InputError(f"accumulator: must be 2..64 bits wide, not {self.accumulator}")
-        for name, given, known in (
+        for name, chosen, known in (
             ("outputs", self.outputs, OUTPUTS),
             ("activations", self.activations, ACTIVATIONS),
             ("roundings", self.roundings, ROUNDINGS),
         ):
-            if not given:
+            if not chosen:
                 raise InputError(f"{name}: must name at least one of {', '.join(known)}")
-            for value in given:
+            for value in chosen:
                 check_word(name, value, known)
         if set(self.outputs) == {RAW} and "leaky" in self.activations:
             raise InputError(

@@ -99,15 +99,15 @@ class Columns:
         """
         import numpy as np
 
-        given = [np.asarray(values) for values in (scales, bias, slopes)]
+        arrays = [np.asarray(values) for values in (scales, bias, slopes)]
         try:
-            wide, offsets, leaks = np.broadcast_arrays(*(np.atleast_1d(g) for g in given))
+            wide, offsets, leaks = np.broadcast_arrays(*(np.atleast_1d(g) for g in arrays))
         except ValueError:
             wide = offsets = leaks = np.zeros((0, 0))
         if wide.ndim != 1:
             raise InputError(
                 "scales, bias, slopes: must be one number or one for each column, not of shapes"
-                f" {', '.join(str(g.shape) for g in given)}"
+                f" {', '.join(str(g.shape) for g in arrays)}"
             )
         if offsets.dtype.kind not in "iu":
             raise InputError(

@@ -134,14 +134,14 @@ class PostSettings:
         slope : float
             What negative numbers are multiplied by as well, with `leaky`.
         """
-        given: dict[str, float] = {}
+        fields: dict[str, float] = {}
         leaky = activation == "leaky"
         if output in FLOATS:
-            given = {"scale": scale, **({"slope_scale": scale * slope} if leaky else {})}
+            fields = {"scale": scale, **({"slope_scale": scale * slope} if leaky else {})}
         elif output in INTEGERS:
             for prefix, value in (("", scale), *((("slope_", scale * slope),) if leaky else ())):
                 multiplier, shift = multiplier_and_shift(value)
-                given |= {f"{prefix}multiplier": int(multiplier), f"{prefix}shift": int(shift)}
+                fields |= {f"{prefix}multiplier": int(multiplier), f"{prefix}shift": int(shift)}
         elif scale != 1:
             raise InputError(f"scale: {output} outputs are not scaled; leave it out")
         if slope and not leaky:
@@ -153,7 +153,7 @@ class PostSettings:
             zero=zero,
             minimum=minimum,
             maximum=maximum,
-            **given,  # type: ignore[arg-type]
+            **fields,  # type: ignore[arg-type]
         )
 
     @property
@@ -248,9 +248,9 @@ _SCALES = ("multiplier", "shift", "scale", *_SLOPES)
 _DEFAULTS = {field.name: field.default for field in fields(PostSettings)}
 
 
-def _check_range(name: str, value: object, low: int, high: int, what: str = "") -> None:
+def _check_range(name: str, value: object, low: int, high: int, unit: str = "") -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise InputError(f"{name}: must be an integer of {low}..{high}{what}, not {value!r}")
+        raise InputError(f"{name}: must be an integer of {low}..{high}{unit}, not {value!r}")
 
 
 def _check_single(name: str, value: float) -> None:
