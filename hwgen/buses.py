@@ -16,6 +16,24 @@ Signal = tuple[str, str, int]
 REGISTER_WIDTH = 32
 """Bits of the data of an AXI4-Lite bus."""
 
+PAGE = 4096
+"""Bytes; no burst crosses a multiple of it."""
+
+LONGEST_BURST = 256
+"""Beats."""
+
+_LEAST_STORE = 8  # beats: what keeps bursts of one beat flowing through the registers
+
+
+def burst_beats(data_width: int, max_burst: int) -> int:
+    """Return the beats of the longest burst, a power of two: fewer where `PAGE` holds fewer."""
+    return min(max_burst, PAGE // (data_width // 8))
+
+
+def writer_beats(data_width: int, max_burst: int) -> int:
+    """Return the beats that a writer of bursts keeps behind the one that it offers."""
+    return max(2 * burst_beats(data_width, max_burst), _LEAST_STORE)
+
 
 @dataclass(frozen=True)
 class BusPort:

@@ -20,7 +20,7 @@ from cocotbext.axi import AxiRamRead, AxiRamWrite, AxiReadBus, AxiWriteBus
 
 from flows.simulation.axi_memory import AxiMemory
 from flows.simulation.axi_monitor import AxiMonitor
-from rtl_templates.axi.bus import PAGE
+from hwgen.buses import PAGE
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 PERIOD_NS = 2

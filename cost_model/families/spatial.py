@@ -21,6 +21,7 @@ from cost_model.bill import Number, View, ceil_div
 from cost_model.families import spatial_serial
 from cost_model.families.spatial_bill import Geometry, parts
 from cost_model.families.spatial_delay import paths
+from cost_model.families.spatial_flow import core_flow
 from hwgen.figures import Cycles
 from hwgen.schedules.spatial import Schedule
 
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
 
 __all__ = [
-    "RULES", "cycles", "cycles_at", "cycles_of", "cycles_of_operands", "macs_at", "most_cycles_of",
-    "parts", "paths", "port_bits_at", "timed",
+    "RULES", "core_flow", "cycles", "cycles_at", "cycles_of", "cycles_of_operands", "macs_at",
+    "most_cycles_of", "parts", "paths", "port_bits_at", "timed",
 ]  # fmt: skip
 
 RULES = (

@@ -19,13 +19,15 @@ from cost_model import post_processing as post
 from cost_model.bill import Number, View, ceil_div
 from cost_model.families.systolic_bill import Geometry, parts
 from cost_model.families.systolic_delay import paths
+from cost_model.families.systolic_flow import core_flow
 from hwgen.schedules.systolic import Schedule
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
 
 __all__ = [
-    "RULES", "cycles", "cycles_at", "cycles_of", "macs_at", "parts", "paths", "port_bits_at",
+    "RULES", "core_flow", "cycles", "cycles_at", "cycles_of", "macs_at", "parts", "paths",
+    "port_bits_at",
 ]  # fmt: skip
 
 RULES = ("array.accumulator_depth", "array.carry_spacing", "pipeline.final_adder")

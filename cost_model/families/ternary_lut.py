@@ -40,6 +40,7 @@ from cost_model.families.ternary_lut_bill import (
     table,
 )
 from cost_model.families.ternary_lut_delay import paths as core_paths
+from cost_model.families.ternary_lut_flow import core_flow as core_flow
 from hwgen.schedules.ternary_lut import Schedule
 
 if TYPE_CHECKING:

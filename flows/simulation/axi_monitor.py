@@ -9,7 +9,7 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from rtl_templates.axi.bus import PAGE
+from hwgen.buses import PAGE
 
 _FIELDS = {
     "aw": ("id", "addr", "len", "size", "burst", "cache", "prot"),

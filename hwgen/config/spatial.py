@@ -183,6 +183,11 @@ class SpatialConfig(IntegerProductConfig):
         return 1 + self.pipeline.pe
 
     @property
+    def output_registers(self) -> int:
+        """Registers with a handshake from where rows leave to the port, its buffer included."""
+        return 1 + (1 + self.final_addition.registers if self.final_addition else 0)
+
+    @property
     def core_latency(self) -> int:
         """Cycles from the last input beat of a reduction to its first beat of accumulators.
 
@@ -192,7 +197,7 @@ class SpatialConfig(IntegerProductConfig):
         if self.array.serial:
             # Slot, encoder, PE, one until a row leaves, and four where results are put together.
             return 8 + self.pipeline.pe
-        return 3 + self.lead + (self.digits is not None) + self.pipeline.final_adder
+        return 2 + self.lead + self.output_registers
 
     @property
     def block_loop_nest(self) -> LoopNest | str:

@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from hwgen.buses import BusPort
+from hwgen.buses import BusPort, burst_beats, writer_beats
 from hwgen.config.model import FamilyConfig, Model, Target, check_rules
 from hwgen.config.parameters import either
 from hwgen.config.post_parameters import FORMATS, PostProcessing
@@ -35,6 +35,9 @@ _OUTER = ("name", "target", "post")
 
 CONTROL_ADDRESS_WIDTH = 12
 """Bits of an address of a register."""
+
+ROWS_AHEAD = 16
+"""Rows of results that are announced before their data has come."""
 
 DEFAULT_COMPUTE = {"family": "systolic", "array": {"dataflow": "weight_stationary"}}
 
@@ -312,6 +315,21 @@ class GemmStreamConfig(FamilyConfig):
         return ()
 
     @property
+    def longest_burst_bytes(self) -> int:
+        """Bytes of the longest burst; bursts end where an address is a multiple of it."""
+        return burst_beats(self.memory.data_width, self.memory.max_burst) * self.memory_bytes
+
+    @property
+    def rows_in_flight(self) -> int:
+        """Rows of operands that are on their way from the memory at most."""
+        return self.memory.outstanding + 4
+
+    @property
+    def writer_beats(self) -> int:
+        """Beats of results that wait for their burst behind the one that is offered."""
+        return writer_beats(self.memory.data_width, self.memory.max_burst)
+
+    @property
     def buses(self) -> tuple[BusPort, ...]:
         """The registers, the memory, the interrupt."""
         memory = self.memory
@@ -396,6 +414,15 @@ class GemmStreamConfig(FamilyConfig):
     def wgt_banks(self) -> int:
         """Memories that hold a row of W each and are read together."""
         return 1 if self.loop_nest.image else self.loop_nest.weight_terms * self.array.cascade
+
+    @property
+    def word_bytes(self) -> dict[str, int]:
+        """Bytes in memory of a word of the buffers of A (``a``), W (``w``) and records (``p``)."""
+        return {
+            "a": self.act_lanes * self.activation_bytes,
+            "w": self.wgt_lanes * self.weight_bytes,
+            "p": self.post_lanes * self.record_groups * RECORD_BYTES,
+        }
 
     @property
     def weight_width(self) -> int:

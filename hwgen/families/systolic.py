@@ -192,6 +192,21 @@ class SystolicConfig(IntegerProductConfig):
         return self.bus_latency + (self.digits is not None) + self.pipeline.final_adder
 
     @property
+    def drains_in_steps(self) -> bool:
+        """Whether results are put together in steps behind their buffer (output-stationary)."""
+        return self.final_addition is not None and self.final_addition.registers > 0
+
+    @property
+    def drain_stages(self) -> int:
+        """Registers from a row's drain to the buffer of rows (output-stationary)."""
+        return 1 + (self.bus_latency if self.drains_in_steps else self.drain_latency)
+
+    @property
+    def drain_entries(self) -> int:
+        """Rows that the buffer behind the array holds (output-stationary)."""
+        return 1 + self.drain_stages
+
+    @property
     def psum_latency(self) -> int:
         """Cycles from a beat's slot to its partial sums at the accumulators.
 

@@ -234,7 +234,12 @@ class TernaryLutConfig(ProductConfig):
         One in the key register, the registers of the reduction and of the adder that
         accumulates, one for the totals.
         """
-        return 2 + self.reduce_latency + self.pipeline.accumulate
+        return 1 + self.total_stages
+
+    @property
+    def total_stages(self) -> int:
+        """Registers from the tables to the totals."""
+        return self.reduce_latency + self.pipeline.accumulate + 1
 
     @property
     def reduce_latency(self) -> int:

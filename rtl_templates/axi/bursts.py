@@ -6,7 +6,8 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike, signed
 from amaranth.lib.wiring import In, Member, Out
 
-from rtl_templates.axi.bus import LONGEST_BURST, PAGE, check_data_width
+from hwgen.buses import LONGEST_BURST, burst_beats
+from rtl_templates.axi.bus import check_data_width
 from rtl_templates.hierarchy import Block
 
 
@@ -97,7 +98,7 @@ class BurstSplitter(Block):
             },
         )
         self.byte_bits = bits
-        self.beat_bits = min(max_burst, PAGE // (data_width // 8)).bit_length() - 1
+        self.beat_bits = burst_beats(data_width, max_burst).bit_length() - 1
         self.length_width = length_width
 
     def build(self, m: Module) -> None:

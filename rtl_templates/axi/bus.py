@@ -10,12 +10,6 @@ from amaranth.lib.wiring import In, Out
 
 from hwgen.buses import REGISTER_WIDTH, BusPort
 
-PAGE = 4096
-"""Bytes; no burst crosses a multiple of it."""
-
-LONGEST_BURST = 256
-"""Beats."""
-
 WIDTHS = (32, 64, 128, 256, 512, 1024)
 """Data widths of the memory bus, bits."""
 

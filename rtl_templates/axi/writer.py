@@ -7,11 +7,10 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
+from hwgen.buses import writer_beats
 from rtl_templates.axi.bursts import BurstSplitter, check_bursts, request_members
 from rtl_templates.hierarchy import Block, place
 from rtl_templates.stream import StreamFifo
-
-_LEAST_DEPTH = 8  # what keeps bursts of one beat flowing through the registers
 
 
 class BurstWriter(Block):
@@ -86,7 +85,7 @@ class BurstWriter(Block):
         self.outstanding = outstanding
         self.splitter = BurstSplitter(data_width, address_width, max_burst, length_width)
         # The oldest beat is in a register of its own, so that the memory's depth is a power of two.
-        self.depth = max(2 << self.splitter.beat_bits, _LEAST_DEPTH) + 1
+        self.depth = writer_beats(data_width, max_burst) + 1
 
     def build(self, m: Module) -> None:
         burst = {

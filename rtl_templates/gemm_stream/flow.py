@@ -9,6 +9,7 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Member, Out
 
+from hwgen.families.gemm_stream import ROWS_AHEAD
 from hwgen.numerics.post.records import RECORD_BYTES
 from rtl_templates.axi.gather import Gather
 from rtl_templates.axi.reader import BurstReader
@@ -34,10 +35,6 @@ CONSUMERS = ("load", "act", "wgt", "collect", "drain")
 EVENTS = ("load_waits", "compute_waits", "drain_waits", "reads", "writes")
 """What is counted: cycles without a free buffer for a load, without operands, without room for
 results; beats on the memory port."""
-
-
-ROWS_AHEAD = 16
-"""Rows of results that are announced before their data has come."""
 
 
 def length_width(config: GemmStreamConfig) -> int:
@@ -155,7 +152,7 @@ class Flow(Block):
     def _read(self, m: Module, wires: _Wires, columns: bool) -> dict[str, Any]:
         """Place loader, reader and what turns its beats into words; return the words."""
         config, memory = self.config, self.config.memory
-        rows = memory.outstanding + 4
+        rows = config.rows_in_flight
         bits = length_width(config)
         route, routed, tracked = wires("route", 2), wires("routed"), wires("tracked")
         request = wires.group("row", address=memory.address_width, bytes=bits, what=2, final=1)
@@ -225,7 +222,7 @@ class Flow(Block):
 
     def _compute(self, m: Module, wires: _Wires, words: dict[str, Any]) -> None:
         config = self.config
-        rows = config.memory.outstanding + 4
+        rows = config.rows_in_flight
         cores = CoreArray(config, self.core)
         hungry: list[Signal] = []
         ports: dict[str, Signal] = {}

@@ -77,14 +77,12 @@ class OutputStationaryCore(StreamCore):
 
         # A row drains only into a reserved entry of a buffer, so nothing behind the array's edge
         # ever stops.
-        in_steps = config.final_addition is not None and config.final_addition.registers > 0
-        latency = config.bus_latency if in_steps else config.drain_latency
-        depth = 2 + latency
+        in_steps, depth = config.drains_in_steps, config.drain_entries
         credits = Signal(range(depth + 1), init=depth)
         drains, room, commit = (Signal(name=name) for name in ("drains", "room", "commit"))
         last_row = commit & (draining == 2) if rows > 1 else commit
         push: Value = Cat(commit, last_row)
-        for stage in range(1 + latency):
+        for stage in range(config.drain_stages):
             register = Signal(2, name=f"push_{stage}")
             m.d.sync += register.eq(push)
             push = register
@@ -96,7 +94,7 @@ class OutputStationaryCore(StreamCore):
         sign_constant: Value = Const(0, 0)
         if config.digits:
             sign_constant = self._sign_constant(
-                m, fire, starting, run & drain, config.digits, 1 + latency
+                m, fire, starting, run & drain, config.digits, config.drain_stages
             )
         if in_steps:
             # Registers behind the buffer wait for each other: they need no entries.

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The flow through cores of the systolic family: what `rtl_templates.systolic.core` sequences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cost_model.engine.core_flow import CoreFlow, Queue, Slices
+
+if TYPE_CHECKING:
+    from hwgen.families.systolic import SystolicConfig
+
+
+def core_flow(config: SystolicConfig) -> CoreFlow:
+    """Return the flow through a core that has been reset."""
+    return OutputStationary(config) if config.output_stationary else Stationary(config)
+
+
+class OutputStationary:
+    """Slots, drains at least as many cycles apart as there are rows, and credits for rows."""
+
+    def __init__(self, config: SystolicConfig) -> None:
+        self._rows = config.array.rows
+        self._act, self._wgt = Queue(), Queue()
+        self._starting, self._finished, self._draining = True, False, 0
+        self._credits = config.drain_entries
+        self._line, self._stages = 0, config.drain_stages
+        self._held = 0  # rows in the buffer behind the array
+        steps = config.resolution.registers if config.drains_in_steps else 0
+        self._slices = Slices(steps + 1) if config.drains_in_steps else None
+
+    def cycle(
+        self, act: bool, act_last: bool, wgt: bool, wgt_last: bool, taken: bool
+    ) -> tuple[bool, bool, bool]:
+        """Pass a cycle; see `CoreFlow`."""
+        x, y, draining = self._act, self._wgt, self._draining
+        held, slices = self._held > 0, self._slices
+        if slices is None:
+            gives, popped = held, held and taken
+        else:
+            gives = slices.full > 0
+            popped = slices.pass_cycle(held, taken) and held
+        bus_free = draining <= 1
+        drain = self._finished and bus_free
+        drains = drain or draining > 1
+        room = self._credits > 0 or popped
+        run = room or not drains
+        commit = drains and room
+        waits = self._starting and self._finished and not bus_free
+        fire = run and x.count > 0 and y.count > 0 and not waits
+        last = bool(x.lasts & 1)
+        if run:
+            self._finished = (self._finished and not drain) or (fire and last)
+            self._draining = self._rows if drain else draining - (draining > 0)
+            if fire:
+                self._starting = last
+        self._held += (self._line & 1) - popped
+        self._line = self._line >> 1 | commit << (self._stages - 1)
+        self._credits += popped - commit
+        act_room = x.pass_cycle(act, act_last, fire)
+        wgt_room = y.pass_cycle(wgt, False, fire)
+        return act_room, wgt_room, gives
+
+    def state(self) -> tuple[int, ...]:
+        """Return all that the next cycles depend on."""
+        slices = self._slices.state() if self._slices else ()
+        x, y = self._act, self._wgt
+        return (
+            x.count, x.lasts, y.count, self._starting, self._finished, self._draining,
+            self._credits, self._line, self._held, *slices,
+        )  # fmt: skip
+
+
+class Stationary:
+    """Passes; the next tile loads in the shadow of the current one, and all advance together."""
+
+    def __init__(self, config: SystolicConfig) -> None:
+        self._rows = config.array.rows
+        self._act, self._wgt = Queue(), Queue()
+        self._loaded = self._ends = self._passing = self._ending = False
+        self._position = 0
+        # From the slot to the accumulators, and two registers until totals are results.
+        self._line, self._stages = 0, config.psum_latency + 2
+        self._results = 0  # in the output buffer
+
+    def cycle(
+        self, act: bool, act_last: bool, wgt: bool, wgt_last: bool, taken: bool
+    ) -> tuple[bool, bool, bool]:
+        """Pass a cycle; see `CoreFlow`."""
+        x, y = self._act, self._wgt
+        room, done, gives = self._results < 2, self._line & 1, self._results > 0
+        run = room or not done
+        fire = load = False
+        if run:
+            there = x.count > 0
+            swap = there and self._loaded and not self._passing
+            fire = there and (self._passing or self._loaded)
+            load = y.count > 0 and (not self._loaded or swap)
+            closes = self._ends if swap else self._ending
+            if fire:
+                self._passing = not x.lasts & 1
+            if swap:
+                self._loaded, self._ending = False, self._ends
+            if load:
+                self._position += 1
+                if self._position == self._rows:
+                    self._position = 0
+                    self._loaded, self._ends = True, bool(y.lasts & 1)
+            self._line = self._line >> 1 | (fire and closes) << (self._stages - 1)
+            self._results += done
+        self._results -= gives and taken
+        act_room = x.pass_cycle(act, act_last, fire)
+        wgt_room = y.pass_cycle(wgt, wgt_last, load)
+        return act_room, wgt_room, gives
+
+    def state(self) -> tuple[int, ...]:
+        """Return all that the next cycles depend on."""
+        x, y = self._act, self._wgt
+        return (
+            x.count, x.lasts, y.count, y.lasts, self._loaded, self._ends, self._passing,
+            self._ending, self._position, self._line, self._results,
+        )  # fmt: skip

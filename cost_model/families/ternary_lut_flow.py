@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The flow through a ternary-LUT core: what `rtl_templates.ternary_lut.core` sequences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cost_model.engine.core_flow import CoreFlow
+
+if TYPE_CHECKING:
+    from hwgen.families.ternary_lut import TernaryLutConfig
+
+
+def core_flow(config: TernaryLutConfig) -> CoreFlow:
+    """Return the flow through a core that has been reset."""
+    return TernaryLut(config)
+
+
+class TernaryLut:
+    """Tables that are built while the ones before are read."""
+
+    def __init__(self, config: TernaryLutConfig) -> None:
+        self._act = self._act_last = self._wgt = self._wgt_last = False
+        # Tables on their way, the held ones in the lowest bit.
+        self._tables = config.pipeline.table
+        self._valids = self._lasts = 0
+        self._planes, self._plane = config.planes, 0
+        self._line, self._stages = 0, config.total_stages
+        self._spare = False
+        self._add = config.pipeline.accumulate
+        self._starts = self._begins = True
+        self._waits, self._missing = self._add, 0
+
+    def cycle(
+        self, act: bool, act_last: bool, wgt: bool, wgt_last: bool, taken: bool
+    ) -> tuple[bool, bool, bool]:
+        """Pass a cycle; see `CoreFlow`."""
+        done = bool(self._line & 1)
+        gives = done or self._spare
+        run = not (done and self._spare)
+        held, closes, last = bool(self._valids & 1), bool(self._lasts & 1), self._wgt_last
+        there = not self._begins or self._starts or not self._missing
+        fire = run and self._wgt and held and there
+        step = not held or (fire and last)
+        self._spare = gives and not taken
+        if run:
+            final = fire and closes and self._plane == self._planes - 1
+            self._line = self._line >> 1 | final << (self._stages - 1)
+        if fire:
+            self._plane = (self._plane + 1) % self._planes
+            self._begins = last
+            self._missing = self._waits
+            self._waits = self._add if last else self._waits - (self._waits > 0)
+            if last:
+                self._starts = closes
+        elif run and self._missing:
+            self._missing -= 1
+        if step:
+            top = self._tables - 1
+            self._valids = self._valids >> 1 | self._act << top
+            self._lasts = self._lasts >> 1 | (self._act_last) << top
+        act_room, wgt_room = step or not self._act, fire or not self._wgt
+        if act_room:
+            self._act, self._act_last = act, act_last
+        if wgt_room:
+            self._wgt, self._wgt_last = wgt, wgt_last
+        return act_room, wgt_room, gives
+
+    def state(self) -> tuple[int, ...]:
+        """Return all that the next cycles depend on."""
+        return (
+            self._act, self._act and self._act_last, self._wgt, self._wgt and self._wgt_last,
+            self._valids, self._lasts & self._valids, self._plane, self._line, self._spare,
+            self._starts, self._begins, self._waits, self._missing,
+        )  # fmt: skip
