@@ -36,6 +36,10 @@ class CoreFlow(Protocol):
         """Return all that the next cycles depend on."""
         ...
 
+    def restore(self, state: tuple[int, ...]) -> None:
+        """Return to a state."""
+        ...
+
 
 class Queue:
     """Beats that wait for a core, in two registers, with their marks.
@@ -105,11 +109,10 @@ class Slices:
                 self.full += 1
         return bool(room)
 
-    @property
-    def ready(self) -> bool:
-        """Whether there is room for a beat in this cycle, whatever leaves."""
-        return self.full < 2 or 0 in self._places
-
     def state(self) -> tuple[int, ...]:
         """Return what is where."""
         return (self.full, *self._places)
+
+    def restore(self, state: tuple[int, ...]) -> None:
+        """Return to a state."""
+        self.full, *self._places = state

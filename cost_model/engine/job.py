@@ -47,7 +47,7 @@ class Engine:
         self._steps = steps_of(plan)
         self._reader = Reader(config, read_latency)
         flow = family(config.compute.family).part("cost").core_flow(config.compute)
-        self._cores = Cores(flow, self._steps, self._freed, self._complete)
+        self._cores = Cores(flow, self._steps, self._happens)
         self._results = Results(plan, places, self._steps, write_latency)
         self._waiting = {"a": self._cores.act.full, "w": self._cores.wgt.full,
                          "p": self._results.records}  # fmt: skip
@@ -77,12 +77,11 @@ class Engine:
                 now = reader.accepted + 1
             now += 1
 
-    def _freed(self, what: str, now: int) -> None:
-        self._free[what].append(now)
-        self._settle()
-
-    def _complete(self, now: int) -> None:
-        self._results.complete.append(now + _COLLECTED)
+    def _happens(self, what: str, now: int) -> None:
+        if what == "c":
+            self._results.complete.append(now + _COLLECTED)
+        else:
+            self._free[what].append(now)
         self._settle()
 
     def _settle(self) -> None:

@@ -8,11 +8,13 @@ the blocks of `rtl_templates.gemm_stream.load` and `rtl_templates.axi.reader` ha
 
 from __future__ import annotations
 
+from collections import deque
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from cost_model.engine.steps import Load
 
 if TYPE_CHECKING:
-    from cost_model.engine.steps import Load
     from hwgen.families.gemm_stream import GemmStreamConfig
 
 LONG_AGO = -(1 << 62)
@@ -63,69 +65,96 @@ class Reader:
     """
 
     def __init__(self, config: GemmStreamConfig, latency: int) -> None:
-        self.bus = config.memory_bytes
-        self.longest = config.longest_burst_bytes
-        self.latency = latency
-        self.words = config.word_bytes
+        self._bus = config.memory_bytes
+        self._longest = config.longest_burst_bytes
+        self._latency = latency
+        self._words = config.word_bytes
         self.accepted = 0
-        self._last_request = LONG_AGO  # of a burst
-        self._beat = self._taken = LONG_AGO  # the last beat on the bus; in its buffer's gatherer
-        self._pausing = ""  # the operand whose gatherer takes nothing in the next cycle
-        flying, rows = config.memory.outstanding, config.rows_in_flight
-        # Bursts that end, rows whose last beat is taken, rows that are complete: each has so many
-        # places, and waits for the one that had its place.
-        self._ends = _Ring(flying)
-        self._routed = _Ring(rows)
-        self._complete: dict[str, _Ring | None] = {"a": _Ring(rows), "w": _Ring(rows), "p": None}
+        rows = config.rows_in_flight
+        self._at = 0  # times of the state count from here
+        self._state = _Reading(
+            0, 0, 0, "", (0,) * config.memory.outstanding, (0,) * rows, (0,) * rows, (0,) * rows
+        )
+        self._known: dict[tuple[_Reading, Load], tuple[int, int, _Reading]] = {}
 
     def read(self, load: Load) -> int:
         """Request the rows of a block; return the cycle in which its last word is written."""
-        what, bus, longest, word = load.what, self.bus, self.longest, self.words[load.what]
-        ends, routed, complete = self._ends, self._routed, self._complete[what]
-        latency, accepted, request = self.latency, self.accepted, self._last_request
-        beat, taken, pausing = self._beat, self._taken, self._pausing
-        at, full = load.address, 0
+        begin, state = self.accepted, self._state
+        if begin != self._at:
+            state = state.seen_from(begin - self._at)
+        address, stride = load.address % self._longest, load.stride % self._longest
+        key = state, Load(load.what, load.rows, address, stride, load.size)
+        if key not in self._known:
+            self._known[key] = self._read(*key)
+        accepted, full, self._state = self._known[key]
+        self.accepted = self._at = begin + accepted
+        return begin + full
+
+    def _read(self, state: _Reading, load: Load) -> tuple[int, int, _Reading]:
+        """Return when the last row is accepted, when its last word is written, and what is left."""
+        what, bus, longest, word = load.what, self._bus, self._longest, self._words[load.what]
+        request, beat, taken, pausing, *queues = state
+        ends, routed, of_a, of_w = (deque(queue, len(queue)) for queue in queues)
+        complete = {"a": of_a, "w": of_w}.get(what)
+        accepted, at, full = 0, load.address, 0
         for _ in range(load.rows):
             start = at % longest
             at += load.stride
-            accepted = max(accepted + 1, request, routed.oldest + 1)
+            accepted = max(accepted + 1, request, routed[0] + 1)
             if complete is not None:
-                accepted = max(accepted, complete.oldest + 1)
+                accepted = max(accepted, complete[0] + 1)
             request = max(request, accepted)
             for beats in bursts_of(start, load.size, bus, longest):
-                request = max(request, ends.oldest) + 1
-                first = max(request + 1 + latency, beat + 1, taken)
+                request = max(request, ends[0]) + 1
+                first = max(request + 1 + self._latency, beat + 1, taken)
                 here = max(first, taken + (pausing == what)) + 1
                 pausing = ""
                 taken = here + beats - 1
                 beat = first if beats == 1 else taken - 1
-                ends.push(beat)
-            routed.push(taken)
+                ends.append(beat)
+            routed.append(taken)
             over = _reaches_over(start, load.size, bus, word)
             if over:
                 pausing = what
             full = taken + 1 + over
             if complete is not None:
-                complete.push(full)
-        self.accepted, self._last_request = accepted, request
-        self._beat, self._taken, self._pausing = beat, taken, pausing
-        return full
+                complete.append(full)
+        left = _Reading(request, beat, taken, pausing, *map(tuple, (ends, routed, of_a, of_w)))
+        return accepted, full, left.seen_from(accepted)
 
 
-class _Ring:
-    """The times at which places become free, in the order in which they are taken."""
+class _Reading(NamedTuple):
+    """What the next rows depend on, times counted from the last row that was accepted.
 
-    __slots__ = ("_at", "_times", "oldest")
+    What was earlier holds nothing up, and counts as then.
 
-    def __init__(self, places: int) -> None:
-        self._times = [LONG_AGO] * places
-        self._at = 0
-        self.oldest = LONG_AGO
+    Parameters
+    ----------
+    request, beat, taken : int
+        Of the last burst, and of the last beat: on the bus, by its gatherer.
+    pausing : str
+        The operand whose gatherer takes nothing in the cycle behind that.
+    ends, routed, of_a, of_w : tuple of int
+        Ends of bursts, last beats of rows, last words of rows of A and of W: each is limited to
+        so many at once, and the next one waits for the oldest.
+    """
 
-    def push(self, time: int) -> None:
-        """Take the oldest place; it is free again at `time`."""
-        times, at = self._times, self._at
-        times[at] = time
-        at += 1
-        self._at = at = 0 if at == len(times) else at
-        self.oldest = times[at]
+    request: int
+    beat: int
+    taken: int
+    pausing: str
+    ends: tuple[int, ...]
+    routed: tuple[int, ...]
+    of_a: tuple[int, ...]
+    of_w: tuple[int, ...]
+
+    def seen_from(self, time: int) -> _Reading:
+        """Return the same with times counted from `time`."""
+        request, beat, taken, pausing, *queues = self
+        return _Reading(
+            max(request - time, 0),
+            max(beat - time, 0),
+            max(taken - time, 0),
+            pausing if taken > time else "",
+            *(tuple([x - time if x > time else 0 for x in queue]) for queue in queues),
+        )

@@ -54,3 +54,10 @@ class Spatial:
             x.count, x.lasts, y.count, self._finished, self._under_way, self._waiting,
             *self._slices.state(),
         )  # fmt: skip
+
+    def restore(self, state: tuple[int, ...]) -> None:
+        """Return to a state."""
+        x, y = self._act, self._wgt
+        x.count, x.lasts, y.count, finished, self._under_way, self._waiting, *slices = state
+        self._finished = bool(finished)
+        self._slices.restore(tuple(slices))

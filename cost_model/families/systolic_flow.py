@@ -70,6 +70,17 @@ class OutputStationary:
             self._credits, self._line, self._held, *slices,
         )  # fmt: skip
 
+    def restore(self, state: tuple[int, ...]) -> None:
+        """Return to a state."""
+        x, y = self._act, self._wgt
+        (
+            x.count, x.lasts, y.count, starting, finished, self._draining, self._credits,
+            self._line, self._held, *slices,
+        ) = state  # fmt: skip
+        self._starting, self._finished = bool(starting), bool(finished)
+        if self._slices:
+            self._slices.restore(tuple(slices))
+
 
 class Stationary:
     """Passes; the next tile loads in the shadow of the current one, and all advance together."""
@@ -120,3 +131,13 @@ class Stationary:
             x.count, x.lasts, y.count, y.lasts, self._loaded, self._ends, self._passing,
             self._ending, self._position, self._line, self._results,
         )  # fmt: skip
+
+    def restore(self, state: tuple[int, ...]) -> None:
+        """Return to a state."""
+        x, y = self._act, self._wgt
+        (
+            x.count, x.lasts, y.count, y.lasts, loaded, ends, passing, ending, self._position,
+            self._line, self._results,
+        ) = state  # fmt: skip
+        self._loaded, self._ends = bool(loaded), bool(ends)
+        self._passing, self._ending = bool(passing), bool(ending)

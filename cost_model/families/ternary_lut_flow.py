@@ -73,3 +73,13 @@ class TernaryLut:
             self._valids, self._lasts & self._valids, self._plane, self._line, self._spare,
             self._starts, self._begins, self._waits, self._missing,
         )  # fmt: skip
+
+    def restore(self, state: tuple[int, ...]) -> None:
+        """Return to a state."""
+        (
+            act, act_last, wgt, wgt_last, self._valids, self._lasts, self._plane, self._line,
+            spare, starts, begins, self._waits, self._missing,
+        ) = state  # fmt: skip
+        self._act, self._act_last = bool(act), bool(act_last)
+        self._wgt, self._wgt_last, self._spare = bool(wgt), bool(wgt_last), bool(spare)
+        self._starts, self._begins = bool(starts), bool(begins)
