@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cost_model.families.gemm_stream import cycles, plan_cycles
+from cost_model.engine.job import job_cycles
+from cost_model.engine.steps import Places
+from cost_model.families.gemm_stream import plan_cycles
 from flows.simulation.engine_host import EngineHost, open_engine
 from flows.simulation.engine_memory import place
 from flows.simulation.post_cases import columns_of, settings_of
@@ -301,6 +303,47 @@ def test_random_jobs_under_stalls(name: str) -> None:
             random_jobs(host, 30, rng, 90, 100 * latency)
 
 
+def check_cycles(name: str, jobs: int, most: int, rng: np.random.Generator) -> None:
+    """Compare the cycles of jobs, each on an idle engine, with the model; memories never pause."""
+    config = config_of(name)
+    for latencies in ((1, 1), (int(rng.integers(1, 60)), int(rng.integers(1, 60)))):
+        host = opened(name, read_latency=latencies[0], write_latency=latencies[1])
+        with host.model:
+            for _ in range(jobs):
+                m, k, n = (int(x) for x in np.exp(rng.uniform(0, np.log(most), 3)))
+                size = m, min(k, config.max_k), n
+                choices = settings_of(config)
+                post = choices[int(rng.integers(len(choices)))]
+                columns = columns_of(post, n, config, rng) if post.columns else None
+                (placed,), _ = place(
+                    config, [operands(config, size, "random", rng)], settings=post,
+                    columns=columns, rng=rng if rng.integers(2) else None,
+                    least_traffic=bool(rng.integers(2)),
+                )  # fmt: skip
+                host.put(placed)
+                before = host.counter("BUSY")
+                job = placed.job
+                assert host.wait(host.submit(job), 10_000_000) == "done"
+                expected = job_cycles(
+                    job.plan, Places.of(job.regions),
+                    read_latency=latencies[0], write_latency=latencies[1],
+                )  # fmt: skip
+                assert host.counter("BUSY") - before == expected, (size, post, latencies)
+
+
+@pytest.mark.parametrize("name", ["ws", "lut_post", "cube", "tree"])
+@pytest.mark.slow
+def test_cycles_are_exact(name: str) -> None:
+    check_cycles(name, 15, 150, np.random.default_rng(29))
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.long
+@pytest.mark.timeout(4 * 3600)
+def test_cycles_of_hundreds_of_jobs_are_exact(name: str) -> None:
+    check_cycles(name, 150, 600, np.random.default_rng(31))
+
+
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.long
 @pytest.mark.timeout(4 * 3600)
@@ -405,12 +448,7 @@ def shipped() -> Iterator[EngineHost]:
         yield host
 
 
-def near(expected: int, found: int) -> bool:
-    """Return whether the cycle model is within half a percent, or 20 cycles of a short job."""
-    return abs(expected - found) <= max(20, 0.005 * found)
-
-
-def counted(host: EngineHost, size: tuple[int, int, int]) -> tuple[dict[str, int], Plan]:
+def counted(host: EngineHost, size: tuple[int, int, int]) -> tuple[dict[str, int], Job]:
     """Run a job on an idle engine and return what the counters counted."""
     config, rng = host.config, np.random.default_rng(3)
     (placed,), _ = place(config, [operands(config, size, "random", rng)])
@@ -419,7 +457,7 @@ def counted(host: EngineHost, size: tuple[int, int, int]) -> tuple[dict[str, int
     assert host.wait(host.submit(placed.job), 10_000_000) == "done"
     after = host.counters()
     assert (host.results(placed) == placed.expected).all()
-    return {name: after[name] - before[name] for name in after}, placed.job.plan
+    return {name: after[name] - before[name] for name in after}, placed.job
 
 
 @pytest.mark.slow
@@ -429,12 +467,11 @@ def test_cycles_and_traffic(shipped: EngineHost) -> None:
         (16, 16, 16), (64, 64, 64), (128, 512, 256), (1, 512, 1024), (1, 300, 1001), (7, 333, 79),
         (469, 103, 31), (143, 50, 353), (5, 2, 494), (32, 429, 195), (1, 60, 233), (1, 1, 1),
     ):  # fmt: skip
-        found, plan = counted(shipped, size)
-        expected = cycles(config, *size)
-        assert near(expected, found["BUSY"]), (size, expected, found)
+        found, job = counted(shipped, size)
+        assert found["BUSY"] == job_cycles(job.plan, Places.of(job.regions)), size
         moved = (found["READS"] + found["WRITES"]) * config.memory_bytes
         if size[1] % config.memory_bytes == size[2] % config.memory_bytes == 0:
-            assert moved == plan.traffic.total, size  # no beat is filled in part
+            assert moved == job.plan.traffic.total, size  # no beat is filled in part
 
 
 @pytest.mark.slow
@@ -462,8 +499,8 @@ def test_a_job_reads_what_the_one_before_wrote(shipped: EngineHost) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(4 * 3600)
 def test_layers_of_transformers(shipped: EngineHost, size: tuple[int, int, int]) -> None:
-    found, _ = counted(shipped, size)
-    assert near(cycles(shipped.config, *size), found["BUSY"])
+    found, job = counted(shipped, size)
+    assert found["BUSY"] == job_cycles(job.plan, Places.of(job.regions))
 
 
 # -- tests of the tests ---------------------------------------------------------------------------

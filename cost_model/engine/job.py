@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 from cost_model.engine.cores import Cores
 from cost_model.engine.loads import LONG_AGO, Reader
 from cost_model.engine.results import Results
-from cost_model.engine.steps import Places, Step, loads_of, steps_of
+from cost_model.engine.steps import Places, loads_of, steps_of
+from hwgen.errors import InputError
 from hwgen.families import family
 
 if TYPE_CHECKING:
+    from cost_model.engine.core_flow import CoreFlow
+    from hwgen.config.model import FamilyConfig
     from hwgen.schedules.gemm_stream import Plan
 
 _FILLED = 1
@@ -46,8 +49,7 @@ class Engine:
         self._plan, self._places = plan, places
         self._steps = steps_of(plan)
         self._reader = Reader(config, read_latency)
-        flow = family(config.compute.family).part("cost").core_flow(config.compute)
-        self._cores = Cores(flow, self._steps, self._happens)
+        self._cores = Cores(_flow(config.compute), self._steps, self._happens)
         self._results = Results(plan, places, self._steps, write_latency)
         self._waiting = {"a": self._cores.act.full, "w": self._cores.wgt.full,
                          "p": self._results.records}  # fmt: skip
@@ -102,6 +104,18 @@ class Engine:
         return sum(map(len, self._waiting.values())) + len(self._results.records_freed)
 
 
+def _flow(core: FamilyConfig) -> CoreFlow:
+    """Return the flow through a core, from the costs of its family."""
+    costs = family(core.family).part("cost")
+    if not hasattr(costs, "core_flow"):
+        raise InputError(
+            f"family {core.family}: {costs.__name__} has no core_flow, so the cycles of an engine"
+            " around its cores are not known; add it, as docs/adding-a-family.md says"
+        )
+    found: CoreFlow = costs.core_flow(core)
+    return found
+
+
 def job_cycles(
     plan: Plan, places: Places | None = None, *, read_latency: int = 1, write_latency: int = 1
 ) -> int:
@@ -118,6 +132,3 @@ def job_cycles(
         See `Engine`.
     """
     return Engine(plan, places or Places.aligned(plan), read_latency, write_latency).run()
-
-
-__all__ = ["Engine", "Step", "job_cycles"]

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from hwgen.numerics.post.records import RECORD_BYTES
 
 if TYPE_CHECKING:
-    from hwgen.jobs import Job
     from hwgen.schedules.gemm_stream import Block, Plan
 
 
@@ -38,10 +37,10 @@ class Places:
         return cls(Region(0, a), Region(0, w), Region(0, c), Region(0, 0))
 
     @classmethod
-    def of(cls, job: Job) -> Self:
-        """Return the regions of a job."""
-        a, w, c = (Region(job.regions[name][3], job.regions[name][2]) for name in "AWC")
-        return cls(a, w, c, Region(job.p_address, 0))
+    def of(cls, regions: Mapping[str, tuple[int, int, int, int]]) -> Self:
+        """Return those of a job, from its `hwgen.jobs.Job.regions`."""
+        a, w, c = (Region(regions[name][3], regions[name][2]) for name in "AWC")
+        return cls(a, w, c, Region(regions["P"][3] if "P" in regions else 0, 0))
 
 
 @dataclass(frozen=True)
@@ -92,8 +91,8 @@ class Step:
 
 def steps_of(plan: Plan) -> list[Step]:
     """Return the steps of a plan."""
-    walk = plan.config.walk
-    ports = (walk.act, walk.wgt, walk.out)
+    nest = plan.config.loop_nest
+    ports = (nest.act, nest.wgt, nest.out)
     blocks = list(plan.steps())
     known: dict[tuple[int, ...], tuple[tuple[int, int, int], tuple[int, int, int]]] = {}
     found = []
@@ -127,10 +126,10 @@ def loads_of(plan: Plan, places: Places, block: Block) -> Iterator[Load]:
     if block.loads_w:
         region, size = places.w, config.weight_bytes
         rows, first, columns, left = block.k, block.term, block.n, block.column
-        if config.walk.image:
+        if config.loop_nest.image:
             rows, first = block.k_tiles, block.term // config.k_lanes
             columns, left = block.n_tiles, block.column // config.n_lanes
-            size *= config.weight_beat * config.walk.weight_beats
+            size *= config.weight_beat * config.loop_nest.weight_beats
         start = region.address + first * region.stride + left * size
         yield Load("w", rows, start, region.stride, columns * size)
     if block.first and plan.record_bytes:

@@ -26,7 +26,7 @@ class OutputStationary:
         self._credits = config.drain_entries
         self._line, self._stages = 0, config.drain_stages
         self._held = 0  # rows in the buffer behind the array
-        steps = config.resolution.registers if config.drains_in_steps else 0
+        steps = config.final_addition.registers if config.final_addition else 0
         self._slices = Slices(steps + 1) if config.drains_in_steps else None
 
     def cycle(

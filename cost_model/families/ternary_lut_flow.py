@@ -17,7 +17,10 @@ def core_flow(config: TernaryLutConfig) -> CoreFlow:
 
 
 class TernaryLut:
-    """Tables that are built while the ones before are read."""
+    """Tables that are built while the ones before are read.
+
+    Those of integers: totals are there in the next cycle.
+    """
 
     def __init__(self, config: TernaryLutConfig) -> None:
         self._act = self._act_last = self._wgt = self._wgt_last = False
@@ -27,9 +30,6 @@ class TernaryLut:
         self._planes, self._plane = config.planes, 0
         self._line, self._stages = 0, config.total_stages
         self._spare = False
-        self._add = config.pipeline.accumulate
-        self._starts = self._begins = True
-        self._waits, self._missing = self._add, 0
 
     def cycle(
         self, act: bool, act_last: bool, wgt: bool, wgt_last: bool, taken: bool
@@ -39,8 +39,7 @@ class TernaryLut:
         gives = done or self._spare
         run = not (done and self._spare)
         held, closes, last = bool(self._valids & 1), bool(self._lasts & 1), self._wgt_last
-        there = not self._begins or self._starts or not self._missing
-        fire = run and self._wgt and held and there
+        fire = run and self._wgt and held
         step = not held or (fire and last)
         self._spare = gives and not taken
         if run:
@@ -48,13 +47,6 @@ class TernaryLut:
             self._line = self._line >> 1 | final << (self._stages - 1)
         if fire:
             self._plane = (self._plane + 1) % self._planes
-            self._begins = last
-            self._missing = self._waits
-            self._waits = self._add if last else self._waits - (self._waits > 0)
-            if last:
-                self._starts = closes
-        elif run and self._missing:
-            self._missing -= 1
         if step:
             top = self._tables - 1
             self._valids = self._valids >> 1 | self._act << top
@@ -71,15 +63,13 @@ class TernaryLut:
         return (
             self._act, self._act and self._act_last, self._wgt, self._wgt and self._wgt_last,
             self._valids, self._lasts & self._valids, self._plane, self._line, self._spare,
-            self._starts, self._begins, self._waits, self._missing,
         )  # fmt: skip
 
     def restore(self, state: tuple[int, ...]) -> None:
         """Return to a state."""
         (
             act, act_last, wgt, wgt_last, self._valids, self._lasts, self._plane, self._line,
-            spare, starts, begins, self._waits, self._missing,
+            spare,
         ) = state  # fmt: skip
         self._act, self._act_last = bool(act), bool(act_last)
         self._wgt, self._wgt_last, self._spare = bool(wgt), bool(wgt_last), bool(spare)
-        self._starts, self._begins = bool(starts), bool(begins)

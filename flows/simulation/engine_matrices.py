@@ -58,13 +58,14 @@ def run_engine(
     Raises
     ------
     CheckFailed
-        If the job does not end well within twice its cycles and 1000, or the bus is misused.
+        If nothing moves between engine and memory for as long as twice the whole job should take,
+        and 1000 cycles, before it has ended; or the bus is misused.
     """
     plan = plan_of(config, a.shape[0], a.shape[1], w.shape[1], settings)
     plan.check_operands(a, w)
     placed = _place(config, plan, a, w, settings, columns)
     expected = family(config.family).part("cost").plan_cycles(plan)
-    limit = 2 * expected + 1000
+    patience = 2 * expected + 1000
     registers = {register.name: register.offset for register in register_map(config)}
     library = compile_model(config.name, verilog_of(config), config.buses)
     end = time.monotonic() + timeout
@@ -84,14 +85,24 @@ def run_engine(
             model.write32(offset, value)
         model.write32(registers["INTERRUPT_ENABLE"], 3)
         model.write32(registers["SUBMIT"], 1)
-        if not model.wait(limit, follow):
-            raise CheckFailed(f"the job has not ended after {limit} cycles")
+        moved = None
+        while not model.wait(patience, follow):
+            before, moved = moved, _moved(model)
+            if moved == before:
+                raise CheckFailed(
+                    f"the engine hangs: nothing was read or written for {patience} cycles"
+                )
         state = STATES[model.read32(registers["JOB_STATUS_0"])]
         if state != "done":
             raise CheckFailed(f"the job ended with {state}")
         busy = model.read32(registers["BUSY_LOW"])
         busy |= model.read32(registers["BUSY_HIGH"]) << 32
         return placed.results(model.load), busy
+
+
+def _moved(model: Model) -> tuple[int, int]:
+    """Return the beats that were read and written."""
+    return model.traffic.read_beats, model.traffic.write_beats
 
 
 def _place(

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cycles of engines without simulation: what is passed at once equals what is followed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cost_model.engine.cores import Cores
+from cost_model.engine.job import Engine, job_cycles
+from cost_model.engine.steps import Places
+from hwgen.config.load import parse_config
+from hwgen.schedules.gemm_stream import Plan
+
+SMALL = "buffers: {activation_kib: 1, weight_kib: 1, output_kib: 1, column_kib: 1}\n"
+
+ENGINES = {
+    "systolic ws": "compute: {family: systolic, array: {rows: 4, cols: 4, dataflow:"
+    " weight_stationary}}\nmemory: {data_width: 64, outstanding: 1}\n",
+    "systolic os": "compute: {family: systolic, array: {rows: 5, cols: 3, dataflow:"
+    " output_stationary, pe: carry_save}, pipeline: {final_adder: 1}}\narray: {cascade: 2}\n",
+    "cube": "compute: {family: cube, array: {rows: 3, cols: 2, depth: 5}}\n"
+    "memory: {max_burst: 2, outstanding: 2}\n",
+    "adder tree": "compute: {family: adder_tree, array: {cols: 4, depth: 8}, pipeline: {pe: 1}}\n",
+    "broadcast": "compute: {family: broadcast_2d, array: {rows: 4, cols: 4}}\n"
+    "memory: {data_width: 32}\n",
+    "ternary LUT": "compute: {family: ternary_lut, array: {group_size: 2, tables: 2, fetch_ports:"
+    " 4, accumulator_depth: 8}}\n",
+}
+
+
+class Forgetful(dict[Any, Any]):
+    """Keeps what it is given, and never says so."""
+
+    def __contains__(self, key: object) -> bool:
+        return False
+
+
+def followed(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Return the cycles of a plan, cycle by cycle."""
+    engine = Engine(plan, Places.aligned(plan), 1, 1)
+    for part in (engine._reader, engine._cores, engine._results):
+        monkeypatch.setattr(part, "_known", Forgetful())
+    with monkeypatch.context() as patch:
+        patch.setattr(Cores, "_repeat", lambda self, now: now)
+        return engine.run()
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_what_repeats_is_passed_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    config: Any = parse_config(f"name: e\nfamily: gemm_stream\n{ENGINES[name]}{SMALL}")
+    rng = np.random.default_rng(len(name))
+    for most in (8, 40, 90):
+        m, k, n = (int(x) for x in rng.integers(1, most, 3))
+        for record_bytes, result_bytes in ((0, 4), (16, 1)):
+            plan = Plan(
+                config, m, k, n, record_bytes=record_bytes, result_bytes=result_bytes,
+                least_traffic=bool(rng.integers(2)),
+            )  # fmt: skip
+            assert job_cycles(plan) == followed(plan, monkeypatch), (m, k, n)
+
+
+@pytest.mark.parametrize(
+    ("size", "cycles"), [((16, 8, 64), 865), ((300, 8, 256), 58181), ((5, 300, 7), 628)]
+)
+def test_short_tiles_and_post_processing_count(size: tuple[int, int, int], cycles: int) -> None:
+    """Cycles of simulations; a tile of one beat waits for the four that its results take."""
+    config: Any = parse_config(f"name: e\nfamily: gemm_stream\n{ENGINES['adder tree']}")
+    assert job_cycles(Plan(config, *size)) == cycles
+
+
+def test_most_cycles_of_a_large_product_are_passed_at_once() -> None:
+    """The cores are followed for a small part of the cycles of a large product."""
+    config: Any = parse_config("name: e\nfamily: gemm_stream\n")
+    engine = Engine(plan := Plan(config, 512, 1024, 1024), Places.aligned(plan), 1, 1)
+    passed = 0
+    cycle = engine._cores._cycle
+
+    def counted(now: int) -> int:
+        nonlocal passed
+        passed += 1
+        return cycle(now)
+
+    engine._cores._cycle = counted  # type: ignore[method-assign]
+    assert engine.run() > 10 * passed
