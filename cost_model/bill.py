@@ -106,12 +106,12 @@ def total(*bills: Counts) -> dict[str, Number]:
 
 def register(bits: Number, *, enable: bool = False, reset: bool = False) -> dict[str, Number]:
     """Return the bill of a register."""
-    found = {"flip_flop": bits}
+    bill = {"flip_flop": bits}
     if enable:
-        found["enable"] = bits
+        bill["enable"] = bits
     if reset:
-        found["reset"] = bits
-    return found
+        bill["reset"] = bits
+    return bill
 
 
 def buffer(width: Number) -> dict[str, Number]:
@@ -241,12 +241,12 @@ class Space:
         usual = defaults(self.family)
         # What equals its default is left out: some defaults stand for parameters that another
         # choice does not have.
-        given = {
+        chosen = {
             path: value
             for path, value in {**self.fixed, **(self._legal or {}), **values}.items()
             if path not in ("name", "family") and frozen(usual.get(path)) != frozen(value)
         }
-        return _config(self.family, tuple((path, frozen(given[path])) for path in sorted(given)))
+        return _config(self.family, tuple((path, frozen(chosen[path])) for path in sorted(chosen)))
 
     def view(self, varying: Mapping[str, NDArray[Any]]) -> View:
         """Return configurations at which to evaluate."""
@@ -342,8 +342,8 @@ class View:
         whole = all(c.dtype.kind in "iu" and c.min(initial=0) >= 0 for c in columns)
         if not whole or count * np.prod([float(size) for size in sizes]) > _DENSE:
             rows, inverse = np.unique(np.stack(columns, 1), axis=0, return_inverse=True)
-            found = np.array([self._evaluated(of, count, names, row) for row in rows.tolist()])
-            return list(found[inverse.ravel()].T)
+            figures = np.array([self._evaluated(of, count, names, row) for row in rows.tolist()])
+            return list(figures[inverse.ravel()].T)
         if table is None or any(a > b for a, b in zip(sizes, table.sizes, strict=True)):
             if table is not None:
                 sizes = tuple(map(max, sizes, table.sizes))
@@ -351,16 +351,16 @@ class View:
             # What was known is computed again, from cached configurations: sizes settle at once.
             table = _Table(sizes, np.full((count, cells), np.nan), np.zeros(cells, bool))
             self.space._tables[key] = table
-        where = columns[0].astype(np.int64)
+        indices = columns[0].astype(np.int64)
         for column, size in zip(columns[1:], table.sizes[1:], strict=True):
-            where = where * size + column
-        missing = ~table.known[where]
+            indices = indices * size + column
+        missing = ~table.known[indices]
         if missing.any():
-            for cell in np.unique(where[missing]).tolist():
+            for cell in np.unique(indices[missing]).tolist():
                 row = np.unravel_index(cell, table.sizes)
                 table.values[:, cell] = self._evaluated(of, count, names, [int(i) for i in row])
                 table.known[cell] = True
-        return [values[where] for values in table.values]
+        return [values[indices] for values in table.values]
 
     def _evaluated(
         self, of: Callable[[Any], Sequence[float]], count: int, names: Sequence[str], row: Any
@@ -377,8 +377,8 @@ class View:
         self, names: Sequence[str], kinds: Sequence[str], of: Callable[[Any], Counts]
     ) -> dict[str, Number]:
         """Return counts of the kinds; see `figures`."""
-        found = self.figures(names, len(kinds), _ordered(of, tuple(kinds)))
-        return dict(zip(kinds, found, strict=True))
+        counts = self.figures(names, len(kinds), _ordered(of, tuple(kinds)))
+        return dict(zip(kinds, counts, strict=True))
 
 
 @lru_cache(maxsize=64)

@@ -84,18 +84,18 @@ def evaluate(
         fixed = {**fixed, "target.technology": technology}
     view = _space(family, tuple(sorted((k, frozen(v)) for k, v in fixed.items()))).view(varying)
     length = len(next(iter(view.varying.values()))) if view.varying else 1
-    found = dict.fromkeys(_names(workloads), np.full(length, np.nan))
-    found["valid"] = np.zeros(length, bool)
+    metrics = dict.fromkeys(_names(workloads), np.full(length, np.nan))
+    metrics["valid"] = np.zeros(length, bool)
     if not view.legal:
-        return found
+        return metrics
     valid = np.broadcast_to(_valid(view), length)
     tech = technologies.technology(technology) if technologies.is_calibrated(technology) else None
     with np.errstate(all="ignore"):
-        metrics = _metrics(view, tech, workloads)
-    for name, values in metrics.items():
-        found[name] = np.where(valid, np.asarray(values, np.float64), np.nan)
-    found["valid"] = valid
-    return found
+        computed = _metrics(view, tech, workloads)
+    for name, values in computed.items():
+        metrics[name] = np.where(valid, np.asarray(values, np.float64), np.nan)
+    metrics["valid"] = valid
+    return metrics
 
 
 def bill_of(config: FamilyConfig) -> dict[str, Counts]:
@@ -112,13 +112,13 @@ def view_of(config: FamilyConfig) -> View:
 
 def flattened(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return a tree of parameters by dotted name, without the name of the core."""
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, value in tree.items():
         if isinstance(value, Mapping):
-            found |= flattened(value, f"{prefix}{key}.")
+            flat |= flattened(value, f"{prefix}{key}.")
         elif prefix or key not in ("name", "family"):
-            found[prefix + key] = value
-    return found
+            flat[prefix + key] = value
+    return flat
 
 
 @lru_cache(maxsize=256)
@@ -138,7 +138,7 @@ def _names(workloads: Workloads) -> list[str]:
 @lru_cache(maxsize=16)
 def _limits(family: str) -> Mapping[str, tuple[float, float]]:
     """Return the bounds of the numeric parameters of a family."""
-    found: dict[str, tuple[float, float]] = {}
+    limits: dict[str, tuple[float, float]] = {}
 
     def walk(model: Any, prefix: str) -> None:
         for name, info in model.model_fields.items():
@@ -148,12 +148,12 @@ def _limits(family: str) -> Mapping[str, tuple[float, float]]:
             low = [m.ge for m in info.metadata if hasattr(m, "ge")]
             high = [m.le for m in info.metadata if hasattr(m, "le")]
             if low or high:
-                found[prefix + name] = (
+                limits[prefix + name] = (
                     min(low, default=-np.inf), max(high, default=np.inf)
                 )  # fmt: skip
 
     walk(family_of(family).config, "")
-    return found
+    return limits
 
 
 def _valid(view: View) -> Number:
@@ -178,7 +178,7 @@ def _metrics(
     module = family_of(view.space.family).part("cost")
     if not hasattr(module, "parts") or not module.parts(view.config):
         return _without_bill(view, workloads)
-    found: dict[str, Number] = {}
+    metrics: dict[str, Number] = {}
     area = leakage = energy = fmax = np.nan
     if tech is not None:
         bills = [part.counts(view) for part in module.parts(view.config)]
@@ -188,12 +188,12 @@ def _metrics(
         area = quantities.get("area_um2", np.nan)
         leakage, energy = quantities.get("leakage_nw", np.nan), quantities.get("energy_fj", np.nan)
         fmax = 1000 / tech.delay_ns(module.paths(view))
-        found |= {name: np.round(quantities[name]) for name in RESOURCES if name in quantities}
+        metrics |= {name: np.round(quantities[name]) for name in RESOURCES if name in quantities}
     clock = np.asarray(view["target.clock_mhz"], np.float64)
     clock = np.where(np.isnan(fmax), clock, np.minimum(clock, fmax))
     tops = 2e-6 * module.macs_at(view) * clock
     power = leakage * 1e-9 + energy * clock * 1e-9
-    found |= {
+    metrics |= {
         "area_mm2": area * 1e-6,
         "power_w": power,
         "fmax_mhz": fmax,
@@ -206,10 +206,10 @@ def _metrics(
     for name, sizes in workloads.items():
         cycles = module.cycles_at(view, sizes)
         cycles = np.where(longest >= max(k for _, k, _ in sizes), cycles, np.nan)
-        found[f"cycles({name})"] = cycles
-        found[f"latency_ms({name})"] = cycles / clock * 1e-3
-        found[f"energy_mj({name})"] = cycles / clock * 1e-3 * power
-    return found
+        metrics[f"cycles({name})"] = cycles
+        metrics[f"latency_ms({name})"] = cycles / clock * 1e-3
+        metrics[f"energy_mj({name})"] = cycles / clock * 1e-3 * power
+    return metrics
 
 
 def _without_bill(view: View, workloads: Workloads) -> dict[str, Number]:
@@ -219,12 +219,12 @@ def _without_bill(view: View, workloads: Workloads) -> dict[str, Number]:
     module = family_of(view.space.family).part("cost")
     known = hasattr(module, "macs_at")
     macs = module.macs_at(view) if known else view.figure(varying, _macs_per_cycle)
-    found: dict[str, Number] = {"tops": 2e-6 * macs * clock}
+    metrics: dict[str, Number] = {"tops": 2e-6 * macs * clock}
     for name, sizes in workloads.items():
         cycles = view.figure(varying, _cycles_of(view.space.family, tuple(sizes)))
-        found[f"cycles({name})"] = cycles
-        found[f"latency_ms({name})"] = cycles / clock * 1e-3
-    return found
+        metrics[f"cycles({name})"] = cycles
+        metrics[f"latency_ms({name})"] = cycles / clock * 1e-3
+    return metrics
 
 
 def _macs_per_cycle(config: Any) -> float:

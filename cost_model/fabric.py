@@ -106,7 +106,7 @@ class Fabric(FabricRules):
         block = block & deep
         spread = deep & ~block
         held = spread if self.lut_memory is None else np.zeros_like(spread)
-        found: dict[str, Number] = {
+        bill: dict[str, Number] = {
             "bram": block * brams,
             "lutram": (spread & ~held) * small,
             "memory_bit": held * bits,
@@ -114,14 +114,14 @@ class Fabric(FabricRules):
             "memory_select": (spread & ~held) * width * chosen,
         }
         emulated = block & (not self.brams_read_first)
-        found["memory_emulation"] = emulated * width
+        bill["memory_emulation"] = emulated * width
         if clocked:
-            found["flip_flop"] = (
+            bill["flip_flop"] = (
                 held * bits + spread * width + emulated * (2 * width + bits_of(depth) + 2)
             )
         else:  # the block holds the address to read, which is a register anyway
-            found["flip_flop"] = held * bits + block * (width + 1 - bits_of(depth))
-        return found
+            bill["flip_flop"] = held * bits + block * (width + 1 - bits_of(depth))
+        return bill
 
 
 def delays(
@@ -139,8 +139,8 @@ def delays(
     if fabric is None or not fabric.shifts:
         return register(count * (2 * shortest + count - 1) // 2, enable=enable)
     registers, shifts = (
-        there - before
-        for there, before in zip(_shifts(shortest + count), _shifts(shortest), strict=True)
+        with_count - before
+        for with_count, before in zip(_shifts(shortest + count), _shifts(shortest), strict=True)
     )
     return {**register(registers, enable=enable), "shift": shifts}
 
@@ -174,26 +174,26 @@ def product_counts(
     if fabric.multiplies(a + w, min(a, w)):
         return {"dsp": 1.0}
     unused = 0 if width is None else a + w - width
-    found: dict[str, float] = {"row_bit": 0.0, "row_adder_bit": 0.0, "carry": 0.0}
+    bill: dict[str, float] = {"row_bit": 0.0, "row_adder_bit": 0.0, "carry": 0.0}
 
     def walk(a: int, w: int, last_signed: bool) -> None:
         if a < w:
             a, w = w, a
         if w == 1:
-            found["row_bit"] += a
+            bill["row_bit"] += a
             return
         low, high = w // 2, w - w // 2
         walk(a, low, False)
         if high == 1 and last_signed:
-            found["row_bit"] += a
+            bill["row_bit"] += a
         else:
             walk(a, high, last_signed)
         free = fabric.signed_rows_free and signed[0] and high == 1 and not last_signed
-        found["row_adder_bit"] += a + high
-        found["carry"] += float(fabric.carries(a + high - free - unused))
+        bill["row_adder_bit"] += a + high
+        bill["carry"] += float(fabric.carries(a + high - free - unused))
 
     walk(a, w, all(signed))
-    return found
+    return bill
 
 
 def fetch_counts(fabric: Fabric, entries: int, width: int) -> dict[str, float]:
@@ -234,18 +234,18 @@ def fabric(technology: str) -> Fabric | None:
     """Return what is known of an FPGA family; None of standard cells, and where it is nothing."""
     if technology not in technologies():
         return None
-    found = technologies()[technology]
-    if not isinstance(found, Fpga) or found.rules is None:
+    known = technologies()[technology]
+    if not isinstance(known, Fpga) or known.rules is None:
         return None
-    return Fabric(**dict(found.rules))
+    return Fabric(**dict(known.rules))
 
 
 def has_rules(technology: str) -> bool:
     """Return whether it is known what components become: not of an FPGA family without rules."""
     if technology not in technologies():
         return True
-    found = technologies()[technology]
-    return not isinstance(found, Fpga) or found.rules is not None
+    known = technologies()[technology]
+    return not isinstance(known, Fpga) or known.rules is not None
 
 
 def fabric_of(config: FamilyConfig) -> Fabric | None:

@@ -87,8 +87,8 @@ def library(technology: str) -> Memories | None:
     """Return the macros that are published of a technology, None if there are none."""
     if technology not in technologies():
         return None
-    found = technologies()[technology]
-    return found.memories if isinstance(found, StandardCells) else None
+    known = technologies()[technology]
+    return known.memories if isinstance(known, StandardCells) else None
 
 
 @dataclass(frozen=True)
@@ -156,10 +156,10 @@ def _fit(terms: Sequence[NDArray[np.float64]], values: Sequence[float]) -> list[
     kept = list(range(len(terms)))
     while True:
         rows = np.stack([terms[i] / values for i in kept], axis=1)
-        found = np.linalg.lstsq(rows, np.ones(len(values)), rcond=None)[0]
-        if (found >= 0).all():
-            return [float(found[kept.index(i)]) if i in kept else 0.0 for i in range(len(terms))]
-        del kept[int(found.argmin())]
+        weights = np.linalg.lstsq(rows, np.ones(len(values)), rcond=None)[0]
+        if (weights >= 0).all():
+            return [float(weights[kept.index(i)]) if i in kept else 0.0 for i in range(len(terms))]
+        del kept[int(weights.argmin())]
 
 
 # -- behind the port ---------------------------------------------------------------------------
@@ -225,15 +225,15 @@ def buffer_costs(
         For each buffer its shape and ``area_um2``, ``leakage_nw``, ``access_pj`` (of a word of one
         memory) and ``clock_pj`` (of all its memories, in every cycle).
     """
-    found = []
+    costs = []
     for buffer in buffers:
         shape = {
             "buffer": buffer.name, "memories": buffer.memories, "words": buffer.words,
             "width_bits": buffer.width, "kib": buffer.bits / 8192,
         }  # fmt: skip
         of_form = _registers(buffer, tech) if form == "flip_flops" else _macros(buffer, technology)
-        found.append({**shape, **of_form})
-    return found
+        costs.append({**shape, **of_form})
+    return costs
 
 
 def _registers(buffer: Buffer, tech: Technology | None) -> dict[str, float]:

@@ -72,23 +72,23 @@ class Technology:
 
 
 def _priced(prices: Mapping[str, float], counts: Counts) -> Number:
-    found: Number = 0.0
+    cost: Number = 0.0
     for kind, count in counts.items():
         price = prices.get(kind)
         if price is None:
-            found = found + np.where(np.asarray(count) == 0, 0.0, np.nan)
+            cost = cost + np.where(np.asarray(count) == 0, 0.0, np.nan)
         elif price:
-            found = found + price * count
-    return found
+            cost = cost + price * count
+    return cost
 
 
 def calibrated() -> tuple[str, ...]:
     """Return the names of the installed technologies that have a table, in alphabetical order."""
-    found = []
+    names = []
     for name in technologies():
         with suppress(InputError):  # a file that cannot be used is told of where it is asked for
-            found += [name] if is_calibrated(name) else []
-    return tuple(found)
+            names += [name] if is_calibrated(name) else []
+    return tuple(names)
 
 
 def is_calibrated(name: str) -> bool:

@@ -78,8 +78,8 @@ def buffered(
 
 def _numbers(module: Netlist) -> Iterator[int]:
     yield 1  # 0 and 1 are never nets
-    for thing in (*module["ports"].values(), *module["netnames"].values()):
-        yield from (bit for bit in thing["bits"] if isinstance(bit, int))
+    for named in (*module["ports"].values(), *module["netnames"].values()):
+        yield from (bit for bit in named["bits"] if isinstance(bit, int))
     for cell in module["cells"].values():
         for bits in cell["connections"].values():
             yield from (bit for bit in bits if isinstance(bit, int))

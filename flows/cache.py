@@ -84,11 +84,11 @@ class Entry:
     @classmethod
     def all(cls, kind: str) -> list[Entry]:
         """Return those that are there, the latest last; their keys are as long as file names."""
-        found = []
+        entries = []
         for path in (cache_directory() / kind).glob("*.zip"):
             with suppress(OSError):  # it was removed meanwhile
-                found.append((path.stat().st_mtime_ns, path.stem))
-        return [cls(kind, key) for _, key in sorted(found)]
+                entries.append((path.stat().st_mtime_ns, path.stem))
+        return [cls(kind, key) for _, key in sorted(entries)]
 
     @property
     def name(self) -> str:

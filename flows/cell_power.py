@@ -45,11 +45,11 @@ def cell_powers(library: Library) -> Mapping[str, CellPower]:
     """Return the power figures of the cells of a library, by name."""
     unit = _LEAKAGE_UNIT.search(library.text)
     scale = _NANO[unit[1]] if unit else 1.0
-    found = {}
+    powers = {}
     for name, body in cell_texts(library):
-        given = _CELL_LEAKAGE.search(body)
+        stated = _CELL_LEAKAGE.search(body)
         states = [float(value) for value in _LEAKAGES.findall(body)]
         average = sum(states) / len(states) if states else 0.0
-        leakage = scale * (float(given[1]) if given else average)
-        found[name] = CellPower(leakage, frozenset(_CLOCK.findall(body)), body)
-    return found
+        leakage = scale * (float(stated[1]) if stated else average)
+        powers[name] = CellPower(leakage, frozenset(_CLOCK.findall(body)), body)
+    return powers

@@ -11,13 +11,13 @@ from hwgen.technologies.model import Fpga, PlaceAndRoute
 def placer(family: str) -> PlaceAndRoute:
     """Return place and route for an FPGA family, or raise `InputError`."""
     if family in technologies():
-        found = technologies()[family]
-        if isinstance(found, Fpga) and found.place_and_route:
-            return found.place_and_route
-    there = placed()
+        known = technologies()[family]
+        if isinstance(known, Fpga) and known.place_and_route:
+            return known.place_and_route
+    placeable = placed()
     raise InputError(
-        f"there is no place and route for {family!r}{did_you_mean(family, there)}; there is for"
-        f" {', '.join(there)}"
+        f"there is no place and route for {family!r}{did_you_mean(family, placeable)}; there is for"
+        f" {', '.join(placeable)}"
     )
 
 
@@ -28,8 +28,8 @@ def placed() -> tuple[str, ...]:
 
 def options(device: str, package: str, speed: str) -> list[str]:
     """Return the options of nextpnr for a device."""
-    found = [f"--{device}", "--package", package]
-    return [*found, "--speed", speed] if speed else found
+    arguments = [f"--{device}", "--package", package]
+    return [*arguments, "--speed", speed] if speed else arguments
 
 
 def choose(
@@ -58,6 +58,6 @@ def choose(
             f" are {', '.join(packages)}"
         )
     if speed is not None and speed not in chosen.speeds:
-        there = ", ".join(chosen.speeds) or f"none to choose for {family}"
-        raise InputError(f"{speed!r} is not a speed grade; there are {there}")
+        allowed = ", ".join(chosen.speeds) or f"none to choose for {family}"
+        raise InputError(f"{speed!r} is not a speed grade; there are {allowed}")
     return device, names[package], speed or (chosen.speeds[0] if chosen.speeds else "")

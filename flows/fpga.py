@@ -228,11 +228,11 @@ def map_fpga(
 
 def resources(chosen: Fpga, cells: Mapping[str, int]) -> dict[str, int]:
     """Return how many of each resource cells take."""
-    found: dict[str, int] = dict.fromkeys(RESOURCES, 0)
+    counts: dict[str, int] = dict.fromkeys(RESOURCES, 0)
     for cell, count in cells.items():
         if use := chosen.use_of(cell):
-            found[use.resource] += use.count * count
-    return found
+            counts[use.resource] += use.count * count
+    return counts
 
 
 def _parts(path: Path) -> dict[str, dict[str, int]]:

@@ -172,17 +172,17 @@ write_verilog -noattr models.v
 
 def _ports(module: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, ...]]]:
     """Return the ports by direction, the bits of each together again."""
-    found: dict[str, dict[str, dict[int, str]]] = {
+    ports: dict[str, dict[str, dict[int, str]]] = {
         "input": defaultdict(dict),
         "output": defaultdict(dict),
     }
     for name, port in module["ports"].items():
         match = _BIT.fullmatch(name)
         base, index = (match[1], int(match[2])) if match else (name, 0)
-        found[port["direction"]][base][index] = _net(port["bits"][0])
+        ports[port["direction"]][base][index] = _net(port["bits"][0])
     return {
-        way: {name: tuple(bits[i] for i in range(len(bits))) for name, bits in ports.items()}
-        for way, ports in found.items()
+        way: {name: tuple(bits[i] for i in range(len(bits))) for name, bits in named.items()}
+        for way, named in ports.items()
     }
 
 

@@ -50,8 +50,8 @@ def synthesized(job: Job, way: Way, *, use_cache: bool) -> SynthesisResult:
     library, tools = _library(job.target, way.liberty_files), _tools(job.target)
     about = (netlists.source_digest(job.verilog), job.top, job.clock, job.target, job.clock_mhz)
     entry = Entry(_kind(job.target, about[0]), _key(about, way, library, tools))
-    if use_cache and (found := _Kept.read(entry)) and (files := entry.files()):
-        return replace(found.result, files=files)
+    if use_cache and (kept := _Kept.read(entry)) and (files := entry.files()):
+        return replace(kept.result, files=files)
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="hwgen-synth-") as name:
         result = map_design(job, way, Path(name))
@@ -86,9 +86,9 @@ def recorded(config: FamilyConfig, target: str) -> list[SynthesisResult]:
     if verilog is None:
         return []
     return [
-        found.result
+        kept.result
         for entry in Entry.all(_kind(target, verilog))
-        if (found := _Kept.read(entry)) and found.is_current(entry, verilog)
+        if (kept := _Kept.read(entry)) and kept.is_current(entry, verilog)
     ]
 
 
@@ -157,8 +157,8 @@ def _tools(target: str) -> dict[str, str]:
 
 def tool_versions(names: Sequence[str]) -> dict[str, str]:
     """Return the version of each of the tools that is there."""
-    found = {name: find(name) for name in names}
-    return {name: f"{version_text(tool)} ({tool.source})" for name, tool in found.items() if tool}
+    tools = {name: find(name) for name in names}
+    return {name: f"{version_text(tool)} ({tool.source})" for name, tool in tools.items() if tool}
 
 
 @cache

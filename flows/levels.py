@@ -63,16 +63,16 @@ def longest(
     logic: list[tuple[Kind, list[int], list[int]]] = []
     ends: list[tuple[int, int]] = []  # a net that is read at the end of a path; what names the end
     for cell in module["cells"].values():
-        what = kind(cell["type"])
+        function = kind(cell["type"])
         directions = cell["port_directions"]
         inputs: list[int] = []
         outputs: list[int] = []
         for port, bits in cell["connections"].items():
             if directions[port] == "output":
                 outputs += [bit for bit in bits if isinstance(bit, int)]
-            elif what != "state" or through(cell["type"], port):
+            elif function != "state" or through(cell["type"], port):
                 inputs += [bit for bit in bits if isinstance(bit, int)]
-        if what == "state":
+        if function == "state":
             for port, bits in cell["connections"].items():
                 if directions[port] != "output" and outputs:
                     # The register is called as the bit it holds, a block as its first output.
@@ -86,7 +86,7 @@ def longest(
                 arrival.update({bit: (0, bit, False) for bit in outputs})
                 continue
         number = len(logic)
-        logic.append((what, inputs, outputs))
+        logic.append((function, inputs, outputs))
         missing.append(len(inputs))
         for bit in inputs:
             readers[bit].append(number)
@@ -102,12 +102,12 @@ def longest(
                 if not missing[number]:
                     ready.append(number)
             continue
-        what, inputs, outputs = logic[ready.pop()]
+        function, inputs, outputs = logic[ready.pop()]
         best = (0, -1, False)
         for bit in inputs:
             level, start, chain = arrival[bit]
-            level += what in ("logic", "state") or (what == "carry" and not chain)
-            best = max(best, (level, start, what == "carry" or (what == "free" and chain)))
+            level += function in ("logic", "state") or (function == "carry" and not chain)
+            best = max(best, (level, start, function == "carry" or (function == "free" and chain)))
         for bit in outputs:
             if bit not in arrival:
                 arrival[bit] = best

@@ -93,8 +93,8 @@ def liberty_files(tech: StandardCells, chosen: Sequence[str | Path] = ()) -> tup
     files, missing = [], []
     for name in tech.liberty:
         candidates = (d / file for d in directories for file in (name, f"{name}.gz"))
-        if there := next(filter(Path.is_file, candidates), None):
-            files.append(there)
+        if existing := next(filter(Path.is_file, candidates), None):
+            files.append(existing)
         else:
             missing.append(name)
     if missing:

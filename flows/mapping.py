@@ -96,8 +96,8 @@ def _kept(job: Job, way: Way, work: Path) -> tuple[str, ...]:
     if way.hierarchy == "flatten":
         return ()
     (work / "design.v").write_text(job.verilog, encoding="utf-8")
-    found = outline.outline(require("yosys"), job.top, work, job.timeout)
-    return outline.kept_modules(found)
+    design = outline.outline(require("yosys"), job.top, work, job.timeout)
+    return outline.kept_modules(design)
 
 
 def _cells(job: Job, way: Way, work: Path) -> SynthesisResult:

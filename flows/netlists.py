@@ -54,8 +54,8 @@ def known(config: FamilyConfig) -> str | None:
     with suppress(InputError):  # there is no cache
         if not (cache_directory() / _KIND).is_dir():  # spares the reading of all sources
             return None
-        found = memo(config, _KIND).read()
-        return found if isinstance(found, str) else None
+        entry = memo(config, _KIND).read()
+        return entry if isinstance(entry, str) else None
     return None
 
 
@@ -115,8 +115,8 @@ def _version(name: str) -> str:
 def _yosys() -> list[Any]:
     """Return which Yosys Amaranth would write Verilog with, without running it."""
     chosen = [os.environ.get(name) for name in ("AMARANTH_USE_YOSYS", "YOSYS")]
-    where = shutil.which(chosen[1] or "yosys")
-    if where is None:
+    path = shutil.which(chosen[1] or "yosys")
+    if path is None:
         return chosen
-    status = os.stat(where)
-    return [*chosen, where, status.st_size, status.st_mtime_ns]
+    status = os.stat(path)
+    return [*chosen, path, status.st_size, status.st_mtime_ns]

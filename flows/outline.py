@@ -128,16 +128,16 @@ def kept_modules(design: Outline) -> tuple[str, ...]:
             return size(name), {name}
         return covered, chosen
 
-    found = choose(design.top)[1]
+    modules = choose(design.top)[1]
     # A module may be chosen in one place and be inside a chosen one in another.
     within: set[str] = set()
-    waiting = [child for name in found for child in design.inside[name]]
+    waiting = [child for name in modules for child in design.inside[name]]
     while waiting:
         name = waiting.pop()
         if name not in within:
             within.add(name)
             waiting.extend(design.inside[name])
-    return tuple(sorted(found - within))
+    return tuple(sorted(modules - within))
 
 
 def _gates(cell: Mapping[str, Any]) -> float:

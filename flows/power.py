@@ -133,7 +133,7 @@ def read_saif(path: Path) -> Activity:
     text = path.read_text(encoding="utf-8", errors="replace")
     duration = re.search(r"\(DURATION (\d+)\)", text)
     changes = {net: _CHANGES.search(figures) for net, figures in _NET.findall(text)}
-    toggles = {net: int(found[1]) for net, found in changes.items() if found}
+    toggles = {net: int(match[1]) for net, match in changes.items() if match}
     if duration is None or not toggles or not int(duration[1]):
         raise CheckFailed(
             f"{path.name}: no activity of nets in it; the simulation wrote too little"
@@ -191,11 +191,11 @@ def power_of(
         for pin, net in gate.outputs.items():
             switching[group] += charge * loads[net] * changes[pin]
         for pin, net in pins.items():
-            found = arcs[gate.cell].get(pin)
-            if found and changes[pin]:
+            arc = arcs[gate.cell].get(pin)
+            if arc and changes[pin]:
                 load = loads[net] if pin in gate.outputs else 0.0
-                internal[group] += internal_fj(found, load, changes) * changes[pin]
-    known = any(found for pins in arcs.values() for found in pins.values())
+                internal[group] += internal_fj(arc, load, changes) * changes[pin]
+    known = any(arc for pins in arcs.values() for arc in pins.values())
     groups = {
         name: Group(
             internal[name] * clock_mhz * 1e-6 if known else None,

@@ -89,7 +89,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _message(what: str, log: Path) -> str:
+def _message(action: str, log: Path) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     told = [line for line in lines if "error" in line.lower()] or lines
-    return "\n".join([f"{what}:", *told[-LAST_LINES:]])
+    return "\n".join([f"{action}:", *told[-LAST_LINES:]])

@@ -152,16 +152,16 @@ class SynthesisResult:
 
     def document(self) -> dict[str, Any]:
         """Return everything but the files as plain JSON values."""
-        found = {
+        document = {
             entry.name: getattr(self, entry.name)
             for entry in fields(self)
             if entry.name not in ("files", "modules", "trials")
         }
-        found |= {name: dict(found[name]) for name in ("cells", "tools", "library")}
-        found["scripts"] = list(self.scripts)
-        found["modules"] = [asdict(module) for module in self.modules]
-        found["trials"] = [asdict(trial) for trial in self.trials]
-        return found
+        document |= {name: dict(document[name]) for name in ("cells", "tools", "library")}
+        document["scripts"] = list(self.scripts)
+        document["modules"] = [asdict(module) for module in self.modules]
+        document["trials"] = [asdict(trial) for trial in self.trials]
+        return document
 
     @classmethod
     def of_document(

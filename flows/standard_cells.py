@@ -256,11 +256,11 @@ def map_core(
         parts = _parts(_statistics(work / "parts.json"), top, library)
         histogram = _statistics(work / "flat.json")[top]
         area, sequential = _areas(histogram, library)
-        found, note = timing.analyse(
+        path, note = timing.analyse(
             work, top, tech, clock, clock_ps / 1000, input_delay, timeout=timeout
         )
     return Mapped(
-        technology, recipe, full_adders, clock_ps, area, sequential, parts, histogram, found, note
+        technology, recipe, full_adders, clock_ps, area, sequential, parts, histogram, path, note
     )  # fmt: skip
 
 

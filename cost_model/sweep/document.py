@@ -140,7 +140,7 @@ class _Sweep:
                 f"give either `family: NAME` or `families: ...` (there is: {known})",
             )
             return []
-        found = []
+        subspaces = []
         for name, path in self.named_families():
             if name not in families():
                 near = did_you_mean(name, families())
@@ -158,8 +158,8 @@ class _Sweep:
                 family.constrain((*path, "constraints"), own.get("constraints", []))
             subspace = family.subspace()
             if subspace is not None:
-                found.append(subspace)
-        return found
+                subspaces.append(subspace)
+        return subspaces
 
     def named_families(self) -> list[tuple[str, tuple[str | int, ...]]]:
         """Return each family's name and where it stands in the file."""
@@ -183,22 +183,22 @@ class _Sweep:
     # -- workloads -------------------------------------------------------------------------------
 
     def workloads(self) -> dict[str, tuple[Gemm, ...]]:
-        given = self.data.get("workloads", {})
-        if not isinstance(given, dict):
-            self.reader.refuse(("workloads",), given, f"`name: [{FORM}, ...]` or `name: FILE`")
+        entries = self.data.get("workloads", {})
+        if not isinstance(entries, dict):
+            self.reader.refuse(("workloads",), entries, f"`name: [{FORM}, ...]` or `name: FILE`")
             return {}
-        found = {}
-        for name, value in given.items():
+        workloads = {}
+        for name, value in entries.items():
             path = ("workloads", name)
             if not _WORKLOAD.fullmatch(name):
                 self.reader.complain(
                     path, "a workload's name must be letters, digits and underscores"
                 )
             elif isinstance(value, str):
-                found[name] = self.workload_file(path, value)
+                workloads[name] = self.workload_file(path, value)
             else:
-                found[name] = _gemms(self.reader, path, value)
-        return found
+                workloads[name] = _gemms(self.reader, path, value)
+        return workloads
 
     def workload_file(self, path: tuple[str, ...], name: str) -> tuple[Gemm, ...]:
         try:
@@ -214,38 +214,38 @@ class _Sweep:
     # -- what is wanted --------------------------------------------------------------------------
 
     def objectives(self) -> list[Objective]:
-        given = self.data.get("objectives")
-        wanted = "`minimize: [METRIC, ...]`, `maximize: [METRIC, ...]` or both"
-        if not isinstance(given, dict) or not given:
-            self.reader.refuse(("objectives",), given, wanted)
+        entries = self.data.get("objectives")
+        expected = "`minimize: [METRIC, ...]`, `maximize: [METRIC, ...]` or both"
+        if not isinstance(entries, dict) or not entries:
+            self.reader.refuse(("objectives",), entries, expected)
             return []
         self.reader.keys(("objectives",), ("minimize", "maximize"))
-        found: list[Objective] = []
+        objectives: list[Objective] = []
         for key in ("minimize", "maximize"):
             path = ("objectives", key)
-            for place, item in enumerate(self.reader.expressions(path, given.get(key, []))):
-                if item.text in map(str, found):
+            for place, item in enumerate(self.reader.expressions(path, entries.get(key, []))):
+                if item.text in map(str, objectives):
                     self.reader.complain((*path, place), f"{item} is already an objective")
-                found.append(Objective(item, key == "maximize"))
-        if not found and not self.reader.problems:
-            self.reader.complain(("objectives",), f"none is given; add {wanted}")
-        return found
+                objectives.append(Objective(item, key == "maximize"))
+        if not objectives and not self.reader.problems:
+            self.reader.complain(("objectives",), f"none is given; add {expected}")
+        return objectives
 
     def tops(self, objectives: Sequence[Objective]) -> list[Top]:
-        given = self.data.get("top", {})
+        entries = self.data.get("top", {})
         path = ("top",)
-        if isinstance(given, int) and not isinstance(given, bool):
-            count = self.reader.integer(path, given, 1, 1_000_000)
+        if isinstance(entries, int) and not isinstance(entries, bool):
+            count = self.reader.integer(path, entries, 1, 1_000_000)
             return [Top(objective, count) for objective in objectives]
-        if not isinstance(given, dict):
+        if not isinstance(entries, dict):
             self.reader.refuse(
-                path, given, "a number, or `minimize: {METRIC: N}` and `maximize: {METRIC: N}`"
+                path, entries, "a number, or `minimize: {METRIC: N}` and `maximize: {METRIC: N}`"
             )
             return []
         self.reader.keys(path, ("minimize", "maximize"))
-        found = []
+        tops = []
         for key in ("minimize", "maximize"):
-            group = given.get(key, {})
+            group = entries.get(key, {})
             if not isinstance(group, dict):
                 self.reader.refuse((*path, key), group, "`METRIC: N`")
                 continue
@@ -253,23 +253,23 @@ class _Sweep:
                 count = self.reader.integer((*path, key, text), number, 1, 1_000_000)
                 expression = self.reader.expression((*path, key, text), text)
                 if expression is not None:
-                    found.append(Top(Objective(expression, key == "maximize"), count))
-        return found
+                    tops.append(Top(Objective(expression, key == "maximize"), count))
+        return tops
 
     def sample(self) -> Sample | None:
-        given = self.data.get("sample")
-        if given is None:
+        entry = self.data.get("sample")
+        if entry is None:
             return None
         path = ("sample",)
-        if not isinstance(given, dict):
-            self.reader.refuse(path, given, "`{points: N, population: N, seed: N}`")
+        if not isinstance(entry, dict):
+            self.reader.refuse(path, entry, "`{points: N, population: N, seed: N}`")
             return None
         self.reader.keys(path, ("points", "population", "seed"))
-        points = self.reader.integer((*path, "points"), given.get("points"), 1, 10**8)
+        points = self.reader.integer((*path, "points"), entry.get("points"), 1, 10**8)
         population = self.reader.integer(
-            (*path, "population"), given.get("population", 200), 10, 10_000
+            (*path, "population"), entry.get("population", 200), 10, 10_000
         )
-        seed = self.reader.integer((*path, "seed"), given.get("seed", 0), 0, 2**31 - 1)
+        seed = self.reader.integer((*path, "seed"), entry.get("seed", 0), 0, 2**31 - 1)
         return Sample(points, population, seed)
 
 
@@ -277,15 +277,15 @@ def _gemms(reader: Reader, path: tuple[str | int, ...], value: Any) -> tuple[Gem
     if not isinstance(value, list) or not value:
         reader.refuse(path, value, f"a list of products, each `{FORM}`")
         return ()
-    found: list[Gemm] = []
+    gemms: list[Gemm] = []
     for place, item in enumerate(value):
         gemm = gemm_of(item)
         if gemm is None:
             reader.refuse((*path, place), item, f"{FORM}, {RANGE}")
         else:
-            found.append(gemm)
+            gemms.append(gemm)
     try:
-        return bounded(".".join(map(str, path)), found)
+        return bounded(".".join(map(str, path)), gemms)
     except InputError as error:
         reader.complain(path, str(error))
         return ()

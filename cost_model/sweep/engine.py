@@ -119,9 +119,9 @@ def run_sweep(
     """
     plan = file.plan
     if plan.sample is not None:
-        found = search(plan, evaluate, progress)
+        searched = search(plan, evaluate, progress)
         outcome = _outcome(
-            plan, found.reducer, lambda numbers: sampled_points(plan, found.points, numbers)
+            plan, searched.reducer, lambda numbers: sampled_points(plan, searched.points, numbers)
         )
     else:
         outcome = _enumerate(plan, evaluate, executor, journal, progress)
@@ -147,8 +147,8 @@ def _enumerate(
             done += points(chunk)
             progress(done, total)
 
-    there = journal.done() & set(chunks)
-    compute([c for c in chunks if c not in there], sum(map(points, there)))
+    finished = journal.done() & set(chunks)
+    compute([c for c in chunks if c not in finished], sum(map(points, finished)))
     reducer = Reducer(plan, evaluate)
     for chunk in chunks:
         arrays = journal.load(chunk)

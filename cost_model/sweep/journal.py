@@ -45,10 +45,10 @@ class Journal:
         header = directory / _HEADER
         if header.is_file():
             try:
-                found = json.loads(header.read_text(encoding="utf-8"))["fingerprint"]
+                recorded = json.loads(header.read_text(encoding="utf-8"))["fingerprint"]
             except (ValueError, KeyError, TypeError):
-                found = None
-            if found != fingerprint:
+                recorded = None
+            if recorded != fingerprint:
                 self.close()
                 raise InputError(
                     f"{directory.parent} holds an unfinished sweep of another file, cost model or"

@@ -88,9 +88,9 @@ def write_output(
 def _verify(chosen: Chosen, verification: Verification) -> list[dict[str, Any]]:
     """Measure configurations, add columns of what was measured, and return the comparison."""
     names = verification.names(chosen)
-    found = verification.measure([chosen.loaded[name] for name in names])
+    results = verification.measure([chosen.loaded[name] for name in names])
     compared = []
-    for name, row, figures in zip(names, chosen.rows_of(names), found, strict=True):
+    for name, row, figures in zip(names, chosen.rows_of(names), results, strict=True):
         entry: dict[str, Any] = {"config": name, "problem": None, "metrics": {}}
         if isinstance(figures, str):
             entry["problem"] = figures

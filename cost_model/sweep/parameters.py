@@ -60,15 +60,15 @@ class SubspaceReader:
             return
         for key, value in group.items():
             name = (*prefix, *key.split("."))
-            here = (*path, key)
+            inner = (*path, key)
             parameter = self.described.get(name)
             if parameter is None or name[0] in _SET_BY_SWEEP:
-                self._unknown(here, ".".join(name))
+                self._unknown(inner, ".".join(name))
             elif parameter.is_group:
-                self.add(here, value, name)
-            elif not self._repeated(here, parameter.field):
-                self.paths[parameter.field] = here
-                self._take(here, parameter, value)
+                self.add(inner, value, name)
+            elif not self._repeated(inner, parameter.field):
+                self.paths[parameter.field] = inner
+                self._take(inner, parameter, value)
 
     def _repeated(self, path: Path, name: str) -> bool:
         """Return whether a parameter is given twice; a family may override what all share."""
@@ -195,23 +195,23 @@ class SubspaceReader:
         if first <= 0:
             self.reader.refuse((*path, "from"), first, "more than 0 with `log`")
             return None
-        found, value = [first], first * base
+        values, value = [first], first * base
         whole = type(first) is int and type(group["to"]) is int
-        while value <= last * (1 + 1e-12) and len(found) <= 100_000:
+        while value <= last * (1 + 1e-12) and len(values) <= 100_000:
             rounded = round(value) if whole else value
-            if rounded != found[-1]:
-                found.append(rounded)
+            if rounded != values[-1]:
+                values.append(rounded)
             value *= base
-        return tuple(found)
+        return tuple(values)
 
     # -- what combines them --------------------------------------------------------------------
 
     def constrain(self, path: Path, value: Any) -> None:
         """Take the constraints at a place of the file."""
-        found = self.reader.expressions(path, value)
+        conditions = self.reader.expressions(path, value)
         single = isinstance(value, str)
         self.constraints += [
-            (path if single else (*path, place), item) for place, item in enumerate(found)
+            (path if single else (*path, place), item) for place, item in enumerate(conditions)
         ]
 
     def subspace(self) -> Subspace | None:
@@ -235,7 +235,7 @@ class SubspaceReader:
         chosen = {**self.axes, **self.fixed, **self.expressions}
         rest = {n: p.default for n, p in self.known.items() if n not in chosen}
         axes = sorted(self.axes.values(), key=lambda axis: axis.numeric)
-        found = Subspace(
+        subspace = Subspace(
             self.family,
             tuple(axes),
             tuple(self._derived(name) for name in order),
@@ -243,7 +243,7 @@ class SubspaceReader:
             {"family": self.family, **rest, **self.fixed},
             given,
         )
-        return found if self._try(found) else None
+        return subspace if self._try(subspace) else None
 
     def _derived(self, name: str) -> Derived:
         parameter = self.known[name]
@@ -309,6 +309,6 @@ def typed_result(expression: Expression, values: Values, kinds: str) -> Any:
     result = expression(values)
     kind = getattr(result, "dtype", np.dtype(object)).kind
     if kind not in kinds:
-        wanted = "a condition, such as array.tables <= 64" if kinds == "b" else "a number"
-        raise ExpressionError(f"must be {wanted}, not {shown(expression.text)}")
+        expected = "a condition, such as array.tables <= 64" if kinds == "b" else "a number"
+        raise ExpressionError(f"must be {expected}, not {shown(expression.text)}")
     return result

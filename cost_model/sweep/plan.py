@@ -141,11 +141,13 @@ def metrics_of(
         name = next((n for n, v in fixed.items() if _is_number(v)), None)
         if name is not None:
             varying = {name: np.full(count, fixed.pop(name))}
-    found = dict(evaluate(family, fixed, varying, str(values.get(TECHNOLOGY, "")), plan.workloads))
-    valid = np.broadcast_to(np.asarray(found.pop(VALID, True), np.bool_), (count,))
+    metrics = dict(
+        evaluate(family, fixed, varying, str(values.get(TECHNOLOGY, "")), plan.workloads)
+    )
+    valid = np.broadcast_to(np.asarray(metrics.pop(VALID, True), np.bool_), (count,))
     return valid, {
         name: np.broadcast_to(np.asarray(value, np.float64), (count,))
-        for name, value in found.items()
+        for name, value in metrics.items()
     }
 
 

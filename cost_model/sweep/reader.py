@@ -86,8 +86,8 @@ class Reader:
     def expressions(self, path: Path, value: Any) -> list[Expression]:
         """Return a list of expressions; a single one may stand alone."""
         if isinstance(value, str):
-            found = self.expression(path, value)
-            return [] if found is None else [found]
+            expression = self.expression(path, value)
+            return [] if expression is None else [expression]
         if not isinstance(value, list):
             self.refuse(path, value, "a list of expressions")
             return []

@@ -202,7 +202,7 @@ class Reducer:
     def arrays(self) -> Arrays:
         """Return what was kept."""
         values, indices = self.front.result()
-        found: Arrays = {
+        arrays: Arrays = {
             "counts": self.counts,
             "failed": self.failed,
             "lowest": self.lowest,
@@ -211,11 +211,11 @@ class Reducer:
             "front_indices": indices,
         }
         for place, best in enumerate(self.best):
-            found[f"top{place}_values"] = best.values
-            found[f"top{place}_indices"] = best.indices
+            arrays[f"top{place}_values"] = best.values
+            arrays[f"top{place}_indices"] = best.indices
         if self.plan.keep == "all":
-            found["rows"] = np.concatenate([np.empty(0, np.int64), *self.rows])
-        return found
+            arrays["rows"] = np.concatenate([np.empty(0, np.int64), *self.rows])
+        return arrays
 
     def merge(self, arrays: Arrays) -> None:
         """Take what was kept of other points; their rows stay where they are."""

@@ -188,11 +188,11 @@ def _kinds(plan: Plan, metrics: Sequence[str]) -> Iterator[tuple[str, type]]:
     yield INDEX, int
     yield FAMILY, str
     for name in columns_of(plan):
-        found = set().union(*(_types(subspace, name) for subspace in plan.space.subspaces))
-        if found <= {int, float}:
-            yield name, float if float in found else int
+        kinds = set().union(*(_types(subspace, name) for subspace in plan.space.subspaces))
+        if kinds <= {int, float}:
+            yield name, float if float in kinds else int
         else:
-            yield name, bool if found == {bool} else str
+            yield name, bool if kinds == {bool} else str
     for name in dict.fromkeys((*metrics, *figures_of(plan))):
         yield name, float
     yield PARETO, bool

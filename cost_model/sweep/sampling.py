@@ -45,19 +45,19 @@ def search(plan: Plan, evaluate: Evaluate, progress: Callable[[int, int], None])
     """Search the space of a plan that has a `sample`."""
     sample = plan.sample
     assert sample is not None
-    found = Search(Reducer(plan, evaluate), [])
+    searched = Search(Reducer(plan, evaluate), [])
     subspaces = plan.space.subspaces
     shares = [sample.points * (place + 1) // len(subspaces) for place in range(len(subspaces))]
     for place, (subspace, share) in enumerate(zip(subspaces, shares, strict=True)):
         if subspace.axes:
-            _search(found, place, subspace, share, sample, progress)
+            _search(searched, place, subspace, share, sample, progress)
         else:
-            _evaluate(found, place, np.empty((1, 0), np.int64))
-    return found
+            _evaluate(searched, place, np.empty((1, 0), np.int64))
+    return searched
 
 
 def _search(
-    found: Search,
+    searched: Search,
     place: int,
     subspace: Subspace,
     share: int,
@@ -66,9 +66,9 @@ def _search(
 ) -> None:
     """Search one family until `share` points have been evaluated in all."""
     scores: dict[bytes, NDArray[np.float64]] = {}
-    algorithm = _algorithm(subspace, len(found.reducer.plan.objectives), sample, place)
+    algorithm = _algorithm(subspace, len(searched.reducer.plan.objectives), sample, place)
     idle = 0
-    while len(found.points) < share and len(scores) < subspace.size and idle < _IDLE_GENERATIONS:
+    while len(searched.points) < share and len(scores) < subspace.size and idle < _IDLE_GENERATIONS:
         asked = algorithm.ask()
         if asked is None or not len(asked):
             break
@@ -76,29 +76,29 @@ def _search(
         keys = [row.tobytes() for row in digits]
         first = {key: row for row, key in reversed(list(enumerate(keys)))}
         fresh = sorted(row for key, row in first.items() if key not in scores)
-        fresh = fresh[: share - len(found.points)]
+        fresh = fresh[: share - len(searched.points)]
         idle = 0 if fresh else idle + 1
-        for row, score in zip(fresh, _evaluate(found, place, digits[fresh]), strict=True):
+        for row, score in zip(fresh, _evaluate(searched, place, digits[fresh]), strict=True):
             scores[keys[row]] = score
-        unknown = np.full(len(found.reducer.plan.objectives), np.inf)
+        unknown = np.full(len(searched.reducer.plan.objectives), np.inf)
         every = np.array([scores.get(key, unknown) for key in keys])
         unfit = ~np.isfinite(every).all(axis=1)
         asked.set("F", np.where(unfit[:, None], _UNFIT, every))
         asked.set("G", unfit.astype(np.float64)[:, None])
         algorithm.tell(infills=asked)
-        progress(len(found.points), sample.points)
+        progress(len(searched.points), sample.points)
 
 
-def _evaluate(found: Search, place: int, digits: Digits) -> NDArray[np.float64]:
+def _evaluate(searched: Search, place: int, digits: Digits) -> NDArray[np.float64]:
     """Return the objectives of points, infinite where one is not to be chosen."""
-    subspace = found.reducer.plan.space.subspaces[place]
-    scores = np.full((len(digits), len(found.reducer.plan.objectives)), np.inf)
+    subspace = searched.reducer.plan.space.subspaces[place]
+    scores = np.full((len(digits), len(searched.reducer.plan.objectives)), np.inf)
     groups: dict[tuple[int, ...], list[int]] = {}
     for row, point in enumerate(digits):
         groups.setdefault(tuple(point[: subspace.categories].tolist()), []).append(row)
     for categories, rows in groups.items():
-        numbers = np.arange(len(found.points), len(found.points) + len(rows))
-        found.points.extend((place, digits[row]) for row in rows)
+        numbers = np.arange(len(searched.points), len(searched.points) + len(rows))
+        searched.points.extend((place, digits[row]) for row in rows)
         values: Values = subspace.settled(categories)
         for axis, column in zip(
             subspace.axes[subspace.categories :],
@@ -106,7 +106,7 @@ def _evaluate(found: Search, place: int, digits: Digits) -> NDArray[np.float64]:
             strict=True,
         ):
             values[axis.name] = axis.at(column)
-        result = found.reducer.take(place, values, numbers)
+        result = searched.reducer.take(place, values, numbers)
         if result is not None:
             scores[rows] = result
     return scores

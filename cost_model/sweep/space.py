@@ -174,23 +174,23 @@ class Subspace:
 
     def digits(self, index: int) -> list[int]:
         """Return the digits of one point."""
-        found = []
+        digits = []
         for axis in reversed(self.axes):
             index, digit = divmod(index, axis.count)
-            found.append(digit)
-        return found[::-1]
+            digits.append(digit)
+        return digits[::-1]
 
     def columns(self, local: Digits) -> Values:
         """Return the numeric axes of points, `local` being their places in their segment."""
-        found: Values = {}
+        columns: Values = {}
         stride = self.segment
         for axis in self.axes[self.categories :]:
             stride //= axis.count
             digits = local // stride if stride > 1 else local
             if stride * axis.count < self.segment:
                 digits = digits % axis.count
-            found[axis.name] = axis.at(digits)
-        return found
+            columns[axis.name] = axis.at(digits)
+        return columns
 
     def settled(self, categories: Sequence[int]) -> Values:
         """Return what all points of a segment share, `categories` being its digits."""

@@ -66,28 +66,28 @@ def enumerated_points(plan: Plan, numbers: Indices) -> Points:
                     rest, subspace.axes[subspace.categories + column].count
                 )
             categories = subspace.digits(int(segment) * subspace.segment)[: subspace.categories]
-            where = np.arange(first + start, first + stop)
-            groups.append(Group(place, tuple(categories), digits, where))
+            rows = np.arange(first + start, first + stop)
+            groups.append(Group(place, tuple(categories), digits, rows))
     return Points(numbers, tuple(groups))
 
 
 def sampled_points(plan: Plan, archive: Sequence[tuple[int, Digits]], numbers: Indices) -> Points:
     """Return points that a search met: each number is a place in its `archive`."""
     groups: dict[tuple[int, tuple[int, ...]], list[int]] = {}
-    for where, number in enumerate(numbers):
+    for row, number in enumerate(numbers):
         place, digits = archive[int(number)]
         count = plan.space.subspaces[place].categories
-        groups.setdefault((place, tuple(map(int, digits[:count]))), []).append(where)
+        groups.setdefault((place, tuple(map(int, digits[:count]))), []).append(row)
     return Points(
         numbers,
         tuple(
             Group(
                 place,
                 categories,
-                np.array([archive[int(numbers[w])][1][len(categories) :] for w in where]),
-                np.array(where),
+                np.array([archive[int(numbers[w])][1][len(categories) :] for w in rows]),
+                np.array(rows),
             )
-            for (place, categories), where in groups.items()
+            for (place, categories), rows in groups.items()
         ),
     )
 
@@ -105,8 +105,8 @@ def parameters_of(plan: Plan, group: Group) -> Values:
 
 def columns_of(plan: Plan) -> list[str]:
     """Return the parameters that the sweep mentions, of all families."""
-    given = [name for subspace in plan.space.subspaces for name in subspace.given]
-    return list(dict.fromkeys(given))
+    names = [name for subspace in plan.space.subspaces for name in subspace.given]
+    return list(dict.fromkeys(names))
 
 
 def figures_of(plan: Plan) -> list[str]:
@@ -128,15 +128,15 @@ def table_of(plan: Plan, evaluate: Evaluate, metrics: Sequence[str], points: Poi
     for group in points.groups:
         values = parameters_of(plan, group)
         family = plan.space.subspaces[group.place].family
-        found = {name: values.get(name) for name in names}
+        columns = {name: values.get(name) for name in names}
         values |= metrics_of(evaluate, family, values, plan, len(group.where))[1]
-        found |= {name: values[name] for name in metrics if name in values}
-        found |= {text: Expression(text)(values) for text in figures_of(plan)}
+        columns |= {name: values[name] for name in metrics if name in values}
+        columns |= {text: Expression(text)(values) for text in figures_of(plan)}
         for name in names:
             column = table[name]
-            plain = _plain(found.get(name), len(group.where))
-            for where, value in zip(group.where, plain, strict=True):
-                column[where] = value
+            plain = _plain(columns.get(name), len(group.where))
+            for row, value in zip(group.where, plain, strict=True):
+                column[row] = value
     return table
 
 

@@ -78,21 +78,21 @@ class Point:
 def compare(values: Values, tech: str) -> Point:
     """Measure one design and estimate it."""
     config: Any = config_of(values)
-    found = estimate(config, tech)["metrics"]
+    metrics = estimate(config, tech)["metrics"]
     if installed(tech).kind == "fpga":
         used = fpga.measure(values, tech).resources
         return Point(
             tech, values, config.macs_per_cycle,
-            {m: found[m] for m in FPGA_GOALS}, {m: used[m] for m in FPGA_GOALS},
+            {m: metrics[m] for m in FPGA_GOALS}, {m: used[m] for m in FPGA_GOALS},
         )  # fmt: skip
     real = measure(values, tech)
     fmax = None if real.delay_ns is None else 1000 / real.delay_ns
-    clock = min(config.target.clock_mhz, found["fmax_mhz"] or np.inf)
+    clock = min(config.target.clock_mhz, metrics["fmax_mhz"] or np.inf)
     return Point(
         tech,
         values,
         config.macs_per_cycle,
-        {"area": found["area_mm2"], "fmax": found["fmax_mhz"], "power": found["power_w"]},
+        {"area": metrics["area_mm2"], "fmax": metrics["fmax_mhz"], "power": metrics["power_w"]},
         {
             "area": real.area_um2 * 1e-6,
             "fmax": fmax,
@@ -291,7 +291,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except HwgenError as error:
         console.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
         return error.exit_status
-    found = [
+    comparisons = [
         summary
         for name in dict.fromkeys(p.technology for p in points)
         for metric in GOALS
@@ -304,13 +304,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for kind in ("", *of_kind("fpga")):  # standard cells are in one table
             mine = [p for p in points if _block(p.technology) == kind]
             if mine:
-                shown = [s for s in found if _block(s.technology) == kind]
+                shown = [s for s in comparisons if _block(s.technology) == kind]
                 page = updated(page, markdown(shown, mine, options.seed), kind)
         options.output.write_text(page, encoding="utf-8")
     if options.json:
         document: dict[str, Any] = {
             "seed": options.seed,
-            "summaries": [asdict(s) for s in found],
+            "summaries": [asdict(s) for s in comparisons],
             "points": [asdict(p) for p in points],
         }
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
@@ -318,10 +318,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         table = Table(title="Estimates of designs that calibration has not seen")
         for heading in HEADINGS:
             table.add_column(heading)
-        for row in rows(found):
+        for row in rows(comparisons):
             table.add_row(*row)
         Console(width=110).print(table)
-    return 0 if all(_verdict(s) == "met" for s in found) else 1
+    return 0 if all(_verdict(s) == "met" for s in comparisons) else 1
 
 
 if __name__ == "__main__":

@@ -108,14 +108,16 @@ def points(technology: str) -> Iterator[Point]:
         yield Point(f"table of {group_size}", 0, 0, group_size - 1, delay)
 
 
-def fit(found: list[Point]) -> tuple[Delays, list[Point]]:
+def fit(points: list[Point]) -> tuple[Delays, list[Point]]:
     """Return the delays that explain the points best, in relative terms, and the points so."""
-    measured = np.array([point.measured for point in found])
-    parts = np.array([[1, point.gates, point.reads, point.adders] for point in found])
-    solution, *_ = np.linalg.lstsq(parts / measured[:, None], np.ones(len(found)), rcond=None)
+    measured = np.array([point.measured for point in points])
+    parts = np.array([[1, point.gates, point.reads, point.adders] for point in points])
+    solution, *_ = np.linalg.lstsq(parts / measured[:, None], np.ones(len(points)), rcond=None)
     register, gate, read, adder = (round(float(x), 5) for x in solution)
     fitted = parts @ solution
-    shown = [Point(**{**asdict(p), "fitted": float(f)}) for p, f in zip(found, fitted, strict=True)]
+    shown = [
+        Point(**{**asdict(p), "fitted": float(f)}) for p, f in zip(points, fitted, strict=True)
+    ]
     return Delays(register, gate, read, adder, {}), shown
 
 

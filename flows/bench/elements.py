@@ -200,12 +200,12 @@ def runs(options: argparse.Namespace) -> Iterator[Run]:
 
 def best(points: Sequence[Point]) -> dict[tuple[str, str, str], Point]:
     """Return the most efficient point of each technology, topology and PE."""
-    found: dict[tuple[str, str, str], Point] = {}
+    by_kind: dict[tuple[str, str, str], Point] = {}
     for point in points:
         key = point.run.technology, point.run.topology, point.run.pe
-        if key not in found or point.tops_per_mm2 > found[key].tops_per_mm2:
-            found[key] = point
-    return found
+        if key not in by_kind or point.tops_per_mm2 > by_kind[key].tops_per_mm2:
+            by_kind[key] = point
+    return by_kind
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -253,9 +253,9 @@ def _table(points: Sequence[Point]) -> Table:
     numbers = ("registers", "final adder", "um2 a MAC", "ns", "TOPS/mm2", "to mac")
     for heading in (*texts, *numbers):
         table.add_column(heading, justify="left" if heading in texts else "right")
-    found = best(points)
-    for (technology, topology, pe), point in found.items():
-        mac = found.get((technology, topology, "mac"))
+    best_points = best(points)
+    for (technology, topology, pe), point in best_points.items():
+        mac = best_points.get((technology, topology, "mac"))
         table.add_row(
             technology,
             topology,

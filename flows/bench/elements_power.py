@@ -64,8 +64,8 @@ def measure(family: str, pe: str, technology: str, directory: Path) -> dict[str,
         status = command([str(argument) for argument in arguments])
     if status:
         raise SystemExit(status)
-    found: dict[str, Any] = json.loads(printed.getvalue())
-    return {"family": family, "pe": pe, "area_um2": found["area_um2"], **found["power"]}
+    document: dict[str, Any] = json.loads(printed.getvalue())
+    return {"family": family, "pe": pe, "area_um2": document["area_um2"], **document["power"]}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,16 +86,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for family, pe in REGISTERS:
             if options.family and family not in options.family:
                 continue
-            found = measure(family, pe, options.technology, Path(name))
-            energy = found["energy_per_operation_fj"]
+            document = measure(family, pe, options.technology, Path(name))
+            energy = document["energy_per_operation_fj"]
             mac = energy if pe == "mac" else mac
             shares = [
-                f"{100 * found['groups'][group]['total_mw'] / found['total_mw']:.0f} %"
+                f"{100 * document['groups'][group]['total_mw'] / document['total_mw']:.0f} %"
                 for group in ("sequential", "combinational")
             ]
             table.add_row(family, pe, f"{energy:.0f}", *shares, f"{mac / energy:.2f}")
             if options.json:
-                sys.stdout.write(json.dumps(found) + "\n")
+                sys.stdout.write(json.dumps(document) + "\n")
                 sys.stdout.flush()
     if not options.json:
         Console().print(table)

@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def measured(config: Any, sizes: Sequence[Any]) -> list[dict[str, Any]]:
     """Run a job of each size and return what the engine's counters say."""
-    rng, found = np.random.default_rng(0), []
+    rng, rows = np.random.default_rng(0), []
     host: EngineHost = open_engine(config, read_latency=1, write_latency=1)
     with host.model:
         for size in sizes:
@@ -82,7 +82,7 @@ def measured(config: Any, sizes: Sequence[Any]) -> list[dict[str, Any]]:
             right = state == "done" and bool((host.results(placed) == placed.expected).all())
             busy, reads, writes = (after[n] - before[n] for n in ("BUSY", "READS", "WRITES"))
             moved = (reads + writes) * config.memory_bytes
-            found.append(
+            rows.append(
                 {
                     "M x K x N": " x ".join(map(str, size)),
                     "cycles": busy,
@@ -93,7 +93,7 @@ def measured(config: Any, sizes: Sequence[Any]) -> list[dict[str, Any]]:
                     "right": right,
                 }
             )
-    return found
+    return rows
 
 
 def replicated() -> list[dict[str, Any]]:
@@ -106,7 +106,7 @@ def replicated() -> list[dict[str, Any]]:
     engine has as many bytes of buffers, divided so that the product takes the fewest cycles of
     those that move `GOAL` times less, or the fewest bytes; results are int8 in both.
     """
-    found = []
+    rows = []
     for tile in TILES:
         kib = 8 * tile * CUBE // 1024
         other = CUBE * CUBE * (CUBE // (2 * tile) + CUBE // tile + 1)
@@ -122,7 +122,7 @@ def replicated() -> list[dict[str, Any]]:
         best = min(different.values(), key=plan_cycles)
         c = best.config
         held = c.buffers
-        found.append(
+        rows.append(
             {
                 "buffers": f"{kib} KiB",
                 "A + W + C": f"{held.activation_kib} + {held.weight_kib} + {held.output_kib}",
@@ -132,7 +132,7 @@ def replicated() -> list[dict[str, Any]]:
                 "utilisation": round(best.macs / (c.macs_per_cycle * plan_cycles(best)), 3),
             }
         )
-    return found
+    return rows
 
 
 def _divisions(kib: int) -> Iterator[tuple[int, int, int]]:

@@ -62,13 +62,15 @@ def parser(module: str, description: str | None) -> argparse.ArgumentParser:
     description : str
         What it measures: the module's docstring.
     """
-    found = argparse.ArgumentParser(
+    benchmark_parser = argparse.ArgumentParser(
         prog=f"python -m flows.bench.{module}",
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    found.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    return found
+    benchmark_parser.add_argument(
+        "--json", action="store_true", help="print JSON instead of tables"
+    )
+    return benchmark_parser
 
 
 def report(

@@ -47,9 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             matrix = rng.integers(fmt.min, fmt.max, (SIZE, SIZE), np.int8, endpoint=True)
             plan = Schedule(config, SIZE, SIZE, SIZE)
             copy = least(lambda matrix=matrix: matrix.copy())  # type: ignore[misc]
-            for what, pack in (("A", plan.pack_activations), ("W", plan.pack_weights)):
+            for operand, pack in (("A", plan.pack_activations), ("W", plan.pack_weights)):
                 seconds = least(lambda pack=pack, matrix=matrix: pack(matrix), 2)  # type: ignore[misc]
-                rows.append([f"{dataflow} {name} {what}", seconds, seconds / copy])
+                rows.append([f"{dataflow} {name} {operand}", seconds, seconds / copy])
     title = f"packing {SIZE} x {SIZE}, 16 x 16 array"
     report(title, ["what", "wall s", "of a copy"], rows, as_json=options.json)
 

@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except HwgenError as error:
         console.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
         return error.exit_status
-    found = report.goals(known)
+    goals = report.goals(known)
     if options.json:
         document = {
             "tools": versions(),
@@ -67,13 +67,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 {"point": result.point.name, **mapped.document()} for result, mapped in cores
             ],
             "goals": [
-                {"what": g.what, "found": g.found, "limit": g.limit, "met": g.met} for g in found
+                {"what": g.what, "found": g.found, "limit": g.limit, "met": g.met} for g in goals
             ],
         }
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
     else:
         _print(results, cores)
-    return 0 if all(goal.met for goal in found) else 1
+    return 0 if all(goal.met for goal in goals) else 1
 
 
 def _parser() -> argparse.ArgumentParser:

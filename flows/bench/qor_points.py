@@ -269,7 +269,7 @@ def points(
     sizes: Sequence[tuple[int, int]] = SIZES,
 ) -> list[Point]:
     """Return the points of a campaign, the quick ones first."""
-    found = [
+    selected = [
         Point(design, activation, technology, size, group_size)
         for activation in activations
         for technology in technologies
@@ -278,7 +278,7 @@ def points(
         if (activation, design) != ("fp16", "exact")
         for group_size in GROUP_SIZES[design]
     ]
-    return sorted(found, key=lambda p: (activations.index(p.activation), p.group_size > 3))
+    return sorted(selected, key=lambda p: (activations.index(p.activation), p.group_size > 3))
 
 
 def measure(point: Point, liberty_files: Sequence[str | Path] = ()) -> Result:

@@ -83,53 +83,53 @@ def published_of(result: Known, results: Iterable[Known]) -> Known | None:
 
 def goals(results: Sequence[Known]) -> list[Goal]:
     """Return the goals that the results are enough for."""
-    found: list[Goal] = []
+    reached: list[Goal] = []
     for technology in _in_order(r.point.technology for r in results):
-        found += _integer_goals(results, technology)
-        found += _float_goals(results, technology)
-    return found
+        reached += _integer_goals(results, technology)
+        reached += _float_goals(results, technology)
+    return reached
 
 
 def _integer_goals(results: Sequence[Known], technology: str) -> list[Goal]:
-    found = []
+    reached = []
     ours = _some(results, "int8", technology, "lut")
     for size in SIZES:
         for r in ours:
             if r.point.size != size or r.point.group_size == 1:
                 continue
             if other := published_of(r, results):
-                what = f"INT8 {technology} {_text(size)} µ={r.point.group_size}: (a) / (b)"
-                found.append(Goal(what, r.per_mac / other.per_mac, 0.70))
+                title = f"INT8 {technology} {_text(size)} µ={r.point.group_size}: (a) / (b)"
+                reached.append(Goal(title, r.per_mac / other.per_mac, 0.70))
     best, other = _least(ours), _least(_some(results, "int8", technology, "published"))
     if best and other:
-        found.append(
+        reached.append(
             Goal(f"INT8 {technology}: best (a) / best (b)", best.per_mac / other.per_mac, 0.5)
         )
     best = _least(_some(results, "int8", technology, "exact"))
     if best and other:
-        what = f"INT8 {technology}: best (a) with exact accumulators / best (b)"
-        found.append(Goal(what, best.per_mac / other.per_mac, 0.5))
+        title = f"INT8 {technology}: best (a) with exact accumulators / best (b)"
+        reached.append(Goal(title, best.per_mac / other.per_mac, 0.5))
     best = _least(r for r in ours if r.point.group_size > 1)
     other = _least(_some(results, "int8", technology, "select"))
     if best and other:
-        what = f"INT8 {technology}: best (a) of µ ≥ 2 / best (d)"
-        found.append(Goal(what, best.per_mac / other.per_mac, 0.80))
+        title = f"INT8 {technology}: best (a) of µ ≥ 2 / best (d)"
+        reached.append(Goal(title, best.per_mac / other.per_mac, 0.80))
     if technology == "nangate45" and (best := _least(ours)):
-        what = f"INT8 {technology}: best (a), µm² per MAC/cycle"
-        found.append(Goal(what, best.per_mac, FIRST_EXPLORATION))
-    return found
+        title = f"INT8 {technology}: best (a), µm² per MAC/cycle"
+        reached.append(Goal(title, best.per_mac, FIRST_EXPLORATION))
+    return reached
 
 
 def _float_goals(results: Sequence[Known], technology: str) -> list[Goal]:
-    found = []
+    reached = []
     at = [r for r in results if r.point.size == (32, 32)]
     best = _least(_some(at, "fp16", technology, "lut"))
     for design, limit in (("multiply", 2.2), ("select", 1.64)):
         other = _least(_some(at, "fp16", technology, design))
         if best and other:
-            what = f"FP16 {technology} 32x32: {DESIGNS[design][:3]} / best (a)"
-            found.append(Goal(what, other.per_mac / best.per_mac, limit, at_least=True))
-    return found
+            title = f"FP16 {technology} 32x32: {DESIGNS[design][:3]} / best (a)"
+            reached.append(Goal(title, other.per_mac / best.per_mac, limit, at_least=True))
+    return reached
 
 
 # -- tables ---------------------------------------------------------------------------------------
@@ -137,19 +137,19 @@ def _float_goals(results: Sequence[Known], technology: str) -> list[Goal]:
 
 def rows(results: Sequence[Known], activation: str, technology: str) -> list[TableRow]:
     """Return the rows of the table of a format and technology, under `HEADINGS`."""
-    found = []
+    table = []
     for size in SIZES:
         for design in DESIGNS:
-            some = [
+            selected = [
                 r for r in _some(results, activation, technology, design) if r.point.size == size
             ]
-            for r in sorted(some, key=lambda r: r.point.group_size):
+            for r in sorted(selected, key=lambda r: r.point.group_size):
                 if isinstance(r, Kept):
-                    found.append(r.cells)
+                    table.append(r.cells)
                     continue
                 point, best, least = r.point, r.best, r.smallest
                 other = published_of(r, results)
-                found.append(
+                table.append(
                     [
                         *_named(point),
                         _recipe(best),
@@ -162,7 +162,7 @@ def rows(results: Sequence[Known], activation: str, technology: str) -> list[Tab
                         else "",
                     ]
                 )
-    return found
+    return table
 
 
 def goal_rows(results: Sequence[Known]) -> list[TableRow]:
@@ -201,21 +201,21 @@ GOALS = ["goal", "found", "limit", ""]
 def kept(page: str, activations: Iterable[str], measured: Iterable[Point]) -> list[Kept]:
     """Return the points in a page's tables of some formats, but for those `measured` now."""
     known = set(measured)
-    found = []
+    table = []
     for activation in activations:
         candidates = points([activation])
         for technology in TECHNOLOGIES:
             for line in _section(page, f"{activation} {technology}").splitlines():
                 cells = [cell.strip() for cell in line.strip("| ").split("|")]
                 cells += [""] * (len(HEADINGS) - len(cells))
-                found += [
+                table += [
                     Kept(point, cells)
                     for point in candidates
                     if point.technology == technology
                     and point not in known
                     and cells[: len(_named(point))] == _named(point)
                 ]
-    return found
+    return table
 
 
 def _named(point: Point) -> TableRow:
@@ -233,25 +233,25 @@ def sections(results: Sequence[Known], cores: Sequence[tuple[Result, Mapped]]) -
     cores : sequence of (Result, Mapped)
         Of `best_of`; of formats whose best design was not measured now the part is left out.
     """
-    found = {}
+    tables = {}
     for activation in _in_order(r.point.activation for r in results):
         for technology in _in_order(r.point.technology for r in results):
             if table := rows(results, activation, technology):
                 clock = next(r for r in _some(results, activation, technology)).point.clock_ps
-                found[f"{activation} {technology}"] = (
+                tables[f"{activation} {technology}"] = (
                     f"Clock target {clock / 1000:g} ns; {_tools()}.\n\n{markdown(HEADINGS, table)}"
                 )
     activations = _in_order(r.point.activation for r in results)
     for activation in activations:
         mine = [r for r in results if r.point.activation == activation]
-        found[f"{activation} goals"] = markdown(GOALS, goal_rows(mine))
+        tables[f"{activation} goals"] = markdown(GOALS, goal_rows(mine))
         if all(isinstance(best, Result) for best in best_of(mine)):
-            found[f"{activation} cores"] = "\n\n".join(
+            tables[f"{activation} cores"] = "\n\n".join(
                 f"{core_sentence(result, mapped)}\n\n{markdown(BREAKDOWN, breakdown(mapped))}"
                 for result, mapped in cores
                 if result.point.activation == activation
             )
-    return found
+    return tables
 
 
 def core_sentence(result: Result, mapped: Mapped) -> str:
@@ -295,13 +295,13 @@ def _section(page: str, name: str) -> str:
 
 def best_of(results: Sequence[Known]) -> list[Known]:
     """Return our best table point of µ ≥ 2 of each format and technology."""
-    found = []
+    chosen = []
     for activation in _in_order(r.point.activation for r in results):
         for technology in _in_order(r.point.technology for r in results):
             ours = _some(results, activation, technology, "lut")
             if best := _least(r for r in ours if r.point.group_size > 1):
-                found.append(best)
-    return found
+                chosen.append(best)
+    return chosen
 
 
 def _tools() -> str:

@@ -139,14 +139,14 @@ def points(sweep: str, folder: Path) -> list[Point]:
         subprocess.run(
             [sys.executable, "-m", "hwgen", *command], check=True, stdout=subprocess.DEVNULL
         )
-    found: list[Point] = pyarrow.parquet.read_table(out / "results.parquet").to_pylist()
-    return found
+    table: list[Point] = pyarrow.parquet.read_table(out / "results.parquet").to_pylist()
+    return table
 
 
-def answer(question: Question, found: list[Point]) -> list[str]:
+def answer(question: Question, choices: list[Point]) -> list[str]:
     """Return the lines of a table in Markdown."""
     groups: dict[Any, Point] = {}
-    for point in found:
+    for point in choices:
         name = question.group(point)
         if name is None:
             continue

@@ -100,7 +100,7 @@ def _cocotb(config: Any, mode: str, work: Path) -> tuple[float, float]:
     outcomes = simulate(config, compile_design(config), module, plan, work, on_line=lines.append)
     if not all(outcome.passed for outcome in outcomes):
         raise SystemExit(f"{mode} failed; log in {work}")
-    total = next(found for line in lines if (found := _TOTAL.search(line)))
+    total = next(match for line in lines if (match := _TOTAL.search(line)))
     return float(total[1]) / _PERIOD_NS, float(total[2])
 
 

@@ -145,11 +145,11 @@ def command(config: Path, output: Path) -> None:
     }
     _report(core, data, answers, layers)
     if ternary:
-        where = "the core's stream" if streams else "memory"
+        location = "the core's stream" if streams else "memory"
         count, bits = sum(layer.weight.size for layer in integers.layers), weight_bits(core)
         out.print(
-            f"{count} ternary weights: {bits:.2f} bits each in {where}, {100 * bits / 8:.1f} % of"
-            " int8.",
+            f"{count} ternary weights: {bits:.2f} bits each in {location},"
+            f" {100 * bits / 8:.1f} % of int8.",
             soft_wrap=True,
         )
     picture = draw(core, data, predictions, layers)
@@ -178,10 +178,10 @@ def _in_memory(
         return demo_engine.classify(host, network, pixels, on_progress=update)
 
 
-def _busy(what: str) -> AbstractContextManager[Any]:
+def _busy(activity: str) -> AbstractContextManager[Any]:
     """Say on a terminal what takes its time."""
     out = console()
-    return out.status(what) if out.is_terminal else nullcontext()
+    return out.status(activity) if out.is_terminal else nullcontext()
 
 
 def _report(

@@ -127,8 +127,8 @@ def classify(
         if state != "done":
             raise CheckFailed(f"layer {index} ended with {state}")
     results = [host.results(placed) for placed in jobs]
-    for index, (placed, found) in enumerate(zip(jobs, results, strict=True), 1):
-        check_results(f"layer {index}", found, placed.expected)
+    for index, (placed, result) in enumerate(zip(jobs, results, strict=True), 1):
+        check_results(f"layer {index}", result, placed.expected)
     layers = []
     for index, placed in enumerate(jobs):
         plan = placed.job.plan
