@@ -228,9 +228,12 @@ def buffer_costs(
     costs = []
     for buffer in buffers:
         shape = {
-            "buffer": buffer.name, "memories": buffer.memories, "words": buffer.words,
-            "width_bits": buffer.width, "kib": buffer.bits / 8192,
-        }  # fmt: skip
+            "buffer": buffer.name,
+            "memories": buffer.memories,
+            "words": buffer.words,
+            "width_bits": buffer.width,
+            "kib": buffer.bits / 8192,
+        }
         of_form = _registers(buffer, tech) if form == "flip_flops" else _macros(buffer, technology)
         costs.append({**shape, **of_form})
     return costs

@@ -36,8 +36,11 @@ RECIPES: Mapping[str, str] = {
 
 
 _KINDS: Mapping[Resource, Kind] = {
-    "luts": "logic", "carries": "carry", "dsps": "logic", "wide_muxes": "free",
-}  # fmt: skip
+    "luts": "logic",
+    "carries": "carry",
+    "dsps": "logic",
+    "wide_muxes": "free",
+}
 """What cells are on a path; those that are not here hold state."""
 
 

@@ -92,8 +92,9 @@ class Gates:
         sources = {net: place for place, net in _places(self.inputs)}
         lines = [f"module {self.top}({', '.join(ports)});"]
         lines += [f"  wire {net};" for net in outputs]
-        lines += [f"  assign {place} = {sources.get(net, net)};"
-                  for place, net in _places(self.outputs)]  # fmt: skip
+        lines += [
+            f"  assign {place} = {sources.get(net, net)};" for place, net in _places(self.outputs)
+        ]
         pins = [f".{net}({sources[net]})" for net in inputs]
         pins += [f".{net}({net})" for net in outputs]
         lines += [f"  {MODULE} gates({', '.join(pins)});", "endmodule", ""]
@@ -165,9 +166,12 @@ write_verilog -noattr models.v
         raise CheckFailed(f"cells without a function in the Liberty files: {', '.join(missing)}")
     groups = _ports(module)
     return Gates(
-        top, groups["input"], groups["output"],
-        tuple(_gate(i, cell) for i, cell in enumerate(module["cells"].values())), models,
-    )  # fmt: skip
+        top,
+        groups["input"],
+        groups["output"],
+        tuple(_gate(i, cell) for i, cell in enumerate(module["cells"].values())),
+        models,
+    )
 
 
 def _ports(module: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, ...]]]:

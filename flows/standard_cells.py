@@ -261,7 +261,7 @@ def map_core(
         )
     return Mapped(
         technology, recipe, full_adders, clock_ps, area, sequential, parts, histogram, path, note
-    )  # fmt: skip
+    )
 
 
 def abc_script(mapper: str, clock_ps: float) -> str:

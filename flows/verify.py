@@ -84,8 +84,9 @@ def figures_of(result: SynthesisResult) -> dict[str, float]:
     figures = {
         metric: (getattr(result, field), scale) for field, (metric, scale) in _ESTIMATED.items()
     }
-    return {name: float(value) * scale for name, (value, scale) in figures.items()
-            if value is not None}  # fmt: skip
+    return {
+        name: float(value) * scale for name, (value, scale) in figures.items() if value is not None
+    }
 
 
 def kept_result(config: FamilyConfig, target: str, clock_mhz: float) -> SynthesisResult | None:
@@ -132,6 +133,8 @@ def beside(
             if measured:
                 difference = 100 * (estimated / measured - 1)
         differences[field] = {
-            "estimated": estimated, "measured": measured, "difference_percent": difference,
-        }  # fmt: skip
+            "estimated": estimated,
+            "measured": measured,
+            "difference_percent": difference,
+        }
     return differences

@@ -55,9 +55,12 @@ async def jobs(dut: Any, index: int) -> None:
         AxiLiteBus.from_prefix(dut, "s_axi_control"), dut.aclk, dut.aresetn, **reset
     )
     channels = (
-        ram.write_if.aw_channel, ram.write_if.w_channel, ram.write_if.b_channel,
-        ram.read_if.ar_channel, ram.read_if.r_channel,
-    )  # fmt: skip
+        ram.write_if.aw_channel,
+        ram.write_if.w_channel,
+        ram.write_if.b_channel,
+        ram.read_if.ar_channel,
+        ram.read_if.r_channel,
+    )
     if PLAN["pauses"][index]:
         for number, channel in enumerate(channels):
             channel.set_pause_generator(pauses(number, PLAN["pauses"][index]))

@@ -141,9 +141,11 @@ async def full(bench: ControlBench) -> None:
         assert await bench.submit() == SLVERR
     assert await bench.read("SUBMITTED") == QUEUE
     for name, value in (
-        ("QUEUE", QUEUE), ("M_LANES", CONFIG.m_lanes), ("K_LANES", CONFIG.k_lanes),
+        ("QUEUE", QUEUE),
+        ("M_LANES", CONFIG.m_lanes),
+        ("K_LANES", CONFIG.k_lanes),
         ("N_LANES", CONFIG.n_lanes),
-    ):  # fmt: skip
+    ):
         assert await bench.read(name) == value
     assert {await bench.read(f"JOB_STATUS_{i}") for i in range(QUEUE)} == {1}
     bench.consumers.pace = 0.5

@@ -166,9 +166,12 @@ class Master:
         self.axi = AxiLiteMaster(AxiLiteBus.from_entity(dut), dut.clk, dut.rst)
         write, read = self.axi.write_if, self.axi.read_if
         self._channels = {
-            "aw": write.aw_channel, "w": write.w_channel, "b": write.b_channel,
-            "ar": read.ar_channel, "r": read.r_channel,
-        }  # fmt: skip
+            "aw": write.aw_channel,
+            "w": write.w_channel,
+            "b": write.b_channel,
+            "ar": read.ar_channel,
+            "r": read.r_channel,
+        }
         self._rng = rng
 
     def stall(self, chances: dict[str, float]) -> None:

@@ -96,9 +96,12 @@ class CopyEngine(wiring.Component):
         with m.FSM():
             with m.State("IDLE"), m.If(start):
                 m.d.sync += [
-                    busy.eq(1), failed.eq(0), request.eq(1),
-                    address.eq(target), left.eq(registers[BYTES // 4] >> size),
-                ]  # fmt: skip
+                    busy.eq(1),
+                    failed.eq(0),
+                    request.eq(1),
+                    address.eq(target),
+                    left.eq(registers[BYTES // 4] >> size),
+                ]
                 m.next = "ADDRESS"
             with m.State("ADDRESS"):
                 m.d.comb += mem.awvalid.eq(~(mode["falls"] & waits[0]) & ~mode["data_first"])

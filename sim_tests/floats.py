@@ -96,9 +96,12 @@ def coverage(fmt: FloatFormat, x: Bits, y: Bits) -> dict[str, int]:
     normal = finite & np.isfinite(total)
     large, small, result = (
         np.maximum((value & fmt.magnitude_mask).astype(np.int64) >> fmt.mantissa_bits, 1)
-        for value in (np.maximum(x & fmt.magnitude_mask, y & fmt.magnitude_mask),
-                      np.minimum(x & fmt.magnitude_mask, y & fmt.magnitude_mask), bits)
-    )  # fmt: skip
+        for value in (
+            np.maximum(x & fmt.magnitude_mask, y & fmt.magnitude_mask),
+            np.minimum(x & fmt.magnitude_mask, y & fmt.magnitude_mask),
+            bits,
+        )
+    )
     subtract = ((x ^ y) & fmt.sign_mask) != 0
     tie = normal & (exact != total) & (fmt.round(up) != fmt.round(down))
     below = np.abs(total) < 2.0 ** (1 - fmt.bias)
@@ -190,9 +193,9 @@ def product_coverage(fmt: FloatFormat, x: Bits, y: Bits) -> dict[str, int]:
     carry = np.frexp(total)[1] > np.frexp(exact)[1]
     met = {
         "overflow": finite & ~np.isfinite(total),
-        "overflow by rounding": finite & ~np.isfinite(total) & (
-            np.frexp(exact)[1] == np.frexp(fmt.to_float64(np.array([fmt.max_finite])))[1]
-        ),
+        "overflow by rounding": finite
+        & ~np.isfinite(total)
+        & (np.frexp(exact)[1] == np.frexp(fmt.to_float64(np.array([fmt.max_finite])))[1]),
         "underflow to zero": normal & (total == 0),
         "subnormal": subnormal & (total != 0),
         "subnormal from a subnormal": subnormal & (total != 0) & small,
@@ -201,7 +204,7 @@ def product_coverage(fmt: FloatFormat, x: Bits, y: Bits) -> dict[str, int]:
         "zero": finite & (exact == 0),
         "carry": normal & carry & ~subnormal,
         "NaN": np.isnan(a) | np.isnan(b),
-    }  # fmt: skip
+    }
     for name, where in (("", ~subnormal), ("subnormal ", subnormal)):
         met[f"{name}tie to the even above"] = tie & up & where
         met[f"{name}tie to the even below"] = tie & down & where

@@ -66,8 +66,11 @@ def mutated(rng: np.random.Generator, content: bytes) -> bytes:
 
 def test_mutated_headers_are_read_or_refused(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    sources = [saved(np.arange(12).reshape(3, 4)), saved(np.ones((3, 4), np.int8), version=(2, 0)),
-               saved(np.asfortranarray(np.ones((3, 4))), version=(3, 0))]  # fmt: skip
+    sources = [
+        saved(np.arange(12).reshape(3, 4)),
+        saved(np.ones((3, 4), np.int8), version=(2, 0)),
+        saved(np.asfortranarray(np.ones((3, 4))), version=(3, 0)),
+    ]
     path = tmp_path / "a.npy"
     messages: list[str] = []
     for number in range(3000):

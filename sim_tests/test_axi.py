@@ -60,8 +60,10 @@ def test_buses_of_the_top_module() -> None:
     top = re.search(r"^module skeleton\(.*?^endmodule", text, re.S | re.M)
     assert top
     pattern = r"^  (input|output) (?:\[(\d+):0\] )?(\w+);"
-    found = {name: (way[:-3], int(high or 0) + 1) for way, high, name in
-             re.findall(pattern, top[0], re.M)}  # fmt: skip
+    found = {
+        name: (way[:-3], int(high or 0) + 1)
+        for way, high, name in re.findall(pattern, top[0], re.M)
+    }
     config = SimpleNamespace(ports=(), buses=(MEMORY, CONTROL, INTERRUPT))
     listed = {port["name"]: (port["direction"], port["width"]) for port in ports(config)}
     stream_ports = {name for name in found if name.startswith("s_axis_beats_")}

@@ -44,7 +44,7 @@ AXES: dict[str, list[Any]] = {
     "table": [1, 2],
     "reduce": [0, 1, 2],
     "cells": [("binary", "adders"), ("one_hot", "compressors"), ("binary", "compressors")],
-}  # fmt: skip
+}
 """Axes of the covering set: every pair of values of two axes occurs in some configuration."""
 
 
@@ -83,10 +83,11 @@ COVERING = [
 def small(weight: str, **array: Any) -> TernaryLutConfig:
     return TernaryLutConfig.model_validate(
         {
-            "name": "narrow", "weight": weight,
+            "name": "narrow",
+            "weight": weight,
             "array": {"group_size": 3, "tables": 2, "fetch_ports": 4, **array},
         }
-    )  # fmt: skip
+    )
 
 
 # -- keys ------------------------------------------------------------------------------------------
@@ -151,9 +152,12 @@ def test_bits_per_weight(name: str) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(
-    st.sampled_from(COVERING), st.integers(1, 6), st.integers(1, 40), st.integers(1, 20),
+    st.sampled_from(COVERING),
+    st.integers(1, 6),
+    st.integers(1, 40),
+    st.integers(1, 20),
     st.integers(0, 99),
-)  # fmt: skip
+)
 def test_streams_carry_the_product(
     config: TernaryLutConfig, m: int, k: int, n: int, seed: int
 ) -> None:
@@ -221,7 +225,7 @@ def test_covering_set(config: TernaryLutConfig, tmp_path: Path) -> None:
         ),
         ({"weight": "int1", "accumulator": "int9", "overflow": "saturate"}, {"clusters": 2}),
     ],
-)  # fmt: skip
+)
 def test_further_configurations(
     data: dict[str, Any], array: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -259,10 +263,12 @@ def fewest_adders(mu: int) -> int:
 def test_adders_of_a_table(group_size: int, registers: int, tmp_path: Path) -> None:
     config = TernaryLutConfig.model_validate(
         {
-            "name": "sized", "weight": "int2", "pipeline": {"table": registers},
+            "name": "sized",
+            "weight": "int2",
+            "pipeline": {"table": registers},
             "array": {"group_size": group_size, "tables": 1, "fetch_ports": 1},
         }
-    )  # fmt: skip
+    )
     module = re.search(r"^module sized_table\(.*?^endmodule", verilog_of(config), re.S | re.M)
     assert module
     cells = netlist(module[0], "sized_table", tmp_path)["cells"].values()
@@ -304,10 +310,14 @@ def test_throughput_counts_bit_planes() -> None:
 SMALL = {
     "weight": "int3",
     "array": {
-        "group_size": 2, "tables": 4, "fetch_ports": 3, "accumulator_depth": 4,
-        "fetch": "binary", "reduction": "adders",
+        "group_size": 2,
+        "tables": 4,
+        "fetch_ports": 3,
+        "accumulator_depth": 4,
+        "fetch": "binary",
+        "reduction": "adders",
     },
-}  # fmt: skip
+}
 CASES = ("shapes_0", "shapes_7", "values_random", "stalls_4", "reset_0", "back_to_back_full_rate")
 
 MUTATIONS = [

@@ -83,8 +83,10 @@ def test_bills_count_what_netlists_have(values: dict[str, Any], tmp_path: Path) 
             assert kind in KINDS
             total[kind] = total.get(kind, 0.0) + float(count)
     assert netlist(config, tmp_path) == (
-        total["flip_flop"], total.get("full_adder", 0), total.get("memory_bit", 0)
-    )  # fmt: skip
+        total["flip_flop"],
+        total.get("full_adder", 0),
+        total.get("memory_bit", 0),
+    )
 
 
 FPGA_BUILT = [

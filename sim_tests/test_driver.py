@@ -149,9 +149,7 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def compiled_driver(config: GemmStreamConfig, compiler: str, work: Path) -> ctypes.CDLL:
-    for name, text in {
-        **driver.driver(config), f"{config.name}_regs.h": c_header(config)
-    }.items():  # fmt: skip
+    for name, text in {**driver.driver(config), f"{config.name}_regs.h": c_header(config)}.items():
         assert config.digest in text
         (work / name).write_text(text, encoding="utf-8")
     subprocess.run(
@@ -175,14 +173,20 @@ def random_job(config: GemmStreamConfig, rng: np.random.Generator) -> Job:
         rng.choice([a for a in features.activations if (output, a) != ("raw", "leaky")])
     )
     settings = PostSettings(
-        output, activation, str(rng.choice(features.roundings)),
+        output,
+        activation,
+        str(rng.choice(features.roundings)),
         columns=bool(rng.integers(2)) and features.columns,
-    )  # fmt: skip
+    )
     if not settings.columns and output in ("int8", "int16"):
         settings = dataclasses.replace(
-            settings, multiplier=int(rng.integers(-(1 << 31), 1 << 31)), zero=-3,
-            shift=int(rng.integers(64)), minimum=-100, maximum=int(rng.integers(0, 100)),
-        )  # fmt: skip
+            settings,
+            multiplier=int(rng.integers(-(1 << 31), 1 << 31)),
+            zero=-3,
+            shift=int(rng.integers(64)),
+            minimum=-100,
+            maximum=int(rng.integers(0, 100)),
+        )
     m, n = (int(2 ** rng.uniform(0, 13)) for _ in range(2))
     k = min(int(2 ** rng.uniform(0, 13)), config.max_k)
     plan = plan_of(config, m, k, n, settings)
@@ -268,8 +272,11 @@ def test_the_largest_blocks_are_those_that_the_planner_takes(fresh: Engine) -> N
     for axis, lanes in (("m", config.m_lanes), ("k", config.k_lanes), ("n", config.n_lanes)):
         blocks = Blocks(*plan.block, plan.m_inner)
         for _ in range(200):
-            tiles = [blocks.m // config.m_lanes, blocks.k // config.k_lanes,
-                     blocks.n // config.n_lanes]  # fmt: skip
+            tiles = [
+                blocks.m // config.m_lanes,
+                blocks.k // config.k_lanes,
+                blocks.n // config.n_lanes,
+            ]
             mt, kt, nt = tiles
             words = -(-nt * nest.weight_beats // config.wgt_beats) * nest.weight_rows * kt
             fits = (

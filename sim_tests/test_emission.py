@@ -27,9 +27,12 @@ ENGINE = Path(__file__).parents[1] / "configs" / "gemm_stream.yaml"
 
 SAMPLE = [
     *COVERING[::5],
-    *(sized(rows, 9, dataflow) for rows in (4, 18) for dataflow in ("output_stationary",
-      "weight_stationary", "input_stationary")),
-]  # fmt: skip
+    *(
+        sized(rows, 9, dataflow)
+        for rows in (4, 18)
+        for dataflow in ("output_stationary", "weight_stationary", "input_stationary")
+    ),
+]
 
 
 def names(config: SystolicConfig) -> str:
@@ -75,8 +78,11 @@ def test_icarus_accepts_it_as_verilog_2001(config: SystolicConfig, tmp_path: Pat
     source = write(config, tmp_path)
     done = subprocess.run(
         [tool("iverilog"), "-g2001", "-t", "null", "-s", config.name, str(source)],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -86,8 +92,12 @@ def test_yosys_accepts_it(config: SystolicConfig, tmp_path: Path) -> None:
     script = f"read_verilog {source.name}; hierarchy -check -top {config.name}; proc; check -assert"
     done = subprocess.run(
         [*require("yosys").argv, "-q", "-p", script],
-        cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 

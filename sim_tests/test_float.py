@@ -86,8 +86,10 @@ def test_values(fmt: FloatFormat) -> None:
     with np.errstate(invalid="ignore"):
         reference = values.astype(np.float64)
     assert np.array_equal(fmt.to_float64(bits), reference, equal_nan=True)
-    assert np.array_equal(np.signbit(fmt.to_float64(bits))[~np.isnan(reference)],
-                          np.signbit(reference)[~np.isnan(reference)])  # fmt: skip
+    assert np.array_equal(
+        np.signbit(fmt.to_float64(bits))[~np.isnan(reference)],
+        np.signbit(reference)[~np.isnan(reference)],
+    )
     assert np.array_equal(fmt.is_nan(bits), np.isnan(reference))
     for encoded in (fmt.encode(values), fmt.encode(reference)):
         assert np.array_equal(encoded, np.where(np.isnan(reference), fmt.nan, bits))
@@ -108,11 +110,19 @@ def test_formats_of_numpy() -> None:
         ("fp8_e4m3", 8, 7, "0x7f"),
     ]
     assert floating("fp16").encode([1.0, 65504.0, 65520.0, 2.0**-25, 3 * 2.0**-26]).tolist() == [
-        0x3C00, 0x7BFF, 0x7C00, 0, 1
-    ]  # fmt: skip
+        0x3C00,
+        0x7BFF,
+        0x7C00,
+        0,
+        1,
+    ]
     assert floating("fp8_e4m3").encode([448, 464, 465, -1000, np.inf]).tolist() == [
-        0x7E, 0x7E, 0x7F, 0x7F, 0x7F
-    ]  # fmt: skip
+        0x7E,
+        0x7E,
+        0x7F,
+        0x7F,
+        0x7F,
+    ]
     assert floating("bf16").decode(np.uint16(0x3F80)) == 1
     with pytest.raises(ValueError, match="must be one of fp32, fp16"):
         floating("fp17")
@@ -297,11 +307,15 @@ def test_narrowing_is_refused(src: str, dst: str) -> None:
 
 @pytest.mark.parametrize(
     "block",
-    [FloatAdder(floating("fp16"), 0), FloatAdder(floating("fp8_e4m3"), 4, enabled=True),
-     FloatMultiplier(floating("bf16"), 0), FloatMultiplier(floating("fp8_e4m3"), 2, enabled=True),
-     FloatWiden(floating("fp16"), floating("fp32"))],
+    [
+        FloatAdder(floating("fp16"), 0),
+        FloatAdder(floating("fp8_e4m3"), 4, enabled=True),
+        FloatMultiplier(floating("bf16"), 0),
+        FloatMultiplier(floating("fp8_e4m3"), 2, enabled=True),
+        FloatWiden(floating("fp16"), floating("fp32")),
+    ],
     ids=lambda block: block.module_name,
-)  # fmt: skip
+)
 def test_verilog_lints_clean(block: Any, tmp_path: Path) -> None:
     source = tmp_path / f"{TOP}.v"
     source.write_text(block_verilog(block), encoding="utf-8")
@@ -314,16 +328,20 @@ MUTATIONS = {
     "sticky bit dropped": (r"\{ align_3, align_lost_3 \}", "{ align_3, 1'h0 }"),
     "tie rounded up": (r"(assign up_normalised = \S+) & \w+;", r"\1;"),
     "never rounded up": (r"assign up_normalised = .*;", "assign up_normalised = 1'h0;"),
-    "no shift by one": (r"assign normal_0 = shift\[0\] \? .* : (\{.*\});",
-                        r"assign normal_0 = \1;"),
+    "no shift by one": (
+        r"assign normal_0 = shift\[0\] \? .* : (\{.*\});",
+        r"assign normal_0 = \1;",
+    ),
     "subnormals shifted too far": (r"assign shift = \w+ \? \{.*\} : ", "assign shift = "),
     "carry of a difference kept": (r"(assign total_added\[14\] = total\[15\]) & \w+;", r"\1;"),
-    "minus zero from a difference": (r"\{ (\w+\[14:0\]), \w+ \} < \{ (\w+\[14:0\]), \w+ \}",
-                                     r"\1 <= \2"),
+    "minus zero from a difference": (
+        r"\{ (\w+\[14:0\]), \w+ \} < \{ (\w+\[14:0\]), \w+ \}",
+        r"\1 <= \2",
+    ),
     "far operands not far": (r"assign amount = (\w+\[3:0\]) \|.*;", r"assign amount = \1;"),
     "overflow to a NaN": (r"assign finite = .*;", "assign finite = 1'h1;"),
     "opposite infinities": (r"(assign \w+ = payload_added) \| \w+;", r"\1;"),
-}  # fmt: skip
+}
 """Ways to break the emitted fp16 adder: pattern and what takes its place."""
 
 

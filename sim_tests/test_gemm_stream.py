@@ -316,18 +316,23 @@ def check_cycles(name: str, jobs: int, most: int, rng: np.random.Generator) -> N
                 post = choices[int(rng.integers(len(choices)))]
                 columns = columns_of(post, n, config, rng) if post.columns else None
                 (placed,), _ = place(
-                    config, [operands(config, size, "random", rng)], settings=post,
-                    columns=columns, rng=rng if rng.integers(2) else None,
+                    config,
+                    [operands(config, size, "random", rng)],
+                    settings=post,
+                    columns=columns,
+                    rng=rng if rng.integers(2) else None,
                     least_traffic=bool(rng.integers(2)),
-                )  # fmt: skip
+                )
                 host.put(placed)
                 before = host.counter("BUSY")
                 job = placed.job
                 assert host.wait(host.submit(job), 10_000_000) == "done"
                 expected = job_cycles(
-                    job.plan, Places.of(job.regions),
-                    read_latency=latencies[0], write_latency=latencies[1],
-                )  # fmt: skip
+                    job.plan,
+                    Places.of(job.regions),
+                    read_latency=latencies[0],
+                    write_latency=latencies[1],
+                )
                 assert host.counter("BUSY") - before == expected, (size, post, latencies)
 
 
@@ -484,9 +489,12 @@ def test_a_job_reads_what_the_one_before_wrote(shipped: EngineHost) -> None:
     _, w2 = operands(config, (40, 60, 30), "random", rng)
     (second,), _ = place(config, [(first.expected, w2)], base=end)
     chained = Job(
-        second.job.plan, first.job.c_address, second.job.w_address, second.job.c_address,
+        second.job.plan,
+        first.job.c_address,
+        second.job.w_address,
+        second.job.c_address,
         after=True,
-    )  # fmt: skip
+    )
     shipped.put(first)
     shipped.put(second)
     shipped.model.store(second.job.a_address, bytes(40 * 60))

@@ -79,9 +79,12 @@ def test_elements_are_those_of_the_standard_in_its_order(config: Any) -> None:
         assert [known.index(name) for name in found] == sorted(known.index(n) for n in found)
         assert set(known) - set(found) <= OPTIONAL, f"{tag(element)} has {found}"
     for element in root.iter():
-        assert len(element) or element.attrib or (element.text or "").strip() or tag(element) in (
-            "master", "slave"
-        ), f"{tag(element)} is empty"  # fmt: skip
+        assert (
+            len(element)
+            or element.attrib
+            or (element.text or "").strip()
+            or tag(element) in ("master", "slave")
+        ), f"{tag(element)} is empty"
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
@@ -102,8 +105,9 @@ def test_every_port_is_in_one_bus(config: Any) -> None:
 def test_references_lead_somewhere(config: Any) -> None:
     root, space = parsed(config), {"": ipxact.NAMESPACE}
     for reference, target in (
-        ("memoryMapRef", "memoryMaps/memoryMap"), ("addressSpaceRef", "addressSpaces/addressSpace")
-    ):  # fmt: skip
+        ("memoryMapRef", "memoryMaps/memoryMap"),
+        ("addressSpaceRef", "addressSpaces/addressSpace"),
+    ):
         names = texts(root, f"{target}/name")
         found = [str(e.get(reference)) for e in root.iterfind(f".//{reference}", space)]
         assert sorted(found) == sorted(names)

@@ -213,8 +213,11 @@ def test_a_driver_in_c(library: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     done = subprocess.run([program], check=True, capture_output=True, text=True, timeout=100)
     assert done.stdout.splitlines() == [
-        "copy 0", "equal 1 interrupt 0", "fault 1", "bytes 4160 message ''"
-    ]  # fmt: skip
+        "copy 0",
+        "equal 1 interrupt 0",
+        "fault 1",
+        "bytes 4160 message ''",
+    ]
 
 
 # -- an engine of the tool -------------------------------------------------------------------------

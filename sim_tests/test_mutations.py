@@ -26,14 +26,20 @@ CASES = (
 OUTPUT = {"array": {"rows": 4, "cols": 5}}
 WEIGHT = {
     "array": {
-        "rows": 4, "cols": 5, "dataflow": "weight_stationary", "accumulator_depth": 8,
+        "rows": 4,
+        "cols": 5,
+        "dataflow": "weight_stationary",
+        "accumulator_depth": 8,
     },
-}  # fmt: skip
+}
 SINGLE = {
     "array": {
-        "rows": 1, "cols": 5, "dataflow": "weight_stationary", "accumulator_depth": 8,
+        "rows": 1,
+        "cols": 5,
+        "dataflow": "weight_stationary",
+        "accumulator_depth": 8,
     },
-}  # fmt: skip
+}
 STEPS = {"array": {**OUTPUT["array"], "pe": "carry_save"}, "pipeline": {"final_adder": 1}}
 CLAMPED = {**OUTPUT, "accumulator": "int18", "overflow": "saturate"}
 
@@ -75,9 +81,13 @@ def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
 def at_the_top(name: str, logic: str, case: str, message: str) -> Any:
     """Return a mutation of the top module: `logic` between the core and its ports."""
     module = Mutation(
-        name, "", r"(?s)\.out__valid\(m_axis_out_tvalid\)(.*?\);)",
-        rf".out__valid(raised)\1 wire raised; {logic}", OUTPUT, (case,),
-    )  # fmt: skip
+        name,
+        "",
+        r"(?s)\.out__valid\(m_axis_out_tvalid\)(.*?\);)",
+        rf".out__valid(raised)\1 wire raised; {logic}",
+        OUTPUT,
+        (case,),
+    )
     return pytest.param(module, message, id=name)
 
 

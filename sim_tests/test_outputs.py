@@ -124,10 +124,12 @@ def test_several_write_into_one_new_directory(tmp_path: Path) -> None:
     running = [
         subprocess.Popen(
             [sys.executable, "-c", BUILD, str(number)],
-            cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for number in range(4)
-    ]  # fmt: skip
+    ]
     said = [process.communicate(timeout=120)[1] for process in running]
     assert [process.returncode for process in running] == [0] * 4, said
     out = tmp_path / "new" / "out"

@@ -97,9 +97,9 @@ def test_the_image_is_dense_keys_in_the_order_of_the_stream() -> None:
 
 @pytest.mark.parametrize("name", sorted(CONFIGS))
 def test_images_of_the_wrong_length_are_refused(name: str) -> None:
-    plan = family(configuration(name).family).part("schedule").schedule(
-        configuration(name), 1, 7, 9
-    )  # fmt: skip
+    plan = (
+        family(configuration(name).family).part("schedule").schedule(configuration(name), 1, 7, 9)
+    )
     image = plan.pack_weights(np.ones((7, 9), int)).reshape(-1)
     for wrong in (image[:-1], np.append(image, np.uint8(0)), image[:0]):
         with pytest.raises(InputError, match=rf"= {image.size} bytes .*found {wrong.size}"):
@@ -148,9 +148,12 @@ def message_of(capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize("shape", [(1, 1), (17, 9), (30, 8)])
 @pytest.mark.parametrize("name", sorted(CONFIGS))
 def test_round_trip(
-    commands: Commands, name: str, shape: tuple[int, int], layout: str,
+    commands: Commands,
+    name: str,
+    shape: tuple[int, int],
+    layout: str,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     config = configuration(name)
     w = weights_for(config, *shape)
     np.save("w.npy", np.asfortranarray(w))
@@ -195,10 +198,14 @@ def test_the_summary_says_bits_per_weight(
 @pytest.mark.parametrize(
     ("name", "layout"),
     [
-        ("lut5", "keys"), ("lut5", "trits"), ("w1", "keys"), ("w2", "keys"), ("w4", "keys"),
+        ("lut5", "keys"),
+        ("lut5", "trits"),
+        ("w1", "keys"),
+        ("w2", "keys"),
+        ("w4", "keys"),
         ("os", "keys"),
     ],
-)  # fmt: skip
+)
 def test_floats_are_quantised(commands: Commands, name: str, layout: str, per_column: bool) -> None:
     w = np.random.default_rng(5).normal(0, 0.02, (19, 6)).astype(np.float32)
     np.save("w.npy", w)
@@ -232,11 +239,15 @@ def test_floats_are_quantised(commands: Commands, name: str, layout: str, per_co
         ("os", np.ones((2, 2), int), ["--output", "."], r"\. holds w\.npy; choose another dir"),
         ("os", None, [], r"w\.npy does not exist"),
     ],
-)  # fmt: skip
+)
 def test_weights_that_cannot_be_packed(
-    commands: Commands, name: str, w: np.ndarray | None, options: list[str], message: str,
+    commands: Commands,
+    name: str,
+    w: np.ndarray | None,
+    options: list[str],
+    message: str,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     if w is not None:
         np.save("w.npy", w)
     before = sorted(Path().rglob("*"))
@@ -296,9 +307,11 @@ def void(_: object) -> None:
     ],
 )
 def test_damage_is_noticed(
-    commands: Commands, damage: Callable[[], None], message: str,
+    commands: Commands,
+    damage: Callable[[], None],
+    message: str,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     np.save("w.npy", weights_for(configuration("lut5"), 17, 8))
     assert commands("pack", "lut5") == 0
     damage()

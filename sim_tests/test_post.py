@@ -405,7 +405,7 @@ RTL = {
     ),
     "int2": (features("int2", ("int4", "bf16"), ("leaky",), ROUNDINGS[:2], columns=False), 6_000),
     "raw": (features("int40", ("raw",)), 6_000),
-}  # fmt: skip
+}
 
 
 def run_post(given: Vectors, work: Path, **options: Any) -> Streamed:
@@ -499,9 +499,11 @@ def test_only_what_is_asked_for_is_built() -> None:
     texts = [
         len(stream_verilog(Post(features("int32", ("int8",), activations, roundings), 1)))
         for activations, roundings in (
-            (("none",), ("floor",)), (("none",), ROUNDINGS), (ACTIVATIONS, ROUNDINGS)
+            (("none",), ("floor",)),
+            (("none",), ROUNDINGS),
+            (ACTIVATIONS, ROUNDINGS),
         )
-    ]  # fmt: skip
+    ]
     assert texts == sorted(set(texts))
 
 

@@ -98,12 +98,16 @@ def test_energies() -> None:
     each = 2.0  # V^2 f: uW for a fF that rises in every cycle
     assert uw["sequential"] == {
         # Two changes of the clock in a cycle, of 2 fJ on average over the states.
-        "internal_mw": 2 * 2 * 0.5, "switching_mw": 10 * each / 2, "leakage_mw": 0.01,
-    }  # fmt: skip
+        "internal_mw": 2 * 2 * 0.5,
+        "switching_mw": 10 * each / 2,
+        "leakage_mw": 0.01,
+    }
     assert uw["combinational"] == {
         # A change in each cycle: with 1 fF the mean of 3 and 1 fJ, and 0.5 fJ of the other supply.
-        "internal_mw": 2.5 * 0.5, "switching_mw": 1 * each / 2, "leakage_mw": 0.003,
-    }  # fmt: skip
+        "internal_mw": 2.5 * 0.5,
+        "switching_mw": 1 * each / 2,
+        "leakage_mw": 0.003,
+    }
     assert uw["clock"] == {"internal_mw": None, "switching_mw": 2 * each, "leakage_mw": None}
     document = found.document()
     assert document["total_mw"] == pytest.approx((7.5 * each + 3.25 + 0.013) * 1e-3)
@@ -243,9 +247,10 @@ def test_a_wrong_netlist_is_noticed(tmp_path: Path) -> None:
     gates = read_netlist(netlist, "tiny", library, tmp_path, 120)
     changed = tuple(
         Gate(gate.name, "BUF_X1", gate.inputs, {"Z": gate.outputs["ZN"]})
-        if gate.cell == "INV_X1" else gate
+        if gate.cell == "INV_X1"
+        else gate
         for gate in gates.gates
-    )  # fmt: skip
+    )
     models = gates.models
     if "module BUF_X1(" not in models:
         models += "module BUF_X1(input A, output Z); assign Z = A; endmodule\n"

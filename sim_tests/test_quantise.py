@@ -22,8 +22,9 @@ def test_weights_and_scales_by_definition(
     w: np.ndarray = np.random.default_rng(3).normal(0, 0.1, (17, 5)).astype(dtype)
     integers, scales = quantise(w, fmt, per_column=per_column)
     assert (str(integers.dtype), str(scales.dtype)) == (
-        f"int{max(8, fmt.width)}", "float32",
-    )  # fmt: skip
+        f"int{max(8, fmt.width)}",
+        "float32",
+    )
     assert scales.shape == ((5,) if per_column else (1,))
     fmt.check(integers)
     for n in range(5):

@@ -47,8 +47,10 @@ def test_what_is_said_of_processing_elements() -> None:
     ]
     rows = questions.answer(by_sigma, [point, other, plain])[2:]
     assert [row.split(" | ")[0] for row in rows] == [
-        "| mac", "| serial_group, sigma 10", "| serial_group, sigma 20",
-    ]  # fmt: skip
+        "| mac",
+        "| serial_group, sigma 10",
+        "| serial_group, sigma 20",
+    ]
 
 
 def test_proportions_are_rounded_to_powers_of_two() -> None:

@@ -55,8 +55,9 @@ def test_every_integer_has_digits(encoding: Encoding, fmt: IntegerFormat) -> Non
 )
 def test_digits_of_magnitudes(value: int, digits: list[int]) -> None:
     assert encode("ent", np.array([value, -value]), INT8).tolist() == [
-        digits, [-digit for digit in digits]
-    ]  # fmt: skip
+        digits,
+        [-digit for digit in digits],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -187,9 +188,10 @@ class SumOfProducts(Block):
                 y = Signal(shape_of(w), name=f"y_{term}_{name}")
                 factor = Signal(shape_of(signed), name=f"factor_{term}_{name}")
                 m.d.comb += [
-                    x.eq(self.x.word_select(term, 16)), y.eq(self.y.word_select(term, 16)),
+                    x.eq(self.x.word_select(term, 16)),
+                    y.eq(self.y.word_select(term, 16)),
                     factor.eq(y),
-                ]  # fmt: skip
+                ]
                 factors.append((x, factor))
             digits = [
                 recode(m, f"recode_{name}_{i}", self.encoding, a, x, Const(1, 1))

@@ -160,6 +160,8 @@ def test_a_mismatch_is_explained(
     save("a.npy", np.full((2, 3), -5))
     save("w.npy", np.full((3, 2), 7))
     assert run("--check") == 1
-    assert re.search(r"4 of 4 results differ .* C\[0,0\]: expected -105, got \d+; nothing written",
-                     capsys.readouterr().err)  # fmt: skip
+    assert re.search(
+        r"4 of 4 results differ .* C\[0,0\]: expected -105, got \d+; nothing written",
+        capsys.readouterr().err,
+    )
     assert not Path("c.npy").exists()

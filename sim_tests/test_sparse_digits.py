@@ -44,8 +44,9 @@ def test_published_cycles_of_a_term(sigma: float | None, cycles: float) -> None:
     assert booth > found
 
 
-@pytest.mark.parametrize("fmt", [IntegerFormat(w, s) for w in (2, 3, 8, 13) for s in (False, True)],
-                         ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "fmt", [IntegerFormat(w, s) for w in (2, 3, 8, 13) for s in (False, True)], ids=str
+)
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("terms", [1, 3, 4, 5, 17])
 def test_groups_are_counted_one_by_one(encoding: Encoding, fmt: IntegerFormat, terms: int) -> None:

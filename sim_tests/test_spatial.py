@@ -177,9 +177,12 @@ def test_cycles_of_jobs() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(
-    st.sampled_from(COVERING), st.integers(1, 20), st.integers(1, 9), st.integers(1, 20),
+    st.sampled_from(COVERING),
+    st.integers(1, 20),
+    st.integers(1, 9),
+    st.integers(1, 20),
     st.integers(0, 99),
-)  # fmt: skip
+)
 def test_streams_carry_the_product(
     config: SpatialConfig, m: int, k: int, n: int, seed: int
 ) -> None:

@@ -87,15 +87,21 @@ def design(**modules: tuple[float, dict[str, int]]) -> Outline:
 
 def test_modules_that_repeat_are_kept() -> None:
     array = design(
-        top=(10, {"tile": 1}), tile=(0, {"row": 8, "drain": 8}), row=(5, {"pe": 8}),
-        pe=(500, {"bit": 16}), bit=(5, {}), drain=(200, {}),
-    )  # fmt: skip
+        top=(10, {"tile": 1}),
+        tile=(0, {"row": 8, "drain": 8}),
+        row=(5, {"pe": 8}),
+        pe=(500, {"bit": 16}),
+        bit=(5, {}),
+        drain=(200, {}),
+    )
     assert kept_modules(array) == ("drain", "pe")  # neither the row around it nor the bit in it
     assert array.instances()["bit"] == 8 * 8 * 16
     assert array.size() == 10 + 8 * (5 + 200) + 64 * (500 + 16 * 5)
     columns = design(
-        top=(10, {"column": 8}), column=(900, {"fetch": 16}), fetch=(160, {}),
-    )  # fmt: skip
+        top=(10, {"column": 8}),
+        column=(900, {"fetch": 16}),
+        fetch=(160, {}),
+    )
     assert kept_modules(columns) == ("column",)  # with its own logic around the fetches
     assert (
         kept_modules(design(top=(10, {"few": 2, "small": 9}), few=(900, {}), small=(9, {}))) == ()
@@ -126,8 +132,11 @@ def test_levels_of_a_netlist() -> None:
             "y": {"direction": "output", "bits": [9]},
         },
         "netnames": {
-            "a": {"bits": [2]}, "y": {"bits": [9]}, "_3_": {"bits": [4]},
-            "held": {"bits": [3, 8]}, "n$1": {"bits": [5], "hide_name": 1},
+            "a": {"bits": [2]},
+            "y": {"bits": [9]},
+            "_3_": {"bits": [4]},
+            "held": {"bits": [3, 8]},
+            "n$1": {"bits": [5], "hide_name": 1},
         },
         "cells": {
             "reg": cell("FF", [3], D=[2], C=[2]),
@@ -139,7 +148,7 @@ def test_levels_of_a_netlist() -> None:
             "loop": cell("LUT", [10], A=[10]),
             "out": cell("LUT", [9], A=[8], B=[10]),
         },
-    }  # fmt: skip
+    }
     kinds: dict[str, levels.Kind] = {"FF": "state", "LUT": "logic", "CARRY": "carry", "MUX": "free"}
     found = levels.longest(module, kinds.__getitem__)
     assert found == levels.Longest(2, "held[0]", "held[1]")  # a look-up table, and the chain
@@ -275,9 +284,13 @@ def test_standard_cells_with_the_best_recipe() -> None:
     core = parse_config(SYSTOLIC)
     seen: list[tuple[str, int, int]] = []
     result = synthesize(
-        core, "nangate45", effort="best", full_adders=True, jobs=2,
+        core,
+        "nangate45",
+        effort="best",
+        full_adders=True,
+        jobs=2,
         on_progress=lambda *what: seen.append(what),
-    )  # fmt: skip
+    )
     assert len(result.trials) == 4  # three recipes, and the best one flattened
     assert seen[-1][1:] == (4, 4)
     areas = [trial.area_um2 or 0.0 for trial in result.trials]
@@ -437,8 +450,10 @@ def test_an_interrupted_run_leaves_nothing(config: Path, tmp_path: Path) -> None
     cache, temporary = tmp_path / "cache", tmp_path / "tmp"
     temporary.mkdir()
     environment = {
-        **os.environ, "HWGEN_CACHE_DIR": str(cache), "TMPDIR": str(temporary),
-    }  # fmt: skip
+        **os.environ,
+        "HWGEN_CACHE_DIR": str(cache),
+        "TMPDIR": str(temporary),
+    }
     command = ["synth", "--config", str(config), "--target", "xc7", "--output", str(tmp_path / "o")]
     running = subprocess.Popen(
         [sys.executable, "-m", "hwgen", *command],

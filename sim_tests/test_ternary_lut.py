@@ -84,10 +84,13 @@ def sized(group_size: int, tables: int, ports: int, **array: Any) -> TernaryLutC
         {
             "name": "sized",
             "array": {
-                "group_size": group_size, "tables": tables, "fetch_ports": ports, **array,
+                "group_size": group_size,
+                "tables": tables,
+                "fetch_ports": ports,
+                **array,
             },
         }
-    )  # fmt: skip
+    )
 
 
 def has_largest_tables(config: TernaryLutConfig) -> bool:
@@ -130,9 +133,12 @@ def test_steady_state() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(
-    st.sampled_from(COVERING), st.integers(1, 6), st.integers(1, 40), st.integers(1, 20),
+    st.sampled_from(COVERING),
+    st.integers(1, 6),
+    st.integers(1, 40),
+    st.integers(1, 20),
     st.integers(0, 99),
-)  # fmt: skip
+)
 def test_streams_carry_the_product(
     config: TernaryLutConfig, m: int, k: int, n: int, seed: int
 ) -> None:
@@ -173,10 +179,12 @@ def test_streams_carry_the_product(
 def test_golden_saturates_after_each_beat() -> None:
     config = TernaryLutConfig.model_validate(
         {
-            "name": "narrow", "accumulator": "int8", "overflow": "saturate",
+            "name": "narrow",
+            "accumulator": "int8",
+            "overflow": "saturate",
             "array": {"group_size": 1, "tables": 2, "fetch_ports": 1},
         }
-    )  # fmt: skip
+    )
     a = np.array([[100, 100, -100, 0]])
     w = np.array([[1], [1], [1], [1]])
     assert golden(config, a, w).tolist() == [[27]]  # 200 clamps to 127 before -100 is added
@@ -206,10 +214,14 @@ def test_emission(config: TernaryLutConfig, tmp_path: Path) -> None:
 
 SMALL = {
     "array": {
-        "group_size": 2, "tables": 4, "fetch_ports": 3, "accumulator_depth": 4,
-        "fetch": "binary", "reduction": "adders",
+        "group_size": 2,
+        "tables": 4,
+        "fetch_ports": 3,
+        "accumulator_depth": 4,
+        "fetch": "binary",
+        "reduction": "adders",
     },
-}  # fmt: skip
+}
 CASES = ("shapes_0", "shapes_7", "values_random", "stalls_4", "reset_0", "back_to_back_full_rate")
 
 MUTATIONS = [

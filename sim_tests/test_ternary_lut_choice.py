@@ -73,15 +73,19 @@ def test_a_chosen_configuration_is_an_ordinary_one() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("pipeline: {reduce: auto}\ntarget: {clock_mhz: 5000}",
-         r"x\.yaml:3:\d+: pipeline\.reduce: auto cannot reach target\.clock_mhz 5000 in nang"),
-        ("pipeline: {table: auto}\ntarget: {technology: ecp5}",
-         r"x\.yaml:3:\d+: pipeline\.table: must be a number with target\.technology ecp5"),
+        (
+            "pipeline: {reduce: auto}\ntarget: {clock_mhz: 5000}",
+            r"x\.yaml:3:\d+: pipeline\.reduce: auto cannot reach target\.clock_mhz 5000 in nang",
+        ),
+        (
+            "pipeline: {table: auto}\ntarget: {technology: ecp5}",
+            r"x\.yaml:3:\d+: pipeline\.table: must be a number with target\.technology ecp5",
+        ),
         ("pipeline: {reduce: 5}", r"x\.yaml:3:\d+: pipeline\.reduce: must be auto or 0\.\.4, n"),
         ("pipeline: {reduce: autom}", r"pipeline\.reduce: must be auto or 0\.\.4, not 'autom'"),
         ("pipeline: auto", r"x\.yaml:3:1: pipeline: must hold parameters"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_chosen(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         configuration(text)

@@ -31,9 +31,12 @@ from sim_tests.test_systolic import assert_passed
 
 # What takes time is Verilator's compiler: many adders only where an axis needs them.
 FORMATS = [
-    ("fp16", "fp32"), ("bf16", "bf16"), ("fp8_e4m3", "fp8_e4m3"), ("fp16", "fp16"),
+    ("fp16", "fp32"),
+    ("bf16", "bf16"),
+    ("fp8_e4m3", "fp8_e4m3"),
+    ("fp16", "fp16"),
     ("bf16", "fp32"),
-]  # fmt: skip
+]
 AXES: dict[str, list[Any]] = {
     "formats": FORMATS,
     "reduce": [0, 1, 2, 4],
@@ -44,7 +47,7 @@ AXES: dict[str, list[Any]] = {
     "table": [1, 2, 4],
     "fetch_ports": [1, 2],
     "fetch": ["binary", "one_hot"],
-}  # fmt: skip
+}
 """Axes of the covering set: every pair of values of two axes occurs in some configuration."""
 
 NARROW = ("fp8_e4m3", "fp8_e4m3")
@@ -264,10 +267,14 @@ SMALL = {
     "activation": "fp8_e5m2",
     "accumulator": "fp8_e5m2",
     "array": {
-        "group_size": 2, "tables": 3, "fetch_ports": 2, "accumulator_depth": 4, "fetch": "binary",
+        "group_size": 2,
+        "tables": 3,
+        "fetch_ports": 2,
+        "accumulator_depth": 4,
+        "fetch": "binary",
     },
     "pipeline": {"accumulate": 2},
-}  # fmt: skip
+}
 CASES = ("shapes_0", "shapes_7", "values_random", "stalls_4", "back_to_back_full_rate")
 
 STALLS = tuple(f"stalls_{i}" for i in range(9))

@@ -51,8 +51,12 @@ def test_a_carry_crosses_an_adder() -> None:
     found = limiting(m, {"a": a, "b": b}, {"y": y})
     # The reset of the sum is a gate before its register.
     assert steps_of(found) == {
-        "register": 1, "gate": 1, "adder": 1, "adder_level": 3, "adder_bit": 7,
-    }  # fmt: skip
+        "register": 1,
+        "gate": 1,
+        "adder": 1,
+        "adder_level": 3,
+        "adder_bit": 7,
+    }
     assert (found.start, found.end) == ("held_0", "y")
 
 

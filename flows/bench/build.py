@@ -69,9 +69,13 @@ def baseline(size: int) -> None:
             for r in range(size):
                 w_out = Signal(8 * size, name=f"w_{r}")
                 m.submodules[f"row_{r}"] = Instance(
-                    "row", i_clk=ClockSignal(), i_a=self.a.word_select(r, 8), i_w=w,
-                    o_w_out=w_out, o_acc=self.accs[r],
-                )  # fmt: skip
+                    "row",
+                    i_clk=ClockSignal(),
+                    i_a=self.a.word_select(r, 8),
+                    i_w=w,
+                    o_w_out=w_out,
+                    o_acc=self.accs[r],
+                )
                 w = w_out
             return m
 
@@ -136,8 +140,11 @@ def _verilate(work: Path, size: int) -> list[object]:
     start = time.perf_counter()
     subprocess.run(
         [*tool.argv, "--cc", "-Wno-fatal", "-Wno-lint", "--Mdir", "obj", "verilated.v"],
-        cwd=work, env={**os.environ, **tool.environment}, check=True, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+        cwd=work,
+        env={**os.environ, **tool.environment},
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     return [f"{size} x {size}", time.perf_counter() - start]
 
 

@@ -41,12 +41,18 @@ SEED = 2031
 DESIGNS = 15
 
 CELL_GOALS: Mapping[str, tuple[float, float | None]] = {
-    "area": (0.03, 0.10), "fmax": (0.10, None), "power": (0.10, None),
-}  # fmt: skip
+    "area": (0.03, 0.10),
+    "fmax": (0.10, None),
+    "power": (0.10, None),
+}
 FPGA_GOALS: Mapping[str, tuple[float, float | None]] = {
-    "luts": (0.05, None), "flip_flops": (0.05, None), "carries": (0.05, None),
-    "dsps": (0.0, 0.0), "brams": (0.0, 0.0), "lutrams": (0.05, None),
-}  # fmt: skip
+    "luts": (0.05, None),
+    "flip_flops": (0.05, None),
+    "carries": (0.05, None),
+    "dsps": (0.0, 0.0),
+    "brams": (0.0, 0.0),
+    "lutrams": (0.05, None),
+}
 GOALS = {**CELL_GOALS, **FPGA_GOALS}
 """Largest mean and worst relative error."""
 
@@ -82,9 +88,12 @@ def compare(values: Values, tech: str) -> Point:
     if installed(tech).kind == "fpga":
         used = fpga.measure(values, tech).resources
         return Point(
-            tech, values, config.macs_per_cycle,
-            {m: metrics[m] for m in FPGA_GOALS}, {m: used[m] for m in FPGA_GOALS},
-        )  # fmt: skip
+            tech,
+            values,
+            config.macs_per_cycle,
+            {m: metrics[m] for m in FPGA_GOALS},
+            {m: used[m] for m in FPGA_GOALS},
+        )
     real = measure(values, tech)
     fmax = None if real.delay_ns is None else 1000 / real.delay_ns
     clock = min(config.target.clock_mhz, metrics["fmax_mhz"] or np.inf)

@@ -47,12 +47,15 @@ TOPOLOGIES: dict[str, dict[str, Any]] = {
     "systolic": {"rows": 16, "cols": 16},
     # As many result rows as fill the time in which the next tile loads.
     "systolic_ws": {
-        "rows": 16, "cols": 16, "dataflow": "weight_stationary", "accumulator_depth": 16,
+        "rows": 16,
+        "cols": 16,
+        "dataflow": "weight_stationary",
+        "accumulator_depth": 16,
     },
     "cube": {"rows": 8, "cols": 8, "depth": 8},
     "adder_tree": {"cols": 16, "depth": 16},
     "broadcast_2d": {"rows": 16, "cols": 16},
-}  # fmt: skip
+}
 """The arrays, by name: that of their family, but for `systolic_ws`."""
 
 PES = ("mac", "carry_save", "same_weight", *SERIAL)

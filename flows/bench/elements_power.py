@@ -33,12 +33,16 @@ TOPOLOGIES: dict[str, dict[str, Any]] = {
 """The arrays, by family."""
 
 REGISTERS = {
-    ("systolic", "mac"): 1, ("systolic", "carry_save"): 0,
-    ("cube", "mac"): 2, ("cube", "carry_save"): 2,
-    ("adder_tree", "mac"): 2, ("adder_tree", "carry_save"): 2,
-    ("broadcast_2d", "mac"): 1, ("broadcast_2d", "carry_save"): 0,
+    ("systolic", "mac"): 1,
+    ("systolic", "carry_save"): 0,
+    ("cube", "mac"): 2,
+    ("cube", "carry_save"): 2,
+    ("adder_tree", "mac"): 2,
+    ("adder_tree", "carry_save"): 2,
+    ("broadcast_2d", "mac"): 1,
+    ("broadcast_2d", "carry_save"): 0,
     ("broadcast_2d", "serial_group"): 1,
-}  # fmt: skip
+}
 """``pipeline.pe`` of what is measured, by family and PE."""
 
 CLOCK_MHZ = 500

@@ -163,11 +163,15 @@ def answer(question: Question, choices: list[Point]) -> list[str]:
         point = groups[name]
         title = ", ".join(map(_text, name if isinstance(name, tuple) else (name,)))
         cells = [
-            title, *(str(of(point)) for of in question.columns.values()),
-            f"{point['area_mm2']:.4f}", f"{1e6 * point['area_mm2'] / rate(point):.1f}",
-            f"{point['fmax_mhz']:.0f}", f"{point['tops_per_mm2']:.2f}",
-            f"{point['tops_per_w']:.1f}", f"{point['tops_per_mm2'] / most:.2f}",
-        ]  # fmt: skip
+            title,
+            *(str(of(point)) for of in question.columns.values()),
+            f"{point['area_mm2']:.4f}",
+            f"{1e6 * point['area_mm2'] / rate(point):.1f}",
+            f"{point['fmax_mhz']:.0f}",
+            f"{point['tops_per_mm2']:.2f}",
+            f"{point['tops_per_w']:.1f}",
+            f"{point['tops_per_mm2'] / most:.2f}",
+        ]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 

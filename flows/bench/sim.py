@@ -45,9 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     continue
                 done = subprocess.run(
                     [sys.executable, "-m", "flows.bench.simulations", mode, str(path), name],
-                    cwd=ROOT, check=True, text=True,
-                    stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                )  # fmt: skip
+                    cwd=ROOT,
+                    check=True,
+                    text=True,
+                    stdout=subprocess.PIPE,
+                    stdin=subprocess.DEVNULL,
+                )
                 cycles, seconds = map(float, done.stdout.split()[-2:])
                 rates[mode] = cycles / seconds
             # An engine is simulated with cocotb in its regression alone.

@@ -39,8 +39,9 @@ def spatial_multipliers() -> Iterator[Values]:
     yield flat(2, 3, accumulator="int24", overflow="saturate", max_k=1 << 24)
     # Flags that reach many accumulators: what the tree of buffers takes.
     for rows, cols in ((8, 12), (16, 16), (24, 12)):
-        yield flat(rows, cols, activation="int4", weight="int4", accumulator="int32",
-                   pipeline__pe=1)  # fmt: skip
+        yield flat(
+            rows, cols, activation="int4", weight="int4", accumulator="int32", pipeline__pe=1
+        )
     yield core("systolic", array__rows=4, array__cols=16, activation="int4", weight="int4",
                accumulator="int32", pipeline__pe=1)  # fmt: skip
     for depth, cols in ((2, 4), (3, 4), (4, 3), (6, 2), (8, 3), (16, 2), (24, 1)):
@@ -119,8 +120,9 @@ def spatial_serials() -> Iterator[Values]:
         return core("broadcast_2d", array__rows=rows, array__cols=cols, array__pe=pe, **more)
 
     def deep(depth: int, cols: int, **more: Any) -> Values:
-        return core("adder_tree", array__depth=depth, array__cols=cols,
-                     array__pe="serial_group", **more)  # fmt: skip
+        return core(
+            "adder_tree", array__depth=depth, array__cols=cols, array__pe="serial_group", **more
+        )
 
     yield flat(3, 3)
     yield flat(2, 12, pipeline__pe=1)
@@ -166,9 +168,12 @@ def post_processing() -> Iterator[Values]:
 def element_points() -> Iterator[Values]:
     """Yield the cores to calibrate on in standard cells."""
     return chain(
-        spatial_multipliers(), systolic_digits(), spatial_digits(), spatial_serials(),
+        spatial_multipliers(),
+        systolic_digits(),
+        spatial_digits(),
+        spatial_serials(),
         post_processing(),
-    )  # fmt: skip
+    )
 
 
 def any_spatial(draw: random.Random, *, fpga: bool) -> Values:

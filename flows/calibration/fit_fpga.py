@@ -25,9 +25,12 @@ from flows.calibration.points import NAME, config_of
 from hwgen.families import family
 
 EXACT: Mapping[str, tuple[str, ...]] = {
-    "flip_flops": ("flip_flop",), "carries": ("carry",), "dsps": ("dsp",), "brams": ("bram",),
+    "flip_flops": ("flip_flop",),
+    "carries": ("carry",),
+    "dsps": ("dsp",),
+    "brams": ("bram",),
     "lutrams": ("lutram", "shift"),
-}  # fmt: skip
+}
 """Resources that are counted by rules, and the kinds of which each component takes one."""
 
 

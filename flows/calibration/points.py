@@ -114,9 +114,11 @@ _CELLS: dict[str, Any] = {"array__fetch": "one_hot", "array__reduction": "compre
 def _ternary_integers() -> Iterator[Values]:
     def core(mu: int, tables: int, ports: int, **more: Any) -> Values:
         return _ternary(
-            array__group_size=mu, array__tables=tables, array__fetch_ports=ports,
+            array__group_size=mu,
+            array__tables=tables,
+            array__fetch_ports=ports,
             **{**_CELLS, **more},
-        )  # fmt: skip
+        )
 
     other = _CHAINS
     shapes = (
@@ -208,9 +210,11 @@ def _systolic_fpga() -> Iterator[Values]:
 def _ternary_fpga() -> Iterator[Values]:
     def core(mu: int, tables: int, ports: int, **more: Any) -> Values:
         return _ternary(
-            array__group_size=mu, array__tables=tables, array__fetch_ports=ports,
+            array__group_size=mu,
+            array__tables=tables,
+            array__fetch_ports=ports,
             **{**_CHAINS, **more},
-        )  # fmt: skip
+        )
 
     for mu, tables, ports in (
         (1, 3, 2), (1, 20, 2), (2, 1, 2), (2, 6, 2), (2, 16, 1), (2, 2, 12), (3, 3, 3), (3, 10, 1),
@@ -247,9 +251,13 @@ def _ternary_fpga() -> Iterator[Values]:
         for reduce, accumulate in ((0, 0), (1, 2), (3, 4), (4, 1), (2, 3)):
             if fmt in ("fp16", "bf16") or reduce < 2:
                 yield _ternary(
-                    activation=fmt, array__tables=2, array__fetch_ports=2, array__fetch="binary",
-                    pipeline__reduce=reduce, pipeline__accumulate=accumulate,
-                )  # fmt: skip
+                    activation=fmt,
+                    array__tables=2,
+                    array__fetch_ports=2,
+                    array__fetch="binary",
+                    pipeline__reduce=reduce,
+                    pipeline__accumulate=accumulate,
+                )
     yield _ternary(activation="fp16", accumulator="fp16", array__tables=4, array__fetch_ports=2,
                    array__fetch="one_hot", pipeline__accumulate=1)  # fmt: skip
     yield _ternary(activation="bf16", array__tables=3, array__fetch_ports=3, array__group_size=1,

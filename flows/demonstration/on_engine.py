@@ -61,9 +61,12 @@ def columns_of(layer: Layer) -> Columns:
     none = np.zeros(len(layer.bias), np.int32)
     shift = np.full(len(layer.bias), layer.shift, np.uint8)
     return Columns(
-        layer.bias.astype(np.int32), layer.multiplier.astype(np.int32), shift,
-        none, none.astype(np.uint8),
-    )  # fmt: skip
+        layer.bias.astype(np.int32),
+        layer.multiplier.astype(np.int32),
+        shift,
+        none,
+        none.astype(np.uint8),
+    )
 
 
 def jobs_of(config: Any, network: QuantisedNetwork, pixels: Integers) -> list[Placed]:

@@ -59,7 +59,11 @@ async def run_case(dut: Any, case: Case) -> None:
     cycles = bench.cycles()
     dut._log.info(
         "CASE %s cycles=%d model=%d; %d edges in %.6f s",
-        case.name, cycles, full_rate, bench.edges, bench.seconds,
-    )  # fmt: skip
+        case.name,
+        cycles,
+        full_rate,
+        bench.edges,
+        bench.seconds,
+    )
     if case.full_rate:
         assert cycles == full_rate, f"took {cycles} cycles, the cycle model says {full_rate}"

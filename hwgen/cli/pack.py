@@ -22,17 +22,26 @@ from hwgen.cli.common import (
 @click.command()
 @config_option
 @click.option(
-    "--weights", metavar="W.npy", required=True, type=click.Path(path_type=Path),
+    "--weights",
+    metavar="W.npy",
+    required=True,
+    type=click.Path(path_type=Path),
     help="Weights, shape (K, N): integers of the core's format, or floats.",
-)  # fmt: skip
+)
 @click.option(
-    "--output", metavar="DIR", required=True, type=click.Path(path_type=Path),
+    "--output",
+    metavar="DIR",
+    required=True,
+    type=click.Path(path_type=Path),
     help="Directory to write into; the files are called like the weights.",
-)  # fmt: skip
+)
 @click.option(
-    "--layout", type=click.Choice(["keys", "trits"]), default="keys", show_default=True,
+    "--layout",
+    type=click.Choice(["keys", "trits"]),
+    default="keys",
+    show_default=True,
     help="keys: the beats of port wgt; trits: two bits a ternary weight, row by row.",
-)  # fmt: skip
+)
 @click.option("--per-column", is_flag=True, help="Quantise floats with a scale a column.")
 @force_option
 @json_option

@@ -28,25 +28,39 @@ if TYPE_CHECKING:
 @click.command()
 @config_option
 @click.option(
-    "--activations", metavar="A.npy", required=True, type=click.Path(path_type=Path),
+    "--activations",
+    metavar="A.npy",
+    required=True,
+    type=click.Path(path_type=Path),
     help="Activations of shape (M, K): integers, or floats for a core that takes them.",
-)  # fmt: skip
+)
 @click.option(
-    "--weights", metavar="W.npy", required=True, type=click.Path(path_type=Path),
+    "--weights",
+    metavar="W.npy",
+    required=True,
+    type=click.Path(path_type=Path),
     help="Weights, integers of shape (K, N).",
-)  # fmt: skip
+)
 @click.option(
-    "--output", metavar="C.npy", required=True, type=click.Path(path_type=Path),
+    "--output",
+    metavar="C.npy",
+    required=True,
+    type=click.Path(path_type=Path),
     help="Where to write the result, shape (M, N).",
-)  # fmt: skip
+)
 @click.option(
-    "--engine", type=click.Choice(["fast", "cocotb"]), default="fast", show_default=True,
+    "--engine",
+    type=click.Choice(["fast", "cocotb"]),
+    default="fast",
+    show_default=True,
     help="What drives the simulation: compiled C++, or cocotb, with the same result in more time.",
-)  # fmt: skip
+)
 @click.option(
-    "--post", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    "--post",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Post-processing (YAML or JSON): output, activation, scale, bias, ...; default: raw.",
-)  # fmt: skip
+)
 @click.option("--check", is_flag=True, help="Compare with the golden model; exit 1 if it differs.")
 @force_option
 @json_option

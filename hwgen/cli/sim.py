@@ -26,8 +26,12 @@ if TYPE_CHECKING:
 @click.option("--waves", type=click.Choice(["fst", "vcd"]), help="Write waveforms.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True,
               help="Simulators that run at once.")  # fmt: skip
-@click.option("--output", metavar="DIR", type=click.Path(path_type=Path),
-              help="Directory for results; default build/NAME-sim.")  # fmt: skip
+@click.option(
+    "--output",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Directory for results; default build/NAME-sim.",
+)
 @json_option
 def command(
     config: Path,

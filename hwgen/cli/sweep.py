@@ -34,18 +34,32 @@ _JOURNAL = "journal"
 
 
 @click.command()
-@click.option("--config", metavar="FILE", required=True,
-              type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
-              help="Sweep file (YAML); docs/sweep.md describes it.")  # fmt: skip
-@click.option("--output", metavar="DIR", type=click.Path(path_type=Path),
-              help="Directory for results; default build/NAME-sweep.")  # fmt: skip
-@click.option("--jobs", type=click.IntRange(1, 256),
-              help="Processes; default one for each processor.")  # fmt: skip
-@click.option("--scheduler", metavar="ADDRESS",
-              help="Of a Dask scheduler, whose workers then do the work.")  # fmt: skip
+@click.option(
+    "--config",
+    metavar="FILE",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
+    help="Sweep file (YAML); docs/sweep.md describes it.",
+)
+@click.option(
+    "--output",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Directory for results; default build/NAME-sweep.",
+)
+@click.option(
+    "--jobs", type=click.IntRange(1, 256), help="Processes; default one for each processor."
+)
+@click.option(
+    "--scheduler", metavar="ADDRESS", help="Of a Dask scheduler, whose workers then do the work."
+)
 @click.option("--resume", is_flag=True, help="Continue an interrupted sweep.")
-@click.option("--verify", metavar="WHICH", callback=lambda ctx, param, value: _which(value),
-              help="Also synthesize: top:N, the first N, or sample:N, N of all.")  # fmt: skip
+@click.option(
+    "--verify",
+    metavar="WHICH",
+    callback=lambda ctx, param, value: _which(value),
+    help="Also synthesize: top:N, the first N, or sample:N, N of all.",
+)
 @force_option
 @json_option
 def command(

@@ -34,30 +34,51 @@ BAR = 24
 
 @click.command()
 @config_option
-@click.option("--target", metavar="NAME",
-              help="Standard cells or FPGA family; default that of the configuration.")  # fmt: skip
+@click.option(
+    "--target",
+    metavar="NAME",
+    help="Standard cells or FPGA family; default that of the configuration.",
+)
 @click.option("--liberty", metavar="FILE", multiple=True, type=click.Path(path_type=Path),
               help="Liberty file of the technology, instead of those in HWGEN_PDK_DIR; may be given"
               " several times.")  # fmt: skip
 @clock_option("Clock to aim at; default that of the configuration.")
-@click.option("--recipe", metavar="NAME",
-              help="How to map: nf, area or speed; for an FPGA dsp or logic.")  # fmt: skip
-@click.option("--full-adders/--no-full-adders", default=None,
-              help="Use the technology's full-adder cell; default if it has one.")  # fmt: skip
-@click.option("--effort", type=click.Choice(["normal", "best"]), default="normal",
-              show_default=True,
-              help="best: try what recipe and full adders leave open, take the smallest that meets"
-              " the clock.")  # fmt: skip
-@click.option("--hierarchy", type=click.Choice(["keep", "flatten"]),
-              help="Map modules that repeat once each, or everything as one; default keep for"
-              " standard cells, flatten for FPGAs.")  # fmt: skip
-@click.option("--activity", metavar="FILE|random[:M,K,N]",
-              help="Also the power at work, for standard cells: simulate the netlist with the"
-              " matrices of an .npz file (activations, weights), or with random ones.")  # fmt: skip
+@click.option(
+    "--recipe", metavar="NAME", help="How to map: nf, area or speed; for an FPGA dsp or logic."
+)
+@click.option(
+    "--full-adders/--no-full-adders",
+    default=None,
+    help="Use the technology's full-adder cell; default if it has one.",
+)
+@click.option(
+    "--effort",
+    type=click.Choice(["normal", "best"]),
+    default="normal",
+    show_default=True,
+    help="best: try what recipe and full adders leave open, take the smallest that meets"
+    " the clock.",
+)
+@click.option(
+    "--hierarchy",
+    type=click.Choice(["keep", "flatten"]),
+    help="Map modules that repeat once each, or everything as one; default keep for"
+    " standard cells, flatten for FPGAs.",
+)
+@click.option(
+    "--activity",
+    metavar="FILE|random[:M,K,N]",
+    help="Also the power at work, for standard cells: simulate the netlist with the"
+    " matrices of an .npz file (activations, weights), or with random ones.",
+)
 @click.option("--check", is_flag=True, help="Exit 1 if the clock target is missed.")
 @tool_run_options
-@click.option("--output", metavar="DIR", type=click.Path(path_type=Path),
-              help="Directory for result, netlist, scripts and logs.")  # fmt: skip
+@click.option(
+    "--output",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Directory for result, netlist, scripts and logs.",
+)
 @force_option
 @json_option
 def command(
@@ -272,8 +293,10 @@ def _trials(result: SynthesisResult) -> Table:
     table.add_column("")
     for trial in result.trials:
         taken = (trial.recipe, trial.full_adders, trial.hierarchy) == (
-            result.recipe, result.full_adders, result.hierarchy,
-        )  # fmt: skip
+            result.recipe,
+            result.full_adders,
+            result.hierarchy,
+        )
         table.add_row(
             f"  {trial.recipe}",
             "yes" if trial.full_adders else "no",

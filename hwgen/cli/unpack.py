@@ -21,13 +21,20 @@ from hwgen.cli.common import (
 @click.command()
 @config_option
 @click.option(
-    "--input", "source", metavar="NAME.json", required=True, type=click.Path(path_type=Path),
+    "--input",
+    "source",
+    metavar="NAME.json",
+    required=True,
+    type=click.Path(path_type=Path),
     help="Description that `hwgen pack` wrote; the image lies beside it.",
-)  # fmt: skip
+)
 @click.option(
-    "--output", metavar="W.npy", required=True, type=click.Path(path_type=Path),
+    "--output",
+    metavar="W.npy",
+    required=True,
+    type=click.Path(path_type=Path),
     help="Where to write the weights, integers of shape (K, N).",
-)  # fmt: skip
+)
 @force_option
 @json_option
 def command(config: Path, source: Path, output: Path, force: bool, as_json: bool) -> None:

@@ -155,19 +155,27 @@ def _memory_map(root: ET.Element, bus: BusPort, config: Any) -> None:
     _leaves(memory_map, name=_REGISTERS)
     block = _add(memory_map, "addressBlock")
     _leaves(
-        block, name="control", baseAddress=0, range=1 << bus.address_width, width=REGISTER_WIDTH,
+        block,
+        name="control",
+        baseAddress=0,
+        range=1 << bus.address_width,
+        width=REGISTER_WIDTH,
         usage="register",
-    )  # fmt: skip
+    )
     for register in register_map(config):
         if not register.bits:
             continue
         access = _ACCESS[register.access]
         element = _add(block, "register")
         _leaves(
-            element, name=register.name, description=register.text,
-            addressOffset=f"{register.offset:#x}".replace("0x", "'h"), size=REGISTER_WIDTH,
-            volatile="false" if register.access in ("rw", "wo") else "true", access=access,
-        )  # fmt: skip
+            element,
+            name=register.name,
+            description=register.text,
+            addressOffset=f"{register.offset:#x}".replace("0x", "'h"),
+            size=REGISTER_WIDTH,
+            volatile="false" if register.access in ("rw", "wo") else "true",
+            access=access,
+        )
         fields = [(f.name, f.text, f.offset, f.bits) for f in register.fields]
         for name, text, offset, bits in fields or [("value", register.text, 0, register.bits)]:
             field = _add(element, "field")
@@ -186,9 +194,11 @@ def _model(root: ET.Element, config: Any) -> None:
     for use in ("synthesis", "simulation"):
         view = _add(views, "view")
         _leaves(
-            view, name=use, envIdentifier=f":vivado.xilinx.com:{use}",
+            view,
+            name=use,
+            envIdentifier=f":vivado.xilinx.com:{use}",
             componentInstantiationRef="verilog",
-        )  # fmt: skip
+        )
     instance = _add(_add(model, "instantiations"), "componentInstantiation")
     _leaves(instance, name="verilog", language="Verilog", moduleName=config.name)
     _leaves(_add(instance, "fileSetRef"), localName="rtl")

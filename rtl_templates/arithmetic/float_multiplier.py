@@ -93,9 +93,13 @@ class FloatMultiplier(FloatOperator):
         kept, more = shift_right_sticky(m, "align", kept, amount)
         sign, nan, infinite, exponent, kept, lost = pipe.cut(
             "aligned",
-            sign=sign, nan=nan, infinite=infinite,
-            exponent=exponent & kept[-1].replicate(len(exponent)), kept=kept, lost=lost | more,
-        )  # fmt: skip
+            sign=sign,
+            nan=nan,
+            infinite=infinite,
+            exponent=exponent & kept[-1].replicate(len(exponent)),
+            kept=kept,
+            lost=lost | more,
+        )
 
         # Exponent and mantissa are one number: the carry of the rounding belongs into the exponent.
         up = named(m, "up", kept[0] & (kept[1] | lost))

@@ -143,9 +143,12 @@ class SparseEncoder(Block):
                 Signal(count, name=f"{name}_{term}") for name in ("ones", "twos", "negatives")
             ]
             place(
-                m, f"recode_{term}", Recoder(self.encoding, self.fmt), x=x,
+                m,
+                f"recode_{term}",
+                Recoder(self.encoding, self.fmt),
+                x=x,
                 **dict(zip(("one", "two", "negative"), selects, strict=True)),
-            )  # fmt: skip
+            )
             one, is_two, is_negative = (
                 (select_of_term & self.weight).any() for select_of_term in selects
             )

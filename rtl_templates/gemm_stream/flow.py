@@ -175,9 +175,12 @@ class Flow(Block):
         m.d.comb += ready.eq(reader_ready & tracked & buffer_takes_row)
         going = valid & tracked & buffer_takes_row
         beat = wires.group(
-            "beat", o_data=memory.data_width, o_first=(memory.data_width // 8 - 1).bit_length(),
-            o_count=(memory.data_width // 8).bit_length(), o_last=1,
-        )  # fmt: skip
+            "beat",
+            o_data=memory.data_width,
+            o_first=(memory.data_width // 8 - 1).bit_length(),
+            o_count=(memory.data_width // 8).bit_length(),
+            o_last=1,
+        )
         beat_valid, beat_ready = wires("beat_valid"), wires("beat_ready")
         place(
             m, "reader",
@@ -204,10 +207,14 @@ class Flow(Block):
         for operand, name, size, width, lanes in kinds:
             word = wires.group(name, o_data=lanes * width, o_last=1, o_valid=1)
             place(
-                m, f"{name}_gather", Gather(memory.data_width, size, width, lanes),
+                m,
+                f"{name}_gather",
+                Gather(memory.data_width, size, width, lanes),
                 **{key.replace("o_", "i_"): value for key, value in beat.items()},
-                i_valid=beat_valid & routed & (route == operand), i_ready=gathered[operand], **word,
-            )  # fmt: skip
+                i_valid=beat_valid & routed & (route == operand),
+                i_ready=gathered[operand],
+                **word,
+            )
             words[name] = {key.replace("o_", "i_"): value for key, value in word.items()}
             if operand in buffer_ready:
                 words[name] |= {
@@ -229,8 +236,11 @@ class Flow(Block):
         for operand, name in ((ACT, "act"), (WGT, "wgt")):
             stream = wires.group(
                 f"{name}_beat",
-                data=cores.width(f"{name}_data"), last=1, valid=1, ready=1,
-            )  # fmt: skip
+                data=cores.width(f"{name}_data"),
+                last=1,
+                valid=1,
+                ready=1,
+            )
             hungry.append(wires(f"{name}_hungry"))
             place(
                 m, f"{name}_buffer", OperandBuffer(config, name, rows, self.job_layout),
@@ -245,10 +255,14 @@ class Flow(Block):
         block = wires.group("block", full=1, leave=1, address=_bits(config.out_depth), read=1,
                            data=cores.width("out_data"), free=1)  # fmt: skip
         place(
-            m, "results", ResultBuffer(config, self.job_layout),
-            **self._job("collect"), **{f"i_{key}": value for key, value in sums.items()},
-            **block, blocked=self.drain_waits,
-        )  # fmt: skip
+            m,
+            "results",
+            ResultBuffer(config, self.job_layout),
+            **self._job("collect"),
+            **{f"i_{key}": value for key, value in sums.items()},
+            **block,
+            blocked=self.drain_waits,
+        )
         m.d.comb += self.compute_waits.eq(hungry[0] | hungry[1])
         words["block"] = block
 
@@ -263,9 +277,13 @@ class Flow(Block):
         )
         records = wires.group("records", full=1, free=1, address=_bits(config.column_groups))
         item = wires.group(
-            "item", data=lanes * config.result.width, count=_bits(lanes + 1), last=1, valid=1,
+            "item",
+            data=lanes * config.result.width,
+            count=_bits(lanes + 1),
+            last=1,
+            valid=1,
             ready=1,
-        )  # fmt: skip
+        )
         writer_busy, waiting = wires("writer_busy"), wires("row_waits")
         place(
             m, "drain", ResultDrain(config, self.job_layout, bits),
@@ -288,11 +306,14 @@ class Flow(Block):
             "done", data=post.width("o_data"), count=_bits(lanes + 1), last=1, valid=1, ready=1
         )
         place(
-            m, "post", post,
-            settings=job.post, **parameters,
+            m,
+            "post",
+            post,
+            settings=job.post,
+            **parameters,
             **{f"i_{key}": value for key, value in item.items()},
             **{f"o_{key}": value for key, value in done.items()},
-        )  # fmt: skip
+        )
         last_taken = done["valid"] & done["ready"] & done["last"]
         m.d.comb += row_ready.eq(rows_ready & queue_ready)
         # Rows are announced while the ones before are still on their way through `post`.
@@ -303,18 +324,26 @@ class Flow(Block):
             i_ready=rows_ready, o_data=announced, o_valid=waiting, o_ready=writer_ready,
         )  # fmt: skip
         offset = offsets(
-            m, row["address"][:offset_bits], push=row["valid"] & row_ready, pop=last_taken,
-            depth=ROWS_AHEAD, ready=queue_ready,
-        )  # fmt: skip
-        beat = wires.group("write", data=memory.data_width, strobe=config.memory_bytes, last=1,
-                          valid=1, ready=1)  # fmt: skip
+            m,
+            row["address"][:offset_bits],
+            push=row["valid"] & row_ready,
+            pop=last_taken,
+            depth=ROWS_AHEAD,
+            ready=queue_ready,
+        )
+        beat = wires.group(
+            "write", data=memory.data_width, strobe=config.memory_bytes, last=1, valid=1, ready=1
+        )
         lane_bytes = post.width("o_data") // lanes // 8
         place(
-            m, "scatter", Scatter(memory.data_width, lanes, lane_bytes),
-            size=post_field(job, "size"), offset=offset,
+            m,
+            "scatter",
+            Scatter(memory.data_width, lanes, lane_bytes),
+            size=post_field(job, "size"),
+            offset=offset,
             **{f"i_{key}": value for key, value in done.items()},
             **{f"o_{key}": value for key, value in beat.items()},
-        )  # fmt: skip
+        )
         place(
             m, "writer",
             BurstWriter(memory.data_width, memory.address_width, memory.max_burst,

@@ -166,11 +166,13 @@ class SerialCore(StreamCore):
             *(
                 target.eq(source)
                 for port, beats in (("act", self.act), ("wgt", self.wgt))
-                for target, source in ((signals[f"{port}_valid"], beats.valid),
-                                     (beats.ready, signals[f"{port}_ready"]))
+                for target, source in (
+                    (signals[f"{port}_valid"], beats.valid),
+                    (beats.ready, signals[f"{port}_ready"]),
+                )
             ),
             signals["act_last"].eq(self.act.payload.last),
-        ]  # fmt: skip
+        ]
         place(m, "slots", slots, **signals)
         totals = self._rows(m, serial_sum, signals)
 
@@ -189,9 +191,13 @@ class SerialCore(StreamCore):
             place(m, f"drain_{col}", foot, totals=lanes, drain=leaving, out=out)
         sign_constant = Signal(serial_sum.width, name="too_much")
         place(
-            m, "excess", SerialSignConstant(config, serial_sum), o=sign_constant,
-            pass_starts=signals["pass_near"], tile_starts=signals["tile_near"],
-        )  # fmt: skip
+            m,
+            "excess",
+            SerialSignConstant(config, serial_sum),
+            o=sign_constant,
+            pass_starts=signals["pass_near"],
+            tile_starts=signals["tile_near"],
+        )
         values, ends, push, taken = self._added_up(
             m, serial_sum, held, sign_constant, leaving[-1], leaving.any(), ready
         )
@@ -206,9 +212,13 @@ class SerialCore(StreamCore):
         columns = [Signal(window.width("o"), name=f"w_{col}") for col in range(config.cols)]
         for col, factors in enumerate(columns):
             place(
-                m, f"window_{col}", window, fill=signals["wgt_fill"], o=factors,
+                m,
+                f"window_{col}",
+                window,
+                fill=signals["wgt_fill"],
+                o=factors,
                 i=self.wgt.payload.data.word_select(col, window.width("i")),
-            )  # fmt: skip
+            )
         finished, totals = [], []
         for r in range(config.rows):
             finished.append(Signal(config.array.queue, name=f"finished_{r}"))
@@ -249,9 +259,12 @@ class SerialCore(StreamCore):
             results = Signal(cols * step.width("o"), name=f"resolved_{number}")
             for col in range(cols):
                 place(
-                    m, f"resolve_{number}_{col}", step, **constant,
+                    m,
+                    f"resolve_{number}_{col}",
+                    step,
+                    **constant,
                     i=payload.word_select(col, step.width("i")),
                     o=results.word_select(col, step.width("o")),
-                )  # fmt: skip
+                )
             value, last, push, ready = results, payload[-1], valid, taken
         return value, last, push, ready

@@ -108,13 +108,20 @@ class EncodingPe(Block):
     def build(self, m: Module) -> None:
         signals = {name: Signal(self.edge.width(name), name=name) for name in (*DIGIT, "short")}
         place(
-            m, "edge", self.edge, finished=self.finished, **signals,
+            m,
+            "edge",
+            self.edge,
+            finished=self.finished,
+            **signals,
             **{name: getattr(self, name) for name in ENCODER},
-        )  # fmt: skip
+        )
         place(
-            m, "adder", self.pe, **signals,
+            m,
+            "adder",
+            self.pe,
+            **signals,
             **{name: getattr(self, name) for name in ("w", "hold", "shift", "total")},
-        )  # fmt: skip
+        )
 
 
 class SerialRow(Block):
@@ -169,9 +176,9 @@ class SerialRow(Block):
         for col in range(config.cols):
             if own:
                 # All encoders of a row do the same.
-                finished = self.finished if not col else Signal.like(
-                    self.finished, name=f"finished_{col}"
-                )  # fmt: skip
+                finished = (
+                    self.finished if not col else Signal.like(self.finished, name=f"finished_{col}")
+                )
                 signals = {**encoders, "finished": finished}
             place(
                 m, f"col_{col}", pe, hold=hold, shift=shift, **signals,

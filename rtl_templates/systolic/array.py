@@ -189,8 +189,11 @@ class StationaryArray(Block):
         def pe_of_row(row: int) -> StationaryPE:
             # Exact widths in the first band, where they grow quickly; then those of the last row
             # of the band, so that its rows and often whole tiles are equal.
-            terms = row + 1 if row < TILE_ROWS else min(-(-(row + 1) // TILE_ROWS) * TILE_ROWS,
-                                                        array.rows)  # fmt: skip
+            terms = (
+                row + 1
+                if row < TILE_ROWS
+                else min(-(-(row + 1) // TILE_ROWS) * TILE_ROWS, array.rows)
+            )
             return StationaryPE(config, config.partial_sum(terms))
 
         psums = []

@@ -113,9 +113,13 @@ class OutputStationaryCore(StreamCore):
         return m
 
     def _added_up(
-        self, m: Module, held: Value, sign_constant: Value, push: Value,
+        self,
+        m: Module,
+        held: Value,
+        sign_constant: Value,
+        push: Value,
         buffer: Callable[[int], Block],
-    ) -> Value:  # fmt: skip
+    ) -> Value:
         """Buffer rows, and the port behind the steps by which carries are added.
 
         Returns whether a row leaves the buffer.

@@ -65,9 +65,13 @@ class Cluster(Block):
         for i in range(config.array.tables):
             entries = Signal(table_width(config), name=f"entries_{i}")
             place(
-                m, f"table_{i}", table,
-                step=self.step, x=self.x.word_select(i, group), entries=entries,
-            )  # fmt: skip
+                m,
+                f"table_{i}",
+                table,
+                step=self.step,
+                x=self.x.word_select(i, group),
+                entries=entries,
+            )
             tables.append(entries)
 
         column = FloatColumn(config) if config.is_float else Column(config)
@@ -77,10 +81,14 @@ class Cluster(Block):
                 column.width("correction"), name="correction"
             )
             place(
-                m, "correction", Correction(config),
-                run=self.run, sums=Cat(table[: config.entry.width] for table in tables),
-                last=self.last, correction=correction,
-            )  # fmt: skip
+                m,
+                "correction",
+                Correction(config),
+                run=self.run,
+                sums=Cat(table[: config.entry.width] for table in tables),
+                last=self.last,
+                correction=correction,
+            )
         for p in range(self.ports):
             ports = dict(shared)
             for name in column.members:

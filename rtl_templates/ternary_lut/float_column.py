@@ -81,9 +81,13 @@ class FloatColumn(Block):
         kept = named(m, "kept", Mux(self.starts, 0, old_total(self)))
         total = Signal(result.width, name="sum")
         self._place(
-            m, "accumulate", FloatAdder(result, config.pipeline.accumulate, enabled=True),
-            a=kept, b=psum, o=total,
-        )  # fmt: skip
+            m,
+            "accumulate",
+            FloatAdder(result, config.pipeline.accumulate, enabled=True),
+            a=kept,
+            b=psum,
+            o=total,
+        )
         with m.If(self.load):
             m.d.sync += self.total.eq(total)
         if config.array.accumulator_depth > 1:

@@ -47,10 +47,14 @@ class FloatTable(Block):
                     x = delayed[tuple(int(i == last) for i in range(mu)), before]
                     sign = x[-1] if pattern[last] > 0 else ~x[-1]
                     place(
-                        m, f"add_{name}", adder,
-                        a=delayed[parent, before], b=Cat(x[:-1], sign), o=value,
+                        m,
+                        f"add_{name}",
+                        adder,
+                        a=delayed[parent, before],
+                        b=Cat(x[:-1], sign),
+                        o=value,
                         **({"run": self.step} if adder.enabled else {}),
-                    )  # fmt: skip
+                    )
                 delayed[pattern, ready] = value
                 for stage in range(ready, inner + 1):
                     held = Signal(fmt.width, name=f"{name}_s{stage}", reset_less=True)
