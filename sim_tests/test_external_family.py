@@ -7,11 +7,7 @@ The page's listings are installed in a temporary directory, as pip would install
 from __future__ import annotations
 
 import json
-import os
-import re
 import subprocess
-import sys
-import tomllib
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -22,54 +18,17 @@ import pytest
 from flows.verilator import lint
 from hwgen import families
 from hwgen.errors import InputError
+from sim_tests.installed_page import Installed, listings
 
-PAGE = Path(__file__).parents[1] / "docs" / "adding-a-family.md"
+PAGE = "adding-a-family.md"
 
 Hwgen = Callable[..., subprocess.CompletedProcess[str]]
-
-
-def listings() -> dict[str, str]:
-    """Return the files that the page lists: path to text."""
-    blocks = re.findall(r"^```\w+\n# (\S+\.\w+)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
-    return dict(blocks)
 
 
 @pytest.fixture(scope="module")
 def hwgen(tmp_path_factory: pytest.TempPathFactory) -> Hwgen:
     """Install the page's package; return a function that runs ``hwgen`` beside it."""
-    site = tmp_path_factory.mktemp("site")
-    files = listings()
-    project = tomllib.loads(files.pop("pyproject.toml"))["project"]
-    for name, text in files.items():
-        path = site / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    name = project["name"].replace("-", "_")
-    info = site / f"{name}-{project['version']}.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-    )
-    groups = project["entry-points"].items()
-    (info / "entry_points.txt").write_text(
-        "".join(
-            f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in points.items())
-            for group, points in groups
-        )
-    )
-    # Paths of this process come first: the package may lie anywhere.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *sys.path])}
-    work = tmp_path_factory.mktemp("work")
-
-    def run(*arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "hwgen", *map(str, arguments)]
-        done = subprocess.run(
-            command, cwd=work, env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == status, done.stdout + done.stderr
-        return done
-
-    return run
+    return Installed.of(PAGE, tmp_path_factory.mktemp("family")).run
 
 
 def configuration(tmp_path: Path, **values: object) -> Path:
@@ -79,7 +38,7 @@ def configuration(tmp_path: Path, **values: object) -> Path:
 
 
 def test_the_page_lists_every_part_of_a_family() -> None:
-    assert set(listings()) == {
+    assert set(listings(PAGE)) == {
         "pyproject.toml",
         *(f"dot_family/{part}.py" for part in ("config", "schedule", "golden", "rtl", "cost")),
     }

@@ -31,7 +31,11 @@ def operator_kind(match: re.Match[str]) -> str:
     return f"{_OPERATORS[match[1]]}_{match[2]}_{match[3]}"
 
 
-def calibrate(technology: str, progress: Callable[[int, int], None] | None = None) -> Technology:
+def calibrate(
+    technology: str,
+    progress: Callable[[int, int], None] | None = None,
+    designs: int | None = None,
+) -> Technology:
     """Synthesize the calibration cores and return the table that fits them.
 
     Parameters
@@ -40,6 +44,8 @@ def calibrate(technology: str, progress: Callable[[int, int], None] | None = Non
         A standard-cell library, or an FPGA family whose rules are known.
     progress : callable, optional
         Takes the cores done and the cores in all.
+    designs : int, optional
+        Take the first so many cores only: a quick look, from which less is known.
 
     Raises
     ------
@@ -56,7 +62,7 @@ def calibrate(technology: str, progress: Callable[[int, int], None] | None = Non
             f"{technology!r} cannot be calibrated: its data file has no `rules`, what components"
             " become there"
         )
-    points = list(calibration_points(fpga=on_fpga))
+    points = list(calibration_points(fpga=on_fpga))[:designs]
     found: list[Any] = []
     for number, values in enumerate(points):
         if progress:

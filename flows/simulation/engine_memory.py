@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hwgen.golden.gemm_stream import golden
+from hwgen.families import family
 from hwgen.jobs import Job, plan_of
 from hwgen.numerics.post import PostSettings
 from hwgen.numerics.post.records import Columns
@@ -130,6 +130,6 @@ def place(
                 where[f"{name}_stride"] = size + pad
             at += rows * (size + pad) + 1
         job = Job(plan, settings=settings, **where)  # type: ignore[arg-type]
-        expected = golden(config, a, w, settings, columns)
+        expected = family(config.family).part("golden").golden(config, a, w, settings, columns)
         found.append(Placed(job, a, w, columns, expected))
     return found, at

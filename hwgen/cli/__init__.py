@@ -78,8 +78,8 @@ def _summary(name: str) -> str:
     cls=LazyGroup,
     name="hwgen",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Start with `hwgen init systolic`.  Exit status: 0 done, 1 a check failed, 2 bad input,"
-    " 3 a tool is missing.",
+    epilog="Start with `hwgen families` and `hwgen init FAMILY`.  Exit status: 0 done, 1 a check"
+    " failed, 2 bad input, 3 a tool is missing.",
 )
 @click.version_option(__version__, prog_name="hwgen", message="%(prog)s %(version)s")
 def cli() -> None:

@@ -16,9 +16,15 @@ from hwgen.cli.common import check_file, console, emit_json, force_option, json_
     "--output", metavar="FILE", type=click.Path(path_type=Path),
     help="Where to write the table; default where hwgen reads it.",
 )  # fmt: skip
+@click.option(
+    "--designs", metavar="N", type=click.IntRange(1),
+    help="Only the first N designs: a quick look, which leaves costs unknown; default all.",
+)  # fmt: skip
 @force_option
 @json_option
-def command(target: str, output: Path | None, force: bool, as_json: bool) -> None:
+def command(
+    target: str, output: Path | None, designs: int | None, force: bool, as_json: bool
+) -> None:
     """Fit the costs of a technology to synthesis results.
 
     Maps a set of small cores with Yosys, times those of standard cells with OpenSTA, and fits the
@@ -43,7 +49,7 @@ def command(target: str, output: Path | None, force: bool, as_json: bool) -> Non
     with Progress(console=out, transient=True, disable=as_json or not out.is_terminal) as progress:
         task = progress.add_task("mapping", total=1)
         tech = calibrate(
-            target, lambda done, total: progress.update(task, completed=done, total=total)
+            target, lambda done, total: progress.update(task, completed=done, total=total), designs
         )
     write(path, tech)
     if as_json:

@@ -10,7 +10,7 @@ import click
 from hwgen.cli.common import emit_json, json_option, write_file
 
 
-@click.command(epilog="Example: hwgen init systolic --output my_core.yaml")
+@click.command(epilog="`hwgen families` lists the families.")
 @click.argument("family")
 @click.option(
     "--output",

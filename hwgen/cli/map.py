@@ -35,7 +35,7 @@ def command(config: Path, m: int, k: int, n: int, least_traffic: bool, as_json: 
     if not core.buses:
         raise InputError(
             f"{config}: family: {core.family} has no memory port, so there is nothing to plan;"
-            " use a gemm_stream configuration"
+            " use the configuration of a memory engine"
         )
     kind = family(core.family)
     plan = kind.part("schedule").schedule(core, m, k, n, least_traffic=least_traffic)

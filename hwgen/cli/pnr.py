@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.command()
 @config_option
 @click.option("--target", metavar="NAME",
-              help="ecp5 or ice40; default that of the configuration.")  # fmt: skip
+              help="An FPGA family (`hwgen technologies`); default that of the configuration.")  # fmt: skip
 @click.option("--device", metavar="NAME", help="As nextpnr calls it; default the largest.")
 @click.option("--package", metavar="NAME", help="As nextpnr calls it; default the largest.")
 @click.option("--speed", metavar="GRADE", help="Speed grade; default the slowest.")

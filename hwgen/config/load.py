@@ -207,7 +207,10 @@ def _item(
     names = tuple(str(step) for step in path)
     parameter = fields.get(names)
     if kind == "missing":
-        about = f" ({parameter.description.rstrip('.')})" if parameter else ""
+        if isinstance(path[-1], int):
+            return [problem_at(document, path[:-1], f"too short: item {path[-1] + 1} is missing")]
+        about = parameter.description.rstrip(".") if parameter else ""
+        about = f" ({about})" if about else ""
         return [problem_at(document, path, f"missing; add `{names[-1]}: ...`{about}")]
     if kind == "extra_forbidden" and parameter is None:
         return [problem_at(document, path, _unknown_key(names, fields))]
@@ -239,7 +242,8 @@ def _unknown_key(path: tuple[str, ...], fields: Fields) -> str:
         near = f" (it belongs under {parent!r})" if parent else " (it belongs at the left margin)"
     else:
         near = did_you_mean(key, legal)
-    return f"unknown key{near}; legal here: {', '.join(legal)}"
+    here = f"; legal here: {', '.join(legal)}" if legal else ""  # the keys of items are not known
+    return f"unknown key{near}{here}"
 
 
 def complaint(parameter: Parameter, value: Any) -> str:

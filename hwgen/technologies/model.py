@@ -34,11 +34,11 @@ memories, and memories (or shift registers) made of look-up tables."""
 class Macro(Model):
     """A published single-port SRAM macro, typical corner."""
 
-    words: Count
+    words: Count = Field(description="Words of one macro.")
     width: Count = Field(description="Bits of a word.")
-    area_um2: Positive
-    access_pj: Positive = Field(description="Energy of an access.")
-    leakage_nw: Positive
+    area_um2: Positive = Field(description="Area in um2.")
+    access_pj: Positive = Field(description="Energy of an access in pJ.")
+    leakage_nw: Positive = Field(description="Leakage in nW.")
 
 
 class Memories(Model):
@@ -91,14 +91,14 @@ _BESIDE_MAPPING = {
 class Pin(Model):
     """A pin of a cell."""
 
-    cell: str
-    pin: str
+    cell: str = Field(description="Name of the cell.")
+    pin: str = Field(description="Its output.")
 
 
 class FullAdder(Model):
     """The full-adder cell."""
 
-    cell: str
+    cell: str = Field(description="Name of the cell.")
     inputs: Annotated[tuple[str, str, str], Field(strict=False)] = Field(
         description="The three inputs, the carry last."
     )
@@ -110,10 +110,10 @@ class FullAdder(Model):
 class Buffer(Model):
     """A strong buffer, for signals that fan out to many modules."""
 
-    cell: str
-    input: str
-    output: str
-    load_ff: Positive = Field(description="Load that it drives quickly.")
+    cell: str = Field(description="Name of the cell.")
+    input: str = Field(description="Its input.")
+    output: str = Field(description="Its output.")
+    load_ff: Positive = Field(description="Load in fF that it drives quickly.")
 
 
 class FlipFlops(Model):
@@ -129,7 +129,7 @@ class FlipFlops(Model):
 class StandardCells(_Technology):
     """A standard-cell library: what a synthesis flow must know beside its Liberty files."""
 
-    kind: Literal["standard_cells"]
+    kind: Literal["standard_cells"] = Field(description="`standard_cells`.")
     liberty: Several[str] = Field(
         min_length=1,
         description="Liberty files that make the library, compressed or not: relative to the PDK"
@@ -141,18 +141,20 @@ class StandardCells(_Technology):
         " delay, fill, and those that do not route well.",
     )
     mapper_clock_ps: Positive = Field(
-        description="Clock period that calibration lets the mapper aim at: so short that it makes"
+        description="Clock period in ps that calibration lets the mapper aim at: so short that it makes"
         " everything about as fast as it can, and area and delay follow from the structure of a"
         " design rather than from its slack.",
     )
     driver: str = Field(description="A buffer of ordinary strength, which drives the inputs.")
-    load_ff: Positive = Field(description="Load of an output: a few gate inputs.")
+    load_ff: Positive = Field(description="Load of an output in fF: a few gate inputs.")
     high: Pin = Field(description="The constant one.")
     low: Pin = Field(description="The constant zero.")
     buffer: Buffer
-    full_adder: FullAdder | None = Field(None, description="None if there is no such cell.")
+    full_adder: FullAdder | None = Field(None, description="The full-adder cell, if there is one.")
     flip_flops: FlipFlops = Field(default_factory=FlipFlops)
-    memories: Memories | None = Field(None, description="None if none is published.")
+    memories: Memories | None = Field(
+        None, description="Published SRAM macros, which buffers of engines are estimated by."
+    )
 
     @property
     def needed_cells(self) -> tuple[str, ...]:
@@ -168,7 +170,11 @@ class CellUse(Model):
     """What cells of a mapped design are."""
 
     cells: str = Field(description="Pattern of their names.")
-    resource: Resource
+    resource: Resource = Field(
+        description="What they are: luts, flip_flops, carries (carry cells), wide_muxes"
+        " (multiplexers behind look-up tables), dsps, brams (block memories) or lutrams (memories"
+        " or shift registers made of look-up tables)."
+    )
     count: Count = Field(1, description="How many of the resource one is.")
     registered: bool = Field(
         False,
@@ -180,9 +186,9 @@ class CellUse(Model):
 class BlockMemory(Model):
     """The shape of a block memory: `lanes` columns of `words` words of `lane_bits` bits."""
 
-    words: Count
-    lane_bits: Count
-    lanes: Count
+    words: Count = Field(description="Words of a column.")
+    lane_bits: Count = Field(description="Bits of a word of a column.")
+    lanes: Count = Field(description="Columns of one block memory.")
 
 
 class LutMemory(Model):
@@ -312,7 +318,7 @@ class Recipes(Model):
 class Fpga(_Technology):
     """An FPGA family."""
 
-    kind: Literal["fpga"]
+    kind: Literal["fpga"] = Field(description="`fpga`.")
     command: str = Field(description="The synthesis command of Yosys.")
     options: Recipes
     recipe: Literal["dsp", "logic"] = Field(
@@ -334,7 +340,9 @@ class Fpga(_Technology):
         None,
         description="What components become there; without them areas cannot be estimated.",
     )
-    place_and_route: PlaceAndRoute | None = Field(None, description="None if there is none.")
+    place_and_route: PlaceAndRoute | None = Field(
+        None, description="Place and route with nextpnr, if there is one for the family."
+    )
 
     @cached_property
     def _uses(self) -> dict[str, CellUse | None]:

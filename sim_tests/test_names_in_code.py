@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Families and technologies are named by their own modules and data files, and nowhere else.
+
+What is listed here is allowed for the reason beside it, and must still be true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+
+import pytest
+
+from hwgen.families import families
+from hwgen.technologies import technologies
+from sim_tests.names_in_code import naming
+
+CALIBRATION = ("flows/calibration/element_points.py", "flows/calibration/measure.py")
+"""The cores that closed forms are fitted to, family by family."""
+
+OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "adder_tree": CALIBRATION,
+    "broadcast_2d": CALIBRATION,
+    "cube": CALIBRATION,
+    "gemm_stream": (
+        # Parts of the engine in rooms without a module of the family's name: registers, jobs,
+        # loop nest, driver, and the harness that puts memory around it.
+        "flows/simulation/engine_matrices.py",
+        "hwgen/emission/driver.py",
+        "hwgen/emission/register_files.py",
+        "hwgen/jobs.py",
+        "hwgen/register_map.py",
+        "hwgen/schedules/blocks.py",
+        "rtl_templates/axi/control.py",
+    ),
+    "systolic": (
+        *CALIBRATION,
+        "flows/calibration/points.py",
+        "hwgen/families/gemm_stream.py",  # the core of an engine that names none
+    ),
+    "ternary_lut": (
+        "flows/calibration/measure.py",
+        "flows/calibration/points.py",
+        "hwgen/golden/floating.py",  # its sums of floating-point numbers
+    ),
+}
+OF_TECHNOLOGIES: Mapping[str, tuple[str, ...]] = {
+    "nangate45": ("hwgen/technologies/__init__.py",),  # that of configurations that name none
+}
+
+
+@pytest.fixture(scope="module")
+def found() -> Mapping[str, set[str]]:
+    return naming([*families(), *technologies()])
+
+
+def is_own(module: str, family: str) -> bool:
+    """Return whether a module is one of a family's: its file or folder begins with the name."""
+    return any(part.startswith(family) for part in PurePath(module).parts)
+
+
+@pytest.mark.parametrize("family", families())
+def test_a_familys_name_stands_in_its_own_modules(
+    family: str, found: Mapping[str, set[str]]
+) -> None:
+    elsewhere = {module for module in found[family] if not is_own(module, family)}
+    allowed = set(OF_FAMILIES.get(family, ()))
+    assert elsewhere <= allowed, f"{sorted(elsewhere - allowed)} ask the contract instead"
+    assert allowed <= elsewhere, f"{sorted(allowed - elsewhere)} need not be listed any longer"
+
+
+@pytest.mark.parametrize("technology", technologies())
+def test_a_technologys_name_stands_in_its_data_file(
+    technology: str, found: Mapping[str, set[str]]
+) -> None:
+    allowed = set(OF_TECHNOLOGIES.get(technology, ()))
+    elsewhere = found.get(technology, set())
+    assert elsewhere <= allowed, f"{sorted(elsewhere - allowed)} ask the data file instead"
+    assert allowed <= elsewhere
