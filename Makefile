@@ -121,10 +121,10 @@ bench-engine: env ## measure utilisation and traffic of a memory engine in simul
 bench-build bench-sim bench-pack bench-area bench-elements bench-elements-power bench-delay bench-qor bench-sweep bench-cost bench-questions:
 	$(RUN) -m flows.bench.$(subst -,_,$(@:bench-%=%)) $(ARGS)
 
-TECHNOLOGIES := nangate45 asap7 sky130hd ihp-sg13g2 ecp5 ice40 xc7
+CALIBRATED = $$($(RUN) -c 'from cost_model.technology import calibrated; print(*calibrated())')
 .PHONY: calibrate
 calibrate: env ## fit the costs of all technologies again (half an hour each)
-	for t in $(TECHNOLOGIES); do $(RUN) -m hwgen calibrate --target $$t || exit; done
+	for t in $(CALIBRATED); do $(RUN) -m hwgen calibrate --target $$t || exit; done
 
 .PHONY: clean
 clean: ## remove what tests and tools leave behind (not .venv)

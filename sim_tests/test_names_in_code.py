@@ -23,8 +23,9 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
     "broadcast_2d": CALIBRATION,
     "cube": CALIBRATION,
     "gemm_stream": (
-        # Parts of the engine in rooms without a module of the family's name: registers, jobs,
-        # loop nest, driver, and the harness that puts memory around it.
+        # Parts of the engine in rooms without a module of the family's name: cycles, registers,
+        # jobs, loop nest, driver, and the harness that puts memory around it.
+        "cost_model/engine/",
         "flows/simulation/engine_matrices.py",
         "hwgen/emission/driver.py",
         "hwgen/emission/register_files.py",
@@ -63,8 +64,12 @@ def is_own(module: str, family: str) -> bool:
 def test_a_familys_name_stands_in_its_own_modules(
     family: str, found: Mapping[str, set[str]]
 ) -> None:
-    elsewhere = {module for module in found[family] if not is_own(module, family)}
     allowed = set(OF_FAMILIES.get(family, ()))
+    elsewhere = {
+        next((entry for entry in allowed if module.startswith(entry)), module)
+        for module in found[family]
+        if not is_own(module, family)
+    }
     assert elsewhere <= allowed, f"{sorted(elsewhere - allowed)} ask the contract instead"
     assert allowed <= elsewhere, f"{sorted(allowed - elsewhere)} need not be listed any longer"
 
