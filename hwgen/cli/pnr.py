@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @config_option
-@click.option("--target", metavar="NAME",
-              help="An FPGA family (`hwgen technologies`); default that of the configuration.")  # fmt: skip
+@click.option(
+    "--target",
+    metavar="NAME",
+    help="An FPGA family, as `hwgen technologies` lists them; default the configuration's.",
+)
 @click.option("--device", metavar="NAME", help="As nextpnr calls it; default the largest.")
 @click.option("--package", metavar="NAME", help="As nextpnr calls it; default the largest.")
 @click.option("--speed", metavar="GRADE", help="Speed grade; default the slowest.")

@@ -141,9 +141,9 @@ class StandardCells(_Technology):
         " delay, fill, and those that do not route well.",
     )
     mapper_clock_ps: Positive = Field(
-        description="Clock period in ps that calibration lets the mapper aim at: so short that it makes"
-        " everything about as fast as it can, and area and delay follow from the structure of a"
-        " design rather than from its slack.",
+        description="Clock period in ps that calibration lets the mapper aim at: so short that it"
+        " makes everything about as fast as it can, and area and delay follow from the structure of"
+        " a design rather than from its slack.",
     )
     driver: str = Field(description="A buffer of ordinary strength, which drives the inputs.")
     load_ff: Positive = Field(description="Load of an output in fF: a few gate inputs.")
