@@ -17,7 +17,10 @@ from hwgen.technologies.model import Fpga, StandardCells
 from sim_tests.installed_page import DOCS, Installed, listings
 
 PAGE = "adding-a-technology.md"
-TITLES = {StandardCells: "kind: standard_cells", Fpga: "kind: fpga"}
+TITLES: dict[type[BaseModel], str] = {
+    StandardCells: "kind: standard_cells",
+    Fpga: "kind: fpga",
+}
 
 
 @pytest.fixture(scope="module")
