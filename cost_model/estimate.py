@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 from cost_model import memories
 from cost_model import technology as technologies
 from cost_model.bill import Space
+from cost_model.certainty import certainty, timed
 from cost_model.evaluate import RESOURCES, Workloads, evaluate, flattened
 from cost_model.fabric import has_rules
 from hwgen.families import family
 
 if TYPE_CHECKING:
+    from cost_model.certainty import Operands
     from hwgen.config.model import FamilyConfig
+    from hwgen.figures import Cycles
 
 _OF = {"area_mm2": "area", "fmax_mhz": "fmax", "power_w": "power", "luts": "luts",
        **{name: name for name in RESOURCES}}  # fmt: skip
@@ -28,6 +31,7 @@ def estimate(
     clock_mhz: float | None = None,
     workloads: Workloads | None = None,
     *,
+    operands: Operands | None = None,
     buffers: memories.Form = "flip_flops",
     dram: str | float = "ddr4",
 ) -> dict[str, Any]:
@@ -40,6 +44,9 @@ def estimate(
         Instead of those of ``config.target``.
     workloads : mapping, optional
         Name: sizes (M, K, N) of products.
+    operands : mapping, optional
+        Name of a workload: the matrices A and W that it multiplies, whose values count where
+        cycles depend on them.
     buffers : {"flip_flops", "sram"}
         What the buffers of an engine are made of.
     dram : str or float
@@ -51,8 +58,10 @@ def estimate(
         JSON values: ``metrics`` as `cost_model.evaluate.evaluate` names them, None if unknown;
         ``uncertainty``, by metric, the relative error that nine of ten designs that calibration
         has not seen stay within; ``breakdown``, what each part costs and consists of;
-        ``extrapolated``, the parameters beyond those that the costs were checked on; ``memory``,
-        of an engine, what its buffers cost and the memory behind its port takes, else None.
+        ``certainty``, by metric, whether it is exact, expected or modelled, see
+        `cost_model.certainty`; ``extrapolated``, the parameters beyond those that the costs were
+        checked on; ``memory``, of an engine, what its buffers cost and the memory behind its port
+        takes, else None.
     """
     technology = technology or config.target.technology
     clock = float(clock_mhz or config.target.clock_mhz)
@@ -61,8 +70,12 @@ def estimate(
     found = evaluate(config.family, fixed, {}, technology, workloads or {})
     metrics = {name: plain(values[0]) for name, values in found.items() if name != "valid"}
     tech = technologies.technology(technology) if technologies.is_calibrated(technology) else None
+    cycles = timed(config, workloads or {}, operands or {}, metrics)
+    for name in operands or {}:
+        _count(metrics, name, cycles[name])
     memory = _memory(config, technology, tech, workloads or {}, metrics, clock, buffers, dram)
     breakdown = _breakdown(config.family, fixed, tech) if has_rules(technology) else []
+    uncertainty = {m: tech.uncertainty.get(n) if tech else None for m, n in _OF.items()}
     return {
         "name": config.name,
         "family": config.family,
@@ -71,12 +84,22 @@ def estimate(
         "clock_mhz": clock,
         "meets_clock": None if metrics["fmax_mhz"] is None else metrics["fmax_mhz"] >= clock,
         "metrics": metrics,
-        "uncertainty": {m: tech.uncertainty.get(n) if tech else None for m, n in _OF.items()},
+        "uncertainty": uncertainty,
+        "certainty": certainty(config, metrics, uncertainty, clock, cycles),
         "breakdown": breakdown,
         # Nothing to extrapolate where there is no bill.
         "extrapolated": _extrapolated(config.family, fixed, tech) if breakdown else [],
         "memory": memory,
     }
+
+
+def _count(metrics: dict[str, Any], name: str, cycles: Cycles) -> None:
+    """Put the cycles of given matrices in the place of those of any of their size."""
+    ratio = cycles.number / metrics[f"cycles({name})"]
+    metrics[f"cycles({name})"] = cycles.number
+    for metric in (f"latency_ms({name})", f"energy_mj({name})"):
+        if metrics.get(metric) is not None:
+            metrics[metric] = plain(metrics[metric] * ratio)
 
 
 def _memory(

@@ -53,6 +53,17 @@ def number(value: float | None) -> str:
     return f"{value:.4g}"
 
 
+def standing(certainty: Mapping[str, Any] | None) -> str:
+    """Return what a figure is, in words; nothing of one that is unknown."""
+    if certainty is None:
+        return ""
+    words = [certainty["basis"]]
+    if "within" in certainty:
+        words.append(f"± {100 * certainty['within']:.1f} %")
+    words += [f"at {end} {certainty[end]:,}" for end in ("least", "most") if end in certainty]
+    return ", ".join(words)
+
+
 def breakdown(entry: Mapping[str, Any]) -> tuple[str | None, list[tuple[Any, str]]]:
     """Return the parts of an estimate that consist of anything.
 
@@ -146,16 +157,16 @@ def _speed(about: Mapping[str, Any], estimate: Mapping[str, Any]) -> str:
     text = (
         f"{number(about['throughput_macs_per_cycle'])} multiply-accumulates in a full cycle,"
         f" latency {about['latency_cycles']} cycles from the last input to the first result."
-        " Cycles of products are those that the hardware takes."
     )
-    metrics = estimate["metrics"]
+    metrics, certainty = estimate["metrics"], estimate["certainty"]
     names = [name[7:-1] for name in metrics if name.startswith("cycles(")]
     rows = [
-        (name, *(number(metrics[f"{m}({name})"]) for m in ("cycles", "latency_ms", "energy_mj")))
+        (name, number(metrics[f"cycles({name})"]), standing(certainty.get(f"cycles({name})")),
+         *(number(metrics[f"{m}({name})"]) for m in ("latency_ms", "energy_mj")))
         for name in names
-    ]
+    ]  # fmt: skip
     if rows:
-        text += "\n\n" + _table(("product or workload", "cycles", "ms", "mJ"), rows, " rrr")
+        text += "\n\n" + _table(("product or workload", "cycles", "", "ms", "mJ"), rows, " r rr")
     return f"## Speed\n\n{text}"
 
 
@@ -170,9 +181,8 @@ def _estimates(estimates: Sequence[Mapping[str, Any]]) -> str:
         words = " ".join(filter(None, METRICS[name]))
         cells = []
         for entry in known:
-            margin = entry["uncertainty"].get(name)
             shown = number(entry["metrics"].get(name))
-            cells.append(shown if margin is None else f"{shown} ± {100 * margin:.1f} %")
+            cells.append(" ".join(filter(None, (shown, standing(entry["certainty"].get(name))))))
         rows.append((words, *cells))
     headings = ("", *(f"{e['technology']}, {e['clock_mhz']:g} MHz" for e in known))
     paragraphs.append(_table(headings, rows, " " + "r" * len(known)))

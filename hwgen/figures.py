@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Basis = Literal["exact", "expected", "modelled"]
 """What a figure is.
@@ -16,6 +16,9 @@ expected
 modelled
     An approximation; how far off it may be is said beside it, where that is known.
 """
+
+BASES: tuple[Basis, ...] = get_args(Basis)
+"""From the strongest to the weakest."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,19 @@ class Cycles:
     basis: Basis = "exact"
     least: int | None = None
     most: int | None = None
+
+    def allows(self, counted: int) -> bool:
+        """Return whether the hardware may have taken so many."""
+        if self.basis == "exact":
+            return counted == self.number
+        return (self.least or 0) <= counted and (self.most is None or counted <= self.most)
+
+    def __str__(self) -> str:
+        if self.basis == "exact":
+            return f"{self.number}"
+        bounds = (("at least", self.least), ("at most", self.most))
+        words = [f"{word} {number}" for word, number in bounds if number is not None]
+        return ", ".join([f"{self.number} {self.basis}", *words])
 
     def document(self) -> dict[str, Any]:
         """Return what the figure is, for programs."""

@@ -12,6 +12,7 @@ import pytest
 from allpairspy import AllPairs
 
 from cost_model.estimate import estimate
+from cost_model.families import spatial_serial
 from cost_model.families.spatial import cycles, cycles_of, cycles_of_operands, most_cycles_of
 from cost_model.families.spatial_serial import Law, tile_cycles
 from flows.simulation.matrices import run_matrices
@@ -19,7 +20,7 @@ from flows.simulation.runner import regress
 from hwgen.config.elements import QUEUES, SERIAL
 from hwgen.config.load import load_config, parse_config
 from hwgen.config.spatial import SpatialConfig
-from hwgen.errors import ConfigError
+from hwgen.errors import CheckFailed, ConfigError
 from hwgen.families import family
 from hwgen.families.cube import CubeConfig
 from hwgen.numerics import integer
@@ -333,3 +334,15 @@ MUTATIONS = [
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
     assert_noticed(mutation, CubeConfig, CASES, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["fast", "cocotb"])
+def test_a_run_holds_cycles_against_the_model(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, rng = small(queue=2), np.random.default_rng(1)
+    a, w = rng.integers(-128, 128, (4, 20)), rng.integers(-128, 128, (20, 3))
+    taken = run_matrices(config, a, w, engine=engine).cycles
+    monkeypatch.setattr(spatial_serial, "counted", lambda config, operands: taken + 1)
+    message = f"4 x 20 x 3: the RTL took {taken} cycles, the cycle model says {taken + 1}"
+    with pytest.raises(CheckFailed, match=message):
+        run_matrices(config, a, w, engine=engine)

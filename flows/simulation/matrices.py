@@ -13,7 +13,7 @@ import numpy as np
 
 from flows.simulation.engine_matrices import run_engine
 from flows.simulation.runner import compile_design, simulate
-from flows.simulation.stream_program import progress, run_product
+from flows.simulation.stream_program import check_cycles, progress, run_product
 from hwgen.errors import CheckFailed, InputError
 from hwgen.families import family
 from hwgen.numerics import differences
@@ -125,7 +125,7 @@ def run_matrices(
     InputError
         If the operands do not fit the core.
     CheckFailed
-        If the simulation fails.
+        If the simulation fails, or takes other cycles than the cycle model of a stream core says.
     """
     if not config.ports:
         if engine != "fast":
@@ -189,4 +189,6 @@ def _cocotb(
     )
     if len(outcomes) != 1 or not outcomes[0].passed:
         raise CheckFailed("; ".join(o.message for o in outcomes) or "the simulation failed")
+    model = family(config.family).timed_operands(config, [(a, w)])
+    check_cycles(f"{plan.m} x {plan.k} x {plan.n}", cycles, model)
     return np.fromfile(beats, np.uint8).reshape(plan.output_beats, -1), cycles

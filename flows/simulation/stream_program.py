@@ -24,6 +24,7 @@ from hwgen.config.model import FamilyConfig
 from hwgen.emission import verilog_of
 from hwgen.errors import CheckFailed
 from hwgen.families import family
+from hwgen.figures import Cycles
 from hwgen.schedules.stream import pack_inputs, stream_input
 
 HARNESS = Path(__file__).parent / "cpp"
@@ -196,15 +197,34 @@ def run_product(
     w : ndarray, shape (k, n)
     on_progress : callable, optional
         Gets the cycles simulated and the cycles in all.
+
+    Raises
+    ------
+    CheckFailed
+        As `run_stream`, or if it took other cycles than the cycle model says.
     """
     plan.check_operands(a, w)
     blocks = pack_inputs(plan, a, w)
-    expected = family(config.family).cycles_of(config, [(a, w)])
+    model = family(config.family).timed_operands(config, [(a, w)])
     program = compile_stream(config, verilog=verilog, activity=activity)
-    return run_stream(
-        config, program, plan, blocks, expected, work, on_line=progress(on_progress),
-        timeout=timeout,
+    image, cycles = run_stream(
+        config, program, plan, blocks, model.most or model.number, work,
+        on_line=progress(on_progress), timeout=timeout,
     )  # fmt: skip
+    check_cycles(f"{plan.m} x {plan.k} x {plan.n}", cycles, model)
+    return image, cycles
+
+
+def check_cycles(product: str, counted: int, model: Cycles) -> None:
+    """Hold the cycles of a simulation at full rate against the cycle model.
+
+    Raises
+    ------
+    CheckFailed
+        If the model does not allow them.
+    """
+    if not model.allows(counted):
+        raise CheckFailed(f"{product}: the RTL took {counted} cycles, the cycle model says {model}")
 
 
 class _Sender(threading.Thread):

@@ -102,6 +102,50 @@ def workload_options(function: F) -> F:
     return gemm(workload(function))
 
 
+def operand_options(function: F) -> F:
+    """Add ``--activations``, ``--weights`` and ``--n``, as `given_operands` takes them."""
+    activations = click.option(
+        "--activations", metavar="A.npy", type=click.Path(path_type=Path),
+        help="Activations (M, K) to time a product of, whose values serial PEs depend on.",
+    )  # fmt: skip
+    weights = click.option(
+        "--weights", metavar="W.npy", type=click.Path(path_type=Path),
+        help="Its weights (K, N), or say --n: no core's time depends on their values.",
+    )  # fmt: skip
+    columns = click.option("--n", "n", type=click.IntRange(1), help="Columns of its weights.")
+    return activations(weights(columns(function)))
+
+
+def given_operands(
+    core: Any, activations: Path | None, weights: Path | None, n: int | None
+) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
+    """Return the matrices that `operand_options` name, under the name of the activations.
+
+    Raises
+    ------
+    InputError
+        If too few or too many options are given, or the matrices do not fit the core.
+    """
+    import numpy as np
+
+    from hwgen.families import family
+
+    if activations is None:
+        if weights is not None or n is not None:
+            raise InputError("--weights and --n belong to --activations; give that as well")
+        return {}
+    if (weights is None) == (n is None):
+        raise InputError("--activations: give either --weights or --n, the columns of the weights")
+    a = load_matrix(activations, floats=core.activation.file_dtype.kind == "f")
+    if weights is not None:
+        w = load_matrix(weights)
+    else:
+        w = np.broadcast_to(np.ones(1, core.weight.dtype), (a.shape[1], n or 1))
+    plan = family(core.family).part("schedule").schedule(core, *a.shape, w.shape[1])
+    plan.check_operands(a, w)
+    return {activations.stem: (a, w)}
+
+
 # -- printing ----------------------------------------------------------------------------------
 
 

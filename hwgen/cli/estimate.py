@@ -15,10 +15,12 @@ from hwgen.cli.common import (
     config_option,
     console,
     emit_json,
+    given_operands,
     json_option,
+    operand_options,
     workload_options,
 )
-from hwgen.datasheet import METRICS, breakdown, number
+from hwgen.datasheet import METRICS, breakdown, number, standing
 
 if TYPE_CHECKING:
     from flows.result import SynthesisResult
@@ -32,6 +34,7 @@ _BAR = 24
 @click.option("--target", metavar="T", help="Technology instead of the configuration's.")
 @clock_option("Clock instead of the configuration's.")
 @workload_options
+@operand_options
 @click.option(
     "--compare", metavar="FILE", multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -52,6 +55,9 @@ def command(
     clock_mhz: float | None,
     gemms: Sequence[str],
     names: Sequence[str],
+    activations: Path | None,
+    weights: Path | None,
+    n: int | None,
     compare: Sequence[Path],
     buffers: str,
     dram: str,
@@ -59,25 +65,30 @@ def command(
 ) -> None:
     """Estimate area, power, speed and cycles of an accelerator, without building it.
 
-    Cycles are exact.  Area, power and Fmax come from costs fitted to synthesis results; the
-    uncertainty shown is that of designs which the fit has not seen.  Where `hwgen synth` has kept a
-    result for the same hardware, it is shown beside the estimate.
+    Each figure says what it is.  Cycles are exact; of serial PEs they are expected, unless
+    --activations gives values.  Area, power and Fmax are modelled, by costs fitted to synthesis
+    results; nine of ten designs that the fit has not seen stay within what is shown.  Where
+    `hwgen synth` has kept a result for the same hardware, it is shown beside the estimate.
     """
     from cost_model.estimate import estimate
     from cost_model.memories import Form
     from cost_model.technology import calibrated
     from hwgen.config.load import load_config
     from hwgen.technologies import technology
-    from hwgen.workloads import named_workloads
+    from hwgen.workloads import Gemm, named_workloads
 
     if target is not None:
         technology(target)  # refuses an unknown name
     cores = [load_config(path) for path in (config, *compare)]
     workloads = named_workloads(gemms, names, cores)
+    matrices = [given_operands(core, activations, weights, n) for core in cores]
+    for name, (a, w) in matrices[0].items():
+        workloads[name] = (Gemm(a.shape[0], a.shape[1], w.shape[1]),)
     form: Form = "sram" if buffers == "sram" else "flip_flops"
     behind = _dram(dram)
     estimates = [
-        estimate(core, target, clock_mhz, workloads, buffers=form, dram=behind) for core in cores
+        estimate(core, target, clock_mhz, workloads, operands=each, buffers=form, dram=behind)
+        for core, each in zip(cores, matrices, strict=True)
     ]
     results = [_kept(core, entry) for core, entry in zip(cores, estimates, strict=True)]
     for entry, result in zip(estimates, results, strict=True):
@@ -178,9 +189,8 @@ def _show(entry: Mapping[str, Any]) -> None:
         if value is None or "(" in metric:
             continue
         name, unit = METRICS[metric]
-        margin = entry["uncertainty"].get(metric)
         table.add_row(name, f"{number(value)} {unit}".strip(),
-                      "" if margin is None else f"± {100 * margin:.1f} %")  # fmt: skip
+                      standing(entry["certainty"].get(metric)))  # fmt: skip
     out.print(table)
     if entry["meets_clock"] is False:
         out.print(f"The clock of {entry['clock_mhz']:g} MHz is not reached. All figures are at"
@@ -236,12 +246,13 @@ def _print_workloads(entry: Mapping[str, Any], out: Any) -> None:
     if not names:
         return
     table = Table("workload", box=None, pad_edge=False)
-    for heading in ("cycles", "ms", "mJ"):
-        table.add_column(heading, justify="right")
+    for heading in ("cycles", "", "ms", "mJ"):
+        table.add_column(heading, justify="right" if heading else "left")
     for name in names:
         values = [entry["metrics"][f"{m}({name})"] for m in ("cycles", "latency_ms", "energy_mj")]
         cycles = "-" if values[0] is None else f"{values[0]:,}"
-        table.add_row(name, cycles, *map(number, values[1:]))
+        known = standing(entry["certainty"].get(f"cycles({name})"))
+        table.add_row(name, cycles, known, *map(number, values[1:]))
     out.print(table)
 
 
@@ -278,6 +289,7 @@ def _compare(estimates: Sequence[Mapping[str, Any]]) -> None:
     table = Table("", box=None, pad_edge=False)
     for entry in estimates:
         table.add_column(f"{entry['name']}\n{entry['technology']}", justify="right")
+    table.add_column("")
     for metric in estimates[0]["metrics"]:
         values = [entry["metrics"].get(metric) for entry in estimates]
         if all(value is None for value in values):
@@ -287,5 +299,6 @@ def _compare(estimates: Sequence[Mapping[str, Any]]) -> None:
         for value in values[1:]:
             known = value is not None and values[0]
             cells.append(f"{number(value)} ({value / values[0]:.2f}x)" if known else number(value))
-        table.add_row(f"{name} {unit}".strip(), *cells)
+        bases = [e["certainty"][metric]["basis"] for e in estimates if metric in e["certainty"]]
+        table.add_row(f"{name} {unit}".strip(), *cells, "/".join(dict.fromkeys(bases)))
     console().print(table)

@@ -87,6 +87,14 @@ class Family:
             return cycles
         return Cycles(int(cost.cycles_of(config, sizes)))
 
+    def timed_operands(
+        self, config: FamilyConfig, operands: Sequence[tuple[NDArray[Any], NDArray[Any]]]
+    ) -> Cycles:
+        """Return the cycles of products of given matrices; see `cycles_of` and `timed`."""
+        if hasattr(self.part("cost"), "cycles_of_operands"):
+            return Cycles(self.cycles_of(config, operands))
+        return self.timed(config, [(*a.shape, w.shape[1]) for a, w in operands])
+
     def most_cycles_of(self, config: FamilyConfig, sizes: Sequence[tuple[int, int, int]]) -> int:
         """Return the cycles of products (m, k, n) of the values that take most of them."""
         cost = self.part("cost")
