@@ -29,6 +29,7 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("hwgen needs Python 3.11 or newer; use make PYTHON=...") if sys.version_info < (3, 11) else None'
 	$(RUN) -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(RUN) -m flows.wasm
 	touch $(STAMP)
 
 .PHONY: demo

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from flows.verilator import cache_directory
+from flows.places import cache_directory
 
 _DOCUMENT = "result.json"
 _DAMAGED = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError)

@@ -10,7 +10,6 @@ found if none of this has changed, and only then: by `synthesized`, which has th
 from __future__ import annotations
 
 import hashlib
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from flows import boundary, fpga, levels, liberty, mapping, netlists, outline, t
 from flows import standard_cells as synthesis
 from flows.cache import Entry, digest
 from flows.mapping import Job, Way, map_design
+from flows.process import scratch
 from flows.result import SynthesisResult, Trial
 from flows.toolchain import find, version_text
 from hwgen.errors import HwgenError
@@ -53,8 +53,8 @@ def synthesized(job: Job, way: Way, *, use_cache: bool) -> SynthesisResult:
     if use_cache and (kept := _Kept.read(entry)) and (files := entry.files()):
         return replace(kept.result, files=files)
     start = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="hwgen-synth-") as name:
-        result = map_design(job, way, Path(name))
+    with scratch("hwgen-synth-") as work:
+        result = map_design(job, way, work)
     seconds = round(time.monotonic() - start, 3)
     trial = Trial(
         result.recipe,

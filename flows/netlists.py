@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.cache import Document, digest
-from flows.verilator import cache_directory
+from flows.places import cache_directory
 from hwgen.errors import InputError
 from hwgen.families import families
 

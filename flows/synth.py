@@ -8,7 +8,6 @@ one, `flows.kept` finds what was done before), and returns the best as a
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,6 +20,7 @@ from flows.kept import CLOCK, synthesized
 from flows.mapping import Hierarchy, Job, Way
 from flows.netlists import emitted
 from flows.parallel import run_all
+from flows.process import scratch
 from flows.result import SynthesisResult
 from flows.toolchain import require
 from hwgen.config.model import CLOCK_MHZ
@@ -224,6 +224,6 @@ def rank(result: SynthesisResult) -> tuple[bool, float]:
 
 def _size(job: Job) -> float:
     """Return the gates of a design, a rough estimate."""
-    with tempfile.TemporaryDirectory(prefix="hwgen-synth-") as name:
-        (Path(name) / "design.v").write_text(job.verilog, encoding="utf-8")
-        return outline.outline(require("yosys"), job.top, Path(name), job.timeout).size()
+    with scratch("hwgen-synth-") as work:
+        (work / "design.v").write_text(job.verilog, encoding="utf-8")
+        return outline.outline(require("yosys"), job.top, work, job.timeout).size()

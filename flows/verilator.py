@@ -18,17 +18,18 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from flows.places import cache_directory
 from flows.process import run
+from flows.store import Store
 from flows.toolchain import require, version_text
 from flows.verilator_runtime import Runtime
-from hwgen.errors import CheckFailed, InputError, ToolMissing
+from hwgen.errors import CheckFailed, ToolMissing
 
 Waves = Literal["fst", "vcd"]
 
@@ -127,41 +128,6 @@ def toolchain_id() -> str:
     from cocotb_tools import config
 
     return f"{compiler}, cocotb {version_text(cocotb)}, libraries in {config.libs_dir}"
-
-
-def cache_directory() -> Path:
-    """Return a directory, made if missing, for what can be computed again.
-
-    ``HWGEN_CACHE_DIR`` if it is set; else ``hwgen`` in ``XDG_CACHE_HOME`` or ``~/.cache``; where
-    that cannot be written, a directory of the user's own among the temporary files.
-
-    Raises
-    ------
-    InputError
-        If there is none.
-    """
-    if chosen := os.environ.get("HWGEN_CACHE_DIR"):
-        path = Path(chosen).expanduser().resolve()
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"HWGEN_CACHE_DIR={chosen}: {error.strerror}") from None
-        return path
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    path = Path(cache, "hwgen")
-    # A cache among the project's own files or in ~ unexpanded would be a surprise.
-    if path.is_absolute():
-        with suppress(OSError):
-            path.mkdir(parents=True, exist_ok=True)
-            if os.access(path, os.W_OK | os.X_OK):
-                return path
-    path = Path(tempfile.gettempdir(), f"hwgen-{os.getuid()}")
-    with suppress(OSError):
-        path.mkdir(mode=0o700, exist_ok=True)
-        # Compiled programs are run from here: nobody else may have made it.
-        if path.lstat().st_uid == os.getuid() and not path.is_symlink():
-            return path
-    raise InputError("no directory for temporary results can be written; set HWGEN_CACHE_DIR")
 
 
 def lint(files: Sequence[Path], top: str, waivers: Sequence[str] = ()) -> list[str]:
@@ -368,7 +334,7 @@ def _compile(
     # Verilator's makefile refuses a directory with a space in its name, though all its paths are
     # relative to it: it is not told the name.
     variables.append("CURDIR=.")
-    kept = Runtime(_runtime_cache([*variables, features]))
+    kept = Runtime(Store(cache_directory() / "verilator"), _runtime_name([*variables, features]))
 
     run(verilator, verilate, build_dir, "verilate.log", TIMEOUT_S, environment)
     kept.take(build_dir)
@@ -379,11 +345,10 @@ def _compile(
     return build_dir / top
 
 
-def _runtime_cache(flags: Sequence[str]) -> Path:
-    """Return where the compiled run-time library for `flags` is, or is to be, kept."""
+def _runtime_name(flags: Sequence[str]) -> str:
+    """Return the name under which the compiled run-time library for `flags` is kept."""
     key = "\n".join([compiler_id(), require("verilator").where, *flags])
-    name = hashlib.sha256(key.encode()).hexdigest()[:16]
-    return cache_directory() / "verilator" / name
+    return hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
 def writes_fst() -> bool:

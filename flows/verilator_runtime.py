@@ -13,10 +13,12 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+
+from flows.process import end, start
+from flows.store import Store
 
 _HEADER = "simulation_headers.h"
 _LINK = "runtime"  # in the build directory, a link to where the library is kept
@@ -31,22 +33,23 @@ class Runtime:
 
     Parameters
     ----------
-    path : Path
+    store : Store
         Where it is, or is to be, kept.
+    name : str
+        What tells the options apart.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, store: Store, name: str) -> None:
+        self._store, self._objects, self._headers = store, name, f"{name}-headers"
 
     def take(self, build_dir: Path) -> None:
         """Put what is kept into a build directory.
 
         Objects that are newer than their sources are not compiled again.
         """
-        if not self.path.is_dir():
-            return
-        for compiled in self.path.glob("*.o"):
-            shutil.copyfile(compiled, build_dir / compiled.name)
+        if kept := self._store.find(self._objects):
+            for compiled in kept.glob("*.o"):
+                shutil.copyfile(compiled, build_dir / compiled.name)
 
     def at_once(self, build_dir: Path, optimisation: str, main: Sequence[str]) -> list[str]:
         """Return variables for make with which a small design is compiled as one text.
@@ -73,10 +76,10 @@ class Runtime:
             own = [name for name in found[1].split() if name != "\\"] if found else []
             stems = [Path(name).stem for name in main]
             variables += ["VM_USER_CLASSES=", f"VM_SUPPORT_SLOW={' '.join([*own, *stems])}"]
-        if (self.path / f"{_HEADER}.gch").is_file():
+        if kept := self._store.find(self._headers):
             link = build_dir / _LINK
             link.unlink(missing_ok=True)
-            link.symlink_to(self.path, target_is_directory=True)
+            link.symlink_to(kept, target_is_directory=True)
             variables.append(f"OPT_FAST={optimisation} -include {_LINK}/{_HEADER}")
         return variables
 
@@ -86,35 +89,38 @@ class Runtime:
         Without it everything works, only slower; and of two writers the first is as good.
         """
         with suppress(OSError):
-            if not self.path.is_dir():
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                staging = Path(tempfile.mkdtemp(prefix=".new-", dir=self.path.parent))
-                try:
-                    for compiled in build_dir.glob("verilated*.o"):
-                        shutil.copyfile(compiled, staging / compiled.name)
-                    staging.rename(self.path)
-                finally:
-                    shutil.rmtree(staging, ignore_errors=True)
-            if not (self.path / f"{_HEADER}.gch").is_file():
-                self._precompile(build_dir)
+            if not self._store.find(self._objects):
+                with self._store.workplace() as work:
+                    objects = [path.name for path in build_dir.glob("verilated*.o")]
+                    for compiled in objects:
+                        shutil.copyfile(build_dir / compiled, work / compiled)
+                    self._store.keep(work, self._objects, objects)
+            if not self._store.find(self._headers):
+                with self._store.workplace() as work:
+                    if _precompile(build_dir, work):
+                        self._store.keep(work, self._headers, [_HEADER, f"{_HEADER}.gch"])
 
-    def _precompile(self, build_dir: Path) -> None:
-        """Compile the headers with the very options with which the design was compiled."""
-        log = (build_dir / "compile.log").read_text(encoding="utf-8", errors="replace")
-        own = ["-c", "-o", "Vtop__ALL.o", "Vtop__ALL.cpp"]
-        commands = [shlex.split(line) for line in log.splitlines() if "Vtop__ALL.o" in line]
-        command = next((words[:-4] for words in commands if words[-4:] == own), None)
-        if command is None:
-            return
-        includes = "".join(f"#include <{name}>\n" for name in _INCLUDES)
-        (self.path / _HEADER).write_text(includes, encoding="utf-8")
-        handle, name = tempfile.mkstemp(prefix=".new-", suffix=".gch", dir=self.path)
-        os.close(handle)
-        done = subprocess.run(
-            [*command, "-x", "c++-header", "-o", name, str(self.path / _HEADER)],
-            cwd=build_dir, stdin=subprocess.DEVNULL, capture_output=True, check=False,
-        )  # fmt: skip
-        if done.returncode:
-            os.unlink(name)
-        else:
-            os.rename(name, self.path / f"{_HEADER}.gch")
+
+def _precompile(build_dir: Path, work: Path) -> bool:
+    """Compile the headers with the very options with which the design was compiled, if possible."""
+    log = (build_dir / "compile.log").read_text(encoding="utf-8", errors="replace")
+    own = ["-c", "-o", "Vtop__ALL.o", "Vtop__ALL.cpp"]
+    commands = [shlex.split(line) for line in log.splitlines() if "Vtop__ALL.o" in line]
+    command = next((words[:-4] for words in commands if words[-4:] == own), None)
+    if command is None:
+        return False
+    includes = "".join(f"#include <{name}>\n" for name in _INCLUDES)
+    header = work / _HEADER
+    header.write_text(includes, encoding="utf-8")
+    process = start(
+        [*command, "-x", "c++-header", "-o", f"{header}.gch", str(header)],
+        cwd=build_dir,
+        env={**os.environ, "TMPDIR": str(work)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        return process.wait() == 0
+    finally:
+        end(process)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from flows.wasm import prepare_all
 from sim_tests.selection import OVER, may_be_skipped, ordered
 
 _DEADLINE = "HWGEN_TESTS_UNTIL"  # seconds since the epoch, for the processes of pytest-xdist
@@ -26,6 +27,12 @@ def pytest_configure(config: pytest.Config) -> None:
     budget = config.getoption("--budget")
     if budget is not None and not hasattr(config, "workerinput"):
         os.environ[_DEADLINE] = str(time.time() + 60 * budget)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile the WebAssembly tools before time limits begin, once for all workers."""
+    if not hasattr(session.config, "workerinput"):
+        prepare_all()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from flows import toolchain, verilator
 from flows.waves import trace_format
 from hwgen.cli import cli
-from hwgen.errors import CheckFailed, InputError, ToolMissing
+from hwgen.errors import CheckFailed, ToolMissing
 
 FakeTool = Callable[..., Path]
 
@@ -339,23 +339,6 @@ def test_the_runtime_library_is_compiled_once(
         logs.append((adder / name / "compile.log").read_text())
     assert "verilated_vpi.cpp" in logs[0]
     assert "verilated_vpi.cpp" not in logs[1]
-
-
-def test_cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path / "mine"))
-    assert verilator.cache_directory() == tmp_path / "mine"
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path / "file" / "below"))
-    with pytest.raises(InputError, match=r"^HWGEN_CACHE_DIR=.*below: Not a directory$"):
-        verilator.cache_directory()
-    monkeypatch.delenv("HWGEN_CACHE_DIR")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert verilator.cache_directory() == tmp_path / "xdg" / "hwgen"
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    fallback = verilator.cache_directory()
-    assert fallback == tmp_path / f"hwgen-{os.getuid()}"
-    assert fallback.stat().st_mode & 0o077 == 0
 
 
 def test_toolchain_id_names_what_shapes_a_build() -> None:

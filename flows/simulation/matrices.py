@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from flows.process import scratch
 from flows.simulation.engine_matrices import run_engine
 from flows.simulation.runner import compile_design, simulate
 from flows.simulation.stream_program import check_cycles, progress, run_product
@@ -139,11 +139,9 @@ def run_matrices(
         )
     post = () if config.post_features is None else (settings, columns)
     plan = family(config.family).part("schedule").schedule(config, *a.shape, w.shape[1], *post)
-    with tempfile.TemporaryDirectory(prefix="hwgen-run-") as name:
+    with scratch("hwgen-run-") as work:
         product = run_product if engine == "fast" else _cocotb
-        image, cycles = product(
-            config, plan, a, w, Path(name), on_progress=on_progress, timeout=timeout
-        )
+        image, cycles = product(config, plan, a, w, work, on_progress=on_progress, timeout=timeout)
     return RunResult(plan.unpack_outputs(image), cycles)
 
 

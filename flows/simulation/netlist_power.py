@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from flows import liberty
 from flows.gates import Gates, read_netlist
 from flows.kept import CLOCK
 from flows.power import Activity, PowerResult, power_of, read_saif
+from flows.process import scratch
 from flows.result import SynthesisResult
 from flows.simulation.matrices import check_results
 from flows.simulation.stream_program import run_product
@@ -159,8 +159,7 @@ def measure_power(
     tech = cell_library(result.target)
     library = liberty.load(result.target, liberty_files)
     clock = min(result.clock_target_mhz, result.fmax_mhz or result.clock_target_mhz)
-    with tempfile.TemporaryDirectory(prefix="hwgen-power-") as name:
-        directory = Path(name)
+    with scratch("hwgen-power-") as directory:
         netlist = result.files["netlist.v"].decode()
         gates = read_netlist(netlist, result.name, library, directory, TIMEOUT)
         activity = simulated(config, gates, work, directory, post, on_progress)

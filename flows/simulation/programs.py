@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import signal
 import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from flows.verilator import cache_directory
+from flows.places import cache_directory
+from flows.process import end, start
+from flows.store import Store
 
 
 def compiled(
@@ -41,33 +41,14 @@ def compiled(
     """
     parts = [*(text for source in sorted(sources.items()) for text in source), *identity]
     key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
-    base = cache_directory() / kind
-    final = base / f"{name}-{key}"
-    if (final / name).is_file():
-        os.utime(final)
-        return final
-    base.mkdir(parents=True, exist_ok=True)
-    _prune(base)
-    work = Path(tempfile.mkdtemp(prefix=".new-", dir=base))
-    try:
+    store, kept = Store(cache_directory() / kind), f"{name}-{key}"
+    if found := store.find(kept):
+        return found
+    with store.workplace() as work:
         for source, text in sources.items():
             (work / source).write_text(text, encoding="utf-8")
         make(work)
-        try:
-            work.rename(final)
-        except OSError:  # somebody else was first, with the same result
-            shutil.rmtree(work, ignore_errors=True)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise
-    return final
-
-
-def _prune(base: Path, keep: int = 150) -> None:
-    """Drop the compiled designs that were not used for longest."""
-    entries = sorted(base.iterdir(), key=lambda entry: entry.stat().st_mtime)
-    for entry in entries[:-keep]:
-        shutil.rmtree(entry, ignore_errors=True)
+        return store.keep(work, kept, [name])
 
 
 @dataclass(frozen=True)
@@ -112,7 +93,7 @@ def follow(
         Open files that the program gets under the same numbers; closed here once it has them.
     """
     try:
-        process = subprocess.Popen(
+        process = start(
             command,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -120,7 +101,6 @@ def follow(
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            start_new_session=True,
             pass_fds=files,
         )
     finally:
@@ -137,13 +117,14 @@ def follow(
             process.wait()
         finally:
             expired = timer.stop()
+            end(process)
     return Ended(process.returncode, expired)
 
 
 class _Deadline:
-    """Ends a process and all it started, on time or on `stop`."""
+    """Ends a process and all it started when its time is over."""
 
-    def __init__(self, process: subprocess.Popen[str], seconds: float) -> None:
+    def __init__(self, process: subprocess.Popen[Any], seconds: float) -> None:
         self._process, self._expired = process, False
         self._timer = threading.Timer(seconds, self._expire)
         self._timer.daemon = True
@@ -151,13 +132,8 @@ class _Deadline:
 
     def _expire(self) -> None:
         self._expired = True
-        self._kill()
-
-    def _kill(self) -> None:
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+        end(self._process)
 
     def stop(self) -> bool:
         self._timer.cancel()
-        self._kill()
         return self._expired

@@ -11,11 +11,12 @@ import json
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from flows.parallel import run_all
 from flows.simulation.engine_regression import engine_cases
 from flows.simulation.programs import compiled, follow
 from flows.simulation.regression import cases
@@ -250,8 +251,7 @@ def regress(
         # cocotb names a test by the position of its case in the plan.
         return [replace(outcome, name=shares[index][int(outcome.name)]) for outcome in outcomes]
 
-    with ThreadPoolExecutor(len(shares)) as pool:
-        parts = list(pool.map(run, range(len(shares))))
+    parts = run_all([partial(run, index) for index in range(len(shares))], len(shares))
     by_name = {outcome.name: outcome for part in parts for outcome in part}
     missing = [name for name in chosen if name not in by_name]
     if missing:

@@ -29,7 +29,7 @@ from hwgen import __version__
 from hwgen.errors import ConfigError, HwgenError, did_you_mean
 
 _HELPERS = frozenset({"common"})
-_INTERRUPTED, _TERMINATED, _BROKEN_PIPE, _DEFECT = 130, 143, 141, 70
+_INTERRUPTED, _BROKEN_PIPE, _DEFECT = 130, 141, 70
 
 
 class LazyGroup(click.Group):
@@ -186,19 +186,22 @@ def _escape_what_cannot_be_encoded() -> None:
 
 
 def _unwind_on_terminate() -> Callable[[], object]:
-    """Make SIGTERM raise, so that a terminated job cleans up like an interrupted one.
+    """Make SIGTERM and SIGHUP raise, so that such a job cleans up like an interrupted one.
 
     Returns
     -------
     callable
-        Restores the former handler.
+        Restores the former handlers.
     """
 
     def leave(signum: int, frame: FrameType | None) -> NoReturn:
-        raise SystemExit(_TERMINATED)
+        raise SystemExit(128 + signum)
 
+    former = {}
     try:
-        former = signal.signal(signal.SIGTERM, leave)
+        for signum in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(signum) is not signal.SIG_IGN:  # as nohup wants it
+                former[signum] = signal.signal(signum, leave)
     except ValueError:  # not in the main thread
         return lambda: None
-    return lambda: signal.signal(signal.SIGTERM, former)
+    return lambda: [signal.signal(signum, handler) for signum, handler in former.items()]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def command(as_json: bool) -> None:
     """Show which external tools are there, and how to get those that are not."""
     from flows.toolchain import probe_all
+    from flows.wasm import prepare_all
 
     statuses = probe_all()
     ready = all(status.found for status in statuses if status.tool.base)
@@ -25,6 +26,7 @@ def command(as_json: bool) -> None:
         emit_json({"ready": ready, "tools": [_as_json(status) for status in statuses]})
     else:
         _print(statuses)
+    prepare_all()
     if not ready:
         click.get_current_context().exit(3)
 

