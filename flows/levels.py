@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Kind = Literal["logic", "carry", "free", "state"]
@@ -52,16 +52,44 @@ def longest(
         Whether a path leads through a cell of kind ``state`` from this port: the read address of a
         small memory.
     """
+    graph = _graph(module, kind, through)
+    arrivals = _arrivals(graph)
+    worst: tuple[int, int, int] = (0, -1, -1)
+    for bit, end in graph.ends:
+        level, start, _ = arrivals.get(bit, (0, -1, False))
+        if start >= 0:
+            worst = max(worst, (level, start, end))
+    level, start, end = worst
     names = _names(module)
-    # Levels below a net, the net where the path begins, whether it comes out of a carry chain.
-    arrival: dict[int, tuple[int, int, bool]] = {}
+    return Longest(level, names.get(start, "?"), names.get(end, "?")) if start >= 0 else None
+
+
+@dataclass
+class _Graph:
+    """Cells between the nets where paths begin and those where they end.
+
+    Parameters
+    ----------
+    starts : list of int
+        Nets where paths begin.
+    cells : list of tuple
+        Kind, inputs and outputs of each cell that is passed.
+    ends : list of tuple
+        A net that is read at the end of a path, and the net that names the end.
+    """
+
+    starts: list[int] = field(default_factory=list)
+    cells: list[tuple[Kind, list[int], list[int]]] = field(default_factory=list)
+    ends: list[tuple[int, int]] = field(default_factory=list)
+
+
+def _graph(
+    module: Mapping[str, Any], kind: Callable[[str], Kind], through: Callable[[str, str], bool]
+) -> _Graph:
+    graph = _Graph()
     for port in module["ports"].values():
         if port["direction"] != "output":
-            arrival.update({bit: (0, bit, False) for bit in port["bits"] if isinstance(bit, int)})
-    readers: dict[int, list[int]] = defaultdict(list)
-    missing: list[int] = []  # of each logic cell, inputs whose arrival is not known
-    logic: list[tuple[Kind, list[int], list[int]]] = []
-    ends: list[tuple[int, int]] = []  # a net that is read at the end of a path; what names the end
+            graph.starts += _nets(port["bits"])
     for cell in module["cells"].values():
         function = kind(cell["type"])
         directions = cell["port_directions"]
@@ -69,32 +97,44 @@ def longest(
         outputs: list[int] = []
         for port, bits in cell["connections"].items():
             if directions[port] == "output":
-                outputs += [bit for bit in bits if isinstance(bit, int)]
+                outputs += _nets(bits)
             elif function != "state" or through(cell["type"], port):
-                inputs += [bit for bit in bits if isinstance(bit, int)]
+                inputs += _nets(bits)
         if function == "state":
             for port, bits in cell["connections"].items():
                 if directions[port] != "output" and outputs:
                     # The register is called as the bit it holds, a block as its first output.
                     same = len(bits) == len(outputs)
-                    ends += [
+                    graph.ends += [
                         (bit, outputs[i] if same else outputs[0])
                         for i, bit in enumerate(bits)
                         if isinstance(bit, int)
                     ]
             if not inputs:
-                arrival.update({bit: (0, bit, False) for bit in outputs})
+                graph.starts += outputs
                 continue
-        number = len(logic)
-        logic.append((function, inputs, outputs))
-        missing.append(len(inputs))
-        for bit in inputs:
-            readers[bit].append(number)
+        graph.cells.append((function, inputs, outputs))
     for port in module["ports"].values():
         if port["direction"] != "input":
-            ends += [(bit, bit) for bit in port["bits"] if isinstance(bit, int)]
+            graph.ends += [(bit, bit) for bit in _nets(port["bits"])]
+    return graph
+
+
+def _nets(bits: Iterable[int | str]) -> list[int]:
+    """Return the bits that are no constants."""
+    return [bit for bit in bits if isinstance(bit, int)]
+
+
+def _arrivals(graph: _Graph) -> dict[int, tuple[int, int, bool]]:
+    """Return of each net the levels below it, where its path begins, whether it leaves a chain."""
+    arrivals = {bit: (0, bit, False) for bit in graph.starts}
+    readers: dict[int, list[int]] = defaultdict(list)
+    for number, (_, inputs, _) in enumerate(graph.cells):
+        for bit in inputs:
+            readers[bit].append(number)
+    missing = [len(inputs) for _, inputs, _ in graph.cells]  # inputs that have not arrived
     ready = [number for number, count in enumerate(missing) if not count]
-    waiting = list(arrival)
+    waiting = list(arrivals)
     while waiting or ready:
         if not ready:
             for number in readers[waiting.pop()]:
@@ -102,23 +142,17 @@ def longest(
                 if not missing[number]:
                     ready.append(number)
             continue
-        function, inputs, outputs = logic[ready.pop()]
+        function, inputs, outputs = graph.cells[ready.pop()]
         best = (0, -1, False)
         for bit in inputs:
-            level, start, chain = arrival[bit]
+            level, start, chain = arrivals[bit]
             level += function in ("logic", "state") or (function == "carry" and not chain)
             best = max(best, (level, start, function == "carry" or (function == "free" and chain)))
         for bit in outputs:
-            if bit not in arrival:
-                arrival[bit] = best
+            if bit not in arrivals:
+                arrivals[bit] = best
                 waiting.append(bit)
-    worst: tuple[int, int, int] = (0, -1, -1)
-    for bit, end in ends:
-        level, start, _ = arrival.get(bit, (0, -1, False))
-        if start >= 0:
-            worst = max(worst, (level, start, end))
-    level, start, end = worst
-    return Longest(level, names.get(start, "?"), names.get(end, "?")) if start >= 0 else None
+    return arrivals
 
 
 def _names(module: Mapping[str, Any]) -> dict[int, str]:

@@ -227,31 +227,15 @@ def map_core(
         if work is None:
             work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hwgen-synth-")))
         work.mkdir(parents=True, exist_ok=True)
-        files = {
-            "design.v": verilog,
-            "cells.lib": library.text,
-            "map.constr": f"set_driving_cell {tech.driver}\nset_load {tech.load_ff}\n",
-            "kept.abc": abc_script(RECIPES[recipe].kept, clock_ps),
-            "rest.abc": abc_script(RECIPES[recipe].rest, clock_ps),
-        }
-        files["kept.ys"], files["rest.ys"] = yosys_scripts(
-            top, tech, keep, clock_ps, full_adders=full_adders
-        )
+        files = _scripts(top, tech, RECIPES[recipe], keep, clock_ps, full_adders=full_adders)
+        files |= {"design.v": verilog, "cells.lib": library.text}
         if full_adders and tech.full_adder:
             files["explicit.v"] = explicit_adders(verilog)
             files["adders.v"] = adder_map(tech.full_adder)
         for name, text in files.items():
             (work / name).write_text(text, encoding="utf-8")
         process.run(yosys, ["-q", "-T", "kept.ys"], work, "kept.log", timeout)
-        netlist = json.loads((work / "kept.json").read_text(encoding="utf-8"))
-        light = LIGHT * tech.load_ff
-        boundary.buffered(netlist, top, clock, library, tech.buffer, light)
-        netlist["modules"] = {
-            name: module
-            for name, module in netlist["modules"].items()
-            if name not in library.cells  # read with the library
-        }
-        (work / "buffered.json").write_text(json.dumps(netlist), encoding="utf-8")
+        _buffer(work, top, clock, tech, library)
         process.run(yosys, ["-q", "-T", "rest.ys"], work, "rest.log", timeout)
         parts = _parts(_statistics(work / "parts.json"), top, library)
         histogram = _statistics(work / "flat.json")[top]
@@ -262,6 +246,38 @@ def map_core(
     return Mapped(
         technology, recipe, full_adders, clock_ps, area, sequential, parts, histogram, path, note
     )
+
+
+def _scripts(
+    top: str,
+    tech: StandardCells,
+    recipe: Recipe,
+    keep: Sequence[str],
+    clock_ps: float,
+    *,
+    full_adders: bool,
+) -> dict[str, str]:
+    """Return the scripts of Yosys and ABC by the names of their files."""
+    kept, rest = yosys_scripts(top, tech, keep, clock_ps, full_adders=full_adders)
+    return {
+        "map.constr": f"set_driving_cell {tech.driver}\nset_load {tech.load_ff}\n",
+        "kept.abc": abc_script(recipe.kept, clock_ps),
+        "rest.abc": abc_script(recipe.rest, clock_ps),
+        "kept.ys": kept,
+        "rest.ys": rest,
+    }
+
+
+def _buffer(work: Path, top: str, clock: str, tech: StandardCells, library: Library) -> None:
+    """Put buffers between the modules mapped on their own and the rest of the design."""
+    netlist = json.loads((work / "kept.json").read_text(encoding="utf-8"))
+    boundary.buffered(netlist, top, clock, library, tech.buffer, LIGHT * tech.load_ff)
+    netlist["modules"] = {
+        name: module
+        for name, module in netlist["modules"].items()
+        if name not in library.cells  # read with the library
+    }
+    (work / "buffered.json").write_text(json.dumps(netlist), encoding="utf-8")
 
 
 def abc_script(mapper: str, clock_ps: float) -> str:

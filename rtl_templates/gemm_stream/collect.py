@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import memory
 from amaranth.lib.wiring import In, Out
 
@@ -71,7 +71,7 @@ class ResultBuffer(Block):
         )
 
     def build(self, m: Module) -> None:
-        config, nest, depth = self.config, self.config.loop_nest, self.config.out_depth
+        nest, depth = self.config.loop_nest, self.config.out_depth
         job = self.job_layout(self.job)
         steps = BlockSteps(m, job)
         counts = steps.counts(nest)
@@ -111,6 +111,13 @@ class ResultBuffer(Block):
                             m.d.comb += self.job_done.eq(1)
                             m.next = "IDLE"
 
+        self._accumulate(m, addresses.address, steps.first, half, ends, filled)
+
+    def _accumulate(
+        self, m: Module, address: Value, begins: Value, half: Signal, ends: Value, filled: Signal
+    ) -> None:
+        """Add beats of sums to what the half of the buffer holds, from which rows are read."""
+        config, depth = self.config, self.config.out_depth
         # A beat is read with its address and written, added up, a cycle later.
         sums, first = Signal(len(self.i_data), reset_less=True), Signal(name="begins")
         write_address, write_half = Signal(range(depth), reset_less=True), Signal(name="which_half")
@@ -119,9 +126,9 @@ class ResultBuffer(Block):
         m.d.comb += accepted.eq(self.i_ready & self.i_valid)
         m.d.sync += [
             sums.eq(self.i_data),
-            write_address.eq(addresses.address),
+            write_address.eq(address),
             write_half.eq(half),
-            first.eq(steps.first),
+            first.eq(begins),
             writes.eq(accepted),
             filled.eq(ends),
         ]
@@ -142,7 +149,7 @@ class ResultBuffer(Block):
             write, read = words.write_port(), words.read_port()
             collects = half == h
             m.d.comb += [
-                read.addr.eq(Mux(collects & accepted, addresses.address, self.address)),
+                read.addr.eq(Mux(collects & accepted, address, self.address)),
                 read.en.eq(Mux(collects & accepted, 1, self.read & (drained == h))),
                 write.addr.eq(write_address),
                 write.en.eq(writes & (write_half == h)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import memory
 from amaranth.lib.wiring import In, Out
 
@@ -160,7 +160,12 @@ class ResultDrain(Block):
             self.columns_free.eq(finished & columns),
         ]
         m.d.sync += freeing.eq(finished | (freeing & ~taken))
+        self._give(m, step, ends, left, part)
 
+    def _give(self, m: Module, step: Value, ends: Value, left: Value, part: Signal) -> None:
+        """Give the accumulators that were read a cycle before, `part` of a beat at a time."""
+        lanes = self.config.post_lanes
+        parts = self.config.n_lanes // lanes
         chosen = Signal(range(parts), name="chosen", reset_less=True)
         with m.If(~self.o_valid | self.o_ready):
             m.d.sync += [
@@ -169,7 +174,7 @@ class ResultDrain(Block):
                 self.o_count.eq(Mux(ends, left, lanes)),
                 chosen.eq(part),
             ]
-        width = lanes * config.result.width
+        width = lanes * self.config.result.width
         m.d.comb += self.o_data.eq(self.data.word_select(chosen, width) if parts > 1 else self.data)
 
 

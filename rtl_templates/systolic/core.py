@@ -77,11 +77,29 @@ class OutputStationaryCore(StreamCore):
 
         # A row drains only into a reserved entry of a buffer, so nothing behind the array's edge
         # ever stops.
-        in_steps, depth = config.drains_in_steps, config.drain_entries
+        depth = config.drain_entries
         credits = Signal(range(depth + 1), init=depth)
         drains, room, commit = (Signal(name=name) for name in ("drains", "room", "commit"))
         last_row = commit & (draining == 2) if rows > 1 else commit
-        push: Value = Cat(commit, last_row)
+        popped = self._give_rows(m, results, Cat(commit, last_row), fire, starting, run & drain)
+        m.d.comb += [
+            drains.eq(drain | (draining > 1)),  # the step puts a row on its way
+            room.eq((credits != 0) | popped),
+            run.eq(~drains | room),
+            commit.eq(drains & room),
+        ]
+        m.d.sync += credits.eq(credits + popped - commit)
+        return m
+
+    def _give_rows(
+        self, m: Module, results: Value, push: Value, fire: Value, starting: Value, drain: Value
+    ) -> Value:
+        """Give the rows that drain: `push` says that there is one, and that it is the last.
+
+        Returns whether one leaves the buffer, so that its entry is free again.
+        """
+        config = self.config
+        in_steps, depth = config.drains_in_steps, config.drain_entries
         for stage in range(config.drain_stages):
             register = Signal(2, name=f"push_{stage}")
             m.d.sync += register.eq(push)
@@ -94,23 +112,15 @@ class OutputStationaryCore(StreamCore):
         sign_constant: Value = Const(0, 0)
         if config.digits:
             sign_constant = self._sign_constant(
-                m, fire, starting, run & drain, config.digits, config.drain_stages
+                m, fire, starting, drain, config.digits, config.drain_stages
             )
         if in_steps:
             # Registers behind the buffer wait for each other: they need no entries.
-            popped = self._added_up(m, results, sign_constant, push, buffer)
-        else:
-            if config.digits:
-                results = final_add_row(m, results, sign_constant, config.final_addition)
-            _, popped = self.give(m, results, push[1], push[0], buffer)
-        m.d.comb += [
-            drains.eq(drain | (draining > 1)),  # the step puts a row on its way
-            room.eq((credits != 0) | popped),
-            run.eq(~drains | room),
-            commit.eq(drains & room),
-        ]
-        m.d.sync += credits.eq(credits + popped - commit)
-        return m
+            return self._added_up(m, results, sign_constant, push, buffer)
+        if config.digits:
+            results = final_add_row(m, results, sign_constant, config.final_addition)
+        _, popped = self.give(m, results, push[1], push[0], buffer)
+        return popped
 
     def _added_up(
         self,
@@ -213,7 +223,12 @@ class StationaryCore(StreamCore):
         )
 
         # The beat's flags travel beside it: {valid, first tile, last tile, end of pass}.
-        flags = Cat(fire, begins, closes, x_last)
+        self._accumulate(m, run, Cat(fire, begins, closes, x_last), psums)
+        return m
+
+    def _accumulate(self, m: Module, run: Signal, flags: Value, psums: Value) -> None:
+        """Add partial sums up over the tiles of a reduction, and give the results."""
+        config, rows = self.config, self.config.array.rows
         line = Signal(4 * config.psum_latency)
         with m.If(run):
             m.d.sync += line.eq(Cat(flags, line))
@@ -243,4 +258,3 @@ class StationaryCore(StreamCore):
         )
         ready, _ = self.give(m, results, done[1], done[0] & run)
         m.d.comb += run.eq(ready | ~done[0])
-        return m
