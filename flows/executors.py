@@ -8,11 +8,15 @@ with its result as it is finished.  Closing the iterator ends the work in a clea
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import connection
 from typing import Any, TypeVar
 
 from hwgen.errors import HwgenError, InputError, ToolMissing
@@ -48,14 +52,16 @@ class LocalProcesses:
             return
         # Not forked: the parent may hold threads and locks.
         context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(jobs, context, initializer=_ignore_interrupts)
+        pool = ProcessPoolExecutor(jobs, context, initializer=_live_with_parent)
         waiting = iter(items)
         running: dict[Future[R], T] = {}
+        finished = False
         try:
             while True:
                 for item in _some(waiting, jobs * _AHEAD - len(running)):
                     running[pool.submit(function, item)] = item
                 if not running:
+                    finished = True
                     return
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     yield running.pop(future), future.result()
@@ -65,6 +71,8 @@ class LocalProcesses:
                 " with fewer --jobs if it happens again"
             ) from None
         finally:
+            if not finished:  # what they are at is of no use to anybody
+                _terminate(pool)
             pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -134,6 +142,21 @@ def _some(items: Iterator[T], count: int) -> Iterator[T]:
             return
 
 
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the parent, which ends its workers itself."""
+def _live_with_parent() -> None:
+    """Leave Ctrl-C to the parent, which ends its workers itself; end if it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    connection.wait([sentinel])
+    os._exit(1)
+
+
+def _terminate(pool: ProcessPoolExecutor) -> None:
+    """Kill the workers, as ``kill_workers`` of Python 3.14 does."""
+    for process in list((getattr(pool, "_processes", None) or {}).values()):
+        with suppress(OSError, ValueError):
+            process.kill()

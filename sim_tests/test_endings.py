@@ -85,6 +85,8 @@ def started(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, *arguments], cwd=folder, env={**os.environ, **variables},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        # A shell starts background jobs deaf to SIGINT, and the test may be in one.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
 
 
@@ -138,6 +140,39 @@ def test_a_regression_stops_at_once(number: signal.Signals, folder: Path) -> Non
     running.communicate(timeout=60)
     until(lambda: not simulators())
     assert list((folder / "tmp").iterdir()) == []
+
+
+SLOW = """
+import os, sys, time
+import click
+from flows.executors import LocalProcesses
+from hwgen.cli import main
+
+def work(item):
+    with open(os.environ["PIDS"], "a") as file:
+        file.write(f"{os.getpid()}\\n")
+    time.sleep(100)
+
+@click.command()
+def command():
+    list(LocalProcesses(2).run(work, range(8)))
+
+if __name__ == "__main__":
+    sys.exit(main([], command))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_workers_of_a_sweep_end_at_once(number: signal.Signals, folder: Path) -> None:
+    (folder / "slow.py").write_text(SLOW)
+    running = started(["slow.py"], folder)
+    pids = folder / "pids"
+    until(lambda: pids.exists() and len(pids.read_text().split()) == 2, 120)
+    begin = time.monotonic()
+    running.send_signal(number)
+    running.communicate(timeout=30)  # the workers have its pipe: they have ended as well
+    assert time.monotonic() - begin < 50  # not the hundred seconds that they would take
+    assert not any(alive(int(pid)) for pid in pids.read_text().split())
 
 
 def sessions() -> list[tuple[int, str]]:
