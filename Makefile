@@ -105,21 +105,21 @@ docs-check: env ## check that the generated documentation is current
 	  || { echo 'docs/features.md is not current: run make docs' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 
-.PHONY: bench-engine bench-elements bench-elements-power bench-build bench-sim bench-pack bench-area bench-delay bench-qor bench-sweep bench-cost bench-questions
+.PHONY: bench-engine bench-elements bench-elements-power bench-build bench-sim bench-pack bench-area bench-columns bench-qor bench-sweep bench-cost bench-questions
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-pack: env ## measure packing
 bench-area: env ## measure area and delay by synthesis
 bench-elements: env ## compare processing elements of tensor engines by synthesis (hours; results are kept)
 bench-elements-power: env ## compare their energies by simulations of netlists (a quarter of an hour)
-bench-delay: env ## measure delays, for automatic pipelines
+bench-columns: env ## measure columns of ternary-LUT cores, for automatic structures
 bench-qor: env ## compare ternary datapaths by synthesis (hours)
 bench-sweep: env ## measure sweeps of the cost model
 bench-questions: env ## answer questions by the shipped sweeps
 bench-cost: env ## compare estimates with synthesis, on designs that calibration has not seen
 bench-engine: env ## measure utilisation and traffic of a memory engine in simulation
 	$(RUN) -m flows.bench.engine_utilisation $(ARGS)
-bench-build bench-sim bench-pack bench-area bench-elements bench-elements-power bench-delay bench-qor bench-sweep bench-cost bench-questions:
+bench-build bench-sim bench-pack bench-area bench-elements bench-elements-power bench-columns bench-qor bench-sweep bench-cost bench-questions:
 	$(RUN) -m flows.bench.$(subst -,_,$(@:bench-%=%)) $(ARGS)
 
 CALIBRATED = $$($(RUN) -c 'from cost_model.technology import calibrated; print(*calibrated())')

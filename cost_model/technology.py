@@ -41,6 +41,10 @@ class Technology:
         Relative error by metric that held-out designs stay within, nine of ten.
     provenance : mapping
         Tools, library, clock, calibration cores, residuals.
+    timing : mapping
+        How fast structures are (`cost_model.timing`): ``ns`` of each kind of step, the part of a
+        clock period ``outside`` that is gone before inputs arrive and needed behind outputs,
+        ``uncertainty``, ``provenance``; empty if that is not calibrated.
     """
 
     name: str
@@ -49,6 +53,7 @@ class Technology:
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     uncertainty: Mapping[str, float] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    timing: Mapping[str, Any] = field(default_factory=dict)
 
     def cost(self, quantity: Quantity, counts: Counts) -> Number:
         """Return what a bill costs; NaN where it has components of a kind without a cost."""

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import zlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +29,15 @@ ALLOWED_SKIPS = (
     r"could not import 'pylibfst'",
 )
 """Reasons, as regular expressions, for which a test may be skipped in continuous integration."""
+
+
+def commit_seed() -> int:
+    """Return a number that every commit has another of, for what tests draw; 0 outside of git."""
+    root = Path(__file__).parents[1]
+    found = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False
+    )
+    return int(found.stdout.strip() or "0", 16) % 2**32
 
 
 def may_be_skipped(reason: str) -> bool:

@@ -25,9 +25,12 @@ class Stage:
     ----------
     steps : mapping
         Steps by kind (`cost_model.timing.arcs.STEPS`).
+    instance : str
+        Hierarchical name of the instance that it is in, empty at the top.
     """
 
     steps: Steps
+    instance: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,20 @@ class Path:
             for kind, count in stage.steps.items():
                 found[kind] = found.get(kind, 0.0) + count
         return found
+
+
+@dataclass(frozen=True)
+class _Back:
+    """A step of the way back: what it leads through, where, and what it is the last of.
+
+    The last one has the name of the start, or the place of the input of a module below the top
+    through which the way goes on.
+    """
+
+    path: tuple[str, ...]
+    steps: Steps
+    start: str = ""
+    entered: int = -1
 
 
 @dataclass(frozen=True)
@@ -114,8 +131,10 @@ class Timer:
             stages = list(self._back(TOP, arrivals, int(top.outputs[place]), ()))
         else:
             end, stages = self._worst(TOP, arrivals, ())
-        start = next(name for name, _ in stages if name)
-        found = tuple(Stage(steps) for _, steps in reversed(stages) if steps)
+        start = next(each.start for each in stages if each.start)
+        found = tuple(
+            Stage(each.steps, ".".join(each.path)) for each in reversed(stages) if each.steps
+        )
         outside = (place >= 0) + (start in {port.name for port in top.module.ports})
         return Path(float(worst), start, end, found, outside)
 
@@ -155,17 +174,15 @@ class Timer:
 
     # -- the way back ------------------------------------------------------------------------------
 
-    def _worst(
-        self, name: str, arrivals: Times, path: tuple[str, ...]
-    ) -> tuple[str, list[tuple[str, Steps]]]:
+    def _worst(self, name: str, arrivals: Times, path: tuple[str, ...]) -> tuple[str, list[_Back]]:
         """Return the end of the worst path that ends in a module, and the way back to its start."""
         timed, module = self._time(name, arrivals), self._compiled[name]
         if isinstance(timed.where, Inside):
             inside = timed.where
             at = timed.at[inside.ins]
             end, stages = self._worst(inside.instance.module, at, (*path, inside.instance.name))
-            if stages and not any(start for start, _ in stages):
-                net = int(inside.ins[self._entered(stages)])
+            if not stages[-1].start:
+                net = int(inside.ins[stages[-1].entered])
                 stages = [*stages[:-1], *self._back(name, arrivals, net, path)]
             return end, stages
         assert timed.where is not None
@@ -173,29 +190,20 @@ class Timer:
         place: End = module.ends[index]
         net = int(place.ins[bit])
         return _joined(path, place.name), [
-            ("", place.steps), *self._back(name, arrivals, net, path),
+            _Back(path, place.steps), *self._back(name, arrivals, net, path),
         ]  # fmt: skip
 
-    def _entered(self, stages: list[tuple[str, Steps]]) -> int:
-        """Return the place of the input through which a way back leaves its module."""
-        return int(stages[-1][1][_INPUT])
-
-    def _back(
-        self, name: str, arrivals: Times, net: int, path: tuple[str, ...]
-    ) -> Iterator[tuple[str, Steps]]:
-        """Yield the way back from a net of a module: steps, at last the start with its name.
-
-        A way that leaves through an input of a module below the top ends with the place of it.
-        """
+    def _back(self, name: str, arrivals: Times, net: int, path: tuple[str, ...]) -> Iterator[_Back]:
+        """Yield the way back from a net of a module."""
         timed, module = self._time(name, arrivals), self._compiled[name]
         at = timed.at
         inputs = {int(n): place for place, n in enumerate(module.inputs) if n != module.constant}
         while True:
             if net in inputs and net not in module.driver and net not in module.start_of:
                 if name == TOP:
-                    yield _port_of(module, inputs[net], output=False), {}
+                    yield _Back(path, {}, _port_of(module, inputs[net], output=False))
                 else:
-                    yield "", {_INPUT: float(inputs[net])}
+                    yield _Back(path, {}, entered=inputs[net])
                 return
             slower = {"fanout": float(module.doublings[net])} if module.doublings[net] else {}
             start = module.start_of.get(net)
@@ -204,29 +212,30 @@ class Timer:
             if start is not None and (
                 node is None or not self._decides(node, at, net, module)
             ):  # fmt: skip
-                yield _joined(path, start.name), {**start.steps, **slower}
+                yield _Back(path, {**start.steps, **slower}, _joined(path, start.name))
                 return
             if node is None:  # nothing drives it
-                yield _joined(path, "constant"), {}
+                yield _Back(path, {}, _joined(path, "constant"))
                 return
             place = int(np.flatnonzero(node.out == net)[0])
             if isinstance(node, Inside):
                 if slower:
-                    yield "", slower
+                    yield _Back(path, slower)
                 child = node.instance.module
                 below = self._compiled[child]
                 inner = list(self._back(
                     child, at[node.ins], int(below.outputs[node.places[place]]),
                     (*path, node.instance.name),
                 ))  # fmt: skip
-                if inner[-1][0]:
+                if inner[-1].start:
                     yield from inner
                     return
                 yield from inner[:-1]
-                net = int(node.ins[self._entered(inner)])
+                net = int(node.ins[inner[-1].entered])
                 continue
             net, steps = node.cause(at, place)
-            yield "", {**steps, "fanout": steps.get("fanout", 0.0) + slower.get("fanout", 0.0)}
+            total = steps.get("fanout", 0.0) + slower.get("fanout", 0.0)
+            yield _Back(path, {**steps, "fanout": total} if total else steps)
 
     def _decides(self, node: object, at: Times, net: int, module: Compiled) -> bool:
         """Return whether a net that is driven by a memory waits for the address, not the words."""
@@ -234,10 +243,6 @@ class Timer:
         place = int(np.flatnonzero(node.out == net)[0])  # type: ignore[attr-defined]
         found = node.arrivals(at)[place] + module.fanout[net]  # type: ignore[attr-defined]
         return bool(found > module.initial[net])
-
-
-_INPUT = "input"
-"""Stands for the place of an input where steps stand otherwise."""
 
 
 def _joined(path: tuple[str, ...], name: str) -> str:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     BeforeValidator,
     Field,
+    ModelWrapValidatorHandler,
     PlainSerializer,
     ValidationInfo,
     WithJsonSchema,
@@ -21,7 +22,8 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from hwgen.buses import BusPort, burst_beats, writer_beats
-from hwgen.config.model import FamilyConfig, Model, Target, check_rules
+from hwgen.config.limits import limit_of
+from hwgen.config.model import AUTO, FamilyConfig, Model, Target, check_rules
 from hwgen.config.parameters import either
 from hwgen.config.post_parameters import FORMATS, PostProcessing
 from hwgen.families import Family, families
@@ -200,6 +202,25 @@ class GemmStreamConfig(FamilyConfig):
     @model_validator(mode="after")
     def _cross_field_rules(self) -> Self:
         return check_rules(self, self.broken_rules())
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _fast_enough(cls, data: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        """Refuse what is chosen for a clock that the engine around the core does not meet."""
+        config = validate(data)
+        core = data.get("compute") if isinstance(data, dict) else None
+        given = core.get("pipeline") if isinstance(core, dict) else None
+        values = given.items() if isinstance(given, dict) else ()
+        automatic = [field for field, value in values if value == AUTO]
+        limit = limit_of(config) if automatic else None
+        if limit is None or limit.allows(config.target.clock_mhz):
+            return config
+        problem = (
+            f"compute.pipeline.{automatic[0]}: auto cannot reach target.clock_mhz"
+            f" {config.target.clock_mhz:g} in {config.target.technology}; the engine allows at most"
+            f" {limit.text}: lower the clock"
+        )
+        return check_rules(config, [problem])
 
     def broken_rules(self) -> list[str]:
         """Return the rules between fields that are broken, each ``dotted.field: text``."""

@@ -1,22 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the generator chooses in a ternary-LUT core: its structure, and registers for a clock.
 
-The structure is the one whose column was measured to be the smallest.
-
-A stage is as slow as the logic between two registers: ``register + read + sum`` where a table is
-read and summed in one cycle.  How many gates follow each other is counted, in a sum of bits by the
-very plan that the hardware is made from; how long they take was measured (`hwgen.config.measured`).
+The structure is the one whose column was measured to be the smallest.  Registers are added one by
+one where the slowest path leads through logic that they divide, until it is fast enough by the
+limit that estimates show, too (`hwgen.config.limits`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from math import ceil, log2
+from collections.abc import Sequence
+from math import ceil
 from typing import TYPE_CHECKING, TypeVar
 
-from hwgen.config.measured import Delays, measured, smallest
+from hwgen.config.limits import Limit, limit_of
+from hwgen.config.measured import smallest
 from hwgen.config.model import AUTO, check_rules
-from hwgen.numerics.bit_heap import plan
 
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut import TernaryLutConfig
@@ -24,28 +22,11 @@ if TYPE_CHECKING:
 
 Config = TypeVar("Config", bound="TernaryLutConfig")
 
+LEAST = {"table": 1, "reduce": 0, "accumulate": 0}
+"""Smallest number of registers of each kind."""
+
 MOST = 4
 """Largest number of registers of each kind."""
-
-
-def table_ns(config: TernaryLutConfig, delays: Delays, registers: int) -> float:
-    """Return the delay of the slowest stage that builds tables, in ns."""
-    levels = config.array.group_size - 1
-    if config.is_float:
-        stages = delays.float_adder[config.activation.name]
-        # All registers but the last are spread over the adders.
-        inside = (registers - 1) // max(1, levels)
-        if inside:
-            return stages[inside]
-        return delays.register + ceil(levels / registers) * stages[0]
-    return delays.register + delays.adder * ceil(levels / registers)
-
-
-def read_ns(config: TernaryLutConfig, delays: Delays) -> float:
-    """Return the delay of a read of a table, without a register, in ns."""
-    if config.array.method == "multiply":
-        return delays.adder
-    return delays.read * log2(len(config.stored_patterns) + 1)
 
 
 def sum_groups(tables: int, registers: int) -> tuple[int, ...]:
@@ -61,81 +42,68 @@ def sum_groups(tables: int, registers: int) -> tuple[int, ...]:
     return (*groups, left)
 
 
-def sum_ns(
-    config: TernaryLutConfig, delays: Delays, addends: int, tables: int, *, total: bool
-) -> float:
-    """Return the delay of a sum in ns.
+def divider(config: TernaryLutConfig, limit: Limit) -> str | None:
+    """Return the field of the pipeline whose registers divide the slowest path; None if none does.
 
     Parameters
     ----------
     config : TernaryLutConfig
-    delays : Delays
-    addends : int
-        How many numbers are added.
-    tables : int
-        How many tables they come from.
-    total : bool
-        Whether the old total belongs to the sum.
+    limit : Limit
+        Of its hardware.
     """
-    if config.array.reduction == "adders":
-        return delays.adder * ((addends - 1).bit_length() + total)
-    addend = config.digit_sum(tables * config.array.group_size // addends).width
-    psum = config.digit_sum(tables * config.array.group_size).width
-    heap = [
-        [0] * (addends * (column < addend) + (total and column < psum))
-        for column in range(psum + total)
-    ]
-    if addends == tables:
-        heap[1] += [0] * tables  # what negative entries are short of
-    return delays.gate * plan(heap).delay / 10
+    inside = [name.split(".") for name in limit.instances]
+    columns = [names for names in inside if any(n.startswith("column_") for n in names)]
+    if not columns:
+        tables = any(name.startswith("table_") for names in inside for name in names)
+        return "table" if tables else None
+    if not config.is_float:
+        return "reduce"
+    accumulates = any("accumulate" in names for names in columns)
+    tree = any(name.startswith("add_") for names in columns for name in names)
+    return "accumulate" if accumulates and (config.pipeline.reduce or not tree) else "reduce"
 
 
-def reduce_ns(config: TernaryLutConfig, delays: Delays, registers: int) -> float:
-    """Return the delay of the slowest stage between the tables and the totals, in ns."""
-    tables, read = config.array.tables, read_ns(config, delays)
-    if config.is_float:
-        # Every adder of the tree has that many registers, and none stands between two of them.
-        levels = (tables - 1).bit_length()
-        stages = delays.float_adder[config.activation.name]
-        if registers and levels:
-            return read + stages[registers]
-        return delays.register + read + levels * stages[0]
-    if registers == 0:
-        return delays.register + read + sum_ns(config, delays, tables, tables, total=True)
-    slowest, covered = read, 1
-    *first, last = sum_groups(tables, registers)
-    for group in first:
-        covered = min(tables, covered * group)
-        slowest = max(slowest, sum_ns(config, delays, group, covered, total=False))
-    slowest = max(slowest, sum_ns(config, delays, last, tables, total=True))
-    return delays.register + slowest
+def registers_for(config: Config, automatic: Sequence[str]) -> tuple[Config, list[str]]:
+    """Return a configuration with the registers that meet its clock target, and what cannot.
 
-
-def accumulate_ns(config: TernaryLutConfig, delays: Delays, registers: int) -> float:
-    """Return the delay of the slowest stage that accumulates floating-point numbers, in ns."""
-    return delays.float_adder[config.result.name][registers] + delays.register * (not registers)
-
-
-def registers_for(
-    config: TernaryLutConfig, delays: Delays, automatic: Iterable[str]
-) -> tuple[dict[str, int], list[str]]:
-    """Return the smallest numbers of registers that meet the clock target, and what cannot."""
+    Parameters
+    ----------
+    config : TernaryLutConfig
+    automatic : sequence of str
+        The fields of its pipeline to choose.
+    """
     clock = config.target.clock_mhz
-    stages = {"table": (table_ns, 1), "reduce": (reduce_ns, 0), "accumulate": (accumulate_ns, 0)}
-    numbers, broken = {}, []
-    for field in automatic:
-        delay, least = stages[field]
-        by_number = {n: delay(config, delays, n) for n in range(least, MOST + 1)}
-        enough = [n for n, ns in by_number.items() if ns <= 1000 / clock]
-        if enough:
-            numbers[field] = enough[0]
-        else:
-            broken.append(
-                f"pipeline.{field}: auto cannot reach target.clock_mhz {clock:g} in"
-                f" {config.target.technology}; any number of registers allows at most"
-                f" {1000 / min(by_number.values()):.0f}: lower the clock, or give a number"
+    numbers = {field: LEAST[field] for field in automatic}
+    best: Limit | None = None
+    while True:
+        trial = with_pipeline(config, numbers)
+        limit = limit_of(trial)
+        if limit is None:
+            unknown = (
+                "must be a number with target.technology"
+                f" {config.target.technology}, whose delays have not been measured"
             )
-    return numbers, broken
+            return config, [f"pipeline.{field}: {unknown}" for field in automatic]
+        if limit.allows(clock):
+            return trial, []
+        if best is None or limit.period_ns < best.period_ns:
+            best = limit
+        field = divider(trial, limit)
+        if field not in numbers or numbers[field] == MOST:
+            break
+        numbers[field] += 1
+    field = field if field in numbers else automatic[0]
+    problem = (
+        f"pipeline.{field}: auto cannot reach target.clock_mhz {clock:g} in"
+        f" {config.target.technology}; any number of registers allows at most {best.text}: lower"
+        " the clock, or choose a smaller core"
+    )
+    return config, [problem]
+
+
+def with_pipeline(config: Config, numbers: dict[str, int]) -> Config:
+    """Return a configuration with other registers."""
+    return config.model_copy(update={"pipeline": config.pipeline.model_copy(update=numbers)})
 
 
 def chosen(config: Config, automatic: Sequence[str]) -> Config:
@@ -153,27 +121,15 @@ def chosen(config: Config, automatic: Sequence[str]) -> Config:
     PydanticCustomError
         As a validator's, if the clock target cannot be reached or delays are not known.
     """
-    technology = config.target.technology
-    delays = measured(technology)
     array = config.array
-    structure = smallest(technology)
+    structure = smallest(config.target.technology)
     if config.is_float:
         structure = {**structure, "reduction": "adders"}
     update = {f: way for f, way in structure.items() if getattr(array, f) == AUTO}
     config = config.model_copy(update={"array": array.model_copy(update=update)})
-    if not automatic:
-        return config
-    if delays is None:
-        unknown = "must be a number with target.technology"
-        return check_rules(
-            config,
-            [
-                f"pipeline.{field}: {unknown} {technology}, whose delays have not been measured"
-                for field in automatic
-            ],
-        )
     if not config.is_float:
         automatic = [field for field in automatic if field != "accumulate"]
-    numbers, broken = registers_for(config, delays, automatic)
-    check_rules(config, broken)
-    return config.model_copy(update={"pipeline": config.pipeline.model_copy(update=numbers)})
+    if not automatic:
+        return config
+    config, broken = registers_for(config, automatic)
+    return check_rules(config, broken)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The clock that a structure allows in a technology, and the path that limits it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from cost_model.timing.graph import Path, Timer
+
+if TYPE_CHECKING:
+    from cost_model.structure.model import Design
+    from cost_model.technology import Technology
+
+_ROUNDS = 20
+
+
+def limiting_path(design: Design, tech: Technology, clock_mhz: float) -> Path | None:
+    """Return the path of a design that limits its clock, None if delays are not known.
+
+    Parameters
+    ----------
+    design : Design
+    tech : Technology
+    clock_mhz : float
+        The clock for which `hwgen synth` would map it: a part of its period is gone when inputs
+        arrive and before outputs must be there.
+    """
+    if not tech.timing:
+        return None
+    timer = Timer(design, tech.timing["ns"])
+    return timer.limiting(tech.timing["outside"] * 1000 / clock_mhz)
+
+
+def shortest(design: Design, tech: Technology) -> Path | None:
+    """Return the limiting path at the highest clock that a design allows.
+
+    Its ``period_ns`` is the shortest period at which the path that `limiting_path` finds is fast
+    enough: paths from and to ports take a part of whatever the period is.
+    """
+    if not tech.timing:
+        return None
+    timer, outside = Timer(design, tech.timing["ns"]), tech.timing["outside"]
+    found = timer.limiting(0.0)
+    for _ in range(_ROUNDS):
+        if found is None:
+            return None
+        longer = timer.limiting(outside * found.period_ns)
+        if longer is None or longer.period_ns <= found.period_ns * (1 + 1e-12):
+            break
+        found = longer
+    return found
+
+
+def described(path: Path, ns: Mapping[str, float]) -> dict[str, Any]:
+    """Return a path as JSON values: its ends, its delay, and what it leads through in order."""
+    stages = []
+    for instance, group in groupby(path.stages, lambda stage: stage.instance):
+        steps: dict[str, float] = {}
+        for stage in group:
+            for kind, count in stage.steps.items():
+                if count:
+                    steps[kind] = steps.get(kind, 0.0) + count
+        delay = sum(ns.get(kind, 0.0) * count for kind, count in steps.items())
+        rounded = {kind: round(count, 2) for kind, count in steps.items()}
+        stages.append({"instance": instance, "ns": round(delay, 4), "steps": rounded})
+    return {
+        "start": path.start,
+        "end": path.end,
+        "ns": round(path.period_ns, 4),
+        "stages": stages,
+    }

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fitting how long the steps of paths take to the measured delays of designs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cost_model.structure.model import Design
+from cost_model.timing.arcs import STEPS
+from cost_model.timing.graph import Path, Timer
+from flows.calibration.fit import non_negative
+
+Array = NDArray[np.float64]
+
+USUAL: Mapping[str, float] = {
+    "register": 7.0, "gate": 1.0, "xor": 2.0, "mux": 1.5, "select": 1.0,
+    "adder": 2.0, "adder_level": 2.0, "adder_bit": 0.4, "compress": 4.5,
+    "full_adder_sum": 2.5, "full_adder_carry": 2.2,
+    "multiplier": 4.0, "multiplier_level": 4.0, "multiplier_bit": 0.9,
+    "shift": 1.5, "read": 1.5, "fanout": 0.4,
+}  # fmt: skip
+"""How long steps usually take, a gate being one; kinds of which designs say little stay near it."""
+
+WEIGHT = 0.1
+"""How much a step counts that takes twice as long as usual; a delay wrong by its whole: 1."""
+
+_ROUNDS, _STEPS = 8, 30
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A design and its measured delay.
+
+    Parameters
+    ----------
+    what : str
+        For people.
+    design : Design
+    outside_ns : float
+        When inputs arrived, and how long before the clock outputs had to be there.
+    delay_ns : float
+        The shortest clock period that all paths meet.
+    """
+
+    what: str
+    design: Design
+    outside_ns: float
+    delay_ns: float
+
+
+def fit_steps(measured: Sequence[Timed]) -> tuple[dict[str, float], list[float]]:
+    """Return how long each kind of step takes in ns, and the relative error of each design.
+
+    Which path limits a design depends on what is to be found: steps are fitted to the paths that
+    were the slowest so far, such that the slowest of a design's paths is its delay, and again.
+    """
+    target = np.array([each.delay_ns for each in measured])
+    usual = np.array([USUAL[kind] for kind in STEPS])
+    # A first guess of how long a gate takes: what makes the usual steps as slow as measured.
+    first = [_path(each, dict(zip(STEPS, usual, strict=True)), 0.0) for each in measured]
+    gate = float(np.median(target / np.array([_row(path)[:-1] @ usual for path in first])))
+    usual = usual * gate
+    ns, best, least = usual, usual, np.inf
+    known: list[list[Array]] = [[] for _ in measured]
+    errors: list[float] = []
+    for _ in range(_ROUNDS):
+        times = dict(zip(STEPS, ns.tolist(), strict=True))
+        paths = [_path(each, times, each.outside_ns) for each in measured]
+        found = np.array([path.period_ns for path in paths]) / target - 1
+        if float(np.abs(found).mean()) < least:
+            least, best, errors = float(np.abs(found).mean()), ns, found.tolist()
+        fresh = False
+        for each, rows, path in zip(measured, known, paths, strict=True):
+            row = _row(path, each.outside_ns)
+            if not any(np.allclose(row, other) for other in rows):
+                rows.append(row)
+                fresh = True
+        if not fresh:
+            break
+        ns = _fitted([np.array(rows) for rows in known], target, ns, usual)
+    return dict(zip(STEPS, best.tolist(), strict=True)), errors
+
+
+def error(each: Timed, ns: Mapping[str, float]) -> float:
+    """Return the relative error of a design's delay."""
+    return _path(each, ns, each.outside_ns).period_ns / each.delay_ns - 1
+
+
+def _path(each: Timed, ns: Mapping[str, float], outside_ns: float) -> Path:
+    path = Timer(each.design, ns).limiting(outside_ns)
+    assert path is not None, each.what
+    return path
+
+
+def _row(path: Path, outside_ns: float = 0.0) -> Array:
+    """Return the steps of a path by kind, and the time that it takes outside."""
+    return np.array([*(path.steps.get(kind, 0.0) for kind in STEPS), outside_ns * path.outside])
+
+
+def _fitted(known: Sequence[Array], target: Array, start: Array, usual: Array) -> Array:
+    """Return the times of steps that make the slowest known path of each design its delay."""
+    times, best, least = start, start, np.inf
+    for _ in range(_STEPS):
+        rows = np.array([paths[_slowest(paths, times)] for paths in known])
+        near = WEIGHT * np.diag(1 / usual)
+        times = non_negative(
+            np.vstack([rows[:, :-1] / target[:, None], near]),
+            np.concatenate([(target - rows[:, -1]) / target, np.full(len(usual), WEIGHT)]),
+        )
+        delays = [
+            float(_delays(paths, times).max()) for paths in known
+        ]  # fmt: skip
+        wrong = float((np.square(np.array(delays) / target - 1)).mean())
+        if wrong < least:
+            best, least = times, wrong
+    return best
+
+
+def _delays(paths: Array, times: Array) -> Array:
+    return np.asarray(paths[:, :-1] @ times + paths[:, -1])
+
+
+def _slowest(paths: Array, times: Array) -> int:
+    return int(_delays(paths, times).argmax())
