@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from cost_model.estimate import estimate
 from hwgen.cli import main
-from hwgen.config.load import load_config
+from hwgen.config.load import load_config, parse_config
 from hwgen.families import family
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -119,3 +120,18 @@ def test_matrices_of_an_estimate_are_checked(
     np.save("w.npy", np.ones((21, 5), int))
     assert main(["estimate", "--config", str(CONFIGS / "serial.yaml"), *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_latencies_are_those_of_the_page_on_interfaces() -> None:
+    """docs/interface.md gives closed forms; final adders are among them."""
+    for name, pe, adder, registers in product(
+        ("systolic", "cube", "adder_tree", "broadcast_2d"), ("mac", "carry_save"), (0, 2), (0, 1)
+    ):
+        if pe == "mac" and adder:
+            continue
+        core: Any = parse_config(
+            f"name: core\nfamily: {name}\narray: {{pe: {pe}}}\n"
+            f"pipeline: {{pe: {registers}, final_adder: {adder}}}\n"
+        )
+        adders = 1 + adder if pe == "carry_save" else 0
+        assert core.latency == 4 + registers + adders

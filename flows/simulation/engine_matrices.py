@@ -14,6 +14,7 @@ from flows.simulation.engine_program import Model, compile_model
 from hwgen.emission import verilog_of
 from hwgen.errors import CheckFailed
 from hwgen.families import family
+from hwgen.figures import Cycles
 from hwgen.jobs import Job, plan_of
 from hwgen.numerics.post import Columns, PostSettings, output_format
 from hwgen.register_map import STATES, register_map
@@ -32,7 +33,7 @@ def run_engine(
     *,
     on_progress: Callable[[int, int], None] | None = None,
     timeout: float,
-) -> tuple[np.ndarray, int]:
+) -> tuple[np.ndarray, int, Cycles]:
     """Compute ``post(a . w)`` as one job, with a memory that answers in the next cycle.
 
     Parameters
@@ -52,8 +53,8 @@ def run_engine(
 
     Returns
     -------
-    (ndarray, shape (m, n), int)
-        The product, and the cycles in which the engine was busy.
+    (ndarray, shape (m, n), int, Cycles)
+        The product, the cycles in which the engine was busy, and those by the cycle model.
 
     Raises
     ------
@@ -97,7 +98,7 @@ def run_engine(
             raise CheckFailed(f"the job ended with {state}")
         busy = model.read32(registers["BUSY_LOW"])
         busy |= model.read32(registers["BUSY_HIGH"]) << 32
-        return placed.results(model.load), busy
+        return placed.results(model.load), busy, Cycles(expected)
 
 
 def _moved(model: Model) -> tuple[int, int]:

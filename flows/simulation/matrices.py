@@ -16,6 +16,7 @@ from flows.simulation.runner import compile_design, simulate
 from flows.simulation.stream_program import check_cycles, progress, run_product
 from hwgen.errors import CheckFailed, InputError
 from hwgen.families import family
+from hwgen.figures import Cycles
 from hwgen.numerics import differences
 from hwgen.numerics.post import Columns, PostSettings
 from hwgen.schedules.stream import RAW_RESULTS
@@ -34,10 +35,13 @@ class RunResult:
     cycles : int
         From the first input beat to the last result beat, both included; of an engine that works
         on memory those in which it was busy.
+    model : Cycles, optional
+        What the cycle model says; of a stream core the simulation agrees with it.
     """
 
     c: np.ndarray
     cycles: int
+    model: Cycles | None = None
 
 
 @dataclass(frozen=True)
@@ -141,8 +145,10 @@ def run_matrices(
     plan = family(config.family).part("schedule").schedule(config, *a.shape, w.shape[1], *post)
     with scratch("hwgen-run-") as work:
         product = run_product if engine == "fast" else _cocotb
-        image, cycles = product(config, plan, a, w, work, on_progress=on_progress, timeout=timeout)
-    return RunResult(plan.unpack_outputs(image), cycles)
+        image, cycles, model = product(
+            config, plan, a, w, work, on_progress=on_progress, timeout=timeout
+        )
+    return RunResult(plan.unpack_outputs(image), cycles, model)
 
 
 def _cocotb(
@@ -154,7 +160,7 @@ def _cocotb(
     *,
     on_progress: Callable[[int, int], None] | None,
     timeout: float,
-) -> tuple[np.ndarray, int]:
+) -> tuple[np.ndarray, int, Cycles]:
     plan.check_operands(a, w)
     cycles, look = 0, progress(on_progress)
 
@@ -189,4 +195,4 @@ def _cocotb(
         raise CheckFailed("; ".join(o.message for o in outcomes) or "the simulation failed")
     model = family(config.family).timed_operands(config, [(a, w)])
     check_cycles(f"{plan.m} x {plan.k} x {plan.n}", cycles, model)
-    return np.fromfile(beats, np.uint8).reshape(plan.output_beats, -1), cycles
+    return np.fromfile(beats, np.uint8).reshape(plan.output_beats, -1), cycles, model

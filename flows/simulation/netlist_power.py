@@ -113,7 +113,7 @@ def simulated(
     """
     known = family(config.family)
     plan = known.part("schedule").schedule(config, *work.a.shape, work.w.shape[1], *post)
-    image, _ = run_product(
+    image, _, _ = run_product(
         config, plan, work.a, work.w, directory, verilog=gates.design(), activity=True,
         on_progress=on_progress, timeout=LONGEST_S,
     )  # fmt: skip

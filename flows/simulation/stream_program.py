@@ -188,7 +188,7 @@ def run_product(
     activity: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
     timeout: float,
-) -> tuple[np.ndarray, int]:
+) -> tuple[np.ndarray, int, Cycles]:
     """Compute one product with a core; parameters are those of `compile_stream` and `run_stream`.
 
     Parameters
@@ -197,6 +197,11 @@ def run_product(
     w : ndarray, shape (k, n)
     on_progress : callable, optional
         Gets the cycles simulated and the cycles in all.
+
+    Returns
+    -------
+    (ndarray of uint8, int, Cycles)
+        What `run_stream` returns, and the cycles by the cycle model.
 
     Raises
     ------
@@ -212,7 +217,7 @@ def run_product(
         on_line=progress(on_progress), timeout=timeout,
     )  # fmt: skip
     check_cycles(f"{plan.m} x {plan.k} x {plan.n}", cycles, model)
-    return image, cycles
+    return image, cycles, model
 
 
 def check_cycles(product: str, counted: int, model: Cycles) -> None:

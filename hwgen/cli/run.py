@@ -129,6 +129,8 @@ def command(
                 "k": k,
                 "n": n,
                 "cycles": result.cycles,
+                "model": result.model
+                and {"cycles": result.model.number, **result.model.document()},
                 "utilisation": utilisation,
                 "checked": check,
                 "wall_seconds": round(seconds, 3),
@@ -138,7 +140,14 @@ def command(
     out = console()
     checked = ", equal to the golden model" if check else ""
     out.print(f"{output}: {m} x {n} from {m} x {k} x {n} on {core.name}{checked}")
-    out.print(f"  {result.cycles} cycles, {100 * utilisation:.1f} % of the PEs' cycles used")
+    known = ""
+    if result.model:
+        agrees = result.model.number == result.cycles
+        known = ", as the cycle model says" if agrees else f" (the cycle model says {result.model})"
+    out.print(
+        f"  {result.cycles} cycles{known}, {100 * utilisation:.1f} % of the PEs' cycles used",
+        soft_wrap=True,
+    )
 
 
 def post_processing(
