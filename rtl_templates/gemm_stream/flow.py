@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Member, Out
 
@@ -127,14 +127,13 @@ class Flow(Block):
 
     def build(self, m: Module) -> None:
         columns = self.config.post.columns
-        wires = _Wires(m)
         m.d.comb += [
             self.reads.eq(self.r_valid & self.r_ready),
             self.writes.eq(self.w_valid & self.w_ready),
         ]
-        words = self._read(m, wires, columns)
-        self._compute(m, wires, words)
-        self._write(m, wires, columns, words)
+        words = self._read(m, columns)
+        self._compute(m, words)
+        self._write(m, columns, words)
 
     def _job(self, name: str) -> dict[str, Any]:
         return {
@@ -149,15 +148,19 @@ class Flow(Block):
 
     # -- memory to buffers -----------------------------------------------------------------
 
-    def _read(self, m: Module, wires: _Wires, columns: bool) -> dict[str, Any]:
+    def _read(self, m: Module, columns: bool) -> dict[str, Any]:
         """Place loader, reader and what turns its beats into words; return the words."""
         config, memory = self.config, self.config.memory
         rows = config.rows_in_flight
         bits = length_width(config)
-        route, routed, tracked = wires("route", 2), wires("routed"), wires("tracked")
-        request = wires.group("row", address=memory.address_width, bytes=bits, what=2, final=1)
-        valid, ready = wires("row_valid"), wires("row_ready")
-        room, take, whole = wires("room", 3), wires("take", 3), wires("whole", 2)
+        route, routed, tracked = (
+            Signal(2, name="route"),
+            Signal(name="routed"),
+            Signal(name="tracked"),
+        )
+        request = _group("row", address=memory.address_width, bytes=bits, what=2, final=1)
+        valid, ready = Signal(name="row_valid"), Signal(name="row_ready")
+        room, take, whole = Signal(3, name="room"), Signal(3, name="take"), Signal(2, name="whole")
         place(
             m, "loader", Loader(config, self.job_layout, bits),
             **self._job("load"), alone=self.alone, room=room, take=take, whole=whole,
@@ -165,8 +168,8 @@ class Flow(Block):
         )  # fmt: skip
 
         # A row goes to the reader, to the queue of where its beats belong, and to its buffer.
-        reader_ready, busy = wires("reader_ready"), wires("reader_busy")
-        buffer_ready = {ACT: wires("act_row_ready"), WGT: wires("wgt_row_ready")}
+        reader_ready, busy = Signal(name="reader_ready"), Signal(name="reader_busy")
+        buffer_ready = {ACT: Signal(name="act_row_ready"), WGT: Signal(name="wgt_row_ready")}
         buffer_takes_row = Signal(name="row_place")
         m.d.comb += buffer_takes_row.eq(1)
         for operand, known in buffer_ready.items():
@@ -174,14 +177,14 @@ class Flow(Block):
                 m.d.comb += buffer_takes_row.eq(known)
         m.d.comb += ready.eq(reader_ready & tracked & buffer_takes_row)
         going = valid & tracked & buffer_takes_row
-        beat = wires.group(
+        beat = _group(
             "beat",
             o_data=memory.data_width,
             o_first=(memory.data_width // 8 - 1).bit_length(),
             o_count=(memory.data_width // 8).bit_length(),
             o_last=1,
         )
-        beat_valid, beat_ready = wires("beat_valid"), wires("beat_ready")
+        beat_valid, beat_ready = Signal(name="beat_valid"), Signal(name="beat_ready")
         place(
             m, "reader",
             BurstReader(memory.data_width, memory.address_width, memory.max_burst,
@@ -205,7 +208,7 @@ class Flow(Block):
             kinds.append((COLUMNS, "columns", RECORD_BYTES, 8 * RECORD_BYTES, lanes))
         gathered = Signal(3)
         for operand, name, size, width, lanes in kinds:
-            word = wires.group(name, o_data=lanes * width, o_last=1, o_valid=1)
+            word = _group(name, o_data=lanes * width, o_last=1, o_valid=1)
             place(
                 m,
                 f"{name}_gather",
@@ -227,21 +230,21 @@ class Flow(Block):
 
     # -- the cores -------------------------------------------------------------------------
 
-    def _compute(self, m: Module, wires: _Wires, words: dict[str, Any]) -> None:
+    def _compute(self, m: Module, words: dict[str, Any]) -> None:
         config = self.config
         rows = config.rows_in_flight
         cores = CoreArray(config, self.core)
         hungry: list[Signal] = []
         ports: dict[str, Signal] = {}
         for operand, name in ((ACT, "act"), (WGT, "wgt")):
-            stream = wires.group(
+            stream = _group(
                 f"{name}_beat",
                 data=cores.width(f"{name}_data"),
                 last=1,
                 valid=1,
                 ready=1,
             )
-            hungry.append(wires(f"{name}_hungry"))
+            hungry.append(Signal(name=f"{name}_hungry"))
             place(
                 m, f"{name}_buffer", OperandBuffer(config, name, rows, self.job_layout),
                 **self._job(name), take=words["take"][operand], room=words["room"][operand],
@@ -250,9 +253,9 @@ class Flow(Block):
                 **{f"o_{key}": value for key, value in stream.items()},
             )  # fmt: skip
             ports |= {f"{name}_{key}": value for key, value in stream.items()}
-        sums = wires.group("sums", data=cores.width("out_data"), valid=1, ready=1)
+        sums = _group("sums", data=cores.width("out_data"), valid=1, ready=1)
         place(m, "cores", cores, **ports, **{f"out_{key}": value for key, value in sums.items()})
-        block = wires.group("block", full=1, leave=1, address=_bits(config.out_depth), read=1,
+        block = _group("block", full=1, leave=1, address=_bits(config.out_depth), read=1,
                            data=cores.width("out_data"), free=1)  # fmt: skip
         place(
             m,
@@ -268,15 +271,15 @@ class Flow(Block):
 
     # -- results to memory -----------------------------------------------------------------
 
-    def _write(self, m: Module, wires: _Wires, columns: bool, words: dict[str, Any]) -> None:
+    def _write(self, m: Module, columns: bool, words: dict[str, Any]) -> None:
         config, memory, lanes = self.config, self.config.memory, self.config.post_lanes
         bits, offset_bits = length_width(config), (config.memory_bytes - 1).bit_length()
-        row = wires.group("result_row", address=memory.address_width, bytes=bits, valid=1)
+        row = _group("result_row", address=memory.address_width, bytes=bits, valid=1)
         row_ready, rows_ready, queue_ready, writer_ready = (
-            wires(f"{who}_takes_row") for who in ("all", "rows", "offsets", "writer")
+            Signal(name=f"{who}_takes_row") for who in ("all", "rows", "offsets", "writer")
         )
-        records = wires.group("records", full=1, free=1, address=_bits(config.column_groups))
-        item = wires.group(
+        records = _group("records", full=1, free=1, address=_bits(config.column_groups))
+        item = _group(
             "item",
             data=lanes * config.result.width,
             count=_bits(lanes + 1),
@@ -284,7 +287,7 @@ class Flow(Block):
             valid=1,
             ready=1,
         )
-        writer_busy, waiting = wires("writer_busy"), wires("row_waits")
+        writer_busy, waiting = Signal(name="writer_busy"), Signal(name="row_waits")
         place(
             m, "drain", ResultDrain(config, self.job_layout, bits),
             **self._job("drain"), **words["block"],
@@ -292,32 +295,11 @@ class Flow(Block):
             **{f"row_{key}": value for key, value in row.items()}, row_ready=row_ready,
             **{f"o_{key}": value for key, value in item.items()}, idle=~(writer_busy | waiting),
         )  # fmt: skip
-        parameters = {}
-        if columns:
-            parameters = {"i_records": Signal(8 * RECORD_BYTES * lanes, name="parameters")}
-            place(
-                m, "columns", ColumnBuffer(config),
-                take=words["take"][COLUMNS], room=words["room"][COLUMNS], **words["columns"],
-                **records, read=words["block"]["read"], data=parameters["i_records"],
-            )  # fmt: skip
-        job = self.job_layout(self.drain_job)
-        post = Post(config.post_features, lanes)
-        done = wires.group(
-            "done", data=post.width("o_data"), count=_bits(lanes + 1), last=1, valid=1, ready=1
-        )
-        place(
-            m,
-            "post",
-            post,
-            settings=job.post,
-            **parameters,
-            **{f"i_{key}": value for key, value in item.items()},
-            **{f"o_{key}": value for key, value in done.items()},
-        )
+        done = self._post(m, columns, words, records, item)
         last_taken = done["valid"] & done["ready"] & done["last"]
         m.d.comb += row_ready.eq(rows_ready & queue_ready)
         # Rows are announced while the ones before are still on their way through `post`.
-        announced = wires("announced_row", len(row["address"]) + bits)
+        announced = Signal(len(row["address"]) + bits, name="announced_row")
         place(
             m, "rows", StreamFifo(len(announced), ROWS_AHEAD),
             i_data=Cat(row["address"], row["bytes"]), i_valid=row["valid"] & queue_ready,
@@ -331,15 +313,65 @@ class Flow(Block):
             depth=ROWS_AHEAD,
             ready=queue_ready,
         )
-        beat = wires.group(
+        self._store(m, done, offset, announced, waiting, writer_ready, writer_busy)
+        m.d.comb += self.busy.eq(words["busy"] | writer_busy)
+
+    def _post(
+        self,
+        m: Module,
+        columns: bool,
+        words: dict[str, Any],
+        records: dict[str, Signal],
+        item: dict[str, Signal],
+    ) -> dict[str, Signal]:
+        """Place the post-processing of what leaves; return the stream of results."""
+        lanes = self.config.post_lanes
+        parameters = {}
+        if columns:
+            parameters = {"i_records": Signal(8 * RECORD_BYTES * lanes, name="parameters")}
+            place(
+                m, "columns", ColumnBuffer(self.config),
+                take=words["take"][COLUMNS], room=words["room"][COLUMNS], **words["columns"],
+                **records, read=words["block"]["read"], data=parameters["i_records"],
+            )  # fmt: skip
+        job = self.job_layout(self.drain_job)
+        post = Post(self.config.post_features, lanes)
+        done = _group(
+            "done", data=post.width("o_data"), count=_bits(lanes + 1), last=1, valid=1, ready=1
+        )
+        place(
+            m,
+            "post",
+            post,
+            settings=job.post,
+            **parameters,
+            **{f"i_{key}": value for key, value in item.items()},
+            **{f"o_{key}": value for key, value in done.items()},
+        )
+        return done
+
+    def _store(
+        self,
+        m: Module,
+        done: dict[str, Signal],
+        offset: Value,
+        announced: Signal,
+        waiting: Signal,
+        writer_ready: Signal,
+        writer_busy: Signal,
+    ) -> None:
+        """Place what packs results into beats of memory, and the writer of announced rows."""
+        config, memory, lanes = self.config, self.config.memory, self.config.post_lanes
+        bits = length_width(config)
+        beat = _group(
             "write", data=memory.data_width, strobe=config.memory_bytes, last=1, valid=1, ready=1
         )
-        lane_bytes = post.width("o_data") // lanes // 8
+        lane_bytes = len(done["data"]) // lanes // 8
         place(
             m,
             "scatter",
             Scatter(memory.data_width, lanes, lane_bytes),
-            size=post_field(job, "size"),
+            size=post_field(self.job_layout(self.drain_job), "size"),
             offset=offset,
             **{f"i_{key}": value for key, value in done.items()},
             **{f"o_{key}": value for key, value in beat.items()},
@@ -354,21 +386,11 @@ class Flow(Block):
             stop=self.stop, busy=writer_busy, error=self.write_error,
             **self._channel("aw", "w", "b"),
         )  # fmt: skip
-        m.d.comb += self.busy.eq(words["busy"] | writer_busy)
 
 
-class _Wires:
-    """Makes the signals between blocks."""
-
-    def __init__(self, m: Module) -> None:
-        self._m = m
-
-    def __call__(self, name: str, width: int = 1) -> Signal:
-        return Signal(width, name=name)
-
-    def group(self, stem: str, **widths: int) -> dict[str, Signal]:
-        """Return signals called ``STEM_NAME`` by name."""
-        return {name: Signal(width, name=f"{stem}_{name}") for name, width in widths.items()}
+def _group(stem: str, **widths: int) -> dict[str, Signal]:
+    """Return signals called ``STEM_NAME`` by name."""
+    return {name: Signal(width, name=f"{stem}_{name}") for name, width in widths.items()}
 
 
 def _bits(values: int) -> int:
