@@ -24,7 +24,7 @@ from flows.process import scratch
 
 _SEAL = "seal.json"
 _WORK = ".new-"
-_LOCK = "lock"
+_LOCK = ".lock"
 _YOUNG_S, _OLD_S = 60.0, 86400.0
 
 

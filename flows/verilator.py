@@ -72,7 +72,7 @@ VERILATE = ("--x-assign", "fast", "--x-initial", "unique", "-Wno-fatal")
 TIMEOUT_S = 3600.0
 """Limit of one step of compiling a design."""
 
-_ROOT = "verilator_root"  # in the build directory, a link to Verilator, free of spaces
+_ROOT = "verilator-root"  # in the build directory, a link to Verilator; no design has this name
 _PLAIN = re.compile(r"[\w@%+=:,./~-]+")
 _MESSAGE = re.compile(r"%(Warning|Error)")
 
@@ -381,7 +381,7 @@ def _link_options(libraries: Path, build_dir: Path) -> str:
     path = str(libraries)
     if not _PLAIN.fullmatch(path):
         # $ORIGIN, the folder of the program: quoted for make, for the shell and for neither.
-        path = _link(build_dir / "cocotb_libs", libraries)
+        path = _link(build_dir / "cocotb-libs", libraries)
         return f"-Wl,-rpath,'$$ORIGIN/{path}' -L{path} -lcocotbvpi_verilator"
     return f"-Wl,-rpath,{path} -L{path} -lcocotbvpi_verilator"
 

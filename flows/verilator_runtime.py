@@ -21,7 +21,7 @@ from flows.process import end, start
 from flows.store import Store
 
 _HEADER = "simulation_headers.h"
-_LINK = "runtime"  # in the build directory, a link to where the library is kept
+_LINK = "kept-headers"  # in the build directory, a link to where the library is kept
 
 # What the code of designs and cocotb's main program begin with.
 _INCLUDES = ("verilated.h", "verilated_dpi.h", "verilated_vpi.h", "cstdio", "cstdlib", "memory",

@@ -249,7 +249,7 @@ def test_work_under_way_is_not_pruned(tmp_path: Path) -> None:
     store = Store(tmp_path, most=2)
     old = time.time() - 1000
     (tmp_path / ".new-dead").mkdir()
-    (tmp_path / ".new-dead" / "lock").touch()
+    (tmp_path / ".new-dead" / ".lock").touch()
     (tmp_path / ".new-unlocked").mkdir()
     with store.workplace() as work:
         for name in (work, tmp_path / ".new-dead", tmp_path / ".new-unlocked"):

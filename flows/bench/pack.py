@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name in ("int8", "int4", "int5"):
             config = SystolicConfig.model_validate(
                 {
-                    "name": "packed",
+                    "name": "array",
                     "activation": name,
                     "weight": name,
                     "array": {"rows": 16, "cols": 16, "dataflow": dataflow},

@@ -26,6 +26,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from hwgen.buses import BusPort
+from hwgen.config.names import reserved
 from hwgen.config.parameters import either
 from hwgen.errors import did_you_mean
 from hwgen.numerics import (
@@ -47,27 +48,6 @@ CLOCK_MHZ = (1.0, 5000.0)
 AUTO = "auto"
 """A parameter that the generator chooses."""
 
-_RESERVED = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        always and assign automatic begin buf bufif0 bufif1 case casex casez cell cmos config
-        deassign default defparam design disable edge else end endcase endconfig endfunction
-        endgenerate endmodule endprimitive endspecify endtable endtask event for force forever
-        fork function generate genvar highz0 highz1 if ifnone incdir include initial inout input
-        instance integer join large liblist library localparam macromodule medium module nand
-        negedge nmos nor noshowcancelled not notif0 notif1 or output parameter pmos posedge
-        primitive pull0 pull1 pulldown pullup pulsestyle_onevent pulsestyle_ondetect rcmos real
-        realtime reg release repeat rnmos rpmos rtran rtranif0 rtranif1 scalared showcancelled
-        signed small specify specparam strong0 strong1 supply0 supply1 table task time tran
-        tranif0 tranif1 tri tri0 tri1 triand trior trireg unsigned use uwire vectored wait wand
-        weak0 weak1 while wire wor xnor xor bit byte class do enum final int interface logic
-        longint package priority property pure rand ref return sequence shortint string struct
-        super this type typedef union unique var virtual void with
-        """,
-    )
-)
-
 
 def _identifier(value: Any) -> Any:
     if isinstance(value, str):
@@ -78,11 +58,12 @@ def _identifier(value: Any) -> Any:
                 " (it names the Verilog module and the output files), not {value}",
                 {"value": repr(value[:80])},
             )
-        if value in _RESERVED:
+        if reason := reserved(value):
+            other = f"{value}_core" if not reserved(f"{value}_core") else f"core_{value}"
             raise PydanticCustomError(
                 "reserved",
-                "must not be {value}, a reserved word of Verilog or SystemVerilog; try {other}",
-                {"value": repr(value), "other": repr(f"{value}_core")},
+                "must not be {value}, {reason}; try {other}",
+                {"value": repr(value), "reason": reason, "other": repr(other)},
             )
     return value
 
