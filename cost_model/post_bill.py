@@ -20,7 +20,9 @@ LANE_KINDS = (
     "flip_flop", "enable", "adder_bit", "adder_level", "and", "mux", "saturate", "booth_bit",
     "booth_extension", "product", "shift_bit",
 )  # fmt: skip
-PATH_KINDS = ("multiplier", "multiplier_bit", "adder_bit", "adder_level", "gate")
+PATH_KINDS = (
+    "multiplier", "multiplier_bit", "sum_level", "adder_bit", "adder_level", "gate",
+)  # fmt: skip
 
 FACTOR_BITS = 32
 """Bits of a multiplier, of a bias, and of the lower part of a sum that is multiplied in two."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import click
@@ -32,13 +33,20 @@ def command(config: Path, output: Path | None, force: bool, as_json: bool) -> No
     """Write the Verilog of a configuration and the files beside it."""
     from hwgen.config.load import load_config
     from hwgen.emission import files_of
+    from hwgen.emission.files import NoEstimate
 
     core = load_config(config)
     directory = output or Path("build") / core.name
-    with atomic_directory(directory, force=force) as staging:
+    with (
+        atomic_directory(directory, force=force) as staging,
+        warnings.catch_warnings(record=True) as raised,
+    ):
+        warnings.simplefilter("always", NoEstimate)
         files = files_of(core)
         for name, text in files.items():
             (staging / name).write_text(text, encoding="utf-8")
+    for warning in raised:
+        click.echo(f"warning: {warning.message}", err=True)
     if as_json:
         emit_json(
             {

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from cost_model.estimate import estimate
@@ -93,9 +94,26 @@ def description(config: Any) -> dict[str, Any]:
     }
 
 
+class NoEstimate(UserWarning):
+    """A configuration that the cost model fails on, by a defect; its hardware is not affected."""
+
+
 def manifest(config: Any) -> str:
-    """Return the manifest as JSON: the description of the core, and its estimate."""
-    return json.dumps({**description(config), "estimate": estimate(config)}, indent=2) + "\n"
+    """Return the manifest as JSON: the description of the core, and its estimate.
+
+    The estimate is null, with a warning `NoEstimate`, if the cost model fails.
+    """
+    found = None
+    try:
+        found = estimate(config)
+    except Exception as error:  # whatever it is, the hardware can be had
+        warnings.warn(
+            f"no estimate: {type(error).__name__}: {error}; this is a defect of hwgen, please"
+            " report it with the configuration",
+            NoEstimate,
+            stacklevel=2,
+        )
+    return json.dumps({**description(config), "estimate": found}, indent=2) + "\n"
 
 
 def constraints(config: FamilyConfig) -> str:

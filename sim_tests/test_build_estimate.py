@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The estimate of a build: of every accumulator, and never in the way of the hardware."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cost_model.estimate import estimate
+from hwgen.cli import main
+from hwgen.config.load import parse_config
+from hwgen.emission import files
+
+CORES = ("systolic", "cube", "adder_tree", "broadcast_2d", "ternary_lut")
+
+
+# Keys of a ternary-LUT core are signed, and so are their sums.
+PAIRS = [
+    (family, accumulator)
+    for family in CORES
+    for accumulator in ("int2", "int3", "uint2", "int5")
+    if family != "ternary_lut" or accumulator != "uint2"
+]
+
+
+@pytest.mark.parametrize(("family", "accumulator"), PAIRS)
+def test_accumulators_of_few_bits_have_an_estimate(family: str, accumulator: str) -> None:
+    text = f"name: few\nfamily: {family}\naccumulator: {accumulator}\n"
+    if accumulator.startswith("u"):
+        text += "activation: uint4\nweight: uint4\n"
+    config = parse_config(text + "post: {outputs: [int8], columns: false}\n")
+    assert estimate(config)["metrics"]["fmax_mhz"] > 0
+
+
+def test_no_failure_of_an_estimate_stops_a_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(config: Any) -> Any:
+        raise ZeroDivisionError("no such luck")
+
+    monkeypatch.setattr(files, "estimate", broken)
+    source = tmp_path / "tiny.yaml"
+    source.write_text("name: tiny\nfamily: systolic\narray: {rows: 1, cols: 1}\n")
+    output = tmp_path / "out"
+    assert main(["build", "--config", str(source), "--output", str(output)]) == 0
+    assert json.loads((output / "tiny.json").read_text())["estimate"] is None
+    assert "warning: no estimate: ZeroDivisionError: no such luck" in capsys.readouterr().err
+    assert (output / "tiny.v").stat().st_size > 0
