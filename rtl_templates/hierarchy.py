@@ -28,7 +28,10 @@ from amaranth.hdl import (
     ValueLike,
 )
 from amaranth.hdl._ir import PortDirection
-from amaranth.lib.wiring import In, Member
+from amaranth.lib.wiring import In, Member, Out
+
+from hwgen.config.module_limits import MODULE_BITS
+from hwgen.errors import InputError
 
 _TOP = "attribute \\top 1\n"
 
@@ -180,6 +183,17 @@ def emit_block(block: Block, prefix: str) -> Iterator[str]:
         yield from emission.blocks()
 
 
+def _check_width(block: Block) -> None:
+    """Refuse a block with more bits on a side than Amaranth numbers."""
+    for flow, way in ((In, "go into"), (Out, "come out of")):
+        bits = sum(block.width(name) for name, m in block.members.items() if m.flow == flow)
+        if bits > MODULE_BITS - 2:  # and clock and reset
+            raise InputError(
+                f"{bits:,} bits would {way} a module, {block.module_name}; they must be at most"
+                f" {MODULE_BITS - 2:,}: make the array smaller, or its formats narrower"
+            )
+
+
 @contextmanager
 def _emitting(prefix: str) -> Iterator[_Emission]:
     token = _emission.set(emission := _Emission(prefix))
@@ -190,6 +204,7 @@ def _emitting(prefix: str) -> Iterator[_Emission]:
 
 
 def _convert(block: Block, name: str) -> str:
+    _check_width(block)
     body = _Body(block)
     text = rtlil.convert(body, name=name, ports=body.ports, emit_src=False)
     if block.kept:

@@ -21,6 +21,7 @@ from hwgen.config.elements import (
     resolved_element,
 )
 from hwgen.config.model import Model
+from hwgen.config.module_limits import DATA_BITS, input_bits
 from hwgen.config.product import IntegerProductConfig
 from hwgen.loop_nest import LoopNest
 from hwgen.numerics.digit_sums import DigitAccumulation, FinalAddition
@@ -82,6 +83,17 @@ class SpatialConfig(IntegerProductConfig):
             broken.append(
                 "pipeline.pe: must be 0 or 1 with one product a PE, not 2: the second register"
                 " stands among several products"
+            )
+        bits = input_bits(self.ports)
+        if bits > DATA_BITS:
+            rows, depth, cols = self.array.sizes
+            a, w = self.activation, self.weight
+            term = rows * a.width + cols * w.width
+            most = depth - -(-(bits - DATA_BITS) // term)
+            broken.append(
+                f"array.depth: must be at most {most} with {rows} rows of {a} and {cols} columns of"
+                f" {w}, not {depth}: the input ports of a core have at most {DATA_BITS:,} bits"
+                f" together, not {bits:,}"
             )
         return broken
 

@@ -22,8 +22,13 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from hwgen.buses import BusPort, burst_beats, writer_beats
+<<<<<<< HEAD
 from hwgen.config.limits import limit_of
 from hwgen.config.model import AUTO, FamilyConfig, Model, Target, check_rules
+=======
+from hwgen.config.model import FamilyConfig, Model, Target, check_rules
+from hwgen.config.module_limits import ENGINE_DATA_BITS
+>>>>>>> deba3b7 (Cores that are too wide for Amaranth are refused at the field)
 from hwgen.config.parameters import either
 from hwgen.config.post_parameters import FORMATS, PostProcessing
 from hwgen.families import Family, families
@@ -243,6 +248,22 @@ class GemmStreamConfig(FamilyConfig):
             if not words:
                 broken.append(
                     f"buffers.{name}_kib: must hold two blocks of at least one tile; raise it"
+                )
+        return broken + self._broken_by_width()
+
+    def _broken_by_width(self) -> list[str]:
+        activations = self.m_lanes * self.k_lanes * self.activation.width
+        weights = self.wgt_banks * self.weight_beat * self.weight_width
+        results = self.n_lanes * self.result.width
+        broken = []
+        for what, bits in (("operands", activations + weights), ("results", results)):
+            if bits > ENGINE_DATA_BITS:
+                field = "cascade" if what == "operands" and self.array.cascade > 1 else "blocks"
+                broken.append(
+                    f"array.{field}: must be fewer, not {getattr(self.array, field)}: the cores of"
+                    f" an engine have at most {ENGINE_DATA_BITS:,} bits of operands, and of"
+                    f" results, in a cycle together, and these have {bits:,} of {what}; or make the"
+                    " cores smaller"
                 )
         return broken
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
 from hwgen.config.model import AUTO, LowBitOperand, Model, OperandFormat, or_auto
+from hwgen.config.module_limits import DATA_BITS, input_bits
 from hwgen.config.product import ProductConfig
 from hwgen.families import Family, ternary_lut_choice
 from hwgen.loop_nest import LoopNest
@@ -193,6 +194,35 @@ class TernaryLutConfig(ProductConfig):
                 f"pipeline.accumulate: must be 0 with activation {self.activation}; integers are"
                 " accumulated in one cycle"
             )
+        return broken + self._broken_by_width()
+
+    def _broken_by_width(self) -> list[str]:
+        array = self.array
+        # A cluster takes a beat of A, the keys of its columns, and totals out of their memory.
+        totals = self.total_width if array.accumulator_depth > 1 else 0
+        column = array.tables * self.key_width
+        inputs = input_bits(self.ports)
+        cluster = self.terms * self.activation.width
+        cluster += array.fetch_ports // array.clusters * (column + totals)
+        broken = []
+        if max(inputs, cluster) > DATA_BITS:
+            most = array.fetch_ports - -(-(inputs - DATA_BITS) // column)
+            within = (DATA_BITS - self.terms * self.activation.width) // (column + totals)
+            most = min(most, within * array.clusters) // array.clusters * array.clusters
+            broken.append(
+                f"array.fetch_ports: must be at most {most} with {array.tables} tables of"
+                f" {array.group_size} weights, not {array.fetch_ports}: a module takes at most"
+                f" {DATA_BITS:,} bits, and this one would take {max(inputs, cluster):,} of keys,"
+                " activations and totals; more array.clusters have fewer of them each"
+            )
+        # A column reads all tables.
+        held = self.table_width + self.key_width
+        if array.tables * held > DATA_BITS - totals:
+            broken.append(
+                f"array.tables: must be at most {(DATA_BITS - totals) // held} with tables of"
+                f" {self.table_width:,} bits, not {array.tables}: a column takes at most"
+                f" {DATA_BITS:,} bits of tables and keys; smaller groups have smaller tables"
+            )
         return broken
 
     def resolved(self) -> dict[str, Any]:
@@ -279,6 +309,16 @@ class TernaryLutConfig(ProductConfig):
     def key_width(self) -> int:
         """Bits of a key."""
         return self.key.width
+
+    @property
+    def table_width(self) -> int:
+        """Bits that the table of a group holds: of `select`, both polarities of an integer."""
+        words = {
+            "lut": len(self.stored_patterns),
+            "select": 1 if self.is_float else 2,
+            "multiply": 1,
+        }
+        return words[self.array.method] * int(self.entry.width)
 
     @property
     def total_width(self) -> int:

@@ -12,7 +12,6 @@ from rtl_templates.hierarchy import Block, place
 
 from .column import Column, column_members
 from .correction import Correction
-from .fetch import table_width
 from .float_column import FloatColumn
 from .float_table import FloatTable
 from .table import Table
@@ -63,7 +62,7 @@ class Cluster(Block):
         group = config.array.group_size * config.activation.width
         tables, table = [], FloatTable(config) if config.is_float else Table(config)
         for i in range(config.array.tables):
-            entries = Signal(table_width(config), name=f"entries_{i}")
+            entries = Signal(config.table_width, name=f"entries_{i}")
             place(
                 m,
                 f"table_{i}",

@@ -16,7 +16,7 @@ from rtl_templates.arithmetic.compressor import HeapOperand, sum_of
 from rtl_templates.arithmetic.integer import accumulate, add, saturated, shape_of
 from rtl_templates.hierarchy import Block, place
 
-from .fetch import carry_weight, reader, table_width, value_width
+from .fetch import carry_weight, reader, value_width
 
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut import TernaryLutConfig
@@ -46,7 +46,7 @@ def column_members(config: TernaryLutConfig) -> dict[str, Member]:
         "run": In(1),
         "load": In(1),
         "starts": In(1),
-        "tables": In(tables * table_width(config)),
+        "tables": In(tables * config.table_width),
         "keys": In(tables * config.key_width),
         **(stored if config.array.accumulator_depth > 1 else {}),
         **(_plane_members(config) if config.planes > 1 else {}),
@@ -133,7 +133,7 @@ class Column(Block):
 
     def build(self, m: Module) -> None:
         config = self.config
-        block, table, key = reader(config), table_width(config), config.key_width
+        block, table, key = reader(config), config.table_width, config.key_width
         addends = []
         for i in range(config.array.tables):
             value, carry = Signal(value_width(config), name=f"value_{i}"), Signal(name=f"carry_{i}")

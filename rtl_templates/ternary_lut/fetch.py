@@ -34,7 +34,7 @@ class _Reader(Block):
         super().__init__(
             name,
             {
-                "table": In(table_width(config)),
+                "table": In(config.table_width),
                 "key": In(config.key_width),
                 "value": Out(value_width(config)),
                 "carry": Out(1),
@@ -104,13 +104,6 @@ def reader(config: TernaryLutConfig) -> Block:
     """Return the block by which a column reads a table."""
     blocks = {"lut": Fetch, "select": Select, "multiply": Multiply}
     return blocks[config.array.method](config)
-
-
-def table_width(config: TernaryLutConfig) -> int:
-    """Return the bits that a table holds."""
-    polarities = 1 if config.is_float else 2  # polarities
-    words = {"lut": len(config.stored_patterns), "select": polarities, "multiply": 1}
-    return words[config.array.method] * config.entry.width
 
 
 def value_width(config: TernaryLutConfig) -> int:

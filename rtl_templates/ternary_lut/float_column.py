@@ -18,7 +18,7 @@ from rtl_templates.arithmetic.pipeline import named
 from rtl_templates.hierarchy import Block, place
 
 from .column import column_members, old_total
-from .fetch import selected_entry, table_width
+from .fetch import selected_entry
 
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut import TernaryLutConfig
@@ -39,7 +39,7 @@ class FloatFetch(Block):
 
     def __init__(self, config: TernaryLutConfig) -> None:
         members = {
-            "table": In(table_width(config)),
+            "table": In(config.table_width),
             "key": In(config.key_width),
             "value": Out(config.entry.width),
         }
@@ -66,7 +66,7 @@ class FloatColumn(Block):
     def build(self, m: Module) -> None:
         config, fmt, result = self.config, self.config.activation, self.config.result
         read = self._multiplied if config.array.method == "multiply" else self._fetched
-        table, key = table_width(config), config.key_width
+        table, key = config.table_width, config.key_width
         values: list[Value] = []
         for i in range(config.array.tables):
             value = Signal(fmt.width, name=f"value_{i}")

@@ -17,8 +17,6 @@ from hwgen.families.ternary_lut_table import (
 from rtl_templates.arithmetic.integer import shape_of
 from rtl_templates.hierarchy import Block
 
-from .fetch import table_width
-
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut import TernaryLutConfig
 
@@ -92,7 +90,7 @@ class Table(Block):
 def table_members(config: TernaryLutConfig) -> dict[str, Member]:
     """Return the members of a `Table`."""
     x = config.array.group_size * config.activation.width
-    return {"step": In(1), "x": In(x), "entries": Out(table_width(config))}
+    return {"step": In(1), "x": In(x), "entries": Out(config.table_width)}
 
 
 def pattern_name(pattern: Pattern) -> str:
