@@ -22,13 +22,9 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from hwgen.buses import BusPort, burst_beats, writer_beats
-<<<<<<< HEAD
 from hwgen.config.limits import limit_of
 from hwgen.config.model import AUTO, FamilyConfig, Model, Target, check_rules
-=======
-from hwgen.config.model import FamilyConfig, Model, Target, check_rules
 from hwgen.config.module_limits import ENGINE_DATA_BITS
->>>>>>> deba3b7 (Cores that are too wide for Amaranth are refused at the field)
 from hwgen.config.parameters import either
 from hwgen.config.post_parameters import FORMATS, PostProcessing
 from hwgen.families import Family, families
