@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Value
 from amaranth.lib.wiring import In, Out
 
 from hwgen.config.load import parse_config
@@ -53,6 +53,9 @@ def test_the_widest_cores_are_elaborated(text: str) -> None:
 
 class Wide(Block):
     """Of another package, whose configuration does not know the limit."""
+
+    i: Value
+    o: Value
 
     def build(self, m: Module) -> None:
         m.d.comb += self.o.eq(self.i)
