@@ -53,16 +53,16 @@ class Bench:
             getattr(dut, name).value = 0
         dut.rst.value = 1
         options = {"data_width": self.data_width}
-        self.memory = AxiMemory(
-            dut, "mem", dut.clk, dut.rst, image=self.image, seed=seed, **options
-        )
+        self.memory = AxiMemory(dut, "mem", "rst", image=self.image, seed=seed, **options)
         self.monitor = AxiMonitor(
-            dut, "mem", dut.clk, dut.rst, **options,
+            dut, "mem", "rst", **options,
             max_burst=PLAN["max_burst"], outstanding=PLAN["outstanding"],
         )  # fmt: skip
+        self.memory_answers = True
         self.idle: dict[str, float] = {}
         self.pending: list[Request] = []
         self.forget()
+        cocotb.start_soon(self._serve())
         cocotb.start_soon(self._ask())
         cocotb.start_soon(self._go())
         cocotb.start_soon(self._watch())
@@ -117,6 +117,14 @@ class Bench:
     def stalls(self, port: str) -> bool:
         chance = self.idle.get(port, 0)
         return bool(chance) and self.rng.random() < chance
+
+    async def _serve(self) -> None:
+        edge = RisingEdge(self.dut.clk)
+        while True:
+            await edge
+            self.monitor.step()
+            if self.memory_answers:
+                self.memory.step()
 
     async def _ask(self) -> None:
         dut, edge = self.dut, RisingEdge(self.dut.clk)
@@ -348,7 +356,7 @@ async def read_reset(bench: ReadBench) -> None:
 
 async def read_ram(bench: ReadBench) -> None:
     """A memory that somebody else has written understands the bursts, too."""
-    bench.memory.task.cancel()
+    bench.memory_answers = False
     logging.getLogger(f"cocotb.{bench.dut._name}.mem").setLevel(logging.ERROR)
     ram = AxiRamRead(
         AxiReadBus.from_prefix(bench.dut, "mem"), bench.dut.clk, bench.dut.rst, size=MEMORY_BYTES
@@ -559,7 +567,7 @@ async def write_reset(bench: WriteBench) -> None:
 
 async def write_ram(bench: WriteBench) -> None:
     """A memory that somebody else has written understands the bursts, too."""
-    bench.memory.task.cancel()
+    bench.memory_answers = False
     logging.getLogger(f"cocotb.{bench.dut._name}.mem").setLevel(logging.ERROR)
     ram = AxiRamWrite(
         AxiWriteBus.from_prefix(bench.dut, "mem"), bench.dut.clk, bench.dut.rst, size=MEMORY_BYTES

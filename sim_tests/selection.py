@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from allpairspy import AllPairs
 
 SLICES = 20
 """Parts of the long tests.  Every commit begins with the next, so 20 commits begin with all."""
@@ -63,6 +65,56 @@ def ordered(names: Sequence[str], number: int, seed: str) -> list[int]:
         return part, zlib.crc32(f"{seed} {names[index]}".encode())
 
     return sorted(range(len(names)), key=rank)
+
+
+def missing_pairs(
+    axes: Mapping[str, Sequence[Any]],
+    points: Sequence[Sequence[Any]],
+    legal: Callable[[list[Any]], bool] = lambda point: True,
+) -> list[tuple[str, Any, str, Any]]:
+    """Return the pairs of values of two axes that no point has, though a legal one could.
+
+    Parameters
+    ----------
+    axes : mapping
+        Values of each axis.
+    points : sequence
+        Of a covering set: a value of each axis.
+    legal : callable
+        Whether a point may be.
+    """
+    missing = []
+    names, values = list(axes), list(axes.values())
+    for i, j in itertools.combinations(range(len(names)), 2):
+        found = {(repr(point[i]), repr(point[j])) for point in points}
+        for a, b in itertools.product(values[i], values[j]):
+            if (repr(a), repr(b)) not in found:
+                others = [*values]
+                others[i], others[j] = [a], [b]
+                if any(legal(list(point)) for point in itertools.product(*others)):
+                    missing.append((names[i], a, names[j], b))
+    return missing
+
+
+def covering_points(
+    axes: Mapping[str, Sequence[Any]], legal: Callable[[list[Any]], bool] = lambda point: True
+) -> list[list[Any]]:
+    """Return few points with every legal pair of values of two axes.
+
+    Parameters
+    ----------
+    axes : mapping
+        Values of each axis.
+    legal : callable
+        Whether a point, or the beginning of one, may be.
+    """
+    points = [list(point) for point in AllPairs(list(axes.values()), filter_func=legal)]
+    # The search gives up on some pairs where not every point is legal.
+    while missing := missing_pairs(axes, points, legal):
+        first, a, second, b = missing[0]
+        chosen = {**axes, first: [a], second: [b]}
+        points.append(next(p for p in map(list, itertools.product(*chosen.values())) if legal(p)))
+    return points
 
 
 def sampled(

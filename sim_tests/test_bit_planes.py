@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from allpairspy import AllPairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +26,7 @@ from hwgen.numerics import BINARY, IntegerFormat, bit_planes, number_format
 from hwgen.packing import pack
 from hwgen.schedules.ternary_lut import Schedule
 from sim_tests.mutations import Mutation, assert_noticed
-from sim_tests.selection import sampled
+from sim_tests.selection import covering_points, missing_pairs, sampled
 from sim_tests.test_emission import assert_clean, netlist
 from sim_tests.test_systolic import assert_passed
 
@@ -74,10 +73,15 @@ def configuration(name: str, values: dict[str, Any]) -> TernaryLutConfig:
     return TernaryLutConfig.model_validate(data)
 
 
+POINTS = covering_points(AXES)
 COVERING = [
     configuration(f"planes_{i}", dict(zip(AXES, point, strict=True)))
-    for i, point in enumerate(AllPairs(list(AXES.values())))
+    for i, point in enumerate(POINTS)
 ]
+
+
+def test_the_covering_set_has_every_pair() -> None:
+    assert missing_pairs(AXES, POINTS) == []
 
 
 def small(weight: str, **array: Any) -> TernaryLutConfig:

@@ -7,12 +7,22 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sim_tests.selection import OVER, SLICES, may_be_skipped, ordered
+from sim_tests.selection import (
+    OVER,
+    SLICES,
+    covering_points,
+    may_be_skipped,
+    missing_pairs,
+    ordered,
+)
 
 NAMES = [f"sim_tests/test_{i % 7}.py::test[{i}]" for i in range(400)]
+
+AXES = {"a": [1, 2, 3], "b": ["x", "y"], "c": [0.5, None], "d": [(), (1,), (1, 2), (3,)]}
 
 TESTS = """
 import os, time
@@ -32,6 +42,24 @@ def test_of_another_user(): ...
 def test_fails():
     assert False
 """
+
+
+def test_covering_points_have_every_pair() -> None:
+    points = covering_points(AXES)
+    assert len(points) < 3 * 2 * 2 * 4
+    assert missing_pairs(AXES, points) == []
+    some = [point for point in points if (point[0], point[3]) != (2, (1,))]
+    assert ("a", 2, "d", (1,)) in missing_pairs(AXES, some)
+
+
+def test_pairs_that_no_legal_point_has_are_not_missed() -> None:
+    def legal(point: list[Any]) -> bool:
+        return point[:2] != [1, "x"] and (len(point) < 4 or point[2] is None or point[3] == ())
+
+    points = covering_points(AXES, legal)
+    assert all(map(legal, points))
+    assert missing_pairs(AXES, points, legal) == []
+    assert ("a", 1, "b", "x") in missing_pairs(AXES, points)
 
 
 def test_twenty_commits_begin_with_every_test() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from allpairspy import AllPairs
 
 from cost_model.estimate import estimate
 from cost_model.families import spatial_serial
@@ -27,7 +26,7 @@ from hwgen.numerics import integer
 from hwgen.numerics.digits import statistics, uniform
 from hwgen.numerics.sparse_digits import GROUP_TERMS, expected_group, group_cycles, window_cycles
 from sim_tests.mutations import Mutation, assert_noticed
-from sim_tests.selection import sampled
+from sim_tests.selection import covering_points, missing_pairs, sampled
 from sim_tests.test_emission import assert_clean
 from sim_tests.test_systolic import assert_passed
 
@@ -95,15 +94,15 @@ def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
     return found
 
 
+POINTS = covering_points(AXES, legal)
 COVERING = [
     configuration(f"serial_{i}", dict(zip(AXES, point, strict=True)))
-    for i, point in enumerate(AllPairs(list(AXES.values()), filter_func=legal))
+    for i, point in enumerate(POINTS)
 ]
 
 
 def test_the_covering_set_has_every_pair() -> None:
-    found = {(c.family, c.array.pe, c.array.encoding) for c in COVERING}
-    assert len(found) == 3 * 3 * 2
+    assert missing_pairs(AXES, POINTS, legal) == []
 
 
 @pytest.mark.slow

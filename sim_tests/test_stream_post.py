@@ -50,6 +50,11 @@ MANY = (
     "post: {outputs: [raw, int8, uint4, fp32, bf16], activations: [none, relu, leaky],"
     " roundings: [half_even, half_away, half_up, floor]}\n"
 )
+CUBE = "family: cube\narray: {rows: 3, cols: 2, depth: 4}\n"
+TREE = "family: adder_tree\narray: {cols: 3, depth: 5}\n"
+BROADCAST = "family: broadcast_2d\narray: {rows: 3, cols: 2, pe: carry_save}\n"
+SERIAL = "family: cube\narray: {rows: 2, cols: 3, depth: 8, pe: serial_group, encoding: ent}\n"
+LANES = "family: broadcast_2d\narray: {rows: 2, cols: 3, pe: serial_digit, encoding: booth4}\n"
 CORES = {
     "os": OS + "post: {outputs: [int8, int16]}\n",
     "os_tensor": OS + "post: {outputs: [raw, fp16], columns: false}\n",
@@ -58,6 +63,11 @@ CORES = {
     "is": IS + MANY,
     "lut": LUT + "post: {outputs: [uint8, int16], activations: [none, leaky]}\n",
     "w2": W2 + "post: {outputs: [raw]}\n",
+    "cube": CUBE + MANY,
+    "tree": TREE + "post: {outputs: [int8], activations: [none, relu]}\n",
+    "broadcast": BROADCAST + "post: {outputs: [raw, int16], activations: [none, relu]}\n",
+    "serial": SERIAL + "post: {outputs: [int8, uint4], roundings: [half_even, floor]}\n",
+    "lanes": LANES + "post: {outputs: [int4, bf16], columns: false}\n",
 }
 SIZES = st.tuples(st.integers(1, 12), st.integers(1, 25), st.integers(1, 14))
 
@@ -182,10 +192,7 @@ def test_jobs_that_do_not_fit_are_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.long] * (n not in ("os", "is", "lut"))) for n in CORES],
-)
+@pytest.mark.parametrize("name", CORES)
 def test_regression(name: str, tmp_path: Path) -> None:
     outcomes = regress(config_of(name), tmp_path)
     failed = [f"{outcome.name}: {outcome.message}" for outcome in outcomes if not outcome.passed]

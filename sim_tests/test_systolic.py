@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from allpairspy import AllPairs
 
 from cost_model.families.systolic import cycles, cycles_of
 from flows.simulation.matrices import run_matrices
-from flows.simulation.runner import Outcome, regress
+from flows.simulation.runner import Outcome, compile_design, regress, simulate
 from hwgen.config.load import load_config, parse_config
 from hwgen.errors import ConfigError
 from hwgen.families.systolic import SystolicConfig
-from sim_tests.selection import sampled
+from sim_tests.selection import covering_points, missing_pairs, sampled
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("systolic*.yaml"))
 
@@ -64,10 +63,15 @@ def configuration(name: str, values: dict[str, Any]) -> SystolicConfig:
     return SystolicConfig.model_validate(data)
 
 
+POINTS = covering_points(AXES)
 COVERING = [
     configuration(f"cover_{i}", dict(zip(AXES, point, strict=True)))
-    for i, point in enumerate(AllPairs(list(AXES.values())))
+    for i, point in enumerate(POINTS)
 ]
+
+
+def test_the_covering_set_has_every_pair() -> None:
+    assert missing_pairs(AXES, POINTS) == []
 
 
 def assert_passed(outcomes: list[Outcome]) -> None:
@@ -85,6 +89,18 @@ def test_covering_set(config: SystolicConfig, tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_shipped_configurations(path: Path, tmp_path: Path) -> None:
     assert_passed(regress(load_config(path), tmp_path))
+
+
+@pytest.mark.slow
+def test_other_drivers_of_streams(tmp_path: Path) -> None:
+    """The bus models of cocotbext-axi understand a core as ours do."""
+    config = sized(4, 5, "output_stationary")
+    plan = {"seed": 4, "sizes": [(9, 20, 13), (1, 33, 7), (17, 5, 40)], "pauses": [0, 0.5]}
+    outcomes = simulate(
+        config, compile_design(config), "sim_tests.cocotb_axi_stream", plan, tmp_path
+    )
+    assert_passed(outcomes)
+    assert len(outcomes) == 2
 
 
 def sized(rows: int, cols: int, dataflow: str) -> SystolicConfig:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from allpairspy import AllPairs
 
 from cost_model.families.ternary_lut import cycles
 from flows.simulation.matrices import run_matrices
@@ -25,7 +24,7 @@ from hwgen.numerics import differences, entries, floating
 from hwgen.packing import pack
 from hwgen.schedules.ternary_lut import Schedule
 from sim_tests.mutations import Mutation, assert_noticed
-from sim_tests.selection import sampled
+from sim_tests.selection import covering_points, missing_pairs, sampled
 from sim_tests.test_emission import assert_clean
 from sim_tests.test_systolic import assert_passed
 
@@ -87,10 +86,15 @@ def configuration(name: str, values: dict[str, Any]) -> TernaryLutConfig:
     )
 
 
+POINTS = covering_points(AXES)
 COVERING = [
     configuration(f"float_{i}", dict(zip(AXES, point, strict=True)))
-    for i, point in enumerate(AllPairs(list(AXES.values())))
+    for i, point in enumerate(POINTS)
 ] + [configuration(f"large_{i}", values) for i, values in enumerate(LARGEST)]
+
+
+def test_the_covering_set_has_every_pair() -> None:
+    assert missing_pairs(AXES, POINTS) == []
 
 
 def named(config: TernaryLutConfig) -> str:

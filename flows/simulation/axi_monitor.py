@@ -6,23 +6,24 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-import cocotb
-from cocotb.triggers import RisingEdge
-
+from flows.simulation.wires import reader, value_reader
 from hwgen.buses import PAGE
 
+# Answers first: what they answer was asked in an earlier cycle.
 _FIELDS = {
+    "b": ("id", "resp"),
+    "r": ("id", "resp", "last"),  # the data are the bench's own
     "aw": ("id", "addr", "len", "size", "burst", "cache", "prot"),
     "w": ("data", "strb", "last"),
-    "b": ("id", "resp"),
     "ar": ("id", "addr", "len", "size", "burst", "cache", "prot"),
-    "r": ("id", "data", "resp", "last"),
 }
 _BY_MANAGER = ("aw", "w", "ar")
 
 
 class AxiMonitor:
     """Checks every cycle of an AXI4 port, or of its read or write channels alone.
+
+    `step` is called at every clock edge, with the signals as they are before it.
 
     Handshake: what is valid stays, unchanged, until it is taken, and nothing is valid in reset.
     Bursts: incrementing, of full-width beats, aligned, within 4 KiB, within `max_burst` beats;
@@ -34,7 +35,8 @@ class AxiMonitor:
     dut : cocotb handle
     prefix : str
         Prefix of the port's signals.
-    clock, reset : cocotb handles
+    reset : str
+        Name of the reset.
     data_width, max_burst, outstanding : int
         Of the design.
     active_low : bool
@@ -56,28 +58,27 @@ class AxiMonitor:
         self,
         dut: Any,
         prefix: str,
-        clock: Any,
-        reset: Any,
+        reset: str,
         *,
         data_width: int,
         max_burst: int,
         outstanding: int,
         active_low: bool = False,
     ) -> None:
-        self._clock, self._reset, self._active = clock, reset, 0 if active_low else 1
+        self._reset, self._active = reader(dut, reset), 0 if active_low else 1
         self.data_width, self.max_burst, self.outstanding = data_width, max_burst, outstanding
         self._channels = {
             channel: (
-                getattr(dut, f"{prefix}_{channel}valid"),
-                getattr(dut, f"{prefix}_{channel}ready"),
-                {name: getattr(dut, f"{prefix}_{channel}{name}") for name in fields},
+                reader(dut, f"{prefix}_{channel}valid"),
+                reader(dut, f"{prefix}_{channel}ready"),
+                {name: value_reader(dut, f"{prefix}_{channel}{name}") for name in fields},
+                getattr(self, f"_take_{channel}"),
             )
             for channel, fields in _FIELDS.items()
             if hasattr(dut, f"{prefix}_{channel}valid")
         }
-        self.cycle = 0
+        self.cycle = self._in_reset = 0
         self.clear()
-        self.task = cocotb.start_soon(self._watch())
 
     def clear(self) -> None:
         """Forget everything, as a reset does."""
@@ -99,38 +100,29 @@ class AxiMonitor:
             self._waiting or self._read_left or self._write_left or self._lasts or self._unanswered
         )
 
-    async def _watch(self) -> None:
-        edge = RisingEdge(self._clock)
-        in_reset = 0
-        while True:
-            await edge
-            self.cycle += 1
-            if self._reset.value == self._active:
-                in_reset += 1
-                self.clear()
-                if in_reset > 1:
-                    for channel in _BY_MANAGER:
-                        if channel in self._channels:
-                            assert self._channels[channel][0].value == 0, f"{channel} in reset"
-                continue
-            in_reset = 0
-            # Answers first: what they answer was asked in an earlier cycle.
-            for channel in ("b", "r", "aw", "w", "ar"):
-                if channel in self._channels:
-                    self._observe(channel)
-
-    def _observe(self, channel: str) -> None:
-        valid, ready, handles = self._channels[channel]
-        before = self._waiting.pop(channel, None)
-        if valid.value != 1:
-            assert before is None, f"{channel}valid fell before {channel}ready"
+    def step(self) -> None:
+        """Look at a clock edge."""
+        self.cycle += 1
+        if self._reset() == self._active:
+            self._in_reset += 1
+            self.clear()
+            if self._in_reset > 1:
+                for channel in _BY_MANAGER:
+                    if channel in self._channels:
+                        assert not self._channels[channel][0](), f"{channel} in reset"
             return
-        fields = {name: int(handle.value) for name, handle in handles.items()}
-        assert before in (None, fields), f"{channel} changed while it waited: {before}, {fields}"
-        if ready.value == 1:
-            getattr(self, f"_take_{channel}")(fields)
-        else:
-            self._waiting[channel] = fields
+        self._in_reset = 0
+        for channel, (valid, ready, getters, take) in self._channels.items():
+            if valid():
+                fields = {name: get() for name, get in getters.items()}
+                if self._waiting and (before := self._waiting.pop(channel, fields)) != fields:
+                    raise AssertionError(f"{channel} changed while it waited: {before}, {fields}")
+                if ready():
+                    take(fields)
+                else:
+                    self._waiting[channel] = fields
+            elif self._waiting and channel in self._waiting:
+                raise AssertionError(f"{channel}valid fell before {channel}ready")
 
     def _burst(self, channel: str, fields: dict[str, int]) -> tuple[int, int, int]:
         size = self.data_width // 8

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
+import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from typing import Any
 import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
-from cocotbext.axi import AxiLiteBus, AxiLiteMaster
 
+from flows.simulation.axi_lite import LiteHost
 from flows.simulation.axi_memory import AxiMemory
 from flows.simulation.axi_monitor import AxiMonitor
 from flows.simulation.engine_memory import FILL, Placed, place
@@ -22,6 +22,7 @@ from flows.simulation.engine_regression import EngineCase, engine_cases
 from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.regression import operands
 from flows.simulation.testbench import start_clock
+from flows.simulation.wires import reader
 from hwgen.families import family
 from hwgen.register_map import STATES, register_map
 
@@ -39,7 +40,10 @@ async def regression(dut: Any, index: int) -> None:
 
 
 class EngineBench:
-    """The engine, its memory, and a host that submits jobs."""
+    """The engine, its memory, and a host that submits jobs, all in one coroutine.
+
+    Whoever waits does so by `tick`, which serves and observes the memory port at each clock edge.
+    """
 
     def __init__(self, dut: Any, case: EngineCase) -> None:
         self.dut, self.case = dut, case
@@ -63,17 +67,16 @@ class EngineBench:
             "active_low": True,
         }
         self.memory = AxiMemory(
-            dut, "m_axi_mem", dut.aclk, dut.aresetn, image=self.image,
+            dut, "m_axi_mem", "aresetn", image=self.image,
             seed=int(self.rng.integers(1 << 31)), **names,
         )  # fmt: skip
         self.monitor = AxiMonitor(
-            dut, "m_axi_mem", dut.aclk, dut.aresetn, max_burst=CONFIG.memory.max_burst,
+            dut, "m_axi_mem", "aresetn", max_burst=CONFIG.memory.max_burst,
             outstanding=CONFIG.memory.outstanding, **names,
         )  # fmt: skip
         self.memory.latency, self.memory.idle = case.latency, dict(case.idle)
-        bus = AxiLiteBus.from_prefix(dut, "s_axi_control")
-        logging.getLogger(f"cocotb.{dut._name}.s_axi_control").setLevel(logging.ERROR)
-        self.host = AxiLiteMaster(bus, dut.aclk, dut.aresetn, reset_active_level=False)
+        self._edge, self._interrupt = RisingEdge(dut.aclk), reader(dut, "interrupt")
+        self.host = LiteHost(dut, "s_axi_control", self.tick, self.rng)
         macs = sum(m * k * n for m, k, n in case.sizes)
         beats = len(self.image) // CONFIG.memory_bytes
         slow = 60 + case.latency if case.idle or case.latency > 1 else 12
@@ -85,23 +88,31 @@ class EngineBench:
             for address, content in placed.images():
                 self.image[address : address + len(content)] = content
 
+    async def tick(self) -> None:
+        """Wait for the next clock edge and serve the memory port."""
+        await self._edge
+        self.monitor.step()
+        self.memory.step()
+
     # -- the host --------------------------------------------------------------------------
 
     async def read(self, name: str) -> int:
         """Return a register."""
-        return int(await self.host.read_dword(REGISTERS[name]))
+        return await self.host.read(REGISTERS[name])
 
     async def write(self, name: str, value: int) -> None:
         """Write a register."""
-        await self.host.write_dword(REGISTERS[name], value)
+        response = await self.host.write(REGISTERS[name], value)
+        assert response == 0, f"writing {name}: bresp {response}"
 
-    async def submit(self, placed: Placed, limit: int) -> None:
-        """Put a job into the queue as soon as there is room."""
+    async def submit(self, placed: Placed, limit: int, *, refused: bool = False) -> None:
+        """Put a job into the queue as soon as there is room; it may be `refused`."""
         for offset, value in placed.job.writes():
-            await self.host.write_dword(offset, value)
+            assert await self.host.write(offset, value) == 0, f"register {offset:#x} is refused"
         for _ in range(limit):
             if (await self.read("STATUS")) >> 8:
-                await self.write("SUBMIT", 1)
+                response = await self.host.write(REGISTERS["SUBMIT"], 1)
+                assert refused or response == 0, f"a job is refused: bresp {response}"
                 return
         raise AssertionError("the queue stays full")
 
@@ -109,20 +120,18 @@ class EngineBench:
         """Hold the reset for some cycles."""
         self.dut.aresetn.value = 0
         for _ in range(3):
-            await RisingEdge(self.dut.aclk)
+            await self.tick()
         self.dut.aresetn.value = 1
-        await RisingEdge(self.dut.aclk)
+        await self.tick()
 
     async def wait(self, jobs: int) -> None:
         """Wait for the interrupt of the last job."""
-        first = int(await self.read("FINISHED"))
-        del first
         for _ in range(self.limit):
-            if self.dut.interrupt.value == 1:
+            if self._interrupt():
                 await self.write("INTERRUPT", 3)
                 if (await self.read("FINISHED")) >= jobs:
                     return
-            await RisingEdge(self.dut.aclk)
+            await self.tick()
         raise AssertionError(
             f"no progress: {await self.read('FINISHED')} of {jobs} jobs after {self.limit} cycles"
         )
@@ -131,6 +140,7 @@ class EngineBench:
 
     async def run(self) -> None:
         """Run the case."""
+        began = time.process_time()
         await self.reset()
         await self.write("INTERRUPT_ENABLE", 3)
         done = 0
@@ -141,14 +151,17 @@ class EngineBench:
             await self.submit(placed, self.limit)
         await self.wait(done + len(self.placed))
         for _ in range(8):
-            await RisingEdge(self.dut.aclk)
+            await self.tick()
         slots = CONFIG.queue
         for number in range(max(done, done + len(self.placed) - slots), done + len(self.placed)):
             state = STATES[await self.read(f"JOB_STATUS_{number % slots}")]
             assert state == "done", f"job {number} is {state}"
-        self._compare()
         busy = await self.read("BUSY_LOW")
-        self.dut._log.info("CASE %s cycles=%d", self.case.name, busy)
+        self.dut._log.info(
+            "CASE %s cycles=%d; %d edges in %.6f s",
+            self.case.name, busy, self.monitor.cycle, time.process_time() - began,
+        )  # fmt: skip
+        self._compare()
         if not self.case.event:
             reads, writes = await self.read("READS_LOW"), await self.read("WRITES_LOW")
             assert (reads, writes) == (
@@ -166,12 +179,12 @@ class EngineBench:
             bad = address + int(self.rng.integers(rows)) * stride + int(self.rng.integers(size))
             self.memory.errors = (bad // beat * beat,)
         for placed in self.placed[: CONFIG.queue]:
-            await self.submit(placed, self.limit)
-        # While jobs are being ended, further ones are refused.
+            # While jobs are being ended, further ones are refused.
+            await self.submit(placed, self.limit, refused=True)
         count = await self.read("SUBMITTED")
         if event in ("reset", "abort"):
             for _ in range(self.case.at):
-                await RisingEdge(self.dut.aclk)
+                await self.tick()
         if event == "reset":
             await self.reset()
             await self.write("INTERRUPT_ENABLE", 3)

@@ -27,6 +27,22 @@ def reader(dut: Any, name: str) -> Callable[[], int]:
     return get
 
 
+def value_reader(dut: Any, name: str) -> Callable[[], int]:
+    """Return a function that reads a signal of any width."""
+    if len(getattr(dut, name)) <= 31:
+        return reader(dut, name)
+    bits = bits_reader(dut, name)
+    return lambda: int(bits(), 2)
+
+
+def value_writer(dut: Any, name: str) -> Callable[[int], None]:
+    """Return a function that writes a signal of any width."""
+    if (width := len(getattr(dut, name))) <= 31:
+        return writer(dut, name)
+    put = bits_writer(dut, name)
+    return lambda value: put(f"{value:0{width}b}")
+
+
 def bits_reader(dut: Any, name: str) -> Callable[[], str]:
     """Return a function that reads the bits of a signal."""
     get: Callable[[], str] = getattr(dut, name)._handle.get_signal_val_binstr
