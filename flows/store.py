@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from flows.places import note
@@ -108,8 +109,15 @@ class Store:
 
 def _digest(path: Path) -> list[int | str]:
     """Return size and SHA-256 of a file."""
+    seen = path.stat()
+    return [seen.st_size, _sha256(path, seen.st_size, seen.st_mtime_ns)]
+
+
+@lru_cache(4096)
+def _sha256(path: Path, size: int, changed: int) -> str:
+    """Return the SHA-256 of a file, read once in a process as long as it looks the same."""
     with path.open("rb") as file:
-        return [path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()]
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _is_sound(path: Path) -> bool:

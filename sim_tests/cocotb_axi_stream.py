@@ -61,7 +61,7 @@ async def jobs(dut: Any, index: int) -> None:
         image: list[int] = []
         for _ in range(sum(job.schedule.output_last())):
             image += (await with_timeout(ends["out"].recv(), 100, "us")).tdata
-        bits = [f"{beat:0{8 * out.beat_bytes}b}" for beat in image]
-        assert len(bits) == job.schedule.output_beats
-        got = job.schedule.unpack_outputs(bytes_of(bits, out.beat_bytes))
+        texts = [f"{beat:0{8 * out.beat_bytes}b}" for beat in image]
+        assert len(texts) == job.schedule.output_beats
+        got = job.schedule.unpack_outputs(bytes_of(texts, out.beat_bytes))
         assert (got == job.expected).all()

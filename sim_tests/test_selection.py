@@ -22,7 +22,12 @@ from sim_tests.selection import (
 
 NAMES = [f"sim_tests/test_{i % 7}.py::test[{i}]" for i in range(400)]
 
-AXES = {"a": [1, 2, 3], "b": ["x", "y"], "c": [0.5, None], "d": [(), (1,), (1, 2), (3,)]}
+AXES: dict[str, list[Any]] = {
+    "a": [1, 2, 3],
+    "b": ["x", "y"],
+    "c": [0.5, None],
+    "d": [(), (1,), (1, 2), (3,)],
+}
 
 TESTS = """
 import os, time
