@@ -75,6 +75,7 @@ def follow(
     on_line: Callable[[str], None] | None,
     timeout: float,
     files: Sequence[int] = (),
+    cwd: Path | None = None,
 ) -> Ended:
     """Run a program to its end.
 
@@ -91,10 +92,13 @@ def follow(
         Seconds.
     files : sequence of int
         Open files that the program gets under the same numbers; closed here once it has them.
+    cwd : Path, optional
+        Where it runs.
     """
     try:
         process = start(
             command,
+            cwd=cwd,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -8,7 +8,6 @@ their Verilog and the toolchain.
 from __future__ import annotations
 
 import json
-import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -20,7 +19,9 @@ from flows.parallel import run_all
 from flows.simulation.engine_regression import engine_cases
 from flows.simulation.programs import compiled, follow
 from flows.simulation.regression import cases
-from flows.verilator import Waves, build, simulation_environment, toolchain_id
+from flows.simulation.simulator import start_of
+from flows.toolchain import require
+from flows.verilator import Waves, build, toolchain_id
 from flows.waves import fst_from_vcd, trace_format
 from hwgen.config.model import FamilyConfig
 from hwgen.emission import verilog_of
@@ -149,16 +150,10 @@ def run_module(
     traced = trace_format(waves)
     for suffix in {waves, traced} - {None}:
         (work / f"dump.{suffix}").unlink(missing_ok=True)
-    request = {
-        "module": module,
-        "top": top,
-        "build_dir": str(build_dir),
-        "work": str(work),
-        "seed": seed,
-        "waves": bool(waves),
-    }
+    require("cocotb")
+    found = start_of(module, top, build_dir, work, results, seed=seed, waves=bool(waves))
     environment = {
-        **simulation_environment(),
+        **found.environment,
         "HWGEN_PLAN": str(plan_file.resolve()),
         "PYTHONUNBUFFERED": "1",
         # By default cocotb rewrites the assertions of every module that is imported, NumPy
@@ -166,9 +161,10 @@ def run_module(
         "COCOTB_REWRITE_ASSERTION_FILES": "",
     }
     expired = follow(
-        [sys.executable, "-m", "flows.simulation.simulator", json.dumps(request)],
+        found.command,
         environment,
         log,
+        cwd=work,
         on_line=on_line,
         timeout=timeout,
     ).expired
