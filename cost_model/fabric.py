@@ -71,12 +71,15 @@ class Fabric(FabricRules):
         Each word has a select signal; a look-up table takes as many words as it has pairs of
         inputs, and those left over enter the tree of ors behind.
         """
-        if self.drain:
-            return np.array(self.drain)[np.asarray(rows, int)]
+        rows = np.asarray(rows, int)
         words = self.lut_inputs // 2
-        full, left = np.asarray(rows) // words, np.asarray(rows) % words
+        full, left = rows // words, rows % words
         inputs = full + 2 * left
-        return full + ceil_div(np.maximum(inputs - 1, 0), self.lut_inputs - 1)
+        tree = full + ceil_div(np.maximum(inputs - 1, 0), self.lut_inputs - 1)
+        if not self.drain:
+            return tree
+        known = np.array(self.drain)
+        return np.where(rows < len(known), known[np.minimum(rows, len(known) - 1)], tree)
 
     def brams(self, width: Number, depth: Number) -> Number:
         """Return the block memories that a memory takes."""

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from flows.toolchain import TOOLS
 from hwgen.errors import InputError, did_you_mean
-from hwgen.technologies import fpga_family, of_kind, technologies
+from hwgen.technologies import file_of, fpga_family, of_kind, technologies
 from hwgen.technologies.model import Fpga, PlaceAndRoute
 
 
@@ -13,12 +14,24 @@ def placer(family: str) -> PlaceAndRoute:
     if family in technologies():
         known = technologies()[family]
         if isinstance(known, Fpga) and known.place_and_route:
-            return known.place_and_route
+            return _runnable(known.place_and_route, family)
     placeable = placed()
     raise InputError(
         f"there is no place and route for {family!r}{did_you_mean(family, placeable)}; there is for"
         f" {', '.join(placeable)}"
     )
+
+
+def _runnable(chosen: PlaceAndRoute, family: str) -> PlaceAndRoute:
+    """Return `chosen`, or raise `InputError` if hwgen does not know its programs."""
+    for field in ("tool", "packer"):
+        name = getattr(chosen, field)
+        if name not in TOOLS:
+            raise InputError(
+                f"{file_of(family)}: place_and_route.{field}: {name!r} is no tool that hwgen runs"
+                f"{did_you_mean(name, TOOLS)}; `hwgen doctor` lists them"
+            )
+    return chosen
 
 
 def placed() -> tuple[str, ...]:

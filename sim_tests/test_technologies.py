@@ -7,8 +7,11 @@ import json
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from cost_model.fabric import fabric
+from flows import devices
 from hwgen import technologies as registry
 from hwgen.cli import main
 from hwgen.errors import ConfigError, InputError
@@ -123,3 +126,28 @@ def test_what_cannot_be_calibrated_is_said(capsys: pytest.CaptureFixture[str]) -
     assert "gowin.yaml names no table" in capsys.readouterr().err
     assert main(["calibrate", "--target", "gowin", "--output", "x.json"]) == 2
     assert "its data file has no `rules`" in capsys.readouterr().err
+
+
+def test_tools_that_are_not_known_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "odd_fpga"
+    package.mkdir()
+    text = FPGA.replace("name: ice40", "name: odd").replace("tool: nextpnr-", "tool: nextpr-")
+    (package / "odd.yaml").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = points(monkeypatch, ("odd", "odd_fpga"))
+    for module in (registry, devices):
+        monkeypatch.setattr(module, "technologies", lambda: found)
+    with pytest.raises(InputError, match=r"odd\.yaml: .*'nextpr-ice40' .*did you mean 'nextpnr-ic"):
+        devices.placer("odd")
+
+
+def test_a_tree_drains_more_words_than_a_table_has() -> None:
+    whole = fabric("xc7")
+    assert whole is not None
+    short = whole.model_copy(update={"drain": whole.drain[:5]})
+    rows = np.arange(17)
+    assert whole.drained(rows).tolist() == list(whole.drain)
+    tree = whole.model_copy(update={"drain": ()}).drained(rows)
+    assert short.drained(rows).tolist() == [*whole.drain[:5], *tree[5:]]

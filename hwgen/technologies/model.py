@@ -228,7 +228,7 @@ class FabricRules(Model):
     drain: Several[int] = Field(
         (),
         description="Look-up tables by which one bit of 0, 1, 2 ... words drains, each word with a"
-        " select signal; empty: as many as a tree needs.",
+        " select signal; of more words, as many as a tree needs.",
     )
     few: Several[float] = Field(
         min_length=1,
