@@ -47,7 +47,7 @@ def known(config: FamilyConfig) -> Design | None:
         if isinstance(units, list):
             modules = [_read(key) for key in units]
             if all(modules):
-                return Design({m.name: m for found in modules for m in found or ()})
+                return Design({m.name: m for kept in modules for m in kept or ()})
     return None
 
 

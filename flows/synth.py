@@ -173,12 +173,12 @@ def _ways(
 ) -> Iterator[Way]:
     tech = technology(target)
     if tech.kind == "fpga":
-        for option, given in (
+        for option, values in (
             ("a Liberty file", bool(liberty_files)),
             ("a choice of full adders", full_adders is not None),
             ("the effort 'best'", effort == "best"),
         ):
-            if given:
+            if values:
                 raise InputError(f"{option} is for standard cells, not for {target}")
         check_recipe(recipe, fpga.RECIPES, target)
         yield Way(recipe or tech.recipe, None, hierarchy or "flatten", ())

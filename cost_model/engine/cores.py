@@ -128,18 +128,18 @@ class Cores:
         ahead = slice(min(step, self.wgt.step, self._step), step + _AHEAD)
         key = state, self._shapes[ahead], self._waits(now, step + _AHEAD)
         if key in self._known:
-            found = self._known[key]
-            for what, at in found.events:
-                self._happens(what, now + at)
-            self._go_to(step, found.after)
-            return now + found.cycles
+            stretch = self._known[key]
+            for event, at in stretch.events:
+                self._happens(event, now + at)
+            self._go_to(step, stretch.after)
+            return now + stretch.cycles
         then, self._events, self._surprised = now, [], False
         self._informed = len(self.act.full), len(self.wgt.full), len(self.room)
         self._seen.clear()
         while self.act.step == step:
             now = self._cycle(now + 1)
         if not self._surprised and max(self.wgt.step, self._step) < step + _AHEAD:
-            events = tuple((what, at - then) for what, at in self._events)
+            events = tuple((event, at - then) for event, at in self._events)
             self._known[key] = _Stretch(now - then, events, self._now(step))
         return now
 
@@ -172,7 +172,7 @@ class Cores:
 
         That of the activations is the first.
         """
-        found = []
+        waits = []
         for times, steps, first in (
             (self.act.full, self.act.steps, self.act.step),
             (self.wgt.full, self.wgt.steps, self.wgt.step + (self.wgt.left > 0)),
@@ -182,13 +182,13 @@ class Cores:
             for _, second, third, _ in steps[first:end]:
                 number = third if steps is not self._out else second
                 here.append(max(times[number] - now - 1, 0) if number < len(times) else -1)
-            found.append(tuple(here))
-        return tuple(found)
+            waits.append(tuple(here))
+        return tuple(waits)
 
-    def _happened(self, what: str, now: int) -> None:
+    def _happened(self, event: str, now: int) -> None:
         self._seen.clear()
-        self._events.append((what, now))
-        self._happens(what, now)
+        self._events.append((event, now))
+        self._happens(event, now)
 
     def _cycle(self, now: int) -> int:
         """Pass cycle `now`, and what repeats behind it; return the last cycle that is passed."""
@@ -217,13 +217,13 @@ class Cores:
             return self._repeat(now)
         return now
 
-    def _is_there(self, what: int, number: int, now: int) -> bool:
+    def _is_there(self, port: int, number: int, now: int) -> bool:
         """Return whether there is a block of A (0), of W (1), room for one of C (2)."""
-        return self._when(what, number) <= now
+        return self._when(port, number) <= now
 
-    def _when(self, what: int, number: int) -> int:
-        times = (self.act.full, self.wgt.full, self.room)[what]
-        if number >= self._informed[what]:
+    def _when(self, port: int, number: int) -> int:
+        times = (self.act.full, self.wgt.full, self.room)[port]
+        if number >= self._informed[port]:
             self._surprised = True
         return times[number] if number < len(times) else NEVER
 
@@ -289,19 +289,19 @@ class Cores:
         numbers = [self.act.waits_for(), self.wgt.waits_for(), -1]
         if not self._left and self._step < len(self._out):
             numbers[2] = self._out[self._step][1]
-        found = (self._when(what, n) for what, n in enumerate(numbers) if n >= 0)
-        return max(now, min(found, default=NEVER))
+        times = (self._when(port, n) for port, n in enumerate(numbers) if n >= 0)
+        return max(now, min(times, default=NEVER))
 
 
 def _shapes(steps: Sequence[Step]) -> tuple[int, ...]:
     """Return a number for each step, the same for steps that differ in their places only."""
     known: dict[Any, int] = {}
-    found = []
+    shapes = []
     for step in steps:
         block = step.block
         shape = (
             step.beats, step.inner, step.frees_a, step.frees_w, block.first, block.last,
             block.loads_a, block.loads_w,
         )  # fmt: skip
-        found.append(known.setdefault(shape, len(known)))
-    return tuple(found)
+        shapes.append(known.setdefault(shape, len(known)))
+    return tuple(shapes)

@@ -79,11 +79,11 @@ class Engine:
                 now = reader.accepted + 1
             now += 1
 
-    def _happens(self, what: str, now: int) -> None:
-        if what == "c":
+    def _happens(self, event: str, now: int) -> None:
+        if event == "c":
             self._results.complete.append(now + _COLLECTED)
         else:
-            self._free[what].append(now)
+            self._free[event].append(now)
         self._settle()
 
     def _settle(self) -> None:
@@ -112,8 +112,8 @@ def _flow(core: FamilyConfig) -> CoreFlow:
             f"family {core.family}: {costs.__name__} has no core_flow, so the cycles of an engine"
             " around its cores are not known; add it, as docs/adding-a-family.md says"
         )
-    found: CoreFlow = costs.core_flow(core)
-    return found
+    flow: CoreFlow = costs.core_flow(core)
+    return flow
 
 
 def job_cycles(

@@ -33,12 +33,12 @@ def bursts_of(start: int, size: int, bus: int, longest: int) -> tuple[int, ...]:
         Bytes of a beat, of the longest burst.
     """
     end = start + size
-    found = []
+    bursts = []
     while start < end:
         stop = min(end, (start // longest + 1) * longest)
-        found.append(-(-stop // bus) - start // bus)
+        bursts.append(-(-stop // bus) - start // bus)
         start = stop
-    return tuple(found)
+    return tuple(bursts)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -133,12 +133,12 @@ class Results:
         for number, block in enumerate(self._blocks):
             while number >= len(self.complete):
                 yield
-            there = max(now, self.complete[number])
+            arrived = max(now, self.complete[number])
             if plan.record_bytes:
                 while number >= len(self.records):
                     yield
-                there = max(there, self.records[number])
-            now, way = self._wait(now, there + 1, way, number)
+                arrived = max(arrived, self.records[number])
+            now, way = self._wait(now, arrived + 1, way, number)
             words = self._words(block.n)
             start, size = stored_at(plan, self._places, block), block.n * plan.result_bytes
             for _ in range(block.m):
@@ -156,11 +156,11 @@ class Results:
         """Return the words of a row of a block."""
         plan = self._plan
         size, lanes = plan.result_bytes, plan.config.post_lanes
-        found = []
+        words = []
         for first in range(0, columns, lanes):
             left = columns - first
-            found.append(Word(min(left, lanes) * size, left <= lanes))
-        return tuple(found)
+            words.append(Word(min(left, lanes) * size, left <= lanes))
+        return tuple(words)
 
     def _wait(self, now: int, until: int, way: Way, number: int) -> tuple[int, Way]:
         """Pass the cycles before `until`; block `number` is not begun."""

@@ -95,7 +95,7 @@ def steps_of(plan: Plan) -> list[Step]:
     ports = (nest.act, nest.wgt, nest.out)
     blocks = list(plan.steps())
     known: dict[tuple[int, ...], tuple[tuple[int, int, int], tuple[int, int, int]]] = {}
-    found = []
+    steps = []
     a = w = c = -1
     for number, block in enumerate(blocks):
         shape = (block.m, block.m_tiles, block.k_tiles, block.n_tiles)
@@ -107,13 +107,13 @@ def steps_of(plan: Plan) -> list[Step]:
             known[shape] = (beats[0], beats[1], beats[2]), (inner[0], inner[1], inner[2])
         a, w, c = a + block.loads_a, w + block.loads_w, c + block.first
         following = blocks[number + 1] if number + 1 < len(blocks) else None
-        found.append(
+        steps.append(
             Step(
                 block, *known[shape], a, w, c,
                 following is None or following.loads_a, following is None or following.loads_w,
             )
         )  # fmt: skip
-    return found
+    return steps
 
 
 def loads_of(plan: Plan, places: Places, block: Block) -> Iterator[Load]:

@@ -63,12 +63,12 @@ def calibrate(
             " become there"
         )
     points = list(calibration_points(fpga=on_fpga))[:designs]
-    found: list[Any] = []
+    measured: list[Any] = []
     for number, values in enumerate(points):
         if progress:
             progress(number, len(points))
-        found.append((fpga.measure if on_fpga else measure)(values, technology))
-    return fit_fpga.table(technology, found) if on_fpga else table(technology, found)
+        measured.append((fpga.measure if on_fpga else measure)(values, technology))
+    return fit_fpga.table(technology, measured) if on_fpga else table(technology, measured)
 
 
 def table(technology: str, measured: Sequence[Measured]) -> Technology:
@@ -138,11 +138,11 @@ def _scalars(counts: Counts) -> dict[str, float]:
 def _whole(m: Measured) -> dict[str, float]:
     name, space = _space(m.values)
     view = space.view({})
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     for part in family(name).part("cost").parts(view.config):
         for kind, n in _scalars(part.counts(view)).items():
-            found[kind] = found.get(kind, 0.0) + n
-    return found
+            totals[kind] = totals.get(kind, 0.0) + n
+    return totals
 
 
 def area_equations(m: Measured) -> list[Equation]:
@@ -182,11 +182,11 @@ def area_equations(m: Measured) -> list[Equation]:
 
 def summary(errors: Iterable[float]) -> dict[str, float]:
     """Return the mean and the worst of relative errors."""
-    found = np.array(list(errors))
+    relative = np.array(list(errors))
     return {
-        "mape": round(float(np.abs(found).mean()), 4),
-        "worst": round(float(found[np.abs(found).argmax()]), 4),
-        "count": len(found),
+        "mape": round(float(np.abs(relative).mean()), 4),
+        "worst": round(float(relative[np.abs(relative).argmax()]), 4),
+        "count": len(relative),
     }
 
 
@@ -197,12 +197,12 @@ def rounded(prices: Mapping[str, float]) -> dict[str, float]:
 
 def ranges(points: Iterable[Values]) -> dict[str, tuple[float, float]]:
     """Return the smallest and largest value of each size and pipeline depth, by family."""
-    found: dict[str, tuple[float, float]] = {}
+    bounds: dict[str, tuple[float, float]] = {}
     for values in points:
         config = config_of(values)
         for name, value in flattened(config.resolved()).items():
             if type(value) is int and name.startswith(("array.", "pipeline.")):
                 key = f"{config.family}:{name}"
-                low, high = found.get(key, (value, value))
-                found[key] = (min(low, value), max(high, value))
-    return found
+                low, high = bounds.get(key, (value, value))
+                bounds[key] = (min(low, value), max(high, value))
+    return bounds

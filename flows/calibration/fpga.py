@@ -52,10 +52,10 @@ def measure(values: Mapping[str, Any], target: str) -> Used:
     document = entry.read()
     if document is None:
         with tempfile.TemporaryDirectory(prefix="hwgen-map-") as work:
-            found = fpga.map_fpga(
+            mapped = fpga.map_fpga(
                 require("yosys"), verilog, NAME, chosen, chosen.recipe, keep, Path(work), TIMEOUT
             )
-        document = json.loads(json.dumps(found.document()))
+        document = json.loads(json.dumps(mapped.document()))
         entry.write(document, {})
     parts = {name: (count, of_one) for name, (count, of_one) in document["parts"].items()}
     return Used(values, document["resources"], parts)

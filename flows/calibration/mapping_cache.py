@@ -51,8 +51,8 @@ def map_cached(
 @cache
 def versions() -> dict[str, str]:
     """Return the versions of the tools that map and time; empty texts for those missing."""
-    found = {name: probe(name).found for name in ("yosys", "opensta")}
-    return {name: version_text(tool) if tool else "" for name, tool in found.items()}
+    tools = {name: probe(name).found for name in ("yosys", "opensta")}
+    return {name: version_text(tool) if tool else "" for name, tool in tools.items()}
 
 
 @cache

@@ -282,16 +282,16 @@ def held_out_points(seed: int, count: int, *, fpga: bool = False) -> list[Values
     kinds = [_any_systolic, _any_ternary]
     if not fpga:
         kinds += [any_spatial, any_digit_array, any_spatial]
-    found: list[Values] = []
-    while len(found) < count:
-        values = kinds[len(found) % len(kinds)](draw, fpga=fpga)
+    points: list[Values] = []
+    while len(points) < count:
+        values = kinds[len(points) % len(kinds)](draw, fpga=fpga)
         try:
             config_of(values)
         except (ConfigError, ValueError):
             continue
-        if values not in known and values not in found:
-            found.append(values)
-    return found
+        if values not in known and values not in points:
+            points.append(values)
+    return points
 
 
 _DEPTHS_FPGA = (1, 1, 2, 16, 200)

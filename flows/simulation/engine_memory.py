@@ -110,7 +110,7 @@ def place(
     list of Placed, int
         And the first address behind everything.
     """
-    found, at = [], base
+    placed, at = [], base
     for a, w in products:
         plan = plan_of(
             config, a.shape[0], a.shape[1], w.shape[1], settings, least_traffic=least_traffic
@@ -131,5 +131,5 @@ def place(
             at += rows * (size + pad) + 1
         job = Job(plan, settings=settings, **where)  # type: ignore[arg-type]
         expected = family(config.family).part("golden").golden(config, a, w, settings, columns)
-        found.append(Placed(job, a, w, columns, expected))
-    return found, at
+        placed.append(Placed(job, a, w, columns, expected))
+    return placed, at

@@ -116,8 +116,8 @@ class BusError(CheckFailed):
     response : {"SLVERR", "DECERR"}
     """
 
-    def __init__(self, what: str, response: str) -> None:
-        super().__init__(f"{what} was answered with {response}")
+    def __init__(self, access: str, response: str) -> None:
+        super().__init__(f"{access} was answered with {response}")
         self.response = response
 
 
@@ -170,10 +170,10 @@ class Model:
             stalls = dict.fromkeys(("read", "write", "control"), stalls)
         settings = [read_latency, write_latency, outstanding, longest_burst]
         settings += [round(1000 * stalls.get(name, 0)) for name in ("read", "write", "control")]
-        for what, value in enumerate(settings):
-            if self._library.hwgen_set(self._model, what, value):
+        for setting, value in enumerate(settings):
+            if self._library.hwgen_set(self._model, setting, value):
                 self.close()
-                raise ValueError(f"setting {what} of the memory cannot be {value!r}")
+                raise ValueError(f"setting {setting} of the memory cannot be {value!r}")
 
     def close(self) -> None:
         """End the simulation; no other method may be called afterwards."""
@@ -244,13 +244,13 @@ class Model:
         self._library.hwgen_count(self._model, ctypes.byref(counters))
         return Traffic(**{name: getattr(counters, name) for name in Traffic.__dataclass_fields__})
 
-    def _check(self, status: int, what: str) -> None:
+    def _check(self, status: int, access: str) -> None:
         if status == _VIOLATION:
             message = self._library.hwgen_message(self._model).decode()
-            raise CheckFailed(f"{what}: {message} (cycle {self.traffic.cycles})")
+            raise CheckFailed(f"{access}: {message} (cycle {self.traffic.cycles})")
         for name, number in _RESPONSES.items():
             if status == number != 0:
-                raise BusError(what, name)
+                raise BusError(access, name)
 
     # -- memory --------------------------------------------------------------------------------
 

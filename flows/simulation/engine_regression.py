@@ -69,39 +69,39 @@ def engine_cases(config: Any, seed: int) -> list[EngineCase]:
     sizes = pairwise(axes)
     posts = len(settings_of(config))
 
-    def some(count: int) -> tuple[Size, ...]:
+    def drawn(count: int) -> tuple[Size, ...]:
         return tuple(sizes[i] for i in rng.integers(len(sizes), size=count))
 
     def any_posts(count: int) -> tuple[int, ...]:
         return tuple(int(i) for i in rng.integers(posts, size=count))
 
-    found = [
+    cases = [
         EngineCase(f"shapes_{i}", (size,), ("random",), (i % posts,), odd=bool(i % 2))
         for i, size in enumerate(sizes)
     ]
     largest = (axes[0][-1], axes[1][-1], axes[2][-1])
     for i, kind in enumerate(OPERANDS[:-1]):
-        found.append(
+        cases.append(
             EngineCase(f"values_{kind}", (largest, largest), (kind, "random"), (i % posts, 0))
         )
-    found += [
+    cases += [
         EngineCase(f"post_{i}", (largest, sizes[0]), ("random",) * 2, (i, i), odd=True)
         for i in range(posts)
     ]
     for i in range(8):
         idle = tuple((channel, float(rng.choice(PROBABILITIES))) for channel in CHANNELS)
         latency = int(rng.choice((1, 2, 17, 60)))
-        found.append(
+        cases.append(
             EngineCase(
-                f"stalls_{i}", some(3), ("random",) * 3, any_posts(3), True, latency, idle,
+                f"stalls_{i}", drawn(3), ("random",) * 3, any_posts(3), True, latency, idle,
                 least_traffic=bool(i % 2),
             )
         )  # fmt: skip
     events: tuple[Event, ...] = ("reset", "abort", "read_error", "write_error")
     for i in range(8):
-        found.append(
+        cases.append(
             EngineCase(
-                f"{events[i % 4]}_{i // 4}", some(3), ("random",) * 3, any_posts(3), bool(i & 4),
+                f"{events[i % 4]}_{i // 4}", drawn(3), ("random",) * 3, any_posts(3), bool(i & 4),
                 int(rng.choice((1, 9))), tuple((c, 0.3 * (i // 4)) for c in CHANNELS),
                 events[i % 4], int(rng.integers(1, 200)),
             )
@@ -112,10 +112,10 @@ def engine_cases(config: Any, seed: int) -> list[EngineCase]:
         ((10 * m + 1, 9 * k + 2, 11 * n + 1), (12 * m, k, 12 * n), (5 * m, 15 * k, 12 * n))
     ):
         size = (size[0], min(size[1], config.max_k), size[2])
-        found.append(
+        cases.append(
             EngineCase(
                 f"blocks_{i}", (size,), ("random",), (i % posts,), odd=i == 0, least_traffic=i == 2
             )
         )
-    found.append(EngineCase("queue", some(12), ("random",) * 12, any_posts(12)))
-    return found
+    cases.append(EngineCase("queue", drawn(12), ("random",) * 12, any_posts(12)))
+    return cases

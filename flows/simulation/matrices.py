@@ -77,21 +77,21 @@ class LayerRun:
         return f"{self.m} x {self.k} x {self.n}"
 
 
-def check_results(what: str, found: np.ndarray, expected: np.ndarray) -> None:
+def check_results(name: str, actual: np.ndarray, expected: np.ndarray) -> None:
     """Hold results against the golden model.
 
     Raises
     ------
     CheckFailed
-        If any of them differs; `what` says of what they are.
+        If any of them differs; `name` says of what they are.
     """
-    wrong = differences(found, expected)
+    wrong = differences(actual, expected)
     if len(wrong):
         row, column = map(int, wrong[0])
         raise CheckFailed(
-            f"{what}: {len(wrong)} of {expected.size} results of the RTL differ from the golden"
+            f"{name}: {len(wrong)} of {expected.size} results of the RTL differ from the golden"
             f" model, first C[{row},{column}]: expected {expected[row, column]}, got"
-            f" {found[row, column]}"
+            f" {actual[row, column]}"
         )
 
 

@@ -14,7 +14,7 @@ from hwgen.numerics.post.records import Columns
 
 def settings_of(config: Any) -> list[PostSettings]:
     """Return settings of post-processing, among them every output, activation and rounding."""
-    post, found = config.post, []
+    post, settings = config.post, []
     count = max(len(post.outputs), len(post.activations), len(post.roundings))
     for i in range(count):
         output = post.outputs[i % len(post.outputs)]
@@ -27,17 +27,17 @@ def settings_of(config: Any) -> list[PostSettings]:
         spread = 2.0 ** (8 - config.result.width // 2)
         for columns in (False, True) if post.columns else (False,):
             if columns:
-                found.append(PostSettings(output, activation, rounding, columns=True))
+                settings.append(PostSettings(output, activation, rounding, columns=True))
             elif scaled:
                 leaky = {"slope": 0.125} if activation == "leaky" else {}
                 if output not in FLOATS:
                     leaky["rounding"] = rounding
-                found.append(
+                settings.append(
                     PostSettings.scaled(output, spread, activation=activation, **leaky)  # type: ignore[arg-type]
                 )
             else:
-                found.append(PostSettings(output, activation))
-    return found
+                settings.append(PostSettings(output, activation))
+    return settings
 
 
 def columns_of(

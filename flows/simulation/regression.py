@@ -62,8 +62,8 @@ class Case:
 
 def lengths(size: int, limit: int) -> list[int]:
     """Return the lengths to try along an axis of natural size `size`, at most `limit`."""
-    wanted = {1, 7, size - 1, size, size + 1, 3 * size + 1}
-    return sorted({min(max(1, length), limit) for length in wanted})
+    borders = {1, 7, size - 1, size, size + 1, 3 * size + 1}
+    return sorted({min(max(1, length), limit) for length in borders})
 
 
 def cases(config: Any, seed: int) -> list[Case]:
@@ -76,42 +76,44 @@ def cases(config: Any, seed: int) -> list[Case]:
     ]
     sizes = pairwise(axes)
     ports = [port.name for port in config.ports]
-    found = [Case(f"shapes_{i}", (size,), (OPERANDS[i % 2 * 6],)) for i, size in enumerate(sizes)]
+    planned = [Case(f"shapes_{i}", (size,), (OPERANDS[i % 2 * 6],)) for i, size in enumerate(sizes)]
     largest = (axes[0][-1], axes[1][-1], axes[2][-1])
     kinds = OPERANDS if config.activation.specials else OPERANDS[:-1]
-    found += [Case(f"values_{kind}", (largest, largest), (kind, "random")) for kind in kinds]
+    planned += [Case(f"values_{kind}", (largest, largest), (kind, "random")) for kind in kinds]
     for i, probabilities in enumerate(pairwise([list(PROBABILITIES)] * len(ports))):
         picked = tuple(sizes[j] for j in rng.integers(len(sizes), size=3))
         idle = tuple(zip(ports, probabilities, strict=True))
-        found.append(Case(f"stalls_{i}", picked, ("random",) * 3, idle))
+        planned.append(Case(f"stalls_{i}", picked, ("random",) * 3, idle))
     for i in range(4):
         picked = tuple(sizes[j] for j in rng.integers(len(sizes), size=3))
         resets = tuple(int(r) for r in rng.integers(1, 6 + sum(config.natural_sizes), size=3))
         idle = tuple((port, PROBABILITIES[i % 2]) for port in ports)
-        found.append(Case(f"reset_{i}", picked, ("random",) * 3, idle, resets))
+        planned.append(Case(f"reset_{i}", picked, ("random",) * 3, idle, resets))
     for name, probability in (("full_rate", 0.0), ("stalled", 0.3)):
         picked = tuple(sizes[j] for j in rng.integers(len(sizes), size=20))
         idle = tuple((port, probability) for port in ports)
-        found.append(Case(f"back_to_back_{name}", picked, ("random",) * 20, idle))
+        planned.append(Case(f"back_to_back_{name}", picked, ("random",) * 20, idle))
     picked = tuple(sizes[j] for j in rng.integers(len(sizes), size=3))
-    found.append(Case("ready_after_valid", picked, ("random",) * 3, patient=True))
+    planned.append(Case("ready_after_valid", picked, ("random",) * 3, patient=True))
     return (
-        found if config.post_features is None else _with_posts(config, found, (largest, sizes[0]))
+        planned
+        if config.post_features is None
+        else _with_posts(config, planned, (largest, sizes[0]))
     )
 
 
-def _with_posts(config: Any, found: list[Case], sizes: tuple[Size, ...]) -> list[Case]:
+def _with_posts(config: Any, planned: list[Case], sizes: tuple[Size, ...]) -> list[Case]:
     """Give the jobs of all cases settings, in turn, and add a case for each of the settings."""
     count = len(settings_of(config))
-    found = [
+    planned = [
         replace(case, posts=tuple((i + job) % count for job in range(len(case.sizes))))
-        for i, case in enumerate(found)
+        for i, case in enumerate(planned)
     ]
-    found += [
+    planned += [
         Case(f"post_{i}", sizes, ("random",) * len(sizes), posts=(i,) * len(sizes))
         for i in range(count)
     ]
-    return found
+    return planned
 
 
 def pairwise(axes: list[list[Any]]) -> list[tuple[Any, ...]]:
@@ -146,7 +148,7 @@ def operands(
     """
     m, k, n = size
     results = []
-    for which, (fmt, shape) in enumerate(
+    for index, (fmt, shape) in enumerate(
         ((config.activation, (m, k)), (config.weight, (k, n)))  # type: ignore[attr-defined]
     ):
         low, high = fmt.min, fmt.max
@@ -162,7 +164,7 @@ def operands(
         elif kind == "zero":
             values = rng.choice([fmt.zero, -fmt.zero], shape)
         else:
-            ends = {"lowest": low, "highest": high, "opposite": (low, high)[which]}
+            ends = {"lowest": low, "highest": high, "opposite": (low, high)[index]}
             values = np.full(shape, ends[kind])
         results.append(values.astype(fmt.dtype))
     return results[0], results[1]

@@ -281,9 +281,9 @@ class Bench:
             elif waiting is not None:
                 raise AssertionError(f"{self.output.prefix}: tvalid fell before tready")
             if changing:
-                wanted = waiting is not None if pauses is None else not next(pauses)
-                if wanted != taking:
-                    taking = wanted
+                willing = waiting is not None if pauses is None else not next(pauses)
+                if willing != taking:
+                    taking = willing
                     ready(taking)
             if len(beats) == results and not done and not any(source.left for source in sources):
                 edges, done = number + SURPLUS, True
@@ -294,14 +294,14 @@ class Bench:
     async def run(self, jobs: Sequence[Job], limit: int) -> None:
         """Run jobs back to back and compare every result and every ``tlast``."""
         self.send(jobs)
-        wanted = sum(job.schedule.output_beats for job in jobs)
-        if not await self.serve(limit, wanted):
+        beats = sum(job.schedule.output_beats for job in jobs)
+        if not await self.serve(limit, beats):
             left = {name: source.left for name, source in self.sources.items() if source.left}
             waiting = "".join(
                 f", {count} beats of {name} not taken" for name, count in left.items()
             )
             raise AssertionError(
-                f"no progress: {len(self._beats)} of {wanted} result beats after {limit} cycles"
+                f"no progress: {len(self._beats)} of {beats} result beats after {limit} cycles"
                 + waiting
             )
         start = 0
