@@ -17,7 +17,7 @@ import pytest
 
 import hwgen.cli
 from hwgen.cli import cli, main
-from hwgen.cli.common import MARKER, atomic_directory, write_file
+from hwgen.cli.outputs import MARKER, atomic_directory, write_file
 from hwgen.config.load import parse_config
 from hwgen.errors import InputError
 
@@ -390,7 +390,7 @@ def test_an_exchange_that_fails_is_undone(tmp_path: Path, monkeypatch: pytest.Mo
 def test_terminated_command_leaves_nothing(tmp_path: Path) -> None:
     script = (
         "import time, pathlib, click, hwgen.cli as c\n"
-        "from hwgen.cli.common import atomic_directory\n"
+        "from hwgen.cli.outputs import atomic_directory\n"
         "@c.cli.command('slow')\n"
         "def slow():\n"
         "    with atomic_directory(pathlib.Path('out')) as folder:\n"

@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hwgen.cli import cli, main
-from hwgen.cli.common import atomic_directory
+from hwgen.cli.outputs import atomic_directory
 from hwgen.config.load import load_config, parse_config
 from hwgen.config.model import FamilyConfig
 from hwgen.config.parameters import parameters

@@ -38,7 +38,8 @@ from flows.simulation.matrices import LayerRun, RunResult, check_results, run_ma
 from flows.simulation.runner import compile_design
 from flows.simulation.stream_program import check_cycles
 from hwgen.cli import cli, main
-from hwgen.cli.common import console, cycle_progress, write_file
+from hwgen.cli.common import console, cycle_progress
+from hwgen.cli.outputs import write_file
 from hwgen.config.load import load_config
 from hwgen.families import family
 

@@ -3,8 +3,8 @@
 
 A command is a module of this package with a `click.Command` called ``command``; its name is the
 module's and its line in ``hwgen --help`` is the first line of the module's docstring.  Modules
-are imported only when their command is used.  `hwgen.cli.common` and modules whose name begins
-with an underscore are not commands.
+are imported only when their command is used.  `hwgen.cli.common`, `hwgen.cli.outputs`
+and modules whose name begins with an underscore are not commands.
 
 Commands raise `hwgen.errors.HwgenError` (or let an `OSError` about a file pass); `main` prints
 it and returns its exit status.
@@ -28,7 +28,7 @@ import click
 from hwgen import __version__
 from hwgen.errors import ConfigError, HwgenError, did_you_mean
 
-_HELPERS = frozenset({"common"})
+_HELPERS = frozenset({"common", "outputs"})
 _INTERRUPTED, _BROKEN_PIPE, _DEFECT = 130, 141, 70
 
 

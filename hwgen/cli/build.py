@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from hwgen.cli.common import (
-    atomic_directory,
     config_option,
     console,
     emit_json,
@@ -17,6 +16,7 @@ from hwgen.cli.common import (
     headed,
     json_option,
 )
+from hwgen.cli.outputs import atomic_directory
 
 
 @click.command()

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import click
 
-from hwgen.cli.common import check_file, console, emit_json, force_option, json_option
+from hwgen.cli.common import (
+    console,
+    emit_json,
+    force_option,
+    json_option,
+)
+from hwgen.cli.outputs import check_file
 
 
 @click.command()

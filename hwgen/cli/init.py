@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from hwgen.cli.common import emit_json, json_option, write_file
+from hwgen.cli.common import emit_json, json_option
+from hwgen.cli.outputs import write_file
 
 
 @click.command(epilog="`hwgen families` lists the families.")

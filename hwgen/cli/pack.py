@@ -8,8 +8,6 @@ from pathlib import Path
 import click
 
 from hwgen.cli.common import (
-    atomic_directory,
-    check_directory,
     config_option,
     console,
     emit_json,
@@ -17,6 +15,7 @@ from hwgen.cli.common import (
     json_option,
     load_matrix,
 )
+from hwgen.cli.outputs import atomic_directory, check_directory
 
 
 @click.command()

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from hwgen.cli.common import (
-    atomic_directory,
-    check_file,
     clock_option,
     config_option,
     console,
@@ -20,8 +18,8 @@ from hwgen.cli.common import (
     json_option,
     task_progress,
     tool_run_options,
-    write_file,
 )
+from hwgen.cli.outputs import atomic_directory, check_file, write_file
 
 if TYPE_CHECKING:
     from flows.result import PnrResult

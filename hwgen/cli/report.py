@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hwgen.cli.common import (
-    check_file,
     config_option,
     console,
     emit_json,
     force_option,
     json_option,
     workload_options,
-    write_file,
 )
+from hwgen.cli.outputs import check_file, write_file
 
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig

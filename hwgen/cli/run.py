@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hwgen.cli.common import (
-    check_file,
     config_option,
     console,
     cycle_progress,
@@ -17,8 +16,8 @@ from hwgen.cli.common import (
     force_option,
     json_option,
     load_matrix,
-    write_file,
 )
+from hwgen.cli.outputs import check_file, write_file
 
 if TYPE_CHECKING:
     from flows.simulation.matrices import Engine

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from hwgen.cli.common import check_directory, config_option, console, emit_json, json_option
+from hwgen.cli.common import (
+    config_option,
+    console,
+    emit_json,
+    json_option,
+)
+from hwgen.cli.outputs import check_directory
 
 if TYPE_CHECKING:
     from flows.simulation.runner import Outcome

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hwgen.cli.common import (
-    MARKER,
-    atomic_directory,
-    claim_entry,
     console,
     emit_json,
     force_option,
     headed,
     json_option,
 )
+from hwgen.cli.outputs import MARKER, atomic_directory, claim_entry
 
 if TYPE_CHECKING:
     from rich.console import Console

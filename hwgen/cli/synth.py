@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from hwgen.cli.common import (
-    atomic_directory,
     clock_option,
     config_option,
     console,
@@ -21,6 +20,7 @@ from hwgen.cli.common import (
     task_progress,
     tool_run_options,
 )
+from hwgen.cli.outputs import atomic_directory
 
 if TYPE_CHECKING:
     from rich.table import Table

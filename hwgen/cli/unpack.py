@@ -8,14 +8,13 @@ from pathlib import Path
 import click
 
 from hwgen.cli.common import (
-    check_file,
     config_option,
     console,
     emit_json,
     force_option,
     json_option,
-    write_file,
 )
+from hwgen.cli.outputs import check_file, write_file
 
 
 @click.command()
