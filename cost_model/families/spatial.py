@@ -22,6 +22,7 @@ from cost_model.families import spatial_serial
 from cost_model.families.spatial_bill import Geometry, parts
 from cost_model.families.spatial_delay import paths
 from cost_model.families.spatial_flow import core_flow
+from hwgen.config.spatial_timing import core_latency, serial_latency
 from hwgen.figures import Cycles
 from hwgen.schedules.spatial import Schedule
 
@@ -122,7 +123,7 @@ def cycles_at(v: View, sizes: Sequence[Size]) -> Number:
     """Return the cycles of `cycles_of` for every configuration of a view."""
     g = Geometry(v)
     if v.config.array.serial:
-        latency = 8 + g.stages + post.latency(v)
+        latency = serial_latency(g.stages) + post.latency(v)
         return spatial_serial.expected_at(v, (g.rows, g.depth, g.cols), latency, sizes)
     shortest = g.rows + g.lead
     slots: Number = 0
@@ -131,7 +132,7 @@ def cycles_at(v: View, sizes: Sequence[Size]) -> Number:
         slots = slots + repeats * ceil_div(m, g.rows) * ceil_div(n, g.cols) * beats
     first = ceil_div(sizes[0][1], g.depth)
     last_drain = first + slots - np.maximum(first, shortest)
-    latency = 3 + g.lead + g.digits + v["pipeline.final_adder"] + post.latency(v)
+    latency = core_latency(g.stages, g.digits, v["pipeline.final_adder"]) + post.latency(v)
     return last_drain + g.rows + latency - 1
 
 

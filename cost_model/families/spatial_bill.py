@@ -16,6 +16,7 @@ from cost_model import post_processing as post
 from cost_model.bill import Counts, Number, Part, View, adder, buffer, register, times, total
 from cost_model.fabric import fabric_of
 from cost_model.families import spatial_serial_bill
+from hwgen.config.spatial_timing import lead
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
@@ -67,7 +68,7 @@ class Geometry:
         depth = v["array.depth"]
         self.depth: Number = v.config.depth if depth is None else depth
         self.stages = v["pipeline.pe"]
-        self.lead = 1 + self.stages
+        self.lead = lead(self.stages)
         self.digits = v.config.digits is not None
         fmt = v.config.activation
         self.moving = elements.lines(fmt) if self.digits else fmt.width

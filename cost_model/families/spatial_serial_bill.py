@@ -16,7 +16,7 @@ from cost_model import elements
 from cost_model import post_processing as post
 from cost_model.bill import Counts, Number, Part, View, adder, register, times, total
 from hwgen.numerics.digits import digit_count
-from hwgen.numerics.sparse_digits import GROUP_TERMS, SerialSum
+from hwgen.numerics.sparse_digits import CHOSEN_ARRIVAL, FINAL_STEPS, GROUP_TERMS, SerialSum
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
@@ -32,12 +32,6 @@ EDGE_KINDS = (
     "flip_flop", "enable", "reset", "full_adder", "half_adder", "and", "and_or", "mux",
     "booth_digit", "ent_digit", "magnitude", "adder_level",
 )  # fmt: skip
-
-CHOSEN = 80
-"""As of `rtl_templates.arithmetic.serial_pe`."""
-
-STEPS = 3
-"""Steps in which results are put together."""
 
 LINES = 3
 """Lines that say a digit: one, two, negative."""
@@ -93,7 +87,7 @@ def serial_sum(config: SpatialConfig) -> SerialSum:
 @lru_cache(maxsize=1 << 12)
 def sums(what: SerialSum, registers: int) -> tuple[elements.Heap, ...]:
     """Return the sums of a PE: of its multiples, if there are several, and the accumulator."""
-    rows = [elements.Operand(what.row_width, 0, CHOSEN * (registers < 2))] * what.lanes
+    rows = [elements.Operand(what.row_width, 0, CHOSEN_ARRIVAL * (registers < 2))] * what.lanes
     first: list[elements.Heap] = []
     if registers and what.lanes > 2:
         width = (what.lanes * ((1 << what.row_width) - 1)).bit_length()
@@ -191,18 +185,6 @@ def _drain(v: View) -> Counts:
     return {"and_or": g.rows * g.cols * g.held}
 
 
-def known(width: int, steps: int) -> int:
-    """Return how many bits of a result are known behind so many steps."""
-    first = -(-width // 4)
-    rest = -(-(width - first) // (STEPS - 1))
-    return min(width, first + (steps - 1) * rest) if steps else 0
-
-
-def behind(width: int, steps: int) -> int:
-    """Return the bits of a result on its way behind so many steps."""
-    return width + (width - known(width, steps) + 1) * (steps < STEPS)
-
-
 @lru_cache(maxsize=1 << 12)
 def joined(what: SerialSum) -> elements.Heap:
     """Return the sum of accumulator, carries and excess in two numbers."""
@@ -213,7 +195,7 @@ def joined(what: SerialSum) -> elements.Heap:
 def resolve(config: SpatialConfig) -> Counts:
     """Return the bill of what puts a result together."""
     what = serial_sum(config)
-    ends = [known(what.width, steps) for steps in range(STEPS + 1)]
+    ends = [what.known(steps) for steps in range(FINAL_STEPS + 1)]
     added = (adder(float(b - a)) for a, b in pairwise(ends) if b > a)
     return total(joined(what).adders, *added)
 
@@ -224,8 +206,8 @@ def _resolvers(v: View) -> Counts:
 
 
 def _steps(config: SpatialConfig) -> list[float]:
-    width = serial_sum(config).width
-    return [float(behind(width, steps)) for steps in range(1, STEPS + 1)]
+    what = serial_sum(config)
+    return [float(what.width_behind(steps)) for steps in range(1, FINAL_STEPS + 1)]
 
 
 def _slice(bits: Number) -> Counts:
@@ -236,7 +218,7 @@ def _slice(bits: Number) -> Counts:
 def _leaving(v: View) -> Counts:
     """Return the registers between accumulators and output, and those of the excess."""
     g = SerialGeometry(v)
-    first, second, third = v.figures(SUM, STEPS, _steps)
+    first, second, third = v.figures(SUM, FINAL_STEPS, _steps)
     return total(
         _slice(g.cols * g.held + g.result + 1),
         *(_slice(g.cols * bits + 1) for bits in (first, second, third)),

@@ -10,18 +10,15 @@ import numpy as np
 from cost_model import post_processing as post
 from cost_model.bill import Counts, View, total
 from cost_model.families.spatial_serial_bill import (
-    CHOSEN,
     FIGURES,
-    STEPS,
     SUM,
     SerialGeometry,
     joined,
-    known,
     serial_sum,
     sums,
 )
 from hwgen.numerics.digits import digit_count
-from hwgen.numerics.sparse_digits import GROUP_TERMS
+from hwgen.numerics.sparse_digits import CHOSEN_ARRIVAL, FINAL_STEPS, GROUP_TERMS
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
@@ -66,17 +63,17 @@ def _gates(config: SpatialConfig) -> tuple[float, float]:
     heaps = sums(what, registers)
     accumulate = heaps[-1].gates + 1
     if not registers:
-        return multiple + accumulate - CHOSEN / 10, 0.0
+        return multiple + accumulate - CHOSEN_ARRIVAL / 10, 0.0
     if len(heaps) == 1:
         return multiple, accumulate
     if registers == 1:
-        return multiple + heaps[0].gates - CHOSEN / 10, accumulate
+        return multiple + heaps[0].gates - CHOSEN_ARRIVAL / 10, accumulate
     return multiple, max(heaps[0].gates, accumulate)
 
 
 def _step_sizes(config: SpatialConfig) -> tuple[float, float, float]:
     """Return the bits of the first step's adder and of a later one, and the gates in front."""
     what = serial_sum(config)
-    first, second = (known(what.width, steps) for steps in (1, STEPS - 1))
+    first, second = (what.known(steps) for steps in (1, FINAL_STEPS - 1))
     # One more for the carry that enters.
     return first + 1.0, second - first + 1.0, joined(what).gates

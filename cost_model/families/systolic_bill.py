@@ -22,7 +22,6 @@ from cost_model.bill import (
     bit_length,
     bits_of,
     buffer,
-    ceil_div,
     memory,
     register,
     times,
@@ -31,12 +30,10 @@ from cost_model.bill import (
 from cost_model.elements import DIGIT_KINDS, product_counts
 from cost_model.fabric import LISTED, delays, fabric_of
 from cost_model.fabric import product_counts as logic_or_dsp
-from hwgen.families.systolic import BUS_ROWS
+from hwgen.families.systolic_geometry import BUS_ROWS, ArrayGeometry, psum_terms
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
-
-TILE_COLUMNS = 16
 
 PE_KINDS = (
     "flip_flop", "enable", "and", "adder_bit", "adder_level", "saturate", "booth_bit",
@@ -74,17 +71,17 @@ class Geometry:
         self.held = v.figure(("max_k", "array.carry_spacing"), _held_width)
         self.fabric = fabric_of(v.config)
         self.on_fpga = self.fabric is not None
-        self.groups = ceil_div(self.cols, self.broadcast)
-        self.bands = ceil_div(self.rows, BUS_ROWS)
-        self.groups_per_tile = np.maximum(1, TILE_COLUMNS // self.broadcast)
-        self.tiles = ceil_div(self.cols, self.broadcast * self.groups_per_tile)
         self.resolve = v["pipeline.final_adder"]
-        self.bus_latency = self.stages + (self.bands > 1) + self.groups - 1
-        self.drain_latency = self.bus_latency + self.digits + self.resolve
+        divided = ArrayGeometry(
+            self.rows, self.cols, self.broadcast, self.stages, self.resolve, self.digits
+        )
+        self.groups, self.bands = divided.groups, divided.segments
+        self.groups_per_tile, self.tiles = divided.groups_per_tile, divided.tiles
+        self.bus_latency, self.drain_latency = divided.bus_latency, divided.drain_latency
+        self.in_steps = np.asarray(divided.in_steps)
         # Cycles from a row's slot to the buffer in which an entry is reserved.
-        self.in_steps = np.asarray(self.resolve) > 0
-        self.reserved = np.where(self.in_steps, self.bus_latency, self.drain_latency)
-        self.psum_latency = self.rows + 1 + self.stages + self.groups
+        self.reserved = divided.drain_stages - 1
+        self.psum_latency = divided.psum_latency
 
     @property
     def inner(self) -> Number:
@@ -203,11 +200,7 @@ def digit_pe(config: SystolicConfig) -> dict[str, float]:
 def psum_widths(config: SystolicConfig) -> list[int]:
     """Return the width of the partial sums of each row; see `StationaryArray`."""
     rows = config.array.rows
-    return [
-        config.partial_sum(min(row + 1 if row < BUS_ROWS else -(-(row + 1) // BUS_ROWS) * BUS_ROWS,
-                               rows if row >= BUS_ROWS else row + 1)).width
-        for row in range(rows)
-    ]  # fmt: skip
+    return [config.partial_sum(psum_terms(row, rows)).width for row in range(rows)]
 
 
 def stationary_pes(config: SystolicConfig) -> dict[str, float]:

@@ -23,11 +23,11 @@ class OutputStationary:
         self._rows = config.array.rows
         self._act, self._wgt = Queue(), Queue()
         self._starting, self._finished, self._draining = True, False, 0
-        self._credits = config.drain_entries
-        self._line, self._stages = 0, config.drain_stages
+        self._credits = config.geometry.drain_entries
+        self._line, self._stages = 0, config.geometry.drain_stages
         self._held = 0  # rows in the buffer behind the array
         steps = config.final_addition.registers if config.final_addition else 0
-        self._slices = Slices(steps + 1) if config.drains_in_steps else None
+        self._slices = Slices(steps + 1) if config.geometry.in_steps else None
 
     def cycle(
         self, act: bool, act_last: bool, wgt: bool, wgt_last: bool, taken: bool

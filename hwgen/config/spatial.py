@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import Field
 
+from hwgen.config import spatial_timing
 from hwgen.config.elements import (
     DigitArray,
     accumulation,
@@ -192,24 +193,21 @@ class SpatialConfig(IntegerProductConfig):
     @property
     def lead(self) -> int:
         """Cycles from a beat's slot to the accumulators: the edge's register and the PE's."""
-        return 1 + self.pipeline.pe
+        return int(spatial_timing.lead(self.pipeline.pe))
 
     @property
     def output_registers(self) -> int:
         """Registers with a handshake from where rows leave to the port, its buffer included."""
-        return 1 + (1 + self.final_addition.registers if self.final_addition else 0)
+        adder = self.pipeline.final_adder
+        return int(spatial_timing.output_registers(self.digits is not None, adder))
 
     @property
     def core_latency(self) -> int:
-        """Cycles from the last input beat of a reduction to its first beat of accumulators.
-
-        One in the input buffer, one until the drain, `lead`, one in the output buffer, and
-        those where results are put together.
-        """
+        """Cycles from the last input beat of a reduction to its first beat of accumulators."""
+        pipeline, digits = self.pipeline, self.digits is not None
         if self.array.serial:
-            # Slot, encoder, PE, one until a row leaves, and four where results are put together.
-            return 8 + self.pipeline.pe
-        return 2 + self.lead + self.output_registers
+            return int(spatial_timing.serial_latency(pipeline.pe))
+        return int(spatial_timing.core_latency(pipeline.pe, digits, pipeline.final_adder))
 
     @property
     def block_loop_nest(self) -> LoopNest | str:

@@ -20,14 +20,12 @@ from hwgen.config.elements import (
 from hwgen.config.model import Model
 from hwgen.config.product import IntegerProductConfig
 from hwgen.families import Family
+from hwgen.families.systolic_geometry import ArrayGeometry
 from hwgen.loop_nest import LoopNest
 from hwgen.numerics import IntegerFormat
 from hwgen.numerics.digit_sums import DigitAccumulation, FinalAddition
 from hwgen.numerics.digits import Encoding
 from hwgen.streams import StreamPort
-
-BUS_ROWS = 16
-"""Rows that drain through one combinational OR; a register collects longer columns."""
 
 Dataflow = Literal["output_stationary", "weight_stationary", "input_stationary"]
 
@@ -163,57 +161,39 @@ class SystolicConfig(IntegerProductConfig):
         rows, cols = self.array.rows, self.array.cols
         return (cols, rows, rows) if self.input_stationary else (rows, rows, cols)
 
+    @cached_property
+    def geometry(self) -> ArrayGeometry:
+        """How the array is divided, and how long values take through it."""
+        array, pipeline = self.array, self.pipeline
+        return ArrayGeometry(
+            array.rows, array.cols, array.broadcast, pipeline.pe, pipeline.final_adder,
+            self.digits is not None,
+        )  # fmt: skip
+
     @property
     def column_groups(self) -> int:
         """Groups of columns; each registers the operand that moves along the rows once."""
-        return -(-self.array.cols // self.array.broadcast)
+        return int(self.geometry.groups)
 
     @property
     def bus_segments(self) -> int:
-        """Runs of up to `BUS_ROWS` rows whose results reach the output through one OR."""
-        return -(-self.array.rows // BUS_ROWS)
+        """Runs of rows whose results reach the output through one OR."""
+        return int(self.geometry.segments)
 
     @property
     def bus_latency(self) -> int:
-        """Cycles from the slot at a row's edge to its accumulators at the foot of the array.
-
-        Output-stationary: the registers of the PE, of the tree that collects the bus segments,
-        and of the column groups.
-        """
-        return self.pipeline.pe + (self.bus_segments > 1) + self.column_groups - 1
+        """Cycles from the slot at a row's edge to its accumulators at the foot of the array."""
+        return int(self.geometry.bus_latency)
 
     @property
     def drain_latency(self) -> int:
-        """Cycles from the slot at a row's edge to its results at the output buffer.
-
-        Output-stationary: `bus_latency`, and registers in front of the adders of carries and
-        inside them.
-        """
-        return self.bus_latency + (self.digits is not None) + self.pipeline.final_adder
-
-    @property
-    def drains_in_steps(self) -> bool:
-        """Whether results are put together in steps behind their buffer (output-stationary)."""
-        return self.final_addition is not None and self.final_addition.registers > 0
-
-    @property
-    def drain_stages(self) -> int:
-        """Registers from a row's drain to the buffer of rows (output-stationary)."""
-        return 1 + (self.bus_latency if self.drains_in_steps else self.drain_latency)
-
-    @property
-    def drain_entries(self) -> int:
-        """Rows that the buffer behind the array holds (output-stationary)."""
-        return 1 + self.drain_stages
+        """Cycles from the slot at a row's edge to its results at the output buffer."""
+        return int(self.geometry.drain_latency)
 
     @property
     def psum_latency(self) -> int:
-        """Cycles from a beat's slot to its partial sums at the accumulators.
-
-        Weight- and input-stationary: one cycle a row, two for the operand registers at the edge,
-        the registers of the PE and of the column groups.
-        """
-        return self.array.rows + 2 + self.pipeline.pe + self.column_groups - 1
+        """Cycles from a beat's slot to its partial sums at the accumulators."""
+        return int(self.geometry.psum_latency)
 
     @property
     def core_latency(self) -> int:

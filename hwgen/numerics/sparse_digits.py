@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 GROUP_TERMS = 4
 """Consecutive terms whose digits of one weight are a group."""
 
+FINAL_STEPS = 3
+"""Steps in which a result is put together from sum and carries, a register behind each."""
+
+CHOSEN_ARRIVAL = 80
+"""When multiples are there without a register, in tenths of a gate's delay: a line that chooses has
+many loads."""
+
 
 @dataclass(frozen=True)
 class SerialSum:
@@ -65,6 +72,20 @@ class SerialSum:
     def held(self) -> int:
         """Bits of sum and carries."""
         return self.width + len(self.carries)
+
+    def known(self, steps: int) -> int:
+        """Return the bits of the result that are known behind so many of `FINAL_STEPS`.
+
+        The first step has three numbers to add, and less time for carries.
+        """
+        first = -(-self.width // 4)
+        rest = -(-(self.width - first) // (FINAL_STEPS - 1))
+        return min(self.width, first + (steps - 1) * rest) if steps else 0
+
+    def width_behind(self, steps: int) -> int:
+        """Return the bits of a result on its way behind so many of `FINAL_STEPS`."""
+        left = self.width - self.known(steps)
+        return self.width + (left + 1 if steps < FINAL_STEPS else 0)
 
 
 def group_cycles(

@@ -6,14 +6,10 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics.sparse_digits import GROUP_TERMS, SerialSum
+from hwgen.numerics.sparse_digits import CHOSEN_ARRIVAL, FINAL_STEPS, GROUP_TERMS, SerialSum
 from rtl_templates.hierarchy import Block
 
 from .compressor import HeapOperand, compress
-
-CHOSEN_ARRIVAL = 80
-"""When multiples are there without a register, in tenths of a gate's delay: a line that chooses has
-many loads."""
 
 
 class SerialPe(Block):
@@ -161,30 +157,18 @@ class SerialFinalAdder(Block):
     o : Out
     """
 
-    STEPS = 3
-
     def __init__(self, serial_sum: SerialSum, number: int) -> None:
         self.serial_sum, self.number = serial_sum, number
         first = {"excess": In(serial_sum.width)} if number == 0 else {}
-        width = serial_sum.held if number == 0 else self._width(number)
+        width = serial_sum.width_behind(number) if number else serial_sum.held
         super().__init__(
-            f"resolve_{number}", {"i": In(width), **first, "o": Out(self._width(number + 1))}
+            f"resolve_{number}",
+            {"i": In(width), **first, "o": Out(serial_sum.width_behind(number + 1))},
         )
-
-    def _known(self, steps: int) -> int:
-        # The first step has three numbers to add, and less time for carries.
-        first = -(-self.serial_sum.width // 4)
-        rest = -(-(self.serial_sum.width - first) // (self.STEPS - 1))
-        return min(self.serial_sum.width, first + (steps - 1) * rest) if steps else 0
-
-    def _width(self, steps: int) -> int:
-        """Return the bits of everything behind so many steps."""
-        left = self.serial_sum.width - self._known(steps)
-        return self.serial_sum.width + (left + 1 if steps < self.STEPS else 0)
 
     def build(self, m: Module) -> None:
         width = self.serial_sum.width
-        start, end = self._known(self.number), self._known(self.number + 1)
+        start, end = (self.serial_sum.known(self.number + step) for step in range(2))
         if self.number == 0:
             operands = [HeapOperand(self.excess), HeapOperand(self.i[:width])] + [
                 HeapOperand(bit, column)
@@ -200,5 +184,5 @@ class SerialFinalAdder(Block):
         numbers = [Cat(carry, number[: end - start]) for number in (first, second)]
         total = (numbers[0] + numbers[1])[1:]
         rest_ = Cat(first[end - start :], second[end - start :])
-        last = self.number + 1 == self.STEPS
+        last = self.number + 1 == FINAL_STEPS
         m.d.comb += self.o.eq(Cat(known, total[: end - start] if last else total, rest_))

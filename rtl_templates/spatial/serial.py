@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
+from hwgen.config.spatial_timing import serial_lead
 from hwgen.numerics.digits import digit_count
+from hwgen.numerics.sparse_digits import FINAL_STEPS
 from rtl_templates.arithmetic.serial_pe import SerialFinalAdder
 from rtl_templates.core import StreamCore
 from rtl_templates.drain import ColumnDrain
@@ -176,7 +178,7 @@ class SerialCore(StreamCore):
         place(m, "slots", slots, **signals)
         totals = self._rows(m, serial_sum, signals)
 
-        under_way = Signal(2 + config.pipeline.pe)  # until results are in the accumulators
+        under_way = Signal(serial_lead(config.pipeline.pe))  # until results are in the accumulators
         leaving = Signal(config.rows)  # the row that leaves, one hot
         ready = Signal(name="ready")
         m.d.sync += under_way.eq(Cat(signals["ended"], under_way))
@@ -246,7 +248,7 @@ class SerialCore(StreamCore):
     ) -> tuple[Value, Value, Value, Signal]:
         """Return the stream of results: values, last, valid, and its ready, to be driven."""
         cols, value = self.config.cols, Cat(held, sign_constant)
-        for number in range(SerialFinalAdder.STEPS):
+        for number in range(FINAL_STEPS):
             payload = Signal(len(value) + 1, name=f"leaving_{number}")
             valid, taken = Signal(name=f"leaving_{number}_valid"), Signal(name=f"taken_{number}")
             place(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics.sparse_digits import GROUP_TERMS
+from hwgen.numerics.sparse_digits import FINAL_STEPS, GROUP_TERMS
 from rtl_templates.arithmetic.compressor import HeapOperand, sum_of
 from rtl_templates.arithmetic.serial_pe import SerialFinalAdder, SerialPe
 from rtl_templates.arithmetic.sparse_encoder import SparseEncoder
@@ -256,15 +256,15 @@ class SerialSignConstant(Block):
             m, "idle", pe, hold=hold, shift=shift, total=held,
             **{name: Const(0, pe.width(name)) for name in ("w", *DIGIT, "short")},
         )  # fmt: skip
-        grown = (SerialFinalAdder.STEPS - 1) * serial_sum.lanes << (serial_sum.row_width - 1)
+        grown = (FINAL_STEPS - 1) * serial_sum.lanes << (serial_sum.row_width - 1)
         value: Value = held
-        for number in range(SerialFinalAdder.STEPS):
+        for number in range(FINAL_STEPS):
             step = SerialFinalAdder(serial_sum, number)
             result = Signal(step.width("o"), name=f"resolved_{number}")
             register = Signal.like(result, name=f"resolved_{number}_reg", reset_less=True)
             sign_constant = {} if number else {"excess": Const(grown - 1, serial_sum.width)}
             place(m, f"resolve_{number}", step, i=value, o=result, **sign_constant)
-            last = number + 1 == SerialFinalAdder.STEPS
+            last = number + 1 == FINAL_STEPS
             m.d.sync += register.eq(~result if last else result)
             value = register
         m.d.comb += self.o.eq(value)

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
+from hwgen.families.systolic_geometry import psum_terms
 from rtl_templates.arithmetic.integer import shape_of
 from rtl_templates.arithmetic.recode import recode
 from rtl_templates.hierarchy import Block, place
 
 from .edges import collect, column_skew, next_tile, row_skew
 from .pe import OutputStationaryPE, StationaryPE
-from .tile import TILE_ROWS, Tile, columns_of, tile_columns, tile_rows, widened
+from .tile import Tile, columns_of, tile_columns, tile_rows, widened
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
@@ -187,14 +188,7 @@ class StationaryArray(Block):
         signals: dict[str, Value] = {"x": x, "swap": swap, "load": load}
 
         def pe_of_row(row: int) -> StationaryPE:
-            # Exact widths in the first band, where they grow quickly; then those of the last row
-            # of the band, so that its rows and often whole tiles are equal.
-            terms = (
-                row + 1
-                if row < TILE_ROWS
-                else min(-(-(row + 1) // TILE_ROWS) * TILE_ROWS, array.rows)
-            )
-            return StationaryPE(config, config.partial_sum(terms))
+            return StationaryPE(config, config.partial_sum(psum_terms(row, array.rows)))
 
         psums = []
         for t, (left, columns) in enumerate(tile_columns(config)):

@@ -77,7 +77,7 @@ class OutputStationaryCore(StreamCore):
 
         # A row drains only into a reserved entry of a buffer, so nothing behind the array's edge
         # ever stops.
-        depth = config.drain_entries
+        depth = config.geometry.drain_entries
         credits = Signal(range(depth + 1), init=depth)
         drains, room, commit = (Signal(name=name) for name in ("drains", "room", "commit"))
         last_row = commit & (draining == 2) if rows > 1 else commit
@@ -99,8 +99,8 @@ class OutputStationaryCore(StreamCore):
         Returns whether one leaves the buffer, so that its entry is free again.
         """
         config = self.config
-        in_steps, depth = config.drains_in_steps, config.drain_entries
-        for stage in range(config.drain_stages):
+        in_steps, depth = config.geometry.in_steps, config.geometry.drain_entries
+        for stage in range(config.geometry.drain_stages):
             register = Signal(2, name=f"push_{stage}")
             m.d.sync += register.eq(push)
             push = register
@@ -112,7 +112,7 @@ class OutputStationaryCore(StreamCore):
         sign_constant: Value = Const(0, 0)
         if config.digits:
             sign_constant = self._sign_constant(
-                m, fire, starting, drain, config.digits, config.drain_stages
+                m, fire, starting, drain, config.digits, config.geometry.drain_stages
             )
         if in_steps:
             # Registers behind the buffer wait for each other: they need no entries.

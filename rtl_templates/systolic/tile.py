@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.families.systolic import BUS_ROWS
+from hwgen.families.systolic_geometry import BUS_ROWS
 from rtl_templates.drain import ColumnDrain
 from rtl_templates.hierarchy import Block, place
 
@@ -22,9 +22,6 @@ PE = OutputStationaryPE | StationaryPE
 
 TILE_ROWS = BUS_ROWS
 """Rows of a tile; its foot drains them through one OR."""
-
-TILE_COLUMNS = 16
-"""Columns of a tile, where column groups allow."""
 
 
 class TileRow(Block):
@@ -198,7 +195,7 @@ def widened(value: Value, width: int, columns: int, config: SystolicConfig) -> V
 
 def groups_per_tile(config: SystolicConfig) -> int:
     """Return the column groups of a whole tile."""
-    return max(1, TILE_COLUMNS // config.array.broadcast)
+    return int(config.geometry.groups_per_tile)
 
 
 def tile_columns(config: SystolicConfig) -> list[tuple[int, int]]:
