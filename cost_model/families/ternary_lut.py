@@ -190,8 +190,7 @@ def _float_columns(v: View) -> Counts:
 
 
 def _table_width(config: TernaryLutConfig) -> float:
-    words = {"lut": len(config.stored_patterns), "multiply": 1, "select": 2 - config.is_float}
-    return float(words[config.array.method] * config.entry.width)
+    return float(config.table_width)
 
 
 def _total_width(config: TernaryLutConfig) -> float:

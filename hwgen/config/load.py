@@ -104,6 +104,9 @@ def _validate(document: Document) -> FamilyConfig:
         except ValidationError as error:
             fields = inner_parameters(model, document.data)
             problems += _translate(error, document, fields)
+        else:
+            fields = inner_parameters(model, document.data)
+            problems += [_rule(line, (), document, fields) for line in config.too_wide()]
     if config is None or problems:
         raise ConfigError(in_order(problems))
     return config

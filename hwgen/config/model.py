@@ -266,6 +266,13 @@ class FamilyConfig(Model):
         default_factory=Target, description="Defaults for `hwgen estimate` and `hwgen synth`."
     )
 
+    def too_wide(self) -> list[str]:
+        """Return what makes a module wider than can be emitted, each ``dotted.field: text``.
+
+        No rule of the configuration: sweeps estimate such cores as well.
+        """
+        return []
+
     @classmethod
     def cores_in(cls, data: Mapping[str, Any]) -> Mapping[str, type[FamilyConfig]]:
         """Return the models of the cores that a configuration holds, by field: none."""

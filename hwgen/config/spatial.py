@@ -85,6 +85,11 @@ class SpatialConfig(IntegerProductConfig):
                 "pipeline.pe: must be 0 or 1 with one product a PE, not 2: the second register"
                 " stands among several products"
             )
+        return broken
+
+    def too_wide(self) -> list[str]:
+        """Return what makes a module wider than can be emitted."""
+        broken = []
         bits = input_bits(self.ports)
         if bits > DATA_BITS:
             rows, depth, cols = self.array.sizes

@@ -245,13 +245,14 @@ class GemmStreamConfig(FamilyConfig):
                 broken.append(
                     f"buffers.{name}_kib: must hold two blocks of at least one tile; raise it"
                 )
-        return broken + self._broken_by_width()
+        return broken
 
-    def _broken_by_width(self) -> list[str]:
+    def too_wide(self) -> list[str]:
+        """Return what makes a module wider than can be emitted."""
         activations = self.m_lanes * self.k_lanes * self.activation.width
         weights = self.wgt_banks * self.weight_beat * self.weight_width
         results = self.n_lanes * self.result.width
-        broken = []
+        broken = [f"compute.{line}" for line in self.compute.too_wide()]
         for what, bits in (("operands", activations + weights), ("results", results)):
             if bits > ENGINE_DATA_BITS:
                 field = "cascade" if what == "operands" and self.array.cascade > 1 else "blocks"

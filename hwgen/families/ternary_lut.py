@@ -194,9 +194,10 @@ class TernaryLutConfig(ProductConfig):
                 f"pipeline.accumulate: must be 0 with activation {self.activation}; integers are"
                 " accumulated in one cycle"
             )
-        return broken + self._broken_by_width()
+        return broken
 
-    def _broken_by_width(self) -> list[str]:
+    def too_wide(self) -> list[str]:
+        """Return what makes a module wider than can be emitted."""
         array = self.array
         # A cluster takes a beat of A, the keys of its columns, and totals out of their memory.
         totals = self.total_width if array.accumulator_depth > 1 else 0
