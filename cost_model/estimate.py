@@ -11,18 +11,32 @@ from cost_model import memories
 from cost_model import technology as technologies
 from cost_model.bill import Space
 from cost_model.certainty import certainty, timed
-from cost_model.evaluate import RESOURCES, Workloads, evaluate, flattened
+from cost_model.evaluate import (
+    RESOURCES,
+    Workloads,
+    evaluate,
+    flattened,
+    fmax_mhz,
+    metric_names,
+    without_costs,
+)
 from cost_model.fabric import has_rules
+from cost_model.structure.costs import breakdown as structural_breakdown
+from cost_model.structure.costs import parts_of
 from hwgen.families import family
 
 if TYPE_CHECKING:
     from cost_model.certainty import Operands
+    from cost_model.structure.model import Design
     from hwgen.config.model import FamilyConfig
     from hwgen.figures import Cycles
 
 _OF = {"area_mm2": "area", "fmax_mhz": "fmax", "power_w": "power", "luts": "luts",
        **{name: name for name in RESOURCES}}  # fmt: skip
 """Metrics of which the uncertainty is known, and its name in a table of costs."""
+
+STRUCTURE, CLOSED_FORMS = "structure", "closed forms"
+"""What costs are sums over."""
 
 
 def estimate(
@@ -32,6 +46,7 @@ def estimate(
     workloads: Workloads | None = None,
     *,
     operands: Operands | None = None,
+    design: Design | None = None,
     buffers: memories.Form = "flip_flops",
     dram: str | float = "ddr4",
 ) -> dict[str, Any]:
@@ -47,6 +62,9 @@ def estimate(
     operands : mapping, optional
         Name of a workload: the matrices A and W that it multiplies, whose values count where
         cycles depend on them.
+    design : Design, optional
+        The structure of its hardware.  Without it, and in technologies without costs of
+        structures, costs are those of the closed forms of its family, if it has any.
     buffers : {"flip_flops", "sram"}
         What the buffers of an engine are made of.
     dram : str or float
@@ -61,21 +79,29 @@ def estimate(
         ``certainty``, by metric, whether it is exact, expected or modelled, see
         `cost_model.certainty`; ``extrapolated``, the parameters beyond those that the costs were
         checked on; ``memory``, of an engine, what its buffers cost and the memory behind its port
-        takes, else None.
+        takes, else None; ``costs_of``, what area and power are sums over, `STRUCTURE` or
+        `CLOSED_FORMS`; ``notes``, why figures are missing.
     """
     technology = technology or config.target.technology
     clock = float(clock_mhz or config.target.clock_mhz)
     fixed = flattened(config.resolved())
     fixed |= {"target.technology": technology, "target.clock_mhz": clock}
-    found = evaluate(config.family, fixed, {}, technology, workloads or {})
-    metrics = {name: plain(values[0]) for name, values in found.items() if name != "valid"}
     tech = technologies.technology(technology) if technologies.is_calibrated(technology) else None
+    notes: list[str] = []
+    if design is not None and tech is not None and tech.structure:
+        metrics, breakdown = _of_structure(config, design, fixed, tech, workloads or {}, notes)
+        margins, costs_of = tech.structure["uncertainty"], STRUCTURE
+    else:
+        found = evaluate(config.family, fixed, {}, technology, workloads or {})
+        metrics = {name: plain(values[0]) for name, values in found.items() if name != "valid"}
+        breakdown = _breakdown(config.family, fixed, tech) if has_rules(technology) else []
+        margins, costs_of = tech.uncertainty if tech else {}, CLOSED_FORMS
     cycles = timed(config, workloads or {}, operands or {}, metrics)
     for name in operands or {}:
         _count(metrics, name, cycles[name])
     memory = _memory(config, technology, tech, workloads or {}, metrics, clock, buffers, dram)
-    breakdown = _breakdown(config.family, fixed, tech) if has_rules(technology) else []
-    uncertainty = {m: tech.uncertainty.get(n) if tech else None for m, n in _OF.items()}
+    uncertainty = {m: margins.get(n) for m, n in _OF.items()}
+    uncertainty["fmax_mhz"] = tech.uncertainty.get("fmax") if tech else None
     return {
         "name": config.name,
         "family": config.family,
@@ -87,9 +113,13 @@ def estimate(
         "uncertainty": uncertainty,
         "certainty": certainty(config, metrics, uncertainty, clock, cycles),
         "breakdown": breakdown,
-        # Nothing to extrapolate where there is no bill.
-        "extrapolated": _extrapolated(config.family, fixed, tech) if breakdown else [],
+        # Nothing to extrapolate where there is no bill; a structure is that of the hardware itself.
+        "extrapolated": _extrapolated(config.family, fixed, tech)
+        if breakdown and costs_of == CLOSED_FORMS
+        else [],
         "memory": memory,
+        "costs_of": costs_of if breakdown else None,
+        "notes": notes,
     }
 
 
@@ -100,6 +130,78 @@ def _count(metrics: dict[str, Any], name: str, cycles: Cycles) -> None:
     for metric in (f"latency_ms({name})", f"energy_mj({name})"):
         if metrics.get(metric) is not None:
             metrics[metric] = plain(metrics[metric] * ratio)
+
+
+def without_figures(
+    config: FamilyConfig,
+    technology: str | None = None,
+    clock_mhz: float | None = None,
+    workloads: Workloads | None = None,
+) -> dict[str, Any]:
+    """Return an estimate in which every figure is unknown; see `estimate`."""
+    technology = technology or config.target.technology
+    return {
+        "name": config.name,
+        "family": config.family,
+        "technology": technology,
+        "calibrated": technologies.is_calibrated(technology),
+        "clock_mhz": float(clock_mhz or config.target.clock_mhz),
+        "meets_clock": None,
+        "metrics": dict.fromkeys(metric_names(workloads or {})),
+        "uncertainty": dict.fromkeys(_OF),
+        "certainty": {},
+        "breakdown": [],
+        "extrapolated": [],
+        "memory": None,
+        "costs_of": None,
+        "notes": [],
+    }
+
+
+def _of_structure(
+    config: FamilyConfig,
+    design: Design,
+    fixed: Mapping[str, Any],
+    tech: technologies.Technology,
+    workloads: Workloads,
+    notes: list[str],
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return metrics and breakdown, costs being those of the structure."""
+    found = without_costs(config.family, fixed, workloads)
+    values = {name: float(value[0]) for name, value in found.items() if name != "valid"}
+    values["fmax_mhz"] = _fmax(config.family, fixed, tech, notes)
+    asked = float(fixed["target.clock_mhz"])
+    clock = asked if math.isnan(values["fmax_mhz"]) else min(asked, values["fmax_mhz"])
+    breakdown = structural_breakdown(parts_of(design), tech.structure["costs"])
+    sums = {
+        quantity: sum(part[quantity] for part in breakdown) for quantity in tech.structure["costs"]
+    }
+    values |= {name: float(round(sums[name])) for name in RESOURCES if name in sums}
+    for name in values:
+        if name in ("tops", "bandwidth_gb_s"):
+            values[name] *= clock / asked
+        elif name.startswith("latency_ms("):
+            values[name] *= asked / clock
+    if "area_um2" in sums:
+        values["area_mm2"] = sums["area_um2"] * 1e-6
+        values["tops_per_mm2"] = values["tops"] / values["area_mm2"]
+    if "energy_fj" in sums:
+        power = (sums["leakage_nw"] + sums["energy_fj"] * clock) * 1e-9
+        values |= {"power_w": power, "tops_per_w": values["tops"] / power}
+        for name in workloads:
+            values[f"energy_mj({name})"] = values[f"latency_ms({name})"] * power
+    return {name: plain(value) for name, value in values.items()}, breakdown
+
+
+def _fmax(
+    family: str, fixed: Mapping[str, Any], tech: technologies.Technology, notes: list[str]
+) -> float:
+    # Whatever closed forms do not cover must not take away the other figures.
+    try:
+        return fmax_mhz(family, fixed, tech)
+    except Exception as error:
+        notes.append(f"Fmax: {error}")
+        return math.nan
 
 
 def _memory(

@@ -80,16 +80,45 @@ def evaluate(
         Metrics with their unit in the name, NaN where unknown, and ``valid``, whether the
         configuration is legal.
     """
+    tech = technologies.technology(technology) if technologies.is_calibrated(technology) else None
     if technology in installed():
         fixed = {**fixed, "target.technology": technology}
+    return _evaluated(family, fixed, varying, tech, workloads)
+
+
+def without_costs(
+    family: str, fixed: Mapping[str, Any], workloads: Workloads
+) -> Mapping[str, NDArray[np.float64]]:
+    """Return the metrics of one configuration that do not depend on a technology.
+
+    See `evaluate`; the others are NaN, and the clock is that asked for.
+    """
+    return _evaluated(family, fixed, {}, None, workloads)
+
+
+def fmax_mhz(family: str, fixed: Mapping[str, Any], tech: technologies.Technology) -> float:
+    """Return the Fmax of one configuration by the closed forms of its family, NaN if unknown."""
+    view = _space(family, tuple(sorted((k, frozen(v)) for k, v in fixed.items()))).view({})
+    module = family_of(family).part("cost")
+    if not view.legal or not hasattr(module, "paths") or not module.parts(view.config):
+        return float("nan")
+    return 1000 / float(tech.delay_ns(module.paths(view)))
+
+
+def _evaluated(
+    family: str,
+    fixed: Mapping[str, Any],
+    varying: Mapping[str, NDArray[Any]],
+    tech: technologies.Technology | None,
+    workloads: Workloads,
+) -> Mapping[str, NDArray[np.float64]]:
     view = _space(family, tuple(sorted((k, frozen(v)) for k, v in fixed.items()))).view(varying)
     length = len(next(iter(view.varying.values()))) if view.varying else 1
-    metrics = dict.fromkeys(_names(workloads), np.full(length, np.nan))
+    metrics = dict.fromkeys(metric_names(workloads), np.full(length, np.nan))
     metrics["valid"] = np.zeros(length, bool)
     if not view.legal:
         return metrics
     valid = np.broadcast_to(_valid(view), length)
-    tech = technologies.technology(technology) if technologies.is_calibrated(technology) else None
     with np.errstate(all="ignore"):
         computed = _metrics(view, tech, workloads)
     for name, values in computed.items():
@@ -126,7 +155,8 @@ def _space(family: str, fixed: tuple[tuple[str, Any], ...]) -> Space:
     return Space(family, dict(fixed))
 
 
-def _names(workloads: Workloads) -> list[str]:
+def metric_names(workloads: Workloads) -> list[str]:
+    """Return the metrics that `evaluate` returns, in their order."""
     metrics = [
         "area_mm2", "power_w", "fmax_mhz", "tops", "tops_per_w", "tops_per_mm2", "bandwidth_gb_s",
         *RESOURCES,

@@ -45,6 +45,9 @@ class Technology:
         How fast structures are (`cost_model.timing`): ``ns`` of each kind of step, the part of a
         clock period ``outside`` that is gone before inputs arrive and needed behind outputs,
         ``uncertainty``, ``provenance``; empty if that is not calibrated.
+    structure : mapping
+        The same for components of a structure (`cost_model.structure.components`): ``costs``,
+        ``uncertainty`` and ``provenance``; empty if they are not calibrated.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Technology:
     uncertainty: Mapping[str, float] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     timing: Mapping[str, Any] = field(default_factory=dict)
+    structure: Mapping[str, Any] = field(default_factory=dict)
 
     def cost(self, quantity: Quantity, counts: Counts) -> Number:
         """Return what a bill costs; NaN where it has components of a kind without a cost."""

@@ -7,6 +7,7 @@ What it is made of is plain data (`hwgen.cli.report` collects it); nothing is lo
 from __future__ import annotations
 
 import html
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -64,8 +65,12 @@ def standing(certainty: Mapping[str, Any] | None) -> str:
     return ", ".join(words)
 
 
+_SHOWN = 0.002
+"""Parts of less than this share of the whole are shown as one."""
+
+
 def breakdown(entry: Mapping[str, Any]) -> tuple[str | None, list[tuple[Any, str]]]:
-    """Return the parts of an estimate that consist of anything.
+    """Return the parts of an estimate that consist of anything, the smallest as one.
 
     Returns
     -------
@@ -76,11 +81,28 @@ def breakdown(entry: Mapping[str, Any]) -> tuple[str | None, list[tuple[Any, str
     parts = [part for part in entry["breakdown"] if part["components"]]
     key = next((key for key in ("area_um2", "luts") if parts and key in parts[0]), None)
     rows = []
-    for part in parts:
+    for part in _joined(parts, key):
         shown = sorted(part["components"].items(), key=lambda item: -(item[1] or 0))
         words = (f"{number(n)} {kind.replace('_', ' ')}" for kind, n in shown[:4])
         rows.append((part, ", ".join(words)))
     return key, rows
+
+
+def _joined(parts: list[Any], key: str | None) -> list[Any]:
+    """Return the parts that are large enough to be shown, and one more for all others."""
+    if key is None or any(part[key] is None for part in parts):
+        return parts
+    least = _SHOWN * sum(part[key] for part in parts)
+    small = [part for part in parts if part[key] < least]
+    if len(small) < 2:
+        return parts
+    components: Counter[str] = Counter()
+    for part in small:
+        components.update(part["components"])
+    rest = {"part": f"{len(small)} others", key: sum(part[key] for part in small)}
+    return [
+        *(part for part in parts if part[key] >= least), {**rest, "components": components}
+    ]  # fmt: skip
 
 
 def markdown(sheet: Mapping[str, Any]) -> str:

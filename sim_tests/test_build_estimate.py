@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from cost_model.estimate import estimate
+from flows import estimates
 from hwgen.cli import main
 from hwgen.config.load import parse_config
-from hwgen.emission import files
 
 CORES = ("systolic", "cube", "adder_tree", "broadcast_2d", "ternary_lut")
 
@@ -38,14 +38,16 @@ def test_accumulators_of_few_bits_have_an_estimate(family: str, accumulator: str
 def test_no_failure_of_an_estimate_stops_a_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(config: Any) -> Any:
+    def broken(*arguments: Any, **options: Any) -> Any:
         raise ZeroDivisionError("no such luck")
 
-    monkeypatch.setattr(files, "estimate", broken)
+    monkeypatch.setattr(estimates, "estimate", broken)
     source = tmp_path / "tiny.yaml"
     source.write_text("name: tiny\nfamily: systolic\narray: {rows: 1, cols: 1}\n")
     output = tmp_path / "out"
     assert main(["build", "--config", str(source), "--output", str(output)]) == 0
-    assert json.loads((output / "tiny.json").read_text())["estimate"] is None
+    found = json.loads((output / "tiny.json").read_text())["estimate"]
+    assert found["notes"] == ["no estimate: ZeroDivisionError: no such luck"]
+    assert set(found["metrics"].values()) == {None}
     assert "warning: no estimate: ZeroDivisionError: no such luck" in capsys.readouterr().err
     assert (output / "tiny.v").stat().st_size > 0

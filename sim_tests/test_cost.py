@@ -421,7 +421,7 @@ def test_estimate_prints(yaml_file: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main([*arguments, "--workload", "minilm_l6"]) == 0
     text = capsys.readouterr().out
     assert "mm²" in text
-    assert "columns" in text
+    assert "register bit" in text
     assert "minilm_l6" in text
     assert main([*arguments, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)

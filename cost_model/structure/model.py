@@ -52,6 +52,11 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 a kind of its own."""
 
 
+def is_full_adder(module: str) -> bool:
+    """Return whether a module of a name is a full adder."""
+    return module == FULL_ADDER or module.endswith(f"_{FULL_ADDER}")
+
+
 @dataclass(frozen=True, slots=True)
 class Port:
     """A port of a module.
@@ -198,7 +203,7 @@ class Module:
     @property
     def is_full_adder(self) -> bool:
         """Whether it is a full adder, which counts as one and not as its gates."""
-        return self.name == FULL_ADDER or self.name.endswith(f"_{FULL_ADDER}")
+        return is_full_adder(self.name)
 
     def port(self, name: str) -> Port:
         """Return a port by its name."""
@@ -223,7 +228,7 @@ class Design:
         return self.modules[TOP]
 
     @cached_property
-    def counts(self) -> Mapping[str, int]:
+    def counts(self) -> dict[str, int]:
         """How often each module is there in the whole design; parents before those in them."""
         order: list[str] = []
         seen: set[str] = set()

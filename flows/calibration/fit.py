@@ -45,6 +45,28 @@ def fit(equations: Sequence[Equation]) -> tuple[dict[str, float], list[float]]:
     return dict(zip(kinds, solution.tolist(), strict=True)), errors.tolist()
 
 
+SMALL = 0.02
+"""Relative errors that count as none where others are to be weighed less."""
+
+
+def fit_robust(equations: Sequence[Equation], weights: Sequence[float]) -> dict[str, float]:
+    """Return the cost of each kind, none negative, such that the mean relative error is small.
+
+    The squares of the relative errors are weighed by their reciprocals until these hardly change:
+    a design that is like no other does not shift the costs of all.
+    """
+    kinds = sorted({kind for e in equations for kind, n in e.counts.items() if n})
+    matrix = np.array([[e.counts.get(kind, 0.0) for kind in kinds] for e in equations], np.float64)
+    scaled = matrix / np.array([e.measured for e in equations])[:, None]
+    given = np.array(weights)
+    solution = non_negative(scaled * given[:, None], given)
+    for _ in range(4):
+        errors = np.abs(scaled @ solution - 1)
+        weight = given / np.sqrt(np.maximum(errors, SMALL))
+        solution = non_negative(scaled * weight[:, None], weight)
+    return dict(zip(kinds, solution.tolist(), strict=True))
+
+
 def non_negative(a: Array, b: Array) -> Array:
     """Return the non-negative x with the smallest ``|a x - b|``, by Lawson and Hanson's method."""
     scale = np.linalg.norm(a, axis=0)

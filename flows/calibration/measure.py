@@ -86,12 +86,12 @@ def measure(values: Mapping[str, Any], technology: str) -> Measured:
 
 def summed(values: Mapping[str, Any], found: Mapped) -> Measured:
     """Return what matters of a mapped core."""
-    leakage, energy = _powers(found.technology)
+    costs = cell_costs(found.technology)
     return Measured(
         values,
         found.area,
-        sum(leakage[cell] * count for cell, count in found.cells.items()),
-        sum(energy[cell] * count for cell, count in found.cells.items()),
+        sum(costs[cell].leakage_nw * count for cell, count in found.cells.items()),
+        sum(costs[cell].energy_fj * count for cell, count in found.cells.items()),
         {name: part.area * part.count for name, part in found.parts.items()},
         {name: part.count for name, part in found.parts.items()},
         found.timing.path_ns if found.timing else None,
@@ -117,16 +117,34 @@ def provenance(technology: str) -> dict[str, Any]:
 # -- power -----------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class CellCosts:
+    """What a cell costs.
+
+    Parameters
+    ----------
+    sequential : bool
+        Whether it stores something.
+    area_um2, leakage_nw, energy_fj : float
+        As in `Measured`.
+    """
+
+    sequential: bool
+    area_um2: float
+    leakage_nw: float
+    energy_fj: float
+
+
 @cache
-def _powers(technology: str) -> tuple[dict[str, float], dict[str, float]]:
-    """Return leakage in nW and energy of a cycle in fJ, by cell."""
+def cell_costs(technology: str) -> Mapping[str, CellCosts]:
+    """Return what each cell of a technology costs."""
     library = liberty.load(technology)
     squared = voltage(library) ** 2
-    leakage, energy = {}, {}
-    for name, cell in cell_powers(library).items():
-        leakage[name] = cell.leakage_nw
-        energy[name] = squared * sum(
-            load * (1.0 if pin in cell.clocks else ACTIVITY)
-            for pin, load in library.cells[name].inputs.items()
+    found = {}
+    for name, power in cell_powers(library).items():
+        cell = library.cells[name]
+        energy = squared * sum(
+            load * (1.0 if pin in power.clocks else ACTIVITY) for pin, load in cell.inputs.items()
         )
-    return leakage, energy
+        found[name] = CellCosts(cell.sequential, cell.area, power.leakage_nw, energy)
+    return found

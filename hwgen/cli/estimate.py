@@ -63,16 +63,17 @@ def command(
     dram: str,
     as_json: bool,
 ) -> None:
-    """Estimate area, power, speed and cycles of an accelerator, without building it.
+    """Estimate area, power, speed and cycles of an accelerator, without synthesis.
 
+    Area and power are sums over what the emitted hardware consists of, at costs fitted to synthesis
+    results, as Fmax is; nine of ten designs that the fit has not seen stay within what is shown.
     Each figure says what it is.  Cycles are exact; of serial PEs they are expected, unless
-    --activations gives values.  Area, power and Fmax are modelled, by costs fitted to synthesis
-    results; nine of ten designs that the fit has not seen stay within what is shown.  Where
-    `hwgen synth` has kept a result for the same hardware, it is shown beside the estimate.
+    --activations gives values.  Where `hwgen synth` has kept a result for the same hardware, it is
+    shown beside the estimate.
     """
-    from cost_model.estimate import estimate
     from cost_model.memories import Form
     from cost_model.technology import calibrated
+    from flows.estimates import estimated
     from hwgen.config.load import load_config
     from hwgen.technologies import technology
     from hwgen.workloads import Gemm, named_workloads
@@ -87,7 +88,7 @@ def command(
     form: Form = "sram" if buffers == "sram" else "flip_flops"
     behind = _dram(dram)
     estimates = [
-        estimate(core, target, clock_mhz, workloads, operands=each, buffers=form, dram=behind)
+        estimated(core, target, clock_mhz, workloads, operands=each, buffers=form, dram=behind)
         for core, each in zip(cores, matrices, strict=True)
     ]
     results = [_kept(core, entry) for core, entry in zip(cores, estimates, strict=True)]
@@ -174,6 +175,7 @@ def _print_measured(entry: Mapping[str, Any], result: SynthesisResult) -> None:
 
 
 def _show(entry: Mapping[str, Any]) -> None:
+    from rich.markup import escape
     from rich.table import Table
     from rich.text import Text
 
@@ -198,10 +200,9 @@ def _show(entry: Mapping[str, Any]) -> None:
     if entry["breakdown"]:
         out.print(_parts(entry))
     else:
-        out.print(
-            "Area, power and frequency of this configuration are not modelled, only its cycles;"
-            " `hwgen synth` measures the others."
-        )
+        out.print("Area and power are not known, only cycles; `hwgen synth` measures the others.")
+    for note in entry["notes"]:
+        out.print(f"[yellow]note:[/] {escape(note)}")
     _print_workloads(entry, out)
     if entry["memory"]:
         _print_memory(entry["memory"], out)
@@ -235,7 +236,8 @@ def _parts(entry: Mapping[str, Any]) -> Any:
         if complete and key:
             share = part[key] / total
             cells += [f"{100 * share:.1f}", "█" * round(_BAR * share)]
-        table.add_row(part["part"], *cells, text)
+        times = f"{part['count']:,} x " if part.get("count", 1) > 1 else ""
+        table.add_row(times + part["part"], *cells, text)
     return table
 
 

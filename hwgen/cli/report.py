@@ -75,9 +75,9 @@ def sheet_of(core: FamilyConfig, workloads: Mapping[str, Sequence[Gemm]]) -> dic
     """Return what `hwgen.datasheet.markdown` shows."""
     import yaml
 
-    from cost_model.estimate import estimate
     from cost_model.technology import calibrated
     from flows import kept, pnr
+    from flows.estimates import estimated
     from hwgen.emission.files import description
     from hwgen.technologies import technologies
 
@@ -88,7 +88,7 @@ def sheet_of(core: FamilyConfig, workloads: Mapping[str, Sequence[Gemm]]) -> dic
     return {
         "manifest": about,
         "configuration": yaml.safe_dump(about["config"], sort_keys=False, allow_unicode=True),
-        "estimates": [estimate(core, name, None, workloads) for name in (own, *others)],
+        "estimates": [estimated(core, name, None, workloads) for name in (own, *others)],
         "synthesis": [r.document() for target in targets for r in kept.recorded(core, target)],
         "place_and_route": [r.document() for target in targets for r in pnr.recorded(core, target)],
     }

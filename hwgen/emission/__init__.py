@@ -23,15 +23,17 @@ def files_of(config: Any) -> dict[str, str]:
 
     The text depends on the configuration and hwgen's version alone.
     """
+    from flows import structures
     from hwgen.emission import driver, files, ipxact, register_files
 
     name = config.name
+    verilog, design = structures.emitted(config)
     pages = {}
     if config.buses:
         pages = {f"{name}_registers.md": register_files.markdown(config), **driver.driver(config)}
     return {
-        f"{name}.v": files.header(config, "//") + "\n" + verilog_of(config),
-        f"{name}.json": files.manifest(config),
+        f"{name}.v": files.header(config, "//") + "\n" + verilog,
+        f"{name}.json": files.manifest(config, design),
         f"{name}.sdc": files.constraints(config),
         f"{name}.f": files.header(config, "//") + f"{name}.v\n",
         f"{name}.core": files.fusesoc(config),

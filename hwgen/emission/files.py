@@ -7,13 +7,14 @@ import json
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from cost_model.estimate import estimate
+from flows.estimates import estimated
 from hwgen import __version__
 from hwgen.emission import register_files
 from hwgen.families import family
 from hwgen.streams import POST
 
 if TYPE_CHECKING:
+    from cost_model.structure.model import Design
     from hwgen.config.model import FamilyConfig
     from hwgen.streams import StreamPort
 
@@ -98,18 +99,15 @@ class NoEstimate(UserWarning):
     """A configuration that the cost model fails on, by a defect; its hardware is not affected."""
 
 
-def manifest(config: Any) -> str:
+def manifest(config: Any, design: Design | None = None) -> str:
     """Return the manifest as JSON: the description of the core, and its estimate.
 
-    The estimate is null, with a warning `NoEstimate`, if the cost model fails.
+    What the cost model fails on is a note of the estimate, and a warning `NoEstimate`.
     """
-    found = None
-    try:
-        found = estimate(config)
-    except Exception as error:  # whatever it is, the hardware can be had
+    found = estimated(config, design=design)
+    for note in found["notes"]:
         warnings.warn(
-            f"no estimate: {type(error).__name__}: {error}; this is a defect of hwgen, please"
-            " report it with the configuration",
+            f"{note}; this is a defect of hwgen, please report it with the configuration",
             NoEstimate,
             stacklevel=2,
         )

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a structure costs in a technology: sums over its components, module by module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cost_model.structure.components import Counts, components
+from cost_model.structure.model import Design
+
+
+@dataclass(frozen=True)
+class Part:
+    """A module of a design, without the modules in it.
+
+    Parameters
+    ----------
+    module : str
+    count : int
+        How often it is there.
+    components : mapping
+        Of one of them.
+    """
+
+    module: str
+    count: int
+    components: Counts
+
+
+def parts_of(design: Design) -> list[Part]:
+    """Return the modules that consist of anything, parents before those in them."""
+    return [
+        Part(name, design.counts[name], counts)
+        for name, counts in components(design).items()
+        if counts
+    ]
+
+
+def cost(prices: Mapping[str, float], counts: Counts) -> float:
+    """Return what components cost; a kind without a price was met in no calibration and is free."""
+    return sum(prices.get(kind, 0.0) * count for kind, count in counts.items())
+
+
+def breakdown(parts: list[Part], costs: Mapping[str, Mapping[str, float]]) -> list[dict[str, Any]]:
+    """Return what the instances of each module cost together.
+
+    Parameters
+    ----------
+    parts : list of Part
+    costs : mapping
+        Quantity: price of a component of each kind.
+
+    Returns
+    -------
+    list of dict
+        ``part``, the module; ``count``; each quantity; ``components`` of all instances.  The
+        largest first.
+    """
+    found = [
+        {
+            "part": part.module,
+            "count": part.count,
+            **{quantity: part.count * cost(prices, part.components)
+               for quantity, prices in costs.items()},
+            "components": {kind: part.count * n for kind, n in sorted(part.components.items())},
+        }
+        for part in parts
+    ]  # fmt: skip
+    first = next(iter(costs), "count")
+    return sorted(found, key=lambda part: -float(str(part[first])))

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which adders of a module are one sum of several numbers.
+
+Synthesis joins adders of which one takes the other's result, and nothing else does, into a tree of
+full adders with one adder behind it; products of narrow factors are rows of such a tree.  Products
+of others are made of Booth digits, each with an adder of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cost_model.structure.model import ZERO, Bits, Cell, Module
+
+BOOTH = 4
+"""Multipliers whose factors have so many bits at least are made of Booth digits."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The partial products of two narrow factors.
+
+    Parameters
+    ----------
+    count : int
+    bits : int
+        Of all of them.
+    signed : bool
+        Whether each is extended to the width of the sum.
+    """
+
+    count: int
+    bits: int
+    signed: bool
+
+    @property
+    def width(self) -> int:
+        """Bits of the product."""
+        return self.count + self.bits // self.count
+
+
+@dataclass
+class Sum:
+    """A sum of numbers.
+
+    Parameters
+    ----------
+    width : int
+        Bits of the result that are made.
+    rows : list of Bits
+        The numbers; what is missing on top repeats the highest bit.
+    products : list of Rows
+        The products of narrow factors that are part of it.
+    inverted : bool
+        Whether numbers are subtracted.
+    """
+
+    width: int
+    rows: list[Bits] = field(default_factory=list)
+    products: list[Rows] = field(default_factory=list)
+    inverted: bool = False
+
+
+def trimmed(bits: Bits, signed: bool) -> Bits:
+    """Return bits without those at the top that only repeat the sign, or zeros.
+
+    One zero remains on top of a number that is signed but never negative.
+    """
+    end = len(bits)
+    if signed:
+        while end > 1 and bits[end - 1] == bits[end - 2]:
+            end -= 1
+    else:
+        while end and bits[end - 1] == ZERO:
+            end -= 1
+    return bits[:end]
+
+
+def sums(module: Module, used: Sequence[set[int]]) -> tuple[list[Sum], set[int]]:
+    """Return the sums of a module, and the numbers of the cells that are part of them.
+
+    Parameters
+    ----------
+    module : Module
+    used : sequence of set of int
+        As `cost_model.structure.liveness.Liveness` has it.
+    """
+    return _Sums(module, used).result()
+
+
+class _Sums:
+    def __init__(self, module: Module, used: Sequence[set[int]]) -> None:
+        self.cells, self.used = module.cells, used
+        self.parts = [
+            number
+            for number, cell in enumerate(module.cells)
+            if used[number] and (cell.kind in ("add", "sub", "neg") or _is_narrow(cell))
+        ]
+        self.at = {
+            module.cells[number].pins["y"][0]: number
+            for number in self.parts
+            if module.cells[number].pins["y"]
+        }
+        """Sums by the first bit of their results."""
+        self.uses: Counter[int] = Counter()
+        if self.parts:
+            self._count_uses(module)
+        self.joined: set[int] = set()
+
+    def _count_uses(self, module: Module) -> None:
+        for number, cell in enumerate(module.cells):
+            if self.used[number]:
+                for pin, bits in cell.operands:
+                    signed = cell.signed[1] if pin == "b" else cell.signed[0]
+                    arithmetic = cell.kind in ("add", "sub", "neg", "mul", "less")
+                    self.uses.update(trimmed(bits, signed) if arithmetic else bits)
+        for port in module.ports:
+            if port.output:
+                self.uses.update(port.bits)
+        for instance in module.instances:
+            for bits in instance.connections.values():
+                self.uses.update(bits)
+
+    def result(self) -> tuple[list[Sum], set[int]]:
+        """See `sums`."""
+        inner = {number: self._inner(number) for number in self.parts}
+        for taken in inner.values():
+            self.joined |= {number for number, _ in taken}
+        found, seen = [], set()
+        for number in self.parts:
+            if number in self.joined:
+                continue
+            key = (self.cells[number].type, *sorted(
+                (pin, bits) for pin, bits in self.cells[number].pins.items() if pin != "y"
+            ))  # fmt: skip
+            if key in seen:
+                continue
+            seen.add(key)
+            cell = self.cells[number]
+            total = Sum(self._width(cell, self.used[number]))
+            self._collect(number, total, inner)
+            found.append(total)
+        return found, set(self.parts)
+
+    def _width(self, cell: Cell, used: set[int]) -> int:
+        rows = [len(row) for row in self._operands(cell)]
+        most = sum(rows) if cell.kind == "mul" else max(rows) + 1
+        return min(max(used) + 1, most)
+
+    def _operands(self, cell: Cell) -> list[Bits]:
+        signed = all(cell.signed) if "b" in cell.pins else cell.signed[0]
+        return [trimmed(cell.pins[pin], signed) for pin in ("a", "b") if pin in cell.pins]
+
+    def _inner(self, number: int) -> list[tuple[int, Bits]]:
+        """Return the sums that a sum alone takes, each with what it is of the operands."""
+        cell = self.cells[number]
+        if cell.kind == "mul":
+            return []
+        found = []
+        for row in self._operands(cell):
+            other = self.at.get(row[0]) if row else None
+            if other is None or other == number:
+                continue
+            width = len(row)
+            inner = self.cells[other]
+            if inner.pins["y"][:width] != row or any(self.uses[net] > 1 for net in row):
+                continue
+            # What was cut off may not come back.
+            whole = self._width(inner, set(range(len(inner.pins["y"])))) <= width
+            if whole or self._width(cell, self.used[number]) <= width:
+                found.append((other, row))
+        return found
+
+    def _collect(self, number: int, total: Sum, inner: dict[int, list[tuple[int, Bits]]]) -> None:
+        cell = self.cells[number]
+        operands = self._operands(cell)
+        if cell.kind == "mul":
+            a, b = operands
+            narrow = min(len(a), len(b))
+            total.products.append(Rows(narrow, len(a) * len(b), all(cell.signed)))
+            return
+        total.inverted |= cell.kind != "add"
+        taken = {row: other for other, row in inner[number]}
+        for row in operands:
+            if row in taken:
+                self._collect(taken.pop(row), total, inner)
+            else:
+                total.rows.append(row)
+
+
+def _is_narrow(cell: Cell) -> bool:
+    """Return whether it is a product of factors too narrow for Booth digits."""
+    if cell.kind != "mul":
+        return False
+    sizes = [
+        len(trimmed(cell.pins[pin], all(cell.signed))) for pin in ("a", "b")
+    ]  # fmt: skip
+    return 1 < min(sizes) < BOOTH

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small configurations drawn from everything that the families' models allow.
+
+What may stand where is read from the JSON Schema of a family's model, so that every family is
+drawn, also one from another package, with every option.  Rules that a schema does not show are
+obeyed by drawing again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from hwgen.config.load import parse_config
+from hwgen.errors import ConfigError
+from hwgen.families import families, family
+
+if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
+
+NAME = "core"
+"""Name of every design, so that equal ones have equal Verilog."""
+
+USUAL = 0.5
+"""Share of the parameters that keep their defaults; of formats it is half of that."""
+
+RARELY = 0.2
+"""Share of the lists that are empty by default, which add hardware beside the array, that are
+drawn."""
+
+MOST = 6
+"""Largest size that is drawn, unless the default is larger than `LARGE`."""
+
+LARGE = 1024
+
+_ATTEMPTS = 2000
+_FIXED = ("name", "family", "target")
+_FORMATS = ("activation", "weight")
+
+
+def draws(draw: random.Random, names: tuple[str, ...] = ()) -> Iterator[FamilyConfig]:
+    """Yield legal configurations without end, of each family in turn.
+
+    Parameters
+    ----------
+    draw : random.Random
+    names : tuple of str
+        The families; default all that are installed.
+    """
+    while True:
+        for name in names or tuple(families()):
+            yield drawn(name, draw)
+
+
+def drawn(name: str, draw: random.Random) -> FamilyConfig:
+    """Return a legal configuration of a family.
+
+    Raises
+    ------
+    RuntimeError
+        If its rules let none through.
+    """
+    for _ in range(_ATTEMPTS):
+        values = {"name": NAME, "family": name, **_core(name, draw)}
+        try:
+            return _checked(values)
+        except ConfigError:
+            continue
+    raise RuntimeError(f"no legal configuration of {name} in {_ATTEMPTS} draws")
+
+
+def _checked(values: Mapping[str, Any]) -> FamilyConfig:
+    return parse_config(json.dumps(values), f"{NAME}.yaml")  # JSON is YAML
+
+
+@cache
+def _schema(name: str) -> Mapping[str, Any]:
+    return family(name).config.model_json_schema()
+
+
+def _core(name: str, draw: random.Random) -> dict[str, Any]:
+    """Draw the parameters of a family, those of the cores in it included."""
+    schema, model = _schema(name), family(name).config
+    found: dict[str, Any] = _object(schema, schema, draw)
+    others = [other for other in families() if not _holds_cores(other)]
+    for field in _core_fields(name):
+        inner = draw.choice(others)
+        values = _core(inner, draw)
+        values = {key: value for key, value in values.items() if key not in ("post", *_FIXED)}
+        found[field] = {"family": inner, **values}
+        assert model.cores_in(found)
+    return found
+
+
+@cache
+def _core_fields(name: str) -> tuple[str, ...]:
+    """Return the parameters that are cores: those that a core in their place is found in."""
+    found = family(name).config.cores_in
+    cores = [{"family": other} for other in families()]
+    return tuple(field for field in _schema(name)["properties"]
+                 if any(found({field: core}) for core in cores))  # fmt: skip
+
+
+def _holds_cores(name: str) -> bool:
+    return bool(_core_fields(name))
+
+
+def _object(
+    schema: Mapping[str, Any], root: Mapping[str, Any], draw: random.Random
+) -> dict[str, Any]:
+    found = {}
+    for key, entry in schema["properties"].items():
+        usual = USUAL / 2 if key in _FORMATS else USUAL
+        if entry.get("default") == []:
+            usual = 1 - RARELY
+        keeps = "$ref" not in entry and not _is_large(entry) and draw.random() < usual
+        if key in _FIXED or keeps:
+            continue
+        value = _value(entry, root, draw)
+        if value is not None:
+            found[key] = value
+    return found
+
+
+def _is_large(entry: Mapping[str, Any]) -> bool:
+    """Return whether the default of a parameter is a size that makes large designs."""
+    default = entry.get("default")
+    counts = entry.get("unit") != "bits"
+    return type(default) is int and counts and MOST < default <= LARGE
+
+
+def _value(entry: Mapping[str, Any], root: Mapping[str, Any], draw: random.Random) -> Any:
+    """Draw a value; None leaves the default."""
+    if "$ref" in entry:
+        entry = {**entry, **root["$defs"][entry["$ref"].rpartition("/")[2]]}
+    if "enum" in entry:
+        return draw.choice(entry["enum"])
+    if "anyOf" in entry:
+        return _value({**entry["anyOf"][draw.randrange(len(entry["anyOf"]))],
+                       "default": entry.get("default")}, root, draw)  # fmt: skip
+    kind = entry.get("type")
+    if kind == "object" and "properties" in entry:
+        return _object(entry, root, draw)
+    if kind == "boolean":
+        return draw.random() < 0.5
+    if kind == "integer":
+        return _integer(entry, draw)
+    if kind == "array" and "enum" in entry["items"]:
+        choices = entry["items"]["enum"]
+        most = min(len(choices), 3)
+        return draw.sample(choices, draw.randint(entry.get("minItems", 0), most))
+    return None
+
+
+def _integer(entry: Mapping[str, Any], draw: random.Random) -> int:
+    """Draw an integer: small ones are as likely as large ones of twice as many."""
+    low, high = int(entry.get("minimum", 0)), int(entry.get("maximum", 1 << 20))
+    default = entry.get("default")
+    if entry.get("unit") == "KiB":
+        return low
+    if low < MOST and not (isinstance(default, int) and default > LARGE):
+        high = min(high, low + MOST)
+    start = max(low, 1)
+    value = round(math.exp(draw.uniform(math.log(start - 0.49), math.log(high + 0.49))))
+    return low if low == 0 and draw.random() < 0.3 else max(low, min(high, value))

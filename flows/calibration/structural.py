@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Costs of the components of structures, fitted to mapped designs.
+
+Designs are drawn from everything that the families allow (`flows.calibration.draws`) and mapped as
+``hwgen synth`` does where nothing is asked for: what `flows.outline.kept_modules` finds is mapped
+once and kept.  Each kept module and the rest of each design gives an equation for the area, and
+each whole design one for area, leakage and energy.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cost_model.structure.components import KINDS, Counts, components
+from cost_model.structure.model import TOP, Design
+from flows import outline, structures
+from flows.cache import Document, hashed
+from flows.calibration.draws import NAME, draws
+from flows.calibration.fit import Equation, fit_robust
+from flows.calibration.mapping_cache import map_cached, versions
+from flows.calibration.measure import RECIPE, cell_costs, provenance, summed
+from flows.standard_cells import Mapped
+from flows.toolchain import require
+from hwgen.technologies import cell_library
+
+if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
+
+SEED, DESIGNS = 1, 60
+"""What is calibrated on."""
+
+GATES = (1_000.0, 9_000.0)
+"""Sizes of these designs, in the estimate of `flows.outline`: each is mapped in seconds."""
+
+PART = 0.4
+"""Weight of the equation of a module beside that of a whole design."""
+
+LEAST_UM2 = 50.0
+"""Smaller modules are no equations of their own."""
+
+REGISTER, FLIP_FLOP = "register_bit", 3.0
+"""Kind of a bit of a register, and weight of the equation of the flip-flop that it becomes."""
+
+GUESS = 0.05
+"""Weight of what components cost by guess: it decides where the designs do not."""
+
+QUANTITIES = ("area_um2", "leakage_nw", "energy_fj")
+
+CLOCK_MHZ = 500.0
+"""Clock at which the error of the power is stated."""
+
+COVERED = 0.9
+"""Share of the designs that the stated uncertainty covers."""
+
+_TIMEOUT = 600.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A mapped design and its structure.
+
+    Parameters
+    ----------
+    name : str
+        What it is, for people.
+    design : Design
+    mapped : Mapped
+    """
+
+    name: str
+    design: Design
+    mapped: Mapped
+
+    def costs(self) -> dict[str, float]:
+        """Return what the whole design costs, by quantity."""
+        found = summed({}, self.mapped)
+        return {quantity: getattr(found, quantity) for quantity in QUANTITIES}
+
+
+def designs(
+    seed: int = SEED, count: int = DESIGNS, gates: tuple[float, float] = GATES
+) -> Iterator[tuple[FamilyConfig, str, Design]]:
+    """Yield configurations of about the sizes asked for, their Verilog and their structure."""
+    found = 0
+    for config in draws(random.Random(seed)):
+        verilog, design = structures.emitted(config)
+        if gates[0] <= _outline(verilog, config.name).size() <= gates[1]:
+            yield config, verilog, design
+            found += 1
+        if found == count:
+            return
+
+
+def _outline(verilog: str, top: str) -> outline.Outline:
+    """Return the hierarchy of Verilog; kept, as it takes a run of Yosys."""
+    kept = Document("outline", hashed("\n".join([verilog, top, str(versions())])))
+    document = kept.read()
+    if document is None:
+        with tempfile.TemporaryDirectory(prefix="hwgen-calibrate-") as work:
+            (Path(work) / "design.v").write_text(verilog, encoding="utf-8")
+            found = outline.outline(require("yosys"), top, Path(work), _TIMEOUT)
+        document = {
+            "top": found.top, "ports": dict(found.ports), "gates": dict(found.gates),
+            "inside": {name: dict(inside) for name, inside in found.inside.items()},
+            "marked": sorted(found.marked),
+        }  # fmt: skip
+        kept.write(document)
+    return outline.Outline(**{**document, "marked": frozenset(document["marked"])})
+
+
+def measure(config: FamilyConfig, verilog: str, design: Design, technology: str) -> Measured:
+    """Map a design; results are kept in the user's cache.
+
+    Raises
+    ------
+    ToolMissing, CheckFailed
+        As `flows.standard_cells.map_core`.
+    """
+    tech = cell_library(technology)
+    mapped = map_cached(
+        verilog,
+        config.name,
+        technology,
+        RECIPE,
+        tech.mapper_clock_ps,
+        keep=outline.kept_modules(_outline(verilog, config.name)),
+        full_adders=tech.full_adder is not None,
+    )
+    return Measured(str(config.resolved()), design, mapped)
+
+
+def calibrate(
+    technology: str, progress: Callable[[int, int], None] | None = None
+) -> dict[str, Any]:
+    """Map the calibration designs and return ``Technology.structure``."""
+    found: list[Measured] = []
+    for config, verilog, design in designs():
+        if progress:
+            progress(len(found), DESIGNS)
+        found.append(measure(config, verilog, design, technology))
+    return table(technology, found)
+
+
+def table(technology: str, measured: Sequence[Measured]) -> dict[str, Any]:
+    """Return the costs that fit measured designs, and how well they do."""
+    wholes = [_whole(m.design) for m in measured]
+    costs = [m.costs() for m in measured]
+    modules = [_modules(m) for m in measured]
+    flip_flops = _flip_flop(measured)
+
+    def fitted(chosen: Sequence[int]) -> dict[str, dict[str, float]]:
+        found = {}
+        for quantity in QUANTITIES:
+            equations = [Equation(measured[i].name, wholes[i], costs[i][quantity]) for i in chosen]
+            weights = [1.0] * len(equations)
+            # What a bit of a register takes at least is known apart from all that is around it.
+            equations.append(Equation("flip-flop", {REGISTER: 1.0}, flip_flops[quantity]))
+            weights.append(FLIP_FLOP)
+            for kind, (_, share) in KINDS.items():
+                equations.append(Equation(kind, {kind: 1.0}, share * flip_flops[quantity]))
+                weights.append(GUESS)
+            if quantity == "area_um2":
+                inside = [equation for i in chosen for equation in modules[i]]
+                equations, weights = equations + inside, weights + [PART] * len(inside)
+            found[quantity] = fit_robust(equations, weights)
+        return found
+
+    numbers = range(len(measured))
+    left_out = [fitted([i for i in numbers if i != number]) for number in numbers]
+    errors = errors_of([(left_out[i], wholes[i], costs[i]) for i in numbers])
+    return {
+        "costs": {
+            quantity: {kind: float(f"{price:.6g}") for kind, price in sorted(prices.items())}
+            for quantity, prices in fitted(numbers).items()
+        },
+        "uncertainty": {name: error["covered"] for name, error in errors.items()},
+        "provenance": {
+            **{k: v for k, v in provenance(technology).items() if k != "kept_modules"},
+            "kept_modules": "flows.outline",
+            "designs": len(measured),
+            "left_out": errors,
+        },
+    }
+
+
+def errors_of(
+    found: Sequence[tuple[Mapping[str, Mapping[str, float]], Counts, Mapping[str, float]]],
+) -> dict[str, dict[str, float]]:
+    """Return the errors of area and power of designs.
+
+    Parameters
+    ----------
+    found : sequence of tuple
+        Of each design the prices by quantity, its components, and what it costs by quantity.
+
+    Returns
+    -------
+    dict
+        By metric: ``mape``, the mean; ``worst``; ``covered``, what `COVERED` of them stay within.
+    """
+    errors: dict[str, list[float]] = {"area": [], "power": []}
+    for prices, counts, costs in found:
+        sums = {
+            quantity: sum(prices[quantity].get(kind, 0.0) * n for kind, n in counts.items())
+            for quantity in QUANTITIES
+        }
+        errors["area"].append(sums["area_um2"] / costs["area_um2"] - 1)
+        errors["power"].append(_power(sums) / _power(costs) - 1)
+    return {
+        name: {
+            "mape": round(float(np.abs(values).mean()), 4),
+            "worst": round(values[int(np.abs(values).argmax())], 4),
+            "covered": round(float(np.quantile(np.abs(values), COVERED)), 4),
+        }
+        for name, values in errors.items()
+    }
+
+
+def _power(costs: Mapping[str, float]) -> float:
+    return costs["leakage_nw"] + costs["energy_fj"] * CLOCK_MHZ
+
+
+def _flip_flop(measured: Sequence[Measured]) -> dict[str, float]:
+    """Return what a flip-flop costs on average, by quantity."""
+    number, found = 0, dict.fromkeys(QUANTITIES, 0.0)
+    for m in measured:
+        costs = cell_costs(m.mapped.technology)
+        for cell, count in m.mapped.cells.items():
+            if costs[cell].sequential:
+                number += count
+                for quantity in QUANTITIES:
+                    found[quantity] += count * getattr(costs[cell], quantity)
+    return {quantity: total / number for quantity, total in found.items()}
+
+
+def _whole(design: Design) -> Counts:
+    found: Counter[str] = Counter()
+    for name, counts in components(design).items():
+        for kind, n in counts.items():
+            found[kind] += n * design.counts[name]  # type: ignore[assignment]
+    return dict(found)
+
+
+def _modules(m: Measured) -> list[Equation]:
+    """Return an equation for each module that was mapped on its own, and one for the rest."""
+    short = {
+        name: TOP if name == NAME else name.removeprefix(f"{NAME}_") for name in m.mapped.parts
+    }
+    own = components(m.design)
+    kept = set(short.values()) - {TOP}
+    if not kept:
+        return []
+
+    def inside(name: str) -> Counter[str]:
+        found = Counter(own[name])
+        for instance in m.design.modules[name].instances:
+            if instance.module not in kept:
+                for kind, n in inside(instance.module).items():
+                    found[kind] += n
+        return found
+
+    return [
+        Equation(f"{name} of {m.name}", dict(inside(short[name])), part.area)
+        for name, part in m.mapped.parts.items()
+        if part.area >= LEAST_UM2
+    ]

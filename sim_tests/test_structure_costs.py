@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Components counted in structures, and estimates made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+
+from cost_model import estimate as estimates
+from cost_model import technology as technologies
+from cost_model.structure.components import totals
+from flows.calibration.fit import Equation, fit_robust
+from flows.estimates import estimated
+from flows.structures import structure_of
+from hwgen.config.load import load_config, parse_config
+from sim_tests.test_structure import Pair, chain, structured
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+TECH = "nangate45"
+
+
+def counted(
+    build: Callable[[Module, Signal, Signal, Signal], object], width: int = 8, out: int = 9
+) -> dict[str, float]:
+    """Return the components of what a function makes of two inputs and a result."""
+    m = Module()
+    a, b, y = Signal(signed(width)), Signal(signed(width)), Signal(signed(out))
+    build(m, a, b, y)
+    return totals(structured(m, {"a": a, "b": b}, {"y": y}))
+
+
+def test_an_adder_is_as_wide_as_its_result() -> None:
+    found = counted(lambda m, a, b, y: m.d.comb.__iadd__(y.eq(a + b)))
+    assert found["adder_bit"] == 9
+    # The highest bits are not made if nothing uses them.
+    assert counted(lambda m, a, b, y: m.d.comb.__iadd__(y.eq(a + b)), out=5)["adder_bit"] == 5
+
+
+def test_constant_operands_cost_less() -> None:
+    found = counted(lambda m, a, b, y: m.d.comb.__iadd__(y.eq(a + Const(3, 8))))
+    assert "adder_bit" not in found
+    assert found["increment_bit"] > 0
+    assert not counted(lambda m, a, b, y: m.d.comb.__iadd__(y.eq(a & 0)))
+    masked = counted(lambda m, a, b, y: m.d.comb.__iadd__(y.eq(Mux(b[0], a, 0))))
+    assert "mux_bit" not in masked
+    assert masked["mask_bit"] == 8
+
+
+def test_a_sum_of_several_numbers_has_one_adder() -> None:
+    def build(m: Module, a: Signal, b: Signal, y: Signal) -> None:
+        m.d.comb += y.eq(a[:4] + a[4:] + b[:4] + b[4:])
+
+    found = counted(build)
+    assert found["adder_bit"] <= 7
+    assert found["sum_bit"] >= 4
+
+
+def test_products_are_booth_digits_or_rows() -> None:
+    wide = counted(lambda m, a, b, y: m.d.comb.__iadd__(y.eq(a * b)), out=16)
+    assert wide["booth_bit"] == 64
+    assert "product_bit" not in wide
+    narrow = counted(lambda m, a, b, y: m.d.comb.__iadd__(y.eq(a * b[:2])), out=16)
+    assert narrow["product_bit"] > 0
+    assert "booth_bit" not in narrow
+    cut = counted(lambda m, a, b, y: m.d.comb.__iadd__(y.eq(a * b)), out=8)
+    assert cut["booth_bit"] == pytest.approx(36)
+
+
+def test_registers_count_with_enable_and_reset() -> None:
+    def build(m: Module, a: Signal, b: Signal, y: Signal) -> None:
+        held, kept = Signal(8, reset_less=True), Signal(3)
+        with m.If(b[0]):
+            m.d.sync += held.eq(a)
+        m.d.sync += kept.eq(b)
+        m.d.comb += y.eq(Cat(held[:6], kept))
+
+    found = counted(build)
+    assert (found["register_bit"], found["enable_bit"], found["reset_bit"]) == (9, 6, 3)
+
+
+def test_what_no_instance_needs_is_not_counted() -> None:
+    half = chain([Pair(8)] * 2)
+    assert totals(half) == {"not_bit": 32.0}
+
+
+def test_engines_have_area_and_power() -> None:
+    core = parse_config((CONFIGS / "gemm_stream.yaml").read_text(), "core.yaml")
+    found = estimated(core, TECH, workloads={"w": [(64, 64, 64)]})
+    metrics = found["metrics"]
+    assert metrics["area_mm2"] > 0
+    assert metrics["power_w"] > 0
+    assert metrics["energy_mj(w)"] > 0
+    parts = found["breakdown"]
+    assert sum(part["area_um2"] for part in parts) == pytest.approx(metrics["area_mm2"] * 1e6)
+    assert parts == sorted(parts, key=lambda part: -part["area_um2"])
+    assert {"pe_19", "control"} <= {part["part"] for part in parts}
+    assert found["costs_of"] == estimates.STRUCTURE
+    assert found["notes"] == []
+
+
+@pytest.mark.parametrize("technology", technologies.calibrated())
+def test_every_kind_of_a_structure_has_a_price(technology: str) -> None:
+    costs = technologies.technology(technology).structure
+    if not costs:
+        pytest.skip("not calibrated on structures")
+    for name in ("systolic", "lut_core_fp16", "serial", "gemm_stream"):
+        config = load_config(CONFIGS / f"{name}.yaml")
+        kinds = set(totals(structure_of(config)))
+        for quantity, prices in costs["costs"].items():
+            assert kinds - set(prices) == set(), quantity
+
+
+def test_a_closed_form_that_fails_takes_no_other_figure_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*arguments: object) -> None:
+        raise ValueError("no such path")
+
+    monkeypatch.setattr(estimates, "fmax_mhz", broken)
+    found = estimated(load_config(CONFIGS / "systolic.yaml"), TECH)
+    assert found["metrics"]["area_mm2"] > 0
+    assert found["metrics"]["fmax_mhz"] is None
+    assert found["notes"] == ["Fmax: no such path"]
+
+
+def test_one_odd_design_does_not_shift_the_costs() -> None:
+    usual = [Equation(str(n), {"a": n, "b": 3}, 2.0 * n + 3) for n in range(1, 12)]
+    odd = Equation("odd", {"a": 5.0, "b": 3}, 40.0)
+    prices = fit_robust([*usual, odd], [1.0] * 12)
+    assert prices["a"] == pytest.approx(2, rel=0.05)
+    assert prices["b"] == pytest.approx(1, rel=0.1)
