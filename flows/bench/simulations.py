@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulations that ``make bench-sim`` times; prints cycles and seconds of simulation."""
+"""Simulations that ``make bench-sim`` times.
+
+Prints cycles, the processor seconds that they took, and those of start-up and preparation besides.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
+import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -22,8 +26,8 @@ from hwgen.config.load import load_config
 from hwgen.families import family
 from hwgen.schedules.stream import pack_inputs
 
-_TOTAL = re.compile(r"TESTS=\d+ \D*\d+ \D*\d+ \D*\d+\s+([\d.]+)\s+([\d.]+)")
-_PERIOD_NS = 2
+_CASE = re.compile(r"; (\d+) edges in ([\d.]+) s")
+_CYCLES = re.compile(r"CYCLES (\d+)")
 
 CYCLES = {"run": 200_000, "fast": 4_000_000}
 """About how long a product takes."""
@@ -43,12 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     work = options.directory / f"{mode}-{config.name}"
     work.mkdir(parents=True)
     if config.buses and mode == "fast":
-        cycles, seconds = _engine(config)
+        found = _engine(config)
     elif mode == "fast":
-        cycles, seconds = _fast(config, work)
+        found = _fast(config, work)
     else:
-        cycles, seconds = _cocotb(config, mode, work)
-    sys.stdout.write(f"{cycles} {seconds}\n")
+        found = _cocotb(config, mode, work)
+    sys.stdout.write(f"{' '.join(map(str, found))}\n")
 
 
 def _operands(config: Any, mode: str) -> tuple[np.ndarray, np.ndarray]:
@@ -57,31 +61,37 @@ def _operands(config: Any, mode: str) -> tuple[np.ndarray, np.ndarray]:
     return operands(config, (m, k, n), "random", np.random.default_rng(0))
 
 
-def _fast(config: Any, work: Path) -> tuple[float, float]:
+def _children() -> float:
+    """Return the processor time of the processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _fast(config: Any, work: Path) -> tuple[float, float, float]:
     a, w = _operands(config, "fast")
     parts = family(config.family).part
     plan = parts("schedule").schedule(config, *a.shape, w.shape[1])
     blocks = pack_inputs(plan, a, w)
     expected = family(config.family).cycles_of(config, [(a, w)])
     program = compile_stream(config)
-    start = time.perf_counter()
+    start, before = time.process_time(), _children()
     _, cycles = run_stream(config, program, plan, blocks, expected, work, timeout=3600)
-    return cycles, time.perf_counter() - start
+    return cycles, _children() - before, time.process_time() - start
 
 
-def _engine(config: Any) -> tuple[float, float]:
+def _engine(config: Any) -> tuple[float, float, float]:
     size = 256, 512, 512
     host = open_engine(config, read_latency=1, write_latency=1)
     with host.model:
         operands_ = [operands(config, size, "random", np.random.default_rng(0))]
         (placed,), _ = place(config, operands_)
         host.put(placed)
-        start, before = time.perf_counter(), host.model.traffic.cycles
+        start, before = time.process_time(), host.model.traffic.cycles
         host.wait(host.submit(placed.job), 10_000_000)
-        return host.model.traffic.cycles - before, time.perf_counter() - start
+        return host.model.traffic.cycles - before, time.process_time() - start, 0.0
 
 
-def _cocotb(config: Any, mode: str, work: Path) -> tuple[float, float]:
+def _cocotb(config: Any, mode: str, work: Path) -> tuple[float, float, float]:
     files = {key: str(work / f"{key}.npy") for key in ("activations", "weights")}
     if mode == "run":
         for path, values in zip(files.values(), _operands(config, "run"), strict=True):
@@ -97,11 +107,17 @@ def _cocotb(config: Any, mode: str, work: Path) -> tuple[float, float]:
     }
     module, plan = modes[mode]
     lines: list[str] = []
-    outcomes = simulate(config, compile_design(config), module, plan, work, on_line=lines.append)
+    program, before = compile_design(config), _children()
+    outcomes = simulate(config, program, module, plan, work, on_line=lines.append)
+    whole = _children() - before
     if not all(outcome.passed for outcome in outcomes):
         raise SystemExit(f"{mode} failed; log in {work}")
-    total = next(match for line in lines if (match := _TOTAL.search(line)))
-    return float(total[1]) / _PERIOD_NS, float(total[2])
+    if mode == "run":
+        cycles = next(int(found[1]) for line in lines if (found := _CYCLES.match(line)))
+        return cycles, whole, 0.0
+    cases = [found for line in lines if (found := _CASE.search(line))]
+    seconds = sum(float(case[2]) for case in cases)
+    return sum(int(case[1]) for case in cases), seconds, whole - seconds
 
 
 if __name__ == "__main__":
