@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from cost_model.estimate import estimate
+from flows.estimates import estimated
 from hwgen.cli import main
 from hwgen.config.load import load_config, parse_config
 from hwgen.families import family
@@ -70,7 +71,9 @@ def test_what_fmax_limits_is_modelled() -> None:
 
 def test_every_shipped_configuration_says_what_its_figures_are() -> None:
     for path in sorted(CONFIGS.glob("*.yaml")):
-        bases(estimate(load_config(path), workloads={"w": [(5, 16, 7)]}))
+        entry = estimated(load_config(path), workloads={"w": [(5, 16, 7)]})
+        bases(entry)
+        assert entry["extrapolated"] == [], path.name
 
 
 def test_given_activations_make_serial_pes_exact(
@@ -89,7 +92,7 @@ def test_given_activations_make_serial_pes_exact(
     assert entry["metrics"]["cycles(a)"] == exact
     assert entry["certainty"]["cycles(a)"] == {"basis": "exact"}
     assert entry["metrics"]["latency_ms(a)"] == pytest.approx(exact / core.target.clock_mhz / 1e3)
-    expected = estimate(core, workloads={"a": [(9, 200, 5)]})
+    expected = estimated(core, workloads={"a": [(9, 200, 5)]})
     assert expected["certainty"]["cycles(a)"]["basis"] == "expected"
     ratio = exact / expected["metrics"]["cycles(a)"]
     energy = "energy_mj(a)"
