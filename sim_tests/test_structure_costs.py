@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -12,10 +14,12 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from cost_model import estimate as estimates
 from cost_model import technology as technologies
 from cost_model.structure.components import totals
+from flows.calibration import draws, structural
 from flows.calibration.fit import Equation, fit_robust
 from flows.estimates import estimated
 from flows.structures import structure_of
 from hwgen.config.load import load_config, parse_config
+from hwgen.families import families
 from sim_tests.test_structure import Pair, chain, structured
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -132,3 +136,17 @@ def test_one_odd_design_does_not_shift_the_costs() -> None:
     prices = fit_robust([*usual, odd], [1.0] * 12)
     assert prices["a"] == pytest.approx(2, rel=0.05)
     assert prices["b"] == pytest.approx(1, rel=0.1)
+
+
+def test_calibration_designs_are_legal_and_of_every_family() -> None:
+    found = structural.designs()
+    assert {config.family for config in found} == set(draws.alone())
+    assert len({config.digest for config in found}) == len(found)
+
+
+def test_draws_are_legal_and_repeatable() -> None:
+    first, again = (
+        list(islice(draws.draws(random.Random(7)), 2 * len(families()))) for _ in range(2)
+    )
+    assert first == again
+    assert {config.family for config in first} == set(families())

@@ -56,6 +56,11 @@ def draws(draw: random.Random, names: tuple[str, ...] = ()) -> Iterator[FamilyCo
             yield drawn(name, draw)
 
 
+def alone() -> tuple[str, ...]:
+    """Return the families whose configurations hold no cores: the others are too large."""
+    return tuple(name for name in families() if not _holds_cores(name))
+
+
 def drawn(name: str, draw: random.Random) -> FamilyConfig:
     """Return a legal configuration of a family.
 

@@ -9,6 +9,7 @@ each whole design one for area, leakage and energy.
 
 from __future__ import annotations
 
+import json
 import random
 import tempfile
 from collections import Counter
@@ -23,22 +24,24 @@ from cost_model.structure.components import KINDS, Counts, components
 from cost_model.structure.model import TOP, Design
 from flows import outline, structures
 from flows.cache import Document, hashed
-from flows.calibration.draws import NAME, draws
+from flows.calibration.draws import NAME, alone, draws
 from flows.calibration.fit import Equation, fit_robust
 from flows.calibration.mapping_cache import map_cached, versions
 from flows.calibration.measure import RECIPE, cell_costs, provenance, summed
 from flows.standard_cells import Mapped
 from flows.toolchain import require
+from hwgen.config.load import parse_config
 from hwgen.technologies import cell_library
 
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
 
-SEED, DESIGNS = 1, 60
-"""What is calibrated on."""
+DESIGNS = Path(__file__).with_name("designs.jsonl")
+"""The designs that technologies are calibrated on, one a line: what `drawn` yielded, most of it
+mapped in seconds, and some with deep memories."""
 
-GATES = (1_000.0, 9_000.0)
-"""Sizes of these designs, in the estimate of `flows.outline`: each is mapped in seconds."""
+SIZES = (1_000.0, 9_000.0)
+"""Gates of a design, in the estimate of `flows.outline`, that is mapped in seconds."""
 
 PART = 0.4
 """Weight of the equation of a module beside that of a whole design."""
@@ -85,18 +88,22 @@ class Measured:
         return {quantity: getattr(found, quantity) for quantity in QUANTITIES}
 
 
-def designs(
-    seed: int = SEED, count: int = DESIGNS, gates: tuple[float, float] = GATES
-) -> Iterator[tuple[FamilyConfig, str, Design]]:
-    """Yield configurations of about the sizes asked for, their Verilog and their structure."""
-    found = 0
-    for config in draws(random.Random(seed)):
-        verilog, design = structures.emitted(config)
-        if gates[0] <= _outline(verilog, config.name).size() <= gates[1]:
-            yield config, verilog, design
-            found += 1
-        if found == count:
-            return
+def designs() -> list[FamilyConfig]:
+    """Return the configurations that technologies are calibrated on."""
+    lines = DESIGNS.read_text(encoding="utf-8").splitlines()
+    return [
+        parse_config(json.dumps({"name": NAME, **json.loads(line)}), DESIGNS.name) for line in lines
+    ]
+
+
+def drawn(seed: int, gates: tuple[float, float] = SIZES) -> Iterator[FamilyConfig]:
+    """Yield configurations of about the sizes asked for, other than those calibrated on."""
+    known = {config.digest for config in designs()}
+    for config in draws(random.Random(seed), alone()):
+        if config.digest not in known:
+            verilog, _ = structures.emitted(config)
+            if gates[0] <= _outline(verilog, config.name).size() <= gates[1]:
+                yield config
 
 
 def _outline(verilog: str, top: str) -> outline.Outline:
@@ -116,7 +123,7 @@ def _outline(verilog: str, top: str) -> outline.Outline:
     return outline.Outline(**{**document, "marked": frozenset(document["marked"])})
 
 
-def measure(config: FamilyConfig, verilog: str, design: Design, technology: str) -> Measured:
+def measure(config: FamilyConfig, technology: str) -> Measured:
     """Map a design; results are kept in the user's cache.
 
     Raises
@@ -125,6 +132,7 @@ def measure(config: FamilyConfig, verilog: str, design: Design, technology: str)
         As `flows.standard_cells.map_core`.
     """
     tech = cell_library(technology)
+    verilog, design = structures.emitted(config)
     mapped = map_cached(
         verilog,
         config.name,
@@ -138,14 +146,32 @@ def measure(config: FamilyConfig, verilog: str, design: Design, technology: str)
 
 
 def calibrate(
-    technology: str, progress: Callable[[int, int], None] | None = None
+    technology: str,
+    progress: Callable[[int, int], None] | None = None,
+    count: int | None = None,
 ) -> dict[str, Any]:
-    """Map the calibration designs and return ``Technology.structure``."""
+    """Map the calibration designs and return ``Technology.structure``.
+
+    Parameters
+    ----------
+    technology : str
+        A standard-cell technology.
+    progress : callable, optional
+        Takes the designs done and the designs in all.
+    count : int, optional
+        Only the first designs.
+
+    Raises
+    ------
+    ToolMissing, CheckFailed
+        As `flows.standard_cells.map_core`.
+    """
+    chosen = designs()[:count]
     found: list[Measured] = []
-    for config, verilog, design in designs():
+    for config in chosen:
         if progress:
-            progress(len(found), DESIGNS)
-        found.append(measure(config, verilog, design, technology))
+            progress(len(found), len(chosen))
+        found.append(measure(config, technology))
     return table(technology, found)
 
 
