@@ -48,6 +48,7 @@ def test_no_other_key_is_decoded(mu: int) -> None:
 def test_bits_per_weight_of_each_group_size() -> None:
     expected = (2, 2, 5 / 3, 7 / 4, 8 / 5, 10 / 6, 12 / 7)
     for mu, bits in enumerate(expected, 1):
-        config = parse_config(f"name: x\nfamily: ternary_lut\narray: {{group_size: {mu}}}\n")
+        array = f"{{group_size: {mu}, tables: 1}}"
+        config = parse_config(f"name: x\nfamily: ternary_lut\narray: {array}\n")
         packed = pack(config, np.zeros((mu, 1), int))
         assert packed.description["bits_per_weight"] == (1 + index_width(mu)) / mu == bits
