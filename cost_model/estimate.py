@@ -23,11 +23,13 @@ from cost_model.evaluate import (
 from cost_model.fabric import has_rules
 from cost_model.structure.costs import breakdown as structural_breakdown
 from cost_model.structure.costs import parts_of
+from cost_model.timing.limit import described, limiting_path
 from hwgen.families import family
 
 if TYPE_CHECKING:
     from cost_model.certainty import Operands
     from cost_model.structure.model import Design
+    from cost_model.timing.graph import Path
     from hwgen.config.model import FamilyConfig
     from hwgen.figures import Cycles
 
@@ -80,7 +82,8 @@ def estimate(
         `cost_model.certainty`; ``extrapolated``, the parameters beyond those that the costs were
         checked on; ``memory``, of an engine, what its buffers cost and the memory behind its port
         takes, else None; ``costs_of``, what area and power are sums over, `STRUCTURE` or
-        `CLOSED_FORMS`; ``notes``, why figures are missing.
+        `CLOSED_FORMS`; ``limiting_path``, which limits Fmax, if it is known, see
+        `cost_model.timing.limit.described`; ``notes``, why figures are missing.
     """
     technology = technology or config.target.technology
     clock = float(clock_mhz or config.target.clock_mhz)
@@ -88,8 +91,11 @@ def estimate(
     fixed |= {"target.technology": technology, "target.clock_mhz": clock}
     tech = technologies.technology(technology) if technologies.is_calibrated(technology) else None
     notes: list[str] = []
+    path = None if design is None or tech is None else limiting_path(design, tech, clock)
     if design is not None and tech is not None and tech.structure:
-        metrics, breakdown = _of_structure(config, design, fixed, tech, workloads or {}, notes)
+        metrics, breakdown = _of_structure(
+            config, design, path, fixed, tech, workloads or {}, notes
+        )
         margins, costs_of = tech.structure["uncertainty"], STRUCTURE
     else:
         found = evaluate(config.family, fixed, {}, technology, workloads or {})
@@ -101,7 +107,10 @@ def estimate(
         _count(metrics, name, cycles[name])
     memory = _memory(config, technology, tech, workloads or {}, metrics, clock, buffers, dram)
     uncertainty = {m: margins.get(n) for m, n in _OF.items()}
-    uncertainty["fmax_mhz"] = tech.uncertainty.get("fmax") if tech else None
+    if tech is not None and path is not None:
+        uncertainty["fmax_mhz"] = tech.timing["uncertainty"]
+    else:
+        uncertainty["fmax_mhz"] = tech.uncertainty.get("fmax") if tech else None
     return {
         "name": config.name,
         "family": config.family,
@@ -110,6 +119,7 @@ def estimate(
         "clock_mhz": clock,
         "meets_clock": None if metrics["fmax_mhz"] is None else metrics["fmax_mhz"] >= clock,
         "metrics": metrics,
+        "limiting_path": described(path, tech.timing["ns"]) if path and tech else None,
         "uncertainty": uncertainty,
         "certainty": certainty(config, metrics, uncertainty, clock, cycles),
         "breakdown": breakdown,
@@ -148,6 +158,7 @@ def without_figures(
         "clock_mhz": float(clock_mhz or config.target.clock_mhz),
         "meets_clock": None,
         "metrics": dict.fromkeys(metric_names(workloads or {})),
+        "limiting_path": None,
         "uncertainty": dict.fromkeys(_OF),
         "certainty": {},
         "breakdown": [],
@@ -161,6 +172,7 @@ def without_figures(
 def _of_structure(
     config: FamilyConfig,
     design: Design,
+    path: Path | None,
     fixed: Mapping[str, Any],
     tech: technologies.Technology,
     workloads: Workloads,
@@ -169,7 +181,10 @@ def _of_structure(
     """Return metrics and breakdown, costs being those of the structure."""
     found = without_costs(config.family, fixed, workloads)
     values = {name: float(value[0]) for name, value in found.items() if name != "valid"}
-    values["fmax_mhz"] = _fmax(config.family, fixed, tech, notes)
+    if path is None:
+        values["fmax_mhz"] = _fmax(config.family, fixed, tech, notes)
+    else:
+        values["fmax_mhz"] = 1000 / path.period_ns
     asked = float(fixed["target.clock_mhz"])
     clock = asked if math.isnan(values["fmax_mhz"]) else min(asked, values["fmax_mhz"])
     breakdown = structural_breakdown(parts_of(design), tech.structure["costs"])

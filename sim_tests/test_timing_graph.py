@@ -9,11 +9,15 @@ from pathlib import Path
 
 import pytest
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, signed
+from click.testing import CliRunner
 
 from cost_model.timing.arcs import LIGHT, STEPS, spread
 from cost_model.timing.graph import Path as LimitingPath
 from cost_model.timing.graph import Timer
 from flows import structures
+from flows.calibration.delays import USUAL, Timed, fit_steps
+from flows.estimates import estimated
+from hwgen.cli import cli
 from hwgen.config.load import load_config
 from hwgen.emission import verilog_of
 from sim_tests.test_structure import CONFIGS, structured
@@ -167,3 +171,31 @@ def test_the_limiting_path_of_a_core_is_in_its_verilog(path: Path) -> None:
         *instances, signal = name.split(".")
         assert re.search(rf"\b{re.escape(signal)}\b", verilog)
         assert all(re.search(rf"\b{re.escape(each)} \(", verilog) for each in instances)
+
+
+@pytest.mark.parametrize("name", ["systolic", "gemm_stream"])
+def test_an_estimate_names_the_path_that_limits_it(name: str) -> None:
+    config = load_config(CONFIGS[0].parent / f"{name}.yaml")
+    found = estimated(config)
+    path = found["limiting_path"]
+    assert 1000 / path["ns"] == pytest.approx(found["metrics"]["fmax_mhz"], rel=1e-3)
+    assert sum(stage["ns"] for stage in path["stages"]) == pytest.approx(path["ns"], rel=1e-3)
+    assert path["start"] != path["end"]
+    assert found["uncertainty"]["fmax_mhz"] > 0
+    shown = CliRunner().invoke(cli, ["estimate", "--config", f"configs/{name}.yaml"])
+    assert "Fmax is limited by the path from" in shown.output
+    assert path["start"] in shown.output
+
+
+def test_fitted_steps_explain_the_delays_that_they_made() -> None:
+    ns = {kind: 0.05 * usual for kind, usual in USUAL.items()}
+    designs = [structures.structure_of(load_config(path)) for path in CONFIGS[:6]]
+    measured = []
+    for number, design in enumerate(designs):
+        path = Timer(design, ns).limiting(0.1)
+        assert path is not None
+        measured.append(Timed(f"design {number}", design, 0.1, path.period_ns))
+    fitted, errors = fit_steps(measured)
+    assert max(map(abs, errors)) < 0.03
+    assert fitted.keys() == STEPS.keys()
+    assert min(fitted.values()) >= 0

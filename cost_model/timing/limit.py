@@ -62,9 +62,13 @@ def described(path: Path, ns: Mapping[str, float]) -> dict[str, Any]:
             for kind, count in stage.steps.items():
                 if count:
                     steps[kind] = steps.get(kind, 0.0) + count
-        delay = sum(ns.get(kind, 0.0) * count for kind, count in steps.items())
-        rounded = {kind: round(count, 2) for kind, count in steps.items()}
-        stages.append({"instance": instance, "ns": round(delay, 4), "steps": rounded})
+        each = {kind: ns.get(kind, 0.0) * count for kind, count in steps.items()}
+        stages.append({
+            "instance": instance,
+            "ns": round(sum(each.values()), 4),
+            "steps": {kind: round(count, 2) for kind, count in steps.items()},
+            "ns_by_step": {kind: round(delay, 4) for kind, delay in each.items()},
+        })  # fmt: skip
     return {
         "start": path.start,
         "end": path.end,

@@ -197,6 +197,8 @@ def _show(entry: Mapping[str, Any]) -> None:
     if entry["meets_clock"] is False:
         out.print(f"The clock of {entry['clock_mhz']:g} MHz is not reached. All figures are at"
                   f" {number(entry['metrics']['fmax_mhz'])} MHz.", style="yellow")  # fmt: skip
+    if path := entry["limiting_path"]:
+        out.print(_limited(path), markup=False)
     if entry["breakdown"]:
         out.print(_parts(entry))
     else:
@@ -213,6 +215,24 @@ def _show(entry: Mapping[str, Any]) -> None:
             f" {low:g}..{high:g}: the uncertainty does not cover it.",
             style="yellow",
         )
+
+
+_STEPS = 6
+"""Steps of the limiting path that are shown, those that take the longest."""
+
+
+def _limited(path: Mapping[str, Any]) -> str:
+    """Return the limiting path in words."""
+    steps: dict[str, float] = {}
+    for stage in path["stages"]:
+        for kind, ns in stage["ns_by_step"].items():
+            steps[kind] = steps.get(kind, 0.0) + ns
+    slowest = sorted(steps.items(), key=lambda each: -each[1])[:_STEPS]
+    through = ", ".join(f"{kind.replace('_', ' ')} {ns:.3g} ns" for kind, ns in slowest)
+    return (
+        f"  Fmax is limited by the path from {path['start']} to {path['end']}, {path['ns']:.4g} ns:"
+        f" {through}"
+    )
 
 
 def _parts(entry: Mapping[str, Any]) -> Any:
