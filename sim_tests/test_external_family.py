@@ -143,3 +143,12 @@ def test_it_runs_a_users_matrices(hwgen: Hwgen, tmp_path: Path) -> None:
     done = hwgen("run", "--config", core, *files, "--output", c, "--check", "--json")
     assert np.array_equal(np.load(c), a @ w)
     assert json.loads(done.stdout)["cycles"] == 5 * 6 * 3 + 2
+
+
+def test_it_has_an_estimate_without_a_line_of_its_own(hwgen: Hwgen, tmp_path: Path) -> None:
+    core = configuration(tmp_path)
+    found = json.loads(hwgen("estimate", "--config", core, "--gemm", "4,8,4", "--json").stdout)
+    assert found["costs_of"] == "structure"
+    for metric in ("area_mm2", "power_w", "tops_per_w", "energy_mj(4x8x4)"):
+        assert found["metrics"][metric] > 0
+    assert "adder" in {part["part"].split("_")[0] for part in found["breakdown"]}
