@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from math import log2
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, signed
@@ -15,8 +17,11 @@ from cost_model.timing.arcs import LIGHT, STEPS, spread
 from cost_model.timing.graph import Path as LimitingPath
 from cost_model.timing.graph import Timer
 from flows import structures
-from flows.calibration.delays import USUAL, Timed, fit_steps
+from flows.calibration.delays import USUAL, Timed, fit_steps, table
+from flows.calibration.structural import Measured
 from flows.estimates import estimated
+from flows.standard_cells import Mapped
+from flows.timing import Timing
 from hwgen.cli import cli
 from hwgen.config.load import load_config
 from hwgen.emission import verilog_of
@@ -199,3 +204,19 @@ def test_fitted_steps_explain_the_delays_that_they_made() -> None:
     assert max(map(abs, errors)) < 0.03
     assert fitted.keys() == STEPS.keys()
     assert min(fitted.values()) >= 0
+
+
+def test_the_table_of_a_technology_says_how_wrong_it_is_elsewhere() -> None:
+    found = []
+    for path in CONFIGS[:6]:
+        design = structures.structure_of(load_config(path))
+        limit = Timer(design, {kind: 0.05 * usual for kind, usual in USUAL.items()}).limiting(0.1)
+        assert limit is not None
+        mapped = SimpleNamespace(timing=Timing(limit.period_ns, limit.start, limit.end))
+        found.append(Measured(path.stem, design, cast("Mapped", mapped)))
+    timing = table("nangate45", found)
+    assert timing["outside"] == 0.2  # of 500 ps, which is what the delays were made with
+    assert timing["ns"].keys() == STEPS.keys()
+    assert timing["provenance"]["held_out"]["designs"] == len(found)
+    assert 0 <= timing["provenance"]["held_out"]["mape"] <= timing["uncertainty"] < 0.3
+    assert table("nangate45", []) == {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,12 @@ from cost_model.structure.model import Design
 from cost_model.timing.arcs import STEPS
 from cost_model.timing.graph import Path, Timer
 from flows.calibration.fit import non_negative
+from flows.calibration.measure import provenance
+from flows.standard_cells import INPUT_DELAY
+from hwgen.technologies import cell_library
+
+if TYPE_CHECKING:
+    from flows.calibration import structural
 
 Array = NDArray[np.float64]
 
@@ -27,6 +34,12 @@ USUAL: Mapping[str, float] = {
 
 WEIGHT = 0.1
 """How much a step counts that takes twice as long as usual; a delay wrong by its whole: 1."""
+
+FOLDS = 4
+"""Parts of the designs of which each is left out once."""
+
+COVERED = 0.9
+"""Share of the designs that the stated uncertainty covers."""
 
 _ROUNDS, _STEPS = 8, 30
 
@@ -83,6 +96,42 @@ def fit_steps(measured: Sequence[Timed]) -> tuple[dict[str, float], list[float]]
             break
         ns = _fitted([np.array(rows) for rows in known], target, ns, usual)
     return dict(zip(STEPS, best.tolist(), strict=True)), errors
+
+
+def table(technology: str, designs: Sequence[structural.Measured]) -> dict[str, Any]:
+    """Return ``Technology.timing`` of mapped designs; empty if none of them was timed.
+
+    The uncertainty is that of designs which were left out of a fit to the others.
+    """
+    outside = INPUT_DELAY * cell_library(technology).mapper_clock_ps / 1000
+    measured = [
+        Timed(each.name, each.design, outside, each.mapped.timing.path_ns)
+        for each in designs
+        if each.mapped.timing
+    ]
+    if len(measured) < FOLDS:
+        return {}
+    left_out: list[float] = []
+    for first in range(FOLDS):
+        others = [each for place, each in enumerate(measured) if place % FOLDS != first]
+        ns, _ = fit_steps(others)
+        left_out += [error(each, ns) for each in measured[first::FOLDS]]
+    ns, _ = fit_steps(measured)
+    wrong = np.abs(left_out)
+    return {
+        "ns": {kind: float(f"{time:.4g}") for kind, time in ns.items()},
+        "outside": INPUT_DELAY,
+        "uncertainty": round(float(np.quantile(wrong, COVERED)), 4),
+        "provenance": {
+            **provenance(technology),
+            "designs": len(measured),
+            "held_out": {
+                "designs": len(measured),
+                "mape": round(float(wrong.mean()), 4),
+                "worst": round(float(wrong.max()), 4),
+            },
+        },
+    }
 
 
 def error(each: Timed, ns: Mapping[str, float]) -> float:

@@ -145,12 +145,12 @@ def measure(config: FamilyConfig, technology: str) -> Measured:
     return Measured(str(config.resolved()), design, mapped)
 
 
-def calibrate(
+def measured(
     technology: str,
     progress: Callable[[int, int], None] | None = None,
     count: int | None = None,
-) -> dict[str, Any]:
-    """Map the calibration designs and return ``Technology.structure``.
+) -> list[Measured]:
+    """Map the calibration designs.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def calibrate(
         if progress:
             progress(len(found), len(chosen))
         found.append(measure(config, technology))
-    return table(technology, found)
+    return found
 
 
 def table(technology: str, measured: Sequence[Measured]) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def command(
     from rich.progress import Progress
 
     from cost_model.technology import Technology, is_calibrated, technology, write
-    from flows.calibration import structural
+    from flows.calibration import delays, structural
     from flows.calibration.calibrate import calibrate
     from hwgen.errors import InputError
     from hwgen.technologies import costs_of, file_of, of_kind
@@ -77,7 +77,12 @@ def command(
             progress.update(task, completed=done, total=total)
 
         if structure:
-            tech = replace(known, structure=structural.calibrate(target, follow, designs))
+            measured = structural.measured(target, follow, designs)
+            tech = replace(
+                known,
+                structure=structural.table(target, measured),
+                timing=delays.table(target, measured),
+            )
         else:
             tech = calibrate(target, follow, designs)
             tech = replace(tech, structure=known.structure, timing=known.timing)
