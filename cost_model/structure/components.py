@@ -101,16 +101,19 @@ class _Context:
         for name in reversed(design.counts):
             self.live[name] = Liveness(self.modules[name], reads)
             reads[name] = self.live[name].inputs(self.modules[name])
-        needed = self._needed(design)
-        if all(bits is None for outputs in needed.values() for bits in outputs.values()):
-            return
+        first = self._needed(design)
+        changed: set[str] = set()
         for name in reversed(design.counts):
-            self.live[name] = Liveness(self.modules[name], reads, needed.get(name))
-            reads[name] = self.live[name].inputs(self.modules[name])
-        needed = self._needed(design)
-        for name in design.counts:
-            if name in needed:
-                self.live[name] = Liveness(self.modules[name], reads, needed[name])
+            module, outputs = self.modules[name], first.get(name, {})
+            partly = any(bits is not None for bits in outputs.values())
+            if partly or any(instance.module in changed for instance in module.instances):
+                self.live[name] = Liveness(module, reads, outputs if name in first else None)
+                before, reads[name] = reads[name], self.live[name].inputs(module)
+                if reads[name] != before:
+                    changed.add(name)
+        for name, outputs in self._needed(design).items():
+            if outputs != first[name]:
+                self.live[name] = Liveness(self.modules[name], reads, outputs)
 
     def _needed(self, design: Design) -> dict[str, dict[str, set[int] | None]]:
         """Return which bits of each output of a module any instance needs; None is all."""
