@@ -82,22 +82,24 @@ def _matrix(as_json: bool) -> None:
 
 def _estimated() -> dict[str, dict[str, str]]:
     """Return, by technology and family, what is estimated of its default configuration."""
-    from cost_model.estimate import estimate
+    from flows.estimates import estimated
+    from flows.structures import structure_of
     from hwgen.config.load import parse_config
     from hwgen.config.reference import template
     from hwgen.families import families
     from hwgen.technologies import technologies
 
     words = {"area_mm2": "area", "power_w": "power", "fmax_mhz": "Fmax", "luts": "resources"}
-    estimated: dict[str, dict[str, str]] = {technology: {} for technology in technologies()}
+    known: dict[str, dict[str, str]] = {technology: {} for technology in technologies()}
     for name in families():
         config = parse_config(template(name))
-        for technology, by in estimated.items():
-            metrics = estimate(config, technology)["metrics"]
+        design = structure_of(config)
+        for technology, by in known.items():
+            metrics = estimated(config, technology, design=design)["metrics"]
             by[name] = ", ".join(
                 ["cycles", *(word for key, word in words.items() if metrics.get(key) is not None)]
             )
-    return estimated
+    return known
 
 
 def _markdown(head: list[str], rows: list[list[str]]) -> str:
