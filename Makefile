@@ -59,7 +59,7 @@ slice: env ## run a slice of the long tests, another one for each commit
 	mkdir -p build
 	@echo "slice $(NUMBER), seed $(COMMIT); again: make slice NUMBER=$(NUMBER) COMMIT=$(COMMIT) MINUTES=$(MINUTES)"
 	$(RUN) -m pytest -n $(JOBS) --dist load --maxschedchunk 1 -m long --junit-xml=build/slice.xml \
-	  --timeout 1800 --slice=$(NUMBER) --slice-seed=$(COMMIT) --budget=$(MINUTES) $(ARGS)
+	  --timeout 900 --slice=$(NUMBER) --slice-seed=$(COMMIT) --budget=$(MINUTES) $(ARGS)
 
 .PHONY: lint
 lint: env ## check style, formatting and which room imports which
