@@ -247,5 +247,7 @@ def test_matrices_through_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(CheckFailed, match=r"^the job ended with read_error$"):
             run_matrices(config, a, w)
     monkeypatch.setattr(Model, "wait", lambda *_: False)
-    with pytest.raises(CheckFailed, match=r"^the job has not ended after \d+ cycles$"):
+    with pytest.raises(
+        CheckFailed, match=r"^the engine hangs: nothing was read or written for \d+ cycles$"
+    ):
         run_matrices(config, a, w)
