@@ -85,7 +85,7 @@ def test_a_broken_package_is_named(
     monkeypatch: pytest.MonkeyPatch, value: str, message: str
 ) -> None:
     points = [EntryPoint("bad", value, families.ENTRY_POINTS)]
-    monkeypatch.setattr(families, "entry_points", lambda group: points)
+    monkeypatch.setattr("hwgen.entry_points.entry_points", lambda group: points)
     found = families.families.__wrapped__()
     assert list(found) == ["bad"]  # only what is asked for is imported
     with pytest.raises(InputError, match=message):
@@ -96,7 +96,7 @@ def test_two_packages_cannot_share_a_name(monkeypatch: pytest.MonkeyPatch) -> No
     points = [
         EntryPoint("dot", f"{package}:FAMILY", families.ENTRY_POINTS) for package in ("a", "b")
     ]
-    monkeypatch.setattr(families, "entry_points", lambda group: points)
+    monkeypatch.setattr("hwgen.entry_points.entry_points", lambda group: points)
     with pytest.raises(InputError, match="'dot': a:FAMILY and b:FAMILY; uninstall one"):
         families.families.__wrapped__()
 

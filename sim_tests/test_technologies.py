@@ -14,8 +14,10 @@ from cost_model.fabric import fabric
 from flows import devices
 from hwgen import technologies as registry
 from hwgen.cli import main
+from hwgen.entry_points import Registry
 from hwgen.errors import ConfigError, InputError
 from hwgen.technologies import costs_of, file_of, of_kind, read, technologies, technology
+from hwgen.technologies.model import Technology
 
 CELLS, FPGA = (file_of(name).read_text(encoding="utf-8") for name in ("nangate45", "ice40"))
 
@@ -65,10 +67,10 @@ def test_what_is_wrong_with_a_file(
     assert all(problem.file == str(path) and problem.line for problem in caught.value.problems)
 
 
-def points(monkeypatch: pytest.MonkeyPatch, *found: tuple[str, str]) -> registry._Installed:
+def points(monkeypatch: pytest.MonkeyPatch, *found: tuple[str, str]) -> Registry[Technology]:
     shipped = EntryPoint(registry.DEFAULT, "cost_model.technologies", registry.GROUP)
     others = [EntryPoint(name, value, registry.GROUP) for name, value in found]
-    monkeypatch.setattr(registry, "entry_points", lambda group: [shipped, *others])
+    monkeypatch.setattr("hwgen.entry_points.entry_points", lambda group: [shipped, *others])
     return technologies.__wrapped__()
 
 
@@ -96,7 +98,7 @@ def test_two_packages_cannot_share_a_name(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_an_installation_from_before_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "entry_points", lambda group: [])
+    monkeypatch.setattr("hwgen.entry_points.entry_points", lambda group: [])
     with pytest.raises(InputError, match="install it again"):
         technologies.__wrapped__()
 

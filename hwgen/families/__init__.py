@@ -8,15 +8,16 @@ name and are imported only when something asks for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from hwgen.errors import InputError, did_you_mean
+from hwgen.entry_points import Registry, label
+from hwgen.errors import InputError
 from hwgen.figures import Cycles
 
 if TYPE_CHECKING:
@@ -101,30 +102,8 @@ class Family:
         return int(getattr(cost, "most_cycles_of", cost.cycles_of)(config, sizes))
 
 
-class _Installed(Mapping[str, Family]):
-    """Families by name; each is imported when it is asked for, because that takes a while."""
-
-    def __init__(self, points: Mapping[str, EntryPoint]) -> None:
-        self._points = points
-        self._loaded: dict[str, Family] = {}
-
-    def __getitem__(self, name: str) -> Family:
-        if name not in self._loaded:
-            self._loaded[name] = _load(self._points[name])
-        return self._loaded[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._points
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._points)
-
-    def __len__(self) -> int:
-        return len(self._points)
-
-
 @cache
-def families() -> Mapping[str, Family]:
+def families() -> Registry[Family]:
     """Return every installed family by name, in alphabetical order.
 
     Looking one up imports it, and raises `InputError` if it cannot be used.
@@ -134,34 +113,22 @@ def families() -> Mapping[str, Family]:
     InputError
         If two packages offer one name.
     """
-    points: dict[str, EntryPoint] = {}
-    for point in entry_points(group=ENTRY_POINTS):
-        first = points.setdefault(point.name, point)
-        if first.value != point.value:
-            raise InputError(
-                f"two packages offer a family called {point.name!r}: {first.value} and"
-                f" {point.value}; uninstall one of them"
-            )
-    return _Installed({name: points[name] for name in sorted(points)})
+    return Registry(ENTRY_POINTS, "family", _load)
 
 
 def _load(point: EntryPoint) -> Family:
     """Return the family that an entry point announces; any package may have written it."""
-    label = f"the family {point.name!r} ({point.value}{_package(point)})"
+    named = label("family", point)
     try:
         loaded = point.load()
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise InputError(
-            f"{label} cannot be loaded: {reason}; repair or uninstall its package"
+            f"{named} cannot be loaded: {reason}; repair or uninstall its package"
         ) from error
     if not isinstance(loaded, Family) or loaded.name != point.name:
-        raise InputError(f"{label} must be a hwgen.families.Family of that name, not {loaded!r}")
+        raise InputError(f"{named} must be a hwgen.families.Family of that name, not {loaded!r}")
     return loaded
-
-
-def _package(point: EntryPoint) -> str:
-    return f", package {point.dist.name}" if point.dist else ""
 
 
 def family(name: str) -> Family:
@@ -172,9 +139,4 @@ def family(name: str) -> Family:
     InputError
         If no installed package offers it.
     """
-    known = families()
-    if name not in known:
-        raise InputError(
-            f"no family is called {name!r}{did_you_mean(name, known)}; there is: {', '.join(known)}"
-        )
-    return known[name]
+    return families().named(name)

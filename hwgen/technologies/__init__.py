@@ -9,14 +9,14 @@ else in the tool knows the name of a technology.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hwgen.errors import ConfigError, InputError, Problem, did_you_mean
+from hwgen.entry_points import Registry, label
+from hwgen.errors import ConfigError, InputError, Problem
 
 if TYPE_CHECKING:
     from hwgen.technologies.model import Fpga, StandardCells, Technology
@@ -27,37 +27,8 @@ DEFAULT = "nangate45"
 """The technology of configurations that name none."""
 
 
-class _Installed(Mapping[str, "Technology"]):
-    """Technologies by name; the file of each is read when it is asked for."""
-
-    def __init__(self, points: Mapping[str, EntryPoint]) -> None:
-        self._points = points
-        self._files: dict[str, Path] = {}
-        self._loaded: dict[str, Technology] = {}
-
-    def __getitem__(self, name: str) -> Technology:
-        if name not in self._loaded:
-            self._loaded[name] = read(self.file(name), name)
-        return self._loaded[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._points
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._points)
-
-    def __len__(self) -> int:
-        return len(self._points)
-
-    def file(self, name: str) -> Path:
-        """Return the data file of a technology."""
-        if name not in self._files:
-            self._files[name] = _file(self._points[name])
-        return self._files[name]
-
-
 @cache
-def technologies() -> _Installed:
+def technologies() -> Registry[Technology]:
     """Return every installed technology by name, in alphabetical order.
 
     Looking one up reads its file, and raises `InputError` if it cannot be used.
@@ -67,20 +38,13 @@ def technologies() -> _Installed:
     InputError
         If two packages offer one name, or none offers the default.
     """
-    points: dict[str, EntryPoint] = {}
-    for point in entry_points(group=GROUP):
-        first = points.setdefault(point.name, point)
-        if first.value != point.value:
-            raise InputError(
-                f"two packages offer a technology called {point.name!r}: {first.value} and"
-                f" {point.value}; uninstall one of them"
-            )
-    if DEFAULT not in points:
+    found: Registry[Technology] = Registry(GROUP, "technology", _load)
+    if DEFAULT not in found:
         raise InputError(
             f"no technology {DEFAULT!r} is installed: hwgen's installation is older than its"
             " source; install it again (`pip install -e .` in a checkout)"
         )
-    return _Installed({name: points[name] for name in sorted(points)})
+    return found
 
 
 def technology(name: str) -> Technology:
@@ -91,13 +55,7 @@ def technology(name: str) -> Technology:
     InputError
         If no installed package offers it, or its file cannot be used.
     """
-    known = technologies()
-    if name not in known:
-        raise InputError(
-            f"no technology is called {name!r}{did_you_mean(name, known)}; there is:"
-            f" {', '.join(known)}"
-        )
-    return known[name]
+    return technologies().named(name)
 
 
 def cell_library(name: str) -> StandardCells:
@@ -135,7 +93,7 @@ def _kind(name: str) -> str | None:
 def file_of(name: str) -> Path:
     """Return the data file of an installed technology."""
     technology(name)
-    return technologies().file(name)
+    return _file(technologies().point(name))
 
 
 def costs_of(name: str) -> Path | None:
@@ -170,22 +128,22 @@ def read(path: Path, name: str) -> Technology:
     return found
 
 
+def _load(point: EntryPoint) -> Technology:
+    return read(_file(point), point.name)
+
+
 def _file(point: EntryPoint) -> Path:
     """Return the data file that an entry point announces; any package may have written it."""
-    label = f"the technology {point.name!r} ({point.value}{_package(point)})"
+    named = label("technology", point)
     try:
         spec = find_spec(point.value)
     except (ImportError, ValueError) as error:
-        raise InputError(f"{label} is not there: {error}; repair or uninstall it") from None
+        raise InputError(f"{named} is not there: {error}; repair or uninstall it") from None
     if spec is None or not spec.submodule_search_locations:
-        raise InputError(f"{label}: there is no such package; repair or uninstall it")
+        raise InputError(f"{named}: there is no such package; repair or uninstall it")
     paths = [Path(place) / f"{point.name}.yaml" for place in spec.submodule_search_locations]
     for path in paths:
         if path.is_file():
             return path
     problem = Problem("there is no such file", file=str(paths[0]))
-    raise ConfigError([Problem(f"{label} has no data file", file=""), problem])
-
-
-def _package(point: EntryPoint) -> str:
-    return f", package {point.dist.name}" if point.dist else ""
+    raise ConfigError([Problem(f"{named} has no data file", file=""), problem])

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What installed packages announce by entry points of one group, by name.
+
+Families and technologies are found in this way.  Names are known without a look at what they
+stand for, which is loaded when something asks for it: that takes a while, and what one package
+announces may be broken without harm to the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import TypeVar
+
+from hwgen.errors import InputError, did_you_mean
+
+T = TypeVar("T")
+
+
+class Registry(Mapping[str, T]):
+    """What the entry points of a group announce, by name and in alphabetical order.
+
+    Looking one up loads it, once, and raises what `load` raises.
+
+    Parameters
+    ----------
+    group : str
+        Group of entry points.
+    noun : str
+        What one is called in messages.
+    load : callable
+        Takes an entry point and returns what it announces.
+
+    Raises
+    ------
+    InputError
+        If two packages offer one name.
+    """
+
+    def __init__(self, group: str, noun: str, load: Callable[[EntryPoint], T]) -> None:
+        self.noun = noun
+        self._load = load
+        self._loaded: dict[str, T] = {}
+        points: dict[str, EntryPoint] = {}
+        for point in entry_points(group=group):
+            first = points.setdefault(point.name, point)
+            if first.value != point.value:
+                raise InputError(
+                    f"two packages offer a {noun} called {point.name!r}: {first.value} and"
+                    f" {point.value}; uninstall one of them"
+                )
+        self._points = {name: points[name] for name in sorted(points)}
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._loaded:
+            self._loaded[name] = self._load(self._points[name])
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._points
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._points)
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    def point(self, name: str) -> EntryPoint:
+        """Return the entry point that announces a name."""
+        return self._points[name]
+
+    def named(self, name: str) -> T:
+        """Return what is called `name`.
+
+        Raises
+        ------
+        InputError
+            If no installed package offers it, or what `load` raises.
+        """
+        if name not in self:
+            raise InputError(
+                f"no {self.noun} is called {name!r}{did_you_mean(name, self)}; there is:"
+                f" {', '.join(self)}"
+            )
+        return self[name]
+
+
+def label(noun: str, point: EntryPoint) -> str:
+    """Return what messages call what an entry point announces: its name, value and package."""
+    package = f", package {point.dist.name}" if point.dist else ""
+    return f"the {noun} {point.name!r} ({point.value}{package})"
