@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hwgen.config.dotted import nested
 from hwgen.config.model import AUTO
 from hwgen.families import family
 
@@ -187,15 +188,9 @@ PIPELINE_FOLLOWS = ("array.group_size", "array.tables", "max_k", "target.clock_m
 @lru_cache(maxsize=1 << 16)
 def _config(name: str, values: tuple[tuple[str, Any], ...]) -> FamilyConfig | None:
     """Return the configuration with these dotted parameters; None if it is not legal."""
-    tree: dict[str, Any] = {"name": "core", "family": name}
-    for path, value in values:
-        *groups, key = path.split(".")
-        node = tree
-        for group in groups:
-            node = node.setdefault(group, {})
-        node[key] = _thawed(value)
+    tree = nested({path: _thawed(value) for path, value in values})
     try:
-        return family(name).config.model_validate(tree)
+        return family(name).config.model_validate({"name": "core", "family": name, **tree})
     except ValueError:
         return None
 

@@ -15,7 +15,6 @@ from cost_model.evaluate import (
     RESOURCES,
     Workloads,
     evaluate,
-    flattened,
     fmax_mhz,
     metric_names,
     without_costs,
@@ -24,6 +23,7 @@ from cost_model.fabric import has_rules
 from cost_model.structure.costs import breakdown as structural_breakdown
 from cost_model.structure.costs import parts_of
 from cost_model.timing.limit import described, limiting_path
+from hwgen.config.dotted import flattened
 from hwgen.families import family
 
 if TYPE_CHECKING:

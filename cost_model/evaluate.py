@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from cost_model import technology as technologies
 from cost_model.bill import Counts, Number, Space, View, frozen
+from hwgen.config.dotted import flattened
 from hwgen.families import family as family_of
 from hwgen.technologies import technologies as installed
 
@@ -137,17 +138,6 @@ def bill_of(config: FamilyConfig) -> dict[str, Counts]:
 def view_of(config: FamilyConfig) -> View:
     """Return the view of a single configuration."""
     return Space(config.family, flattened(config.resolved())).view({})
-
-
-def flattened(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a tree of parameters by dotted name, without the name of the core."""
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            flat |= flattened(value, f"{prefix}{key}.")
-        elif prefix or key not in ("name", "family"):
-            flat[prefix + key] = value
-    return flat
 
 
 @lru_cache(maxsize=256)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from hwgen.config.dotted import nested
 from hwgen.config.parameters import Parameter, parameters, ranges
 from hwgen.families import Family, families
 
@@ -82,7 +83,7 @@ def _values(parameter: Parameter) -> Iterator[Any]:
 def _legal(family: Family, parameter: Parameter, value: Any) -> bool:
     value_of = {parameter.field: value}
     beside = chain([{}], _beside(family, parameter))
-    return any(_accepted(family, _tree({**value_of, **other})) for other in beside)
+    return any(_accepted(family, nested({**value_of, **other})) for other in beside)
 
 
 def _beside(family: Family, parameter: Parameter) -> Iterator[dict[str, Any]]:
@@ -99,17 +100,6 @@ def _beside(family: Family, parameter: Parameter) -> Iterator[dict[str, Any]]:
             yield {same.field: choice for same in alike}
         if other.minimum is not None and not other.choices:
             yield {other.field: int(other.minimum)}
-
-
-def _tree(values: Mapping[str, Any]) -> dict[str, Any]:
-    tree: dict[str, Any] = {}
-    for path, value in values.items():
-        *groups, key = path.split(".")
-        node = tree
-        for group in groups:
-            node = node.setdefault(group, {})
-        node[key] = value
-    return tree
 
 
 def _accepted(family: Family, tree: Mapping[str, Any]) -> bool:

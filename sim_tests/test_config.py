@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from hwgen.config.document import MAX_DEPTH, core_scalar
+from hwgen.config.dotted import flattened, nested
 from hwgen.config.load import load_config, parse_config
 from hwgen.config.parameters import either, parameters, ranges
 from hwgen.config.reference import json_schema, markdown, overview, template
@@ -390,3 +391,10 @@ def test_words() -> None:
     assert either(["a"]) == "a"
     assert either(["a", "b", "c"]) == "a, b or c"
     assert ranges(["x1", "x2", "y", "x3", "x4", "x5", "x9"]) == ["x1", "x2", "y", "x3..x5", "x9"]
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+def test_dotted_names_are_the_groups_of_a_file(path: Path) -> None:
+    config = load_config(path)
+    tree = {"name": config.name, "family": config.family, **nested(flattened(config.resolved()))}
+    assert tree == config.resolved()

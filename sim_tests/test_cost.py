@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from cost_model import technology as technologies
 from cost_model.bill import KINDS, defaults
 from cost_model.estimate import estimate
-from cost_model.evaluate import evaluate, flattened
+from cost_model.evaluate import evaluate
 from cost_model.fabric import CELL_KINDS, fabric
 from cost_model.fabric import KINDS as FABRIC_KINDS
 from cost_model.families.gemm_stream import cycles
@@ -28,6 +28,7 @@ from flows.calibration.fit import Equation, fit, fit_longest
 from flows.calibration.measure import Measured
 from flows.calibration.points import calibration_points, config_of, held_out_points
 from hwgen.cli import main
+from hwgen.config.dotted import flattened
 from hwgen.config.elements import QUEUES, SERIAL
 from hwgen.config.load import parse_config
 from hwgen.errors import InputError

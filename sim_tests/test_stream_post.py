@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost_model.estimate import estimate
-from cost_model.evaluate import evaluate, flattened
+from cost_model.evaluate import evaluate
 from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.regression import operands
 from flows.simulation.runner import regress
 from hwgen.cli import main
+from hwgen.config.dotted import flattened
 from hwgen.config.load import parse_config
 from hwgen.emission import files_of
 from hwgen.emission.files import manifest

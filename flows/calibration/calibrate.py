@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from cost_model.bill import Counts, Space
-from cost_model.evaluate import flattened
 from cost_model.fabric import fabric
 from cost_model.technology import Technology
 from flows.calibration.element_points import Values
 from flows.calibration.fit import Equation, fit, fit_longest
 from flows.calibration.measure import Measured, measure, provenance
 from flows.calibration.points import NAME, calibration_points, config_of
+from hwgen.config.dotted import flattened
 from hwgen.errors import InputError
 from hwgen.families import family
 from hwgen.technologies import technology as installed

@@ -18,6 +18,7 @@ from flows.calibration.element_points import (
     any_spatial,
     element_points,
 )
+from hwgen.config.dotted import nested
 from hwgen.config.product import ProductConfig
 from hwgen.errors import ConfigError
 from hwgen.families import family
@@ -28,14 +29,7 @@ NAME = "core"
 
 def config_of(values: Mapping[str, Any]) -> ProductConfig:
     """Return the configuration that dotted parameters describe."""
-    tree: dict[str, Any] = {"name": NAME}
-    for path, value in values.items():
-        *groups, key = path.split(".")
-        node = tree
-        for group in groups:
-            node = node.setdefault(group, {})
-        node[key] = value
-    config = family(tree["family"]).config.model_validate(tree)
+    config = family(values["family"]).config.model_validate({"name": NAME, **nested(values)})
     assert isinstance(config, ProductConfig)
     return config
 
