@@ -21,14 +21,13 @@ from cost_model.evaluate import (
 )
 from cost_model.fabric import has_rules
 from cost_model.structure.costs import breakdown as structural_breakdown
-from cost_model.structure.costs import parts_of
-from cost_model.timing.limit import described, limiting_path
+from cost_model.timing.limit import described
 from hwgen.config.dotted import flattened
 from hwgen.families import family
 
 if TYPE_CHECKING:
+    from cost_model.analysis import Analysis
     from cost_model.certainty import Operands
-    from cost_model.structure.model import Design
     from cost_model.timing.graph import Path
     from hwgen.config.model import FamilyConfig
     from hwgen.figures import Cycles
@@ -48,7 +47,7 @@ def estimate(
     workloads: Workloads | None = None,
     *,
     operands: Operands | None = None,
-    design: Design | None = None,
+    analysis: Analysis | None = None,
     buffers: memories.Form = "flip_flops",
     dram: str | float = "ddr4",
 ) -> dict[str, Any]:
@@ -64,8 +63,8 @@ def estimate(
     operands : mapping, optional
         Name of a workload: the matrices A and W that it multiplies, whose values count where
         cycles depend on them.
-    design : Design, optional
-        The structure of its hardware.  Without it, and in technologies without costs of
+    analysis : Analysis, optional
+        Of the structure of its hardware.  Without it, and in technologies without costs of
         structures, costs are those of the closed forms of its family, if it has any.
     buffers : {"flip_flops", "sram"}
         What the buffers of an engine are made of.
@@ -91,10 +90,10 @@ def estimate(
     fixed |= {"target.technology": technology, "target.clock_mhz": clock}
     tech = technologies.technology(technology) if technologies.is_calibrated(technology) else None
     notes: list[str] = []
-    path = None if design is None or tech is None else limiting_path(design, tech, clock)
-    if design is not None and tech is not None and tech.structure:
+    path = None if analysis is None or tech is None else analysis.limiting_path(tech, clock)
+    if analysis is not None and tech is not None and tech.structure:
         metrics, breakdown = _of_structure(
-            config, design, path, fixed, tech, workloads or {}, notes
+            config, analysis, path, fixed, tech, workloads or {}, notes
         )
         margins, costs_of = tech.structure["uncertainty"], STRUCTURE
     else:
@@ -171,7 +170,7 @@ def without_figures(
 
 def _of_structure(
     config: FamilyConfig,
-    design: Design,
+    analysis: Analysis,
     path: Path | None,
     fixed: Mapping[str, Any],
     tech: technologies.Technology,
@@ -187,7 +186,7 @@ def _of_structure(
         values["fmax_mhz"] = 1000 / path.period_ns
     asked = float(fixed["target.clock_mhz"])
     clock = asked if math.isnan(values["fmax_mhz"]) else min(asked, values["fmax_mhz"])
-    breakdown = structural_breakdown(parts_of(design), tech.structure["costs"])
+    breakdown = structural_breakdown(analysis.parts(), tech.structure["costs"])
     sums = {
         quantity: sum(part[quantity] for part in breakdown) for quantity in tech.structure["costs"]
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cost_model.estimate import estimate, without_figures
-from flows.structures import structure_of
+from flows.analyses import analysis, analysis_of
 from hwgen.errors import HwgenError
 
 if TYPE_CHECKING:
@@ -36,16 +36,15 @@ def estimated(
     design : Design, optional
         The structure, if it is at hand.
     """
-    notes = []
+    notes, analysed = [], None
     # An estimate stands beside something else, a build or other estimates: what is wrong with it is
     # told in its place, whatever it is.
-    if design is None:
-        try:
-            design = structure_of(config)
-        except Exception as error:
-            notes.append(f"no structure of the hardware: {_words(error)}")
     try:
-        found = estimate(config, technology, clock_mhz, workloads, design=design, **options)
+        analysed = analysis_of(config) if design is None else analysis(design)
+    except Exception as error:
+        notes.append(f"no structure of the hardware: {_words(error)}")
+    try:
+        found = estimate(config, technology, clock_mhz, workloads, analysis=analysed, **options)
     except Exception as error:
         found = without_figures(config, technology, clock_mhz, workloads)
         notes.append(f"no estimate: {_words(error)}")

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import asdict
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cost_model import technology as technologies
 from cost_model.timing import limit as timing
 from flows import netlists
+from flows.analyses import sources
 from flows.cache import Document, digest
 from flows.structures import structure_of
 from hwgen.config.limits import Limit
@@ -45,7 +44,7 @@ def limit(config: FamilyConfig) -> Limit | None:
     # Hardware depends neither on its name nor on its target.
     plain = config.model_copy(update={"name": "core", "target": type(config.target)()})
     ns, outside = dict(tech.timing["ns"]), tech.timing["outside"]
-    kept = Document(_KIND, digest([netlists.memo(plain, _KIND).key, _sources(), ns, outside])[:32])
+    kept = Document(_KIND, digest([netlists.memo(plain, _KIND).key, sources(), ns, outside])[:32])
     with suppress(InputError, *_DAMAGED):  # there is no cache, or it is damaged
         if (known := kept.read()) is not None:
             return Limit(**{**known, "instances": frozenset(known["instances"])})
@@ -57,10 +56,3 @@ def limit(config: FamilyConfig) -> Limit | None:
     with suppress(InputError):
         kept.write({**asdict(found), "instances": sorted(instances)})
     return found
-
-
-@cache
-def _sources() -> str:
-    """Return a name for what computes limits."""
-    folder = Path(str(timing.__file__)).parent
-    return digest([path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))])

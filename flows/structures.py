@@ -42,12 +42,19 @@ def structure_of(config: FamilyConfig) -> Design:
 
 def known(config: FamilyConfig) -> Design | None:
     """Return the structure of a configuration, None unless it is kept."""
+    keys = known_modules(config)
+    modules = [_read(key) for key in keys or ()]
+    if keys is None or not all(modules):
+        return None
+    return Design({m.name: m for kept in modules for m in kept or ()}, digest(keys))
+
+
+def known_modules(config: FamilyConfig) -> list[str] | None:
+    """Return what the modules of a configuration are kept under, None unless that is known."""
     with suppress(InputError, *_DAMAGED):  # there is no cache, or it is damaged
-        units = netlists.memo(config, _KIND).read()
-        if isinstance(units, list):
-            modules = [_read(key) for key in units]
-            if all(modules):
-                return Design({m.name: m for kept in modules for m in kept or ()})
+        keys = netlists.memo(config, _KIND).read()
+        if isinstance(keys, list) and all(isinstance(key, str) for key in keys):
+            return keys
     return None
 
 
@@ -91,7 +98,7 @@ def structured(units: Sequence[str], name: str) -> tuple[str, Design, list[str]]
         else:
             modules |= {module.name: module for module in found}
     if not missing:
-        return rtlil_to_verilog(units), Design(modules), keys
+        return rtlil_to_verilog(units), Design(modules, digest(keys)), keys
     verilog, netlist = rtlil_to_netlist(units)
     for unit, key in missing:
         names = [label.replace(".", "_") for label in _MODULE.findall(unit)]
@@ -99,7 +106,7 @@ def structured(units: Sequence[str], name: str) -> tuple[str, Design, list[str]]
         modules |= {module.name: module for module in own}
         with suppress(InputError):
             Document(_KIND, key).write([document.document_of(module) for module in own])
-    return verilog, Design(modules), keys
+    return verilog, Design(modules, digest(keys)), keys
 
 
 def _module(label: str, netlist: Mapping[str, Any], prefix: str) -> Module:

@@ -218,9 +218,12 @@ class Design:
     ----------
     modules : mapping
         By name; `TOP` is the top module.
+    key : str
+        Equal in designs of equal modules, empty if it is not known.
     """
 
     modules: Mapping[str, Module] = field(repr=False)
+    key: str = field(default="", compare=False)
 
     @property
     def top(self) -> Module:

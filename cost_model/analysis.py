@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What estimates take of a structure: its components, and the path that limits its clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from cost_model.structure.costs import Part, parts_of
+from cost_model.timing.limit import limiting_path
+
+if TYPE_CHECKING:
+    from cost_model.structure.model import Design
+    from cost_model.technology import Technology
+    from cost_model.timing.graph import Path
+
+
+class Analysis:
+    """What a design consists of and how fast it is, found when it is asked for.
+
+    Parameters
+    ----------
+    load : callable
+        Returns the design; called once at most, and not before anything is to be found.
+    """
+
+    def __init__(self, load: Callable[[], Design]) -> None:
+        self._load = load
+
+    @cached_property
+    def design(self) -> Design:
+        """The structure."""
+        return self._load()
+
+    def parts(self) -> list[Part]:
+        """Return the modules that consist of anything; see `cost_model.structure.costs`."""
+        return parts_of(self.design)
+
+    def limiting_path(self, tech: Technology, clock_mhz: float) -> Path | None:
+        """Return the path that limits the clock; see `cost_model.timing.limit`."""
+        return limiting_path(self.design, tech, clock_mhz)
