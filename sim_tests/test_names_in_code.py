@@ -37,7 +37,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
     "systolic": (
         *CALIBRATION,
         "flows/calibration/points.py",
-        "hwgen/families/gemm_stream.py",  # the core of an engine that names none
+        "hwgen/families/gemm_stream_parameters.py",  # the core of an engine that names none
     ),
     "ternary_lut": (
         "flows/calibration/measure.py",

@@ -8,170 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    ModelWrapValidatorHandler,
-    PlainSerializer,
-    ValidationInfo,
-    WithJsonSchema,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
 from hwgen.buses import BusPort, burst_beats, writer_beats
 from hwgen.config.limits import limit_of
-from hwgen.config.model import AUTO, FamilyConfig, Model, Target, check_rules
+from hwgen.config.model import AUTO, FamilyConfig, check_rules
 from hwgen.config.module_limits import ENGINE_DATA_BITS
-from hwgen.config.parameters import either
-from hwgen.config.post_parameters import FORMATS, PostProcessing
-from hwgen.families import Family, families
+from hwgen.families import Family
+from hwgen.families.gemm_stream_buffers import BufferShape
+from hwgen.families.gemm_stream_parameters import (
+    DEFAULT_COMPUTE,
+    OUTER,
+    Array,
+    Buffers,
+    Compute,
+    EnginePost,
+    Memory,
+    core_family,
+)
 from hwgen.loop_nest import LoopNest
 from hwgen.numerics import IntegerFormat
-from hwgen.numerics.post import OUTPUTS, PostFeatures
+from hwgen.numerics.post import PostFeatures
 from hwgen.numerics.post.records import RECORD_BYTES
-
-_OUTER = ("name", "target", "post")
-"""Fields of a core that are those of the engine."""
 
 CONTROL_ADDRESS_WIDTH = 12
 """Bits of an address of a register."""
 
 ROWS_AHEAD = 16
 """Rows of results that are announced before their data has come."""
-
-DEFAULT_COMPUTE = {"family": "systolic", "array": {"dataflow": "weight_stationary"}}
-
-
-def core_families() -> dict[str, type[FamilyConfig]]:
-    """Return the configurations of the families that can work inside an engine, by name."""
-    return {name: config for name in families() if (config := core_family(name))}
-
-
-def core_family(name: object) -> type[FamilyConfig] | None:
-    """Return the configuration of the family `name`, None if it cannot work inside an engine."""
-    known = families()
-    config = known[name].config if isinstance(name, str) and name in known else None
-    return config if hasattr(config, "block_loop_nest") else None
-
-
-def _core(value: Any, info: ValidationInfo) -> Any:
-    """Return the configuration of the core inside an engine; it has the target of the engine."""
-    if isinstance(value, FamilyConfig):
-        return value
-    if not isinstance(value, dict):
-        raise PydanticCustomError("compute", "must hold the parameters of a core")
-    model = core_family(value.get("family"))
-    if model is None:
-        known = either(tuple(core_families()))
-        raise PydanticCustomError(
-            "core", "must have a family inside an engine: {known}", {"known": known}
-        )
-    for key in _OUTER:
-        if key in value:
-            raise PydanticCustomError(
-                "rules", "{key}: belongs to the engine; remove it here", {"key": key}
-            )
-    return model.model_validate(
-        {**value, "name": "core", "target": info.data.get("target", Target())}
-    )
-
-
-def _given(core: FamilyConfig) -> dict[str, Any]:
-    values = core.model_dump(mode="json", exclude_defaults=True, exclude=set(_OUTER))
-    return {"family": core.family, **values}
-
-
-Compute = Annotated[
-    Any,
-    BeforeValidator(_core),
-    PlainSerializer(_given, return_type=dict),
-    WithJsonSchema({"type": "object"}),
-]
-
-
-class Array(Model):
-    """Cores that work on one block together."""
-
-    blocks: int = Field(
-        1,
-        ge=1,
-        le=16,
-        description="Cores side by side: they share the activations, each has columns of its own.",
-        json_schema_extra={"unit": "cores"},
-    )
-    cascade: int = Field(
-        1,
-        ge=1,
-        le=16,
-        description="Cores in a row: each has terms of the reduction of its own, and their partial"
-        " sums are added.",
-        json_schema_extra={"unit": "cores"},
-    )
-
-
-class Buffers(Model):
-    """Memories on the chip; each is two halves, one that is filled and one that is used."""
-
-    activation_kib: int = Field(
-        64, ge=1, le=16384, description="Blocks of A.", json_schema_extra={"unit": "KiB"}
-    )
-    weight_kib: int = Field(
-        64, ge=1, le=16384, description="Blocks of W.", json_schema_extra={"unit": "KiB"}
-    )
-    output_kib: int = Field(
-        64,
-        ge=1,
-        le=16384,
-        description="Blocks of C, as wide as the accumulators.",
-        json_schema_extra={"unit": "KiB"},
-    )
-    column_kib: int = Field(
-        16,
-        ge=1,
-        le=1024,
-        description="Records of columns, 16 bytes each, with `post.columns`.",
-        json_schema_extra={"unit": "KiB"},
-    )
-
-
-class EnginePost(PostProcessing):
-    """What can be done with accumulators on their way to memory; a job chooses."""
-
-    outputs: list[Literal[OUTPUTS]] = Field(  # type: ignore[valid-type]
-        ["raw", "int8"], min_length=1, description=f"Formats of C: {FORMATS}"
-    )
-    max_lanes: int = Field(
-        4,
-        ge=1,
-        le=64,
-        description="Accumulators processed in a cycle, at most: as many as divide the columns of"
-        " the cores.",
-        json_schema_extra={"unit": "lanes"},
-    )
-
-
-class Memory(Model):
-    """The AXI4 port to the memory."""
-
-    data_width: Literal[32, 64, 128, 256, 512] = Field(
-        128, description="Width of the data.", json_schema_extra={"unit": "bits"}
-    )
-    address_width: int = Field(
-        40, ge=16, le=64, description="Width of an address.", json_schema_extra={"unit": "bits"}
-    )
-    max_burst: Literal[1, 2, 4, 8, 16, 32, 64, 128, 256] = Field(
-        32, description="Longest burst.", json_schema_extra={"unit": "beats"}
-    )
-    outstanding: int = Field(
-        8,
-        ge=1,
-        le=64,
-        description="Bursts in flight, each way; their data hides the memory's latency.",
-        json_schema_extra={"unit": "bursts"},
-    )
 
 
 class GemmStreamConfig(FamilyConfig):
@@ -268,7 +134,7 @@ class GemmStreamConfig(FamilyConfig):
         """Return every parameter, defaults included, as plain JSON values."""
         values = super().resolved()
         core = self.compute.resolved()
-        values["compute"] = {key: value for key, value in core.items() if key not in _OUTER}
+        values["compute"] = {key: value for key, value in core.items() if key not in OUTER}
         return values
 
     # -- formats ---------------------------------------------------------------------------
@@ -485,6 +351,23 @@ class GemmStreamConfig(FamilyConfig):
     def out_depth(self) -> int:
         """Words of half an output buffer: beats of results."""
         return self.buffers.output_kib * 4096 // (self.n_lanes * self.result.width)
+
+    @property
+    def buffer_shapes(self) -> dict[str, BufferShape]:
+        """The buffers, by the name of what they hold."""
+        record = self.post_lanes * self.record_groups * RECORD_BYTES * 8
+        shapes = [
+            BufferShape("activations", "engine_act_buffer", self.act_banks, 2 * self.act_depth,
+                        self.act_lanes * self.activation.width),
+            BufferShape("weights", "engine_wgt_buffer", self.wgt_banks, 2 * self.wgt_depth,
+                        self.wgt_lanes * self.weight_width),
+            BufferShape("results", "engine_result_buffer", 1, 2 * self.out_depth,
+                        self.n_lanes * self.result.width),
+            BufferShape("columns", "engine_column_buffer", 1,
+                        2 * (self.column_groups // self.record_groups), record),
+        ]  # fmt: skip
+        present = shapes if self.post.columns else shapes[:-1]
+        return {shape.name: shape for shape in present}
 
     def row_words(self, k_tiles: int) -> int:
         """Return the words of a row of A, or of `m_lanes` rows, of a block of some tiles."""

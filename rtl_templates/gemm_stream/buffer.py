@@ -93,14 +93,12 @@ class OperandBuffer(Block):
     def __init__(self, config: GemmStreamConfig, name: str, rows_in_flight: int, job: Any) -> None:
         self.config, self.name, self.rows_in_flight = config, name, rows_in_flight
         act = name == "act"
-        self.banks = config.act_banks if act else config.wgt_banks
+        shape = config.buffer_shapes["activations" if act else "weights"]
+        self.banks, self.word, self.depth = shape.memories, shape.width, shape.words // 2
         self.beats = config.act_beats if act else config.wgt_beats
-        self.depth = config.act_depth if act else config.wgt_depth
-        lanes = config.act_lanes if act else config.wgt_lanes
-        self.word = lanes * (config.activation.width if act else config.weight_width)
         self.job_layout = job
         super().__init__(
-            f"engine_{name}_buffer",
+            shape.module,
             {
                 "take": In(1),
                 "whole": In(1),
@@ -183,7 +181,7 @@ class OperandBuffer(Block):
         return address, enables
 
     def _read(self, m: Module, full: Any, freed: Signal, writes: tuple[Signal, list[Any]]) -> None:
-        config, nest, act = self.config, self.config.loop_nest, self.name == "act"
+        nest, act = self.config.loop_nest, self.name == "act"
         beats, select = self.beats, (self.beats - 1).bit_length()
         job = self.job_layout(self.job)
         steps = BlockSteps(m, job)
@@ -244,4 +242,3 @@ class OperandBuffer(Block):
                 read.data.word_select(chosen, self.word // beats) if select else read.data
             )
         m.d.comb += self.o_data.eq(Cat(*elements))
-        del config

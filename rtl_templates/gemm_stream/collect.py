@@ -50,9 +50,10 @@ class ResultBuffer(Block):
 
     def __init__(self, config: GemmStreamConfig, job: Any) -> None:
         self.config, self.job_layout = config, job
-        beat = config.n_lanes * config.result.width
+        shape = config.buffer_shapes["results"]
+        beat, self.depth = shape.width, shape.words // 2  # of each half
         super().__init__(
-            "engine_result_buffer",
+            shape.module,
             {
                 "job": In(job.size),
                 "job_valid": In(1),
@@ -61,7 +62,7 @@ class ResultBuffer(Block):
                 "i_valid": In(1),
                 "i_ready": Out(1),
                 "full": Out(1),
-                "address": In(range(config.out_depth)),
+                "address": In(range(self.depth)),
                 "read": In(1),
                 "data": Out(beat),
                 "leave": In(1),
@@ -71,7 +72,7 @@ class ResultBuffer(Block):
         )
 
     def build(self, m: Module) -> None:
-        nest, depth = self.config.loop_nest, self.config.out_depth
+        nest, depth = self.config.loop_nest, self.depth
         job = self.job_layout(self.job)
         steps = BlockSteps(m, job)
         counts = steps.counts(nest)
@@ -117,7 +118,7 @@ class ResultBuffer(Block):
         self, m: Module, address: Value, begins: Value, half: Signal, ends: Value, filled: Signal
     ) -> None:
         """Add beats of sums to what the half of the buffer holds, from which rows are read."""
-        config, depth = self.config, self.config.out_depth
+        config, depth = self.config, self.depth
         # A beat is read with its address and written, added up, a cycle later.
         sums, first = Signal(len(self.i_data), reset_less=True), Signal(name="begins")
         write_address, write_half = Signal(range(depth), reset_less=True), Signal(name="which_half")

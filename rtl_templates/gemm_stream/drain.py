@@ -202,9 +202,10 @@ class ColumnBuffer(Block):
 
     def __init__(self, config: GemmStreamConfig) -> None:
         self.config = config
-        self.word = 128 * config.post_lanes * config.record_groups
+        shape = config.buffer_shapes["columns"]
+        self.word, self.depth = shape.width, shape.words // 2  # of each half
         super().__init__(
-            "engine_column_buffer",
+            shape.module,
             {
                 "take": In(1),
                 "room": Out(1),
@@ -215,13 +216,12 @@ class ColumnBuffer(Block):
                 "free": In(1),
                 "address": In(range(max(2, config.column_groups))),
                 "read": In(1),
-                "data": Out(128 * config.post_lanes),
+                "data": Out(self.word // config.record_groups),
             },
         )
 
     def build(self, m: Module) -> None:
-        config = self.config
-        groups, depth = config.record_groups, config.column_groups // config.record_groups
+        groups, depth = self.config.record_groups, self.depth
         filled = Signal()
         m.d.comb += filled.eq(self.i_valid & self.i_last)
         tokens = Tokens(m, "halves", take=self.take, fill=filled, free=self.free)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parameters of an engine, group by group; that of its core is another configuration."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from hwgen.config.model import FamilyConfig, Model, Target
+from hwgen.config.parameters import either
+from hwgen.config.post_parameters import FORMATS, PostProcessing
+from hwgen.families import families
+from hwgen.numerics.post import OUTPUTS
+
+OUTER = ("name", "target", "post")
+"""Fields of a core that are those of the engine."""
+
+DEFAULT_COMPUTE = {"family": "systolic", "array": {"dataflow": "weight_stationary"}}
+
+
+def core_families() -> dict[str, type[FamilyConfig]]:
+    """Return the configurations of the families that can work inside an engine, by name."""
+    return {name: config for name in families() if (config := core_family(name))}
+
+
+def core_family(name: object) -> type[FamilyConfig] | None:
+    """Return the configuration of the family `name`, None if it cannot work inside an engine."""
+    known = families()
+    config = known[name].config if isinstance(name, str) and name in known else None
+    return config if hasattr(config, "block_loop_nest") else None
+
+
+def _core(value: Any, info: ValidationInfo) -> Any:
+    """Return the configuration of the core inside an engine; it has the target of the engine."""
+    if isinstance(value, FamilyConfig):
+        return value
+    if not isinstance(value, dict):
+        raise PydanticCustomError("compute", "must hold the parameters of a core")
+    model = core_family(value.get("family"))
+    if model is None:
+        known = either(tuple(core_families()))
+        raise PydanticCustomError(
+            "core", "must have a family inside an engine: {known}", {"known": known}
+        )
+    for key in OUTER:
+        if key in value:
+            raise PydanticCustomError(
+                "rules", "{key}: belongs to the engine; remove it here", {"key": key}
+            )
+    return model.model_validate(
+        {**value, "name": "core", "target": info.data.get("target", Target())}
+    )
+
+
+def _given(core: FamilyConfig) -> dict[str, Any]:
+    values = core.model_dump(mode="json", exclude_defaults=True, exclude=set(OUTER))
+    return {"family": core.family, **values}
+
+
+Compute = Annotated[
+    Any,
+    BeforeValidator(_core),
+    PlainSerializer(_given, return_type=dict),
+    WithJsonSchema({"type": "object"}),
+]
+
+
+class Array(Model):
+    """Cores that work on one block together."""
+
+    blocks: int = Field(
+        1,
+        ge=1,
+        le=16,
+        description="Cores side by side: they share the activations, each has columns of its own.",
+        json_schema_extra={"unit": "cores"},
+    )
+    cascade: int = Field(
+        1,
+        ge=1,
+        le=16,
+        description="Cores in a row: each has terms of the reduction of its own, and their partial"
+        " sums are added.",
+        json_schema_extra={"unit": "cores"},
+    )
+
+
+class Buffers(Model):
+    """Memories on the chip; each is two halves, one that is filled and one that is used."""
+
+    activation_kib: int = Field(
+        64, ge=1, le=16384, description="Blocks of A.", json_schema_extra={"unit": "KiB"}
+    )
+    weight_kib: int = Field(
+        64, ge=1, le=16384, description="Blocks of W.", json_schema_extra={"unit": "KiB"}
+    )
+    output_kib: int = Field(
+        64,
+        ge=1,
+        le=16384,
+        description="Blocks of C, as wide as the accumulators.",
+        json_schema_extra={"unit": "KiB"},
+    )
+    column_kib: int = Field(
+        16,
+        ge=1,
+        le=1024,
+        description="Records of columns, 16 bytes each, with `post.columns`.",
+        json_schema_extra={"unit": "KiB"},
+    )
+
+
+class EnginePost(PostProcessing):
+    """What can be done with accumulators on their way to memory; a job chooses."""
+
+    outputs: list[Literal[OUTPUTS]] = Field(  # type: ignore[valid-type]
+        ["raw", "int8"], min_length=1, description=f"Formats of C: {FORMATS}"
+    )
+    max_lanes: int = Field(
+        4,
+        ge=1,
+        le=64,
+        description="Accumulators processed in a cycle, at most: as many as divide the columns of"
+        " the cores.",
+        json_schema_extra={"unit": "lanes"},
+    )
+
+
+class Memory(Model):
+    """The AXI4 port to the memory."""
+
+    data_width: Literal[32, 64, 128, 256, 512] = Field(
+        128, description="Width of the data.", json_schema_extra={"unit": "bits"}
+    )
+    address_width: int = Field(
+        40, ge=16, le=64, description="Width of an address.", json_schema_extra={"unit": "bits"}
+    )
+    max_burst: Literal[1, 2, 4, 8, 16, 32, 64, 128, 256] = Field(
+        32, description="Longest burst.", json_schema_extra={"unit": "beats"}
+    )
+    outstanding: int = Field(
+        8,
+        ge=1,
+        le=64,
+        description="Bursts in flight, each way; their data hides the memory's latency.",
+        json_schema_extra={"unit": "bursts"},
+    )
