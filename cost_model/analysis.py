@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -33,9 +33,9 @@ class Analysis:
         """The structure."""
         return self._load()
 
-    def parts(self) -> list[Part]:
+    def parts(self, macros: Collection[str] = ()) -> list[Part]:
         """Return the modules that consist of anything; see `cost_model.structure.costs`."""
-        return parts_of(self.design)
+        return parts_of(self.design, macros)
 
     def limiting_path(self, tech: Technology, clock_mhz: float) -> Path | None:
         """Return the path that limits the clock; see `cost_model.timing.limit`."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cost_model import memories
@@ -92,10 +92,12 @@ def estimate(
     notes: list[str] = []
     path = None if analysis is None or tech is None else analysis.limiting_path(tech, clock)
     if analysis is not None and tech is not None and tech.structure:
+        macros = _macros(config, technology, buffers, notes)
         metrics, breakdown = _of_structure(
-            config, analysis, path, fixed, tech, workloads or {}, notes
+            config, analysis, path, fixed, tech, workloads or {}, macros, notes
         )
-        margins, costs_of = tech.structure["uncertainty"], STRUCTURE
+        # Designs with macros are none of those that the costs were checked on.
+        margins, costs_of = {} if macros else tech.structure["uncertainty"], STRUCTURE
     else:
         found = evaluate(config.family, fixed, {}, technology, workloads or {})
         metrics = {name: plain(values[0]) for name, values in found.items() if name != "valid"}
@@ -175,9 +177,10 @@ def _of_structure(
     fixed: Mapping[str, Any],
     tech: technologies.Technology,
     workloads: Workloads,
+    macros: Sequence[memories.Buffer],
     notes: list[str],
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return metrics and breakdown, costs being those of the structure."""
+    """Return metrics and breakdown, costs being those of the structure and of `macros` in it."""
     found = without_costs(config.family, fixed, workloads)
     values = {name: float(value[0]) for name, value in found.items() if name != "valid"}
     if path is None:
@@ -186,7 +189,11 @@ def _of_structure(
         values["fmax_mhz"] = 1000 / path.period_ns
     asked = float(fixed["target.clock_mhz"])
     clock = asked if math.isnan(values["fmax_mhz"]) else min(asked, values["fmax_mhz"])
-    breakdown = structural_breakdown(analysis.parts(), tech.structure["costs"])
+    logic = structural_breakdown(
+        analysis.parts({buffer.module for buffer in macros}), tech.structure["costs"]
+    )
+    made = memories.macro_parts(macros, fixed["target.technology"])
+    breakdown = sorted([*logic, *made], key=lambda part: -part["area_um2"]) if made else logic
     sums = {
         quantity: sum(part[quantity] for part in breakdown) for quantity in tech.structure["costs"]
     }
@@ -202,9 +209,42 @@ def _of_structure(
     if "energy_fj" in sums:
         power = (sums["leakage_nw"] + sums["energy_fj"] * clock) * 1e-9
         values |= {"power_w": power, "tops_per_w": values["tops"] / power}
-        for name in workloads:
-            values[f"energy_mj({name})"] = values[f"latency_ms({name})"] * power
+        # Of macros, what a workload takes is counted, not taken to be that of a full cycle.
+        power -= sum(part["energy_fj"] for part in made) * clock * 1e-9
+        for name, sizes in workloads.items():
+            accesses = _access_pj(config, macros, fixed["target.technology"], sizes)
+            values[f"energy_mj({name})"] = values[f"latency_ms({name})"] * power + accesses * 1e-9
     return {name: plain(value) for name, value in values.items()}, breakdown
+
+
+def _macros(
+    config: FamilyConfig, technology: str, form: memories.Form, notes: list[str]
+) -> tuple[memories.Buffer, ...]:
+    """Return the buffers whose memories are macros in the place of registers."""
+    module = family(config.family).part("cost")
+    if form != "sram" or not hasattr(module, "buffers"):
+        return ()
+    if memories.macro_form(technology) is None:
+        notes.append(
+            f"no SRAM macros of {technology} are known: area and power are those of buffers made of"
+            " flip-flops"
+        )
+        return ()
+    return tuple(buffer for buffer in module.buffers(config) if buffer.module)
+
+
+def _access_pj(
+    config: FamilyConfig,
+    macros: Sequence[memories.Buffer],
+    technology: str,
+    sizes: Sequence[tuple[int, int, int]],
+) -> float:
+    """Return what all accesses of products to macros take."""
+    if not macros:
+        return 0.0
+    use = family(config.family).part("cost").use(config, sizes)
+    costs = memories.buffer_costs(macros, "sram", technology, None)
+    return float(sum(use.accesses[cost["buffer"]] * cost["access_pj"] for cost in costs))
 
 
 def _fmax(

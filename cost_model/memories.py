@@ -50,6 +50,8 @@ class Buffer:
     parts : int
         Macros with a port of their own that a memory falls into, because it reads and writes in
         one cycle: one for each half, or two for each half.
+    module : str
+        The module of the hardware whose memories it is; empty if there is none of its own.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Buffer:
     words: int
     width: int
     parts: int = 2
+    module: str = ""
 
     @property
     def bits(self) -> int:
@@ -237,6 +240,25 @@ def buffer_costs(
         of_form = _registers(buffer, tech) if form == "flip_flops" else _macros(buffer, technology)
         costs.append({**shape, **of_form})
     return costs
+
+
+def macro_parts(buffers: Sequence[Buffer], technology: str) -> list[dict[str, Any]]:
+    """Return what buffers cost as macros, as parts of a breakdown of costs.
+
+    In a cycle at full rate a word of each memory is accessed.
+    """
+    costs = buffer_costs(buffers, "sram", technology, None)
+    return [
+        {
+            "part": f"{buffer.name}, SRAM",
+            "count": 1,
+            "area_um2": cost["area_um2"],
+            "leakage_nw": cost["leakage_nw"],
+            "energy_fj": buffer.memories * cost["access_pj"] * 1e3,
+            "components": {"sram_bit": float(buffer.bits)},
+        }
+        for buffer, cost in zip(buffers, costs, strict=True)
+    ]
 
 
 def _registers(buffer: Buffer, tech: Technology | None) -> dict[str, float]:

@@ -8,7 +8,7 @@ modules nor goes through them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
@@ -46,11 +46,12 @@ class KeptAnalysis(Analysis):
         super().__init__(load)
         self.key = key
 
-    def parts(self) -> list[costs.Part]:
+    def parts(self, macros: Collection[str] = ()) -> list[costs.Part]:
         """See `Analysis`."""
+        find = super().parts
         return _kept(
-            Document("components", digest([self.key, sources()])[:32]),
-            super().parts,
+            Document("components", digest([self.key, sources(), sorted(macros)])[:32]),
+            lambda: find(macros),
             lambda found: [[part.module, part.count, part.components] for part in found],
             lambda document: [costs.Part(*entry) for entry in document],
         )

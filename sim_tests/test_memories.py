@@ -13,7 +13,10 @@ import pytest
 from cost_model.estimate import estimate
 from cost_model.families.gemm_stream_memory import buffers, use
 from cost_model.memories import DRAMS, Buffer, Use, buffer_costs, energy_mj, library, macro_form
+from cost_model.structure.components import components
 from cost_model.technology import technology
+from flows.estimates import estimated
+from flows.structures import structure_of
 from hwgen.cli import main
 from hwgen.config.load import parse_config
 from hwgen.families.gemm_stream import GemmStreamConfig
@@ -147,6 +150,79 @@ def test_estimates_of_engines_say_which_memories() -> None:
     given = estimate(config, "nangate45", workloads=sizes, dram=5.0)
     assert given["memory"]["off_chip_pj_per_bit"] == 5.0
     assert estimate(parse_config("name: a\nfamily: systolic\n"))["memory"] is None
+
+
+@pytest.mark.parametrize("text", ENGINES)
+def test_buffers_are_memories_of_the_hardware(text: str) -> None:
+    config = engine(text)
+    design = structure_of(config)
+    for buffer in buffers(config):
+        memories = design.modules[buffer.module].memories
+        assert sum(m.width * m.depth for m in memories) == buffer.bits
+        assert {m.width for m in memories} == {buffer.width}
+
+
+def test_memories_of_macros_are_counted_once() -> None:
+    config = engine(ENGINES[0])
+    sizes = {"w": [(64, 64, 64)]}
+    found = estimated(config, "nangate45", 100.0, sizes, buffers="sram")
+    plain = estimated(config, "nangate45", 100.0, sizes)
+    after, before = (
+        {part["part"]: part for part in entry["breakdown"]} for entry in (found, plain)
+    )
+    made = {f"{buffer.name}, SRAM" for buffer in buffers(config)}
+    assert after.keys() == before.keys() | made
+    for name in after.keys() - made:
+        # Only what the bits of memories were, and what drives them, is no longer there.
+        fewer, more = after[name]["components"], before[name]["components"]
+        assert all(fewer.get(kind, 0) <= more[kind] for kind in more)
+        if name not in {buffer.module for buffer in buffers(config)}:
+            assert {k: n for k, n in fewer.items() if k != "buffer"} == {
+                k: n for k, n in more.items() if k != "buffer"
+            }
+    for buffer, cost in zip(buffers(config), found["memory"]["buffers"], strict=True):
+        part, module = after[f"{buffer.name}, SRAM"], buffer.module
+        assert part["area_um2"] == pytest.approx(cost["area_um2"], rel=1e-12)
+        assert part["leakage_nw"] == pytest.approx(cost["leakage_nw"], rel=1e-12)
+        assert part["energy_fj"] == pytest.approx(1000 * buffer.memories * cost["access_pj"])
+        bits = [part[module]["components"].get("register_bit", 0) for part in (before, after)]
+        clocked = sum(
+            memory.width for memory in structure_of(config).modules[module].memories
+            for read in memory.reads if read.clocked
+        )  # fmt: skip
+        assert bits[0] - bits[1] == buffer.bits + clocked
+    metrics, clock = found["metrics"], min(100.0, found["metrics"]["fmax_mhz"])
+    parts = found["breakdown"]
+    assert metrics["area_mm2"] == pytest.approx(sum(p["area_um2"] for p in parts) * 1e-6)
+    leakage, energy = (sum(p[key] for p in parts) for key in ("leakage_nw", "energy_fj"))
+    assert metrics["power_w"] == pytest.approx((leakage + energy * clock) * 1e-9)
+    assert metrics["fmax_mhz"] == plain["metrics"]["fmax_mhz"]
+    # A workload accesses what it accesses.
+    logic = sum(p["energy_fj"] for p in parts if p["part"] not in made)
+    accesses = use(config, sizes["w"]).accesses
+    words = sum(accesses[c["buffer"]] * c["access_pj"] for c in found["memory"]["buffers"])
+    assert metrics["energy_mj(w)"] == pytest.approx(
+        metrics["latency_ms(w)"] * (leakage + logic * clock) * 1e-9 + words * 1e-9
+    )
+    # How far off macros are, nobody has measured.
+    assert found["uncertainty"]["area_mm2"] is None
+    assert plain["uncertainty"]["area_mm2"] is not None
+
+
+def test_without_known_macros_buffers_stay_flip_flops() -> None:
+    config = engine(ENGINES[0])
+    found = estimated(config, "sky130hd", 100.0, buffers="sram")
+    plain = estimated(config, "sky130hd", 100.0)
+    assert found["breakdown"] == plain["breakdown"]
+    assert found["metrics"] == plain["metrics"]
+    (note,) = found["notes"]
+    assert note.startswith("no SRAM macros of sky130hd are known: area and power are those of")
+
+
+def test_a_buffer_that_is_not_there_is_refused() -> None:
+    design = structure_of(engine(ENGINES[0]))
+    with pytest.raises(ValueError, match="no module nowhere with a memory"):
+        components(design, {"nowhere"})
 
 
 def test_the_command_shows_them(

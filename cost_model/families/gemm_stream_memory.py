@@ -9,7 +9,6 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from cost_model.memories import Buffer, Use
-from hwgen.numerics.post.records import RECORD_BYTES
 from hwgen.schedules.gemm_stream import Block, Plan
 
 if TYPE_CHECKING:
@@ -25,18 +24,11 @@ def buffers(config: GemmStreamConfig) -> tuple[Buffer, ...]:
     Results are added up in place: a word is read and another written in every cycle, so that each
     half has a part for even words and one for odd ones.
     """
-    record = config.post_lanes * config.record_groups * RECORD_BYTES * 8
-    found = [
-        Buffer("activations", config.act_banks, 2 * config.act_depth,
-               config.act_lanes * config.activation.width),
-        Buffer("weights", config.wgt_banks, 2 * config.wgt_depth,
-               config.wgt_lanes * config.weight_width),
-        Buffer("results", 1, 2 * config.out_depth, config.n_lanes * config.result.width, 4),
-    ]  # fmt: skip
-    if config.post.columns:
-        words = 2 * (config.column_groups // config.record_groups)
-        found.append(Buffer("columns", 1, words, record))
-    return tuple(found)
+    return tuple(
+        Buffer(shape.name, shape.memories, shape.words, shape.width,
+               4 if shape.name == "results" else 2, shape.module)
+        for shape in config.buffer_shapes.values()
+    )  # fmt: skip
 
 
 def use(config: GemmStreamConfig, sizes: Iterable[Size]) -> Use:

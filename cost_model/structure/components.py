@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -66,8 +66,23 @@ stands in where measured designs do not tell."""
 Counts = dict[str, float]
 
 
-def components(design: Design) -> dict[str, Counts]:
-    """Return the components of each module of a design, without those of modules in it."""
+def components(design: Design, macros: Collection[str] = ()) -> dict[str, Counts]:
+    """Return the components of each module of a design, without those of modules in it.
+
+    Parameters
+    ----------
+    design : Design
+    macros : collection of str
+        Modules whose memories are macros, which are not counted, instead of registers.
+
+    Raises
+    ------
+    ValueError
+        If one of these modules is not there, or has no memory.
+    """
+    for name in macros:
+        if name not in design.modules or not design.modules[name].memories:
+            raise ValueError(f"the hardware has no module {name} with a memory")
     outputs = {
         name: {port.name for port in module.ports if port.output}
         for name, module in design.modules.items()
@@ -81,7 +96,7 @@ def components(design: Design) -> dict[str, Counts]:
     found: dict[str, Counts] = {}
     for name in reversed(design.counts):  # what is inside comes first
         bill = _Bill(context.modules[name], context.live[name], is_output, loads)
-        found[name], loads[name] = bill.result()
+        found[name], loads[name] = bill.result(macros=name in macros)
     return {name: found[name] for name in design.counts}
 
 
@@ -231,7 +246,7 @@ class _Bill:
         self.gates: set[tuple[str, Bits]] = set()
         self.compared: Counter[Bits] = Counter()
 
-    def result(self) -> tuple[Counts, dict[str, list[int]]]:
+    def result(self, *, macros: bool) -> tuple[Counts, dict[str, list[int]]]:
         """Return the components, and how many loads each bit of each input has."""
         module = self.module
         if module.is_full_adder:
@@ -245,7 +260,7 @@ class _Bill:
                 count = getattr(self, f"count_{cell.kind}", self.count_other)
                 count(cell, bits)
         for memory in module.memories:
-            self.count_memory(memory)
+            (self.load_macro if macros else self.count_memory)(memory)
         for number, instance in enumerate(module.instances):
             if number not in self.live.instances:
                 continue
@@ -311,6 +326,13 @@ class _Bill:
             if port.clocked:
                 self.add("register_bit", width)
                 self.add("enable_bit", 0 if set(port.enable) <= {ONE} else width)
+
+    def load_macro(self, memory: Memory) -> None:
+        """Count the loads that the pins of a macro are; a register behind it is part of it."""
+        for port in (*memory.reads, *memory.writes):
+            self.load(port.address)
+        for port in memory.writes:
+            self.load(port.data)
 
     # -- gates -----------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,11 +29,14 @@ class Part:
     components: Counts
 
 
-def parts_of(design: Design) -> list[Part]:
-    """Return the modules that consist of anything, parents before those in them."""
+def parts_of(design: Design, macros: Collection[str] = ()) -> list[Part]:
+    """Return the modules that consist of anything, parents before those in them.
+
+    `macros` are as `cost_model.structure.components.components` takes them.
+    """
     return [
         Part(name, design.counts[name], counts)
-        for name, counts in components(design).items()
+        for name, counts in components(design, macros).items()
         if counts
     ]
 
