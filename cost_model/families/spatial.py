@@ -78,14 +78,24 @@ def cycles_of(config: SpatialConfig, sizes: Iterable[Size], sigma: float | None 
     if config.array.serial:
         return spatial_serial.expected(config, sizes, sigma or config.target.activation_sigma)
     plans = [Schedule(config, *size) for size in sizes]
-    shortest = config.rows + config.lead
-    slots = first = 0
-    for plan in plans:
-        xs, ks, ys = plan.blocks
-        first = first or ks
-        slots += xs * ys * max(ks, shortest)
-    last_drain = first + slots - max(first, shortest)
-    return last_drain + config.rows + config.latency - 1
+    shape = config.rows, config.depth, config.cols
+    products = [(plan.m, plan.k, plan.n) for plan in plans]
+    return int(_cycles(shape, config.lead, config.latency, products))
+
+
+def _cycles(
+    shape: tuple[Number, Number, Number], lead: Number, latency: Number, sizes: Sequence[Size]
+) -> Number:
+    """Return the cycles of `cycles_of` of arrays of rows, terms and columns of PEs."""
+    rows, depth, cols = shape
+    shortest = rows + lead
+    slots: Number = 0
+    for (m, k, n), repeats in Counter(sizes).items():
+        beats = np.maximum(ceil_div(k, depth), shortest)
+        slots = slots + repeats * ceil_div(m, rows) * ceil_div(n, cols) * beats
+    first = ceil_div(sizes[0][1], depth)
+    last_drain = first + slots - np.maximum(first, shortest)
+    return last_drain + rows + latency - 1
 
 
 def cycles_of_operands(
@@ -125,15 +135,8 @@ def cycles_at(v: View, sizes: Sequence[Size]) -> Number:
     if v.config.array.serial:
         latency = serial_latency(g.stages) + post.latency(v)
         return spatial_serial.expected_at(v, (g.rows, g.depth, g.cols), latency, sizes)
-    shortest = g.rows + g.lead
-    slots: Number = 0
-    for (m, k, n), repeats in Counter(sizes).items():
-        beats = np.maximum(ceil_div(k, g.depth), shortest)
-        slots = slots + repeats * ceil_div(m, g.rows) * ceil_div(n, g.cols) * beats
-    first = ceil_div(sizes[0][1], g.depth)
-    last_drain = first + slots - np.maximum(first, shortest)
     latency = core_latency(g.stages, g.digits, v["pipeline.final_adder"]) + post.latency(v)
-    return last_drain + g.rows + latency - 1
+    return _cycles((g.rows, g.depth, g.cols), g.lead, latency, sizes)
 
 
 # -- rates -----------------------------------------------------------------------------------------

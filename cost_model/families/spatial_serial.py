@@ -17,6 +17,7 @@ import numpy as np
 
 from cost_model.bill import Number, View, ceil_div
 from hwgen.config.elements import QUEUES
+from hwgen.config.spatial_timing import serial_lead
 from hwgen.numerics import IntegerFormat
 from hwgen.numerics.digits import Encoding, digit_count, normal, statistics, uniform
 from hwgen.numerics.sparse_digits import (
@@ -244,4 +245,4 @@ def _cycles(rows: Number, stages: Number, latency: Number, tiles: Number, digits
     """Return the cycles of tiles that take so many for their digits."""
     # Behind its last digit a tile takes that of its sums and all its rows, until the first digit
     # of the next one is there.
-    return digits + (tiles - 1) * (stages + rows + 3) + rows + latency
+    return digits + (tiles - 1) * (serial_lead(stages) + rows + 1) + rows + latency

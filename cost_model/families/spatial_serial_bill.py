@@ -90,7 +90,7 @@ def sums(what: SerialSum, registers: int) -> tuple[elements.Heap, ...]:
     rows = [elements.Operand(what.row_width, 0, CHOSEN_ARRIVAL * (registers < 2))] * what.lanes
     first: list[elements.Heap] = []
     if registers and what.lanes > 2:
-        width = (what.lanes * ((1 << what.row_width) - 1)).bit_length()
+        width = what.rows_width
         first = [elements.heap_of(0, rows, width, range(width))]
         carries = max(column for column, _ in first[0].plan.carries)
         rows = [elements.Operand(width), elements.Operand(carries, 1)]

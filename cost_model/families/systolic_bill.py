@@ -79,8 +79,7 @@ class Geometry:
         self.groups_per_tile, self.tiles = divided.groups_per_tile, divided.tiles
         self.bus_latency, self.drain_latency = divided.bus_latency, divided.drain_latency
         self.in_steps = np.asarray(divided.in_steps)
-        # Cycles from a row's slot to the buffer in which an entry is reserved.
-        self.reserved = divided.drain_stages - 1
+        self.drain_stages, self.drain_entries = divided.drain_stages, divided.drain_entries
         self.psum_latency = divided.psum_latency
 
     @property
@@ -316,7 +315,7 @@ def _leaving(v: View) -> Counts:
     row = elements.line_gates(v.config.row_operand)
     lane, common = v.figures(RESOLVE_FIGURES, 2, elements.resolve_registers)
     return total(
-        register(~g.in_steps * g.cols * g.held + (1 + g.reserved) * g.result),
+        register(~g.in_steps * g.cols * g.held + g.drain_stages * g.result),
         register(g.result, reset=True),
         {"mux": g.result},
         elements.excess(g.result),
@@ -347,7 +346,7 @@ def _output_stationary_streams(v: View) -> Counts:
 
 def _reserved(v: View, g: Geometry, width: Number) -> Counts:
     """Return the bill of the buffer in which a row that drains has an entry."""
-    depth = 2 + g.reserved
+    depth = g.drain_entries
     fifo = depth > 2
     # Yosys does not see that the FIFO's level is what the credits are short of.
     level, address = bit_length(depth), bits_of(depth)
@@ -366,7 +365,7 @@ def _reserved(v: View, g: Geometry, width: Number) -> Counts:
 def _output_stationary_sequencer(v: View) -> Counts:
     g = Geometry(v)
     carries = g.fabric.counter(bit_length(g.rows)) if g.fabric else {}
-    flags = 2 + bit_length(g.rows) + bit_length(2 + g.reserved) + 2 * (1 + g.reserved)
+    flags = 2 + bit_length(g.rows) + bit_length(g.drain_entries) + 2 * g.drain_stages
     control: Counts = {"and": g.rows * g.x, "control": 1}
     if g.on_fpga:
         control = {"array_control": 1, "drain_control": 1}

@@ -59,6 +59,11 @@ class SerialSum:
         return self.factor.width + 1 + (not self.factor.signed)
 
     @property
+    def rows_width(self) -> int:
+        """Bits of the sum of the multiples of all lanes, their top bits inverted."""
+        return (self.lanes * ((1 << self.row_width) - 1)).bit_length()
+
+    @property
     def plus_ones_width(self) -> int:
         """Bits of the number of negative digits."""
         return self.lanes.bit_length()

@@ -98,7 +98,7 @@ class SerialPe(Block):
         """Return the sum of all multiples, registered: two numbers, if there are more."""
         serial_sum = self.serial_sum
         if serial_sum.lanes > 2:
-            width = (serial_sum.lanes * ((1 << serial_sum.row_width) - 1)).bit_length()
+            width = serial_sum.rows_width
             total, carries = compress(m, "rows", rows, width, 0, range(width))
             above = Cat(carries.get(column, Const(0, 1)) for column in range(1, max(carries) + 1))
             rows = [HeapOperand(total), HeapOperand(above, 1)]
