@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hwgen.errors import InputError
 from hwgen.numerics.post import PostSettings, element_bytes
@@ -12,6 +12,9 @@ from hwgen.numerics.post.records import RECORD_BYTES
 from hwgen.register_map import JOB_FLAGS, job_window
 from hwgen.schedules.gemm_stream import Plan
 from hwgen.schedules.stream import RAW_RESULTS
+
+if TYPE_CHECKING:
+    from hwgen.families.gemm_stream import GemmStreamConfig
 
 _ADDRESSES = ("a_address", "w_address", "c_address", "p_address")
 _STRIDES = ("a_stride", "w_stride", "c_stride")
@@ -150,7 +153,7 @@ class Job:
 
 
 def plan_of(
-    config: Any,
+    config: GemmStreamConfig,
     m: int,
     k: int,
     n: int,

@@ -240,7 +240,7 @@ def _schedule(config: FamilyConfig, k: int, n: int) -> Any:
 
 
 def _format(config: FamilyConfig) -> Any:
-    return config.weight  # type: ignore[attr-defined]
+    return config.weight
 
 
 def _need_ternary(config: FamilyConfig) -> None:

@@ -7,11 +7,12 @@ The RTL, the C header, the manifest and the documentation are all made from `reg
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeGuard
 
 from hwgen.numerics import post
 
 if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
     from hwgen.families.gemm_stream import GemmStreamConfig
 
 MAGIC = 0x68774753
@@ -81,6 +82,11 @@ class Register:
     text: str
     fields: tuple[post.Field, ...] = ()
     bits: int = 32
+
+
+def is_engine(config: FamilyConfig) -> TypeGuard[GemmStreamConfig]:
+    """Return whether an accelerator has registers: whether it is an engine."""
+    return bool(config.buses)
 
 
 def register_map(config: GemmStreamConfig) -> tuple[Register, ...]:

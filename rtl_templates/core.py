@@ -8,7 +8,7 @@ output starts at registers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Module, Signal, Value, signed
 from amaranth.lib import wiring
@@ -16,6 +16,9 @@ from amaranth.lib import wiring
 from .hierarchy import Block, place
 from .shell import stream_members
 from .stream import StreamBuffer
+
+if TYPE_CHECKING:
+    from hwgen.config.product import ProductConfig
 
 
 class StreamCore(wiring.Component):
@@ -34,8 +37,8 @@ class StreamCore(wiring.Component):
         Beats of accumulators.
     """
 
-    def __init__(self, config: Any) -> None:
-        self.config = config
+    def __init__(self, config: ProductConfig) -> None:
+        self.config: Any = config  # that of the family, in each core
         super().__init__(stream_members(config.core_ports))
 
     def take(

@@ -64,7 +64,7 @@ def test_buses_of_the_top_module() -> None:
         name: (way[:-3], int(high or 0) + 1)
         for way, high, name in re.findall(pattern, top[0], re.M)
     }
-    config = SimpleNamespace(ports=(), buses=(MEMORY, CONTROL, INTERRUPT))
+    config: Any = SimpleNamespace(ports=(), buses=(MEMORY, CONTROL, INTERRUPT))
     listed = {port["name"]: (port["direction"], port["width"]) for port in ports(config)}
     stream_ports = {name for name in found if name.startswith("s_axis_beats_")}
     assert len(stream_ports) == 4

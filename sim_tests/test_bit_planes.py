@@ -386,4 +386,4 @@ def test_bad_configurations(lines: str, message: str) -> None:
 
 def test_an_accumulator_that_cannot_overflow_may_saturate() -> None:
     text = "name: x\nfamily: ternary_lut\nweight: int2\naccumulator: int32\noverflow: saturate\n"
-    assert not parse_config(text).saturates  # type: ignore[attr-defined]
+    assert not parse_config(text).saturates

@@ -21,6 +21,7 @@ from hwgen.cli import main
 from hwgen.config.load import parse_config
 from hwgen.errors import CheckFailed, InputError
 from hwgen.families import family
+from hwgen.families.gemm_stream import GemmStreamConfig
 from hwgen.golden.post import apply
 from hwgen.numerics import TERNARY, IntegerFormat, integer
 
@@ -188,6 +189,12 @@ def test_ternary_accuracy(
     assert digits.accuracy(answers, data.test_labels) >= 0.97
 
 
+def engine_of(text: str) -> GemmStreamConfig:
+    config = parse_config(text)
+    assert isinstance(config, GemmStreamConfig)
+    return config
+
+
 def test_requantisation_rounds_and_clamps() -> None:
     zero = np.zeros(1, np.int64)
     layer = digits.Layer(np.ones((1, 1), int), 0, zero, zero + 3, 2)  # times 3/4
@@ -201,7 +208,7 @@ def test_an_engine_requantises_like_the_network(
 ) -> None:
     formats = integer(activation), integer("int6")
     quantised = digits.quantise(network, data.train_pixels, *formats, WIDE)
-    config = parse_config(
+    config = engine_of(
         ENGINE % (f"systolic, activation: {activation}, array: {{rows: 4, cols: 4}}", activation)
     )
     layer, accumulator = quantised.layers[0], integer("int40")
@@ -361,7 +368,7 @@ def test_an_engine_that_lacks_something_is_refused(old: str, new: str, text: str
     description = ENGINE % (CORES["systolic"], "int8")
     assert old in description
     with pytest.raises(InputError, match=text):
-        demo_engine.settings_of(parse_config(description.replace(old, new)))
+        demo_engine.settings_of(engine_of(description.replace(old, new)))
 
 
 def test_a_wrong_result_is_found() -> None:

@@ -24,7 +24,7 @@ from hwgen.numerics import differences
 CONFIGS = [
     path
     for path in sorted((Path(__file__).parents[1] / "configs").glob("*.yaml"))
-    if load_config(path).ports  # type: ignore[attr-defined]
+    if load_config(path).ports
 ]
 """Of cores with streams."""
 LARGE = {"lut_core_fp16", "lut_w2"}  # more than half a minute to compile

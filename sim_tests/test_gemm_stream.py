@@ -448,7 +448,9 @@ def test_two_engines_on_one_memory() -> None:
 
 @pytest.fixture(scope="module")
 def shipped() -> Iterator[EngineHost]:
-    host = open_engine(load_config(SHIPPED), read_latency=1, write_latency=1)
+    config = load_config(SHIPPED)
+    assert isinstance(config, GemmStreamConfig)
+    host = open_engine(config, read_latency=1, write_latency=1)
     with host.model:
         yield host
 

@@ -26,7 +26,8 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         # Parts of the engine in rooms without a module of the family's name: cycles, registers,
         # jobs, loop nest, driver, and the harness that puts memory around it.
         "cost_model/engine/",
-        "flows/simulation/engine_matrices.py",
+        "flows/demonstration/on_engine.py",
+        "flows/simulation/engine_",
         "hwgen/emission/driver.py",
         "hwgen/emission/register_files.py",
         "hwgen/jobs.py",

@@ -20,7 +20,7 @@ from hwgen.config.load import parse_config
 from hwgen.config.model import FamilyConfig
 from hwgen.errors import InputError
 from hwgen.families import family
-from hwgen.numerics import ternary
+from hwgen.numerics import IntegerFormat, ternary
 from hwgen.numerics.quantise import quantise
 from hwgen.packing import pack, pack_trits, unpack, unpack_trits
 
@@ -157,7 +157,7 @@ def test_round_trip(
     config = configuration(name)
     w = weights_for(config, *shape)
     np.save("w.npy", np.asfortranarray(w))
-    if layout == "trits" and str(config.weight) != "ternary":  # type: ignore[attr-defined]
+    if layout == "trits" and str(config.weight) != "ternary":
         assert commands("pack", name, "--layout", layout) == 2
         assert "the layout trits is for ternary weights, but" in message_of(capsys)
         assert not Path("packed").exists()
@@ -212,7 +212,8 @@ def test_floats_are_quantised(commands: Commands, name: str, layout: str, per_co
     options = ["--per-column"] if per_column else []
     assert commands("pack", name, "--layout", layout, *options) == 0
     description = json.loads(Path("packed/w.json").read_text())
-    weight = configuration(name).weight  # type: ignore[attr-defined]
+    weight = configuration(name).weight
+    assert isinstance(weight, IntegerFormat)
     expected = quantise(w, weight, per_column=per_column)
     assert np.array_equal(np.load(f"packed/{description['weights']}"), expected.weights)
     assert np.array_equal(np.load(f"packed/{description['scales']}"), expected.scales)

@@ -25,7 +25,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -42,6 +42,10 @@ from hwgen.cli.common import console, cycle_progress
 from hwgen.cli.outputs import write_file
 from hwgen.config.load import load_config
 from hwgen.families import family
+from hwgen.register_map import is_engine
+
+if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
 
 DEFAULT_CONFIG = Path("configs") / "lut_core.yaml"
 DEFAULT_OUTPUT = Path("build") / "demo"
@@ -52,7 +56,7 @@ HIDDEN, HIDDEN_TERNARY = 32, 64
 
 
 def run_layer(
-    config: Any,
+    config: FamilyConfig,
     a: Integers,
     w: Integers,
     *,
@@ -81,7 +85,7 @@ def run_layer(
 
 
 def classify(
-    config: Any, network: QuantisedNetwork, pixels: Integers, *, quiet: bool = False
+    config: FamilyConfig, network: QuantisedNetwork, pixels: Integers, *, quiet: bool = False
 ) -> tuple[Integers, list[LayerRun]]:
     """Classify images with the RTL; return the digits and what each layer took."""
     layers: list[LayerRun] = []
@@ -95,7 +99,7 @@ def classify(
     return network.classify(pixels, product), layers
 
 
-def weight_bits(config: Any) -> float:
+def weight_bits(config: FamilyConfig) -> float:
     """Return the bits of a weight in the stream of a core that is filled."""
     m, k, n = config.natural_sizes
     plan = family(config.family).part("schedule").schedule(config, m, k, n)
@@ -157,7 +161,7 @@ def command(config: Path, output: Path) -> None:
 
 
 def _on_streams(
-    config: Any, network: QuantisedNetwork, pixels: Integers
+    config: FamilyConfig, network: QuantisedNetwork, pixels: Integers
 ) -> tuple[Integers, Integers, list[LayerRun]]:
     """Return the digits by the RTL and the golden model, and what each layer took."""
     golden = family(config.family).part("golden").golden
@@ -168,9 +172,10 @@ def _on_streams(
 
 
 def _in_memory(
-    config: Any, network: QuantisedNetwork, pixels: Integers
+    config: FamilyConfig, network: QuantisedNetwork, pixels: Integers
 ) -> tuple[Integers, Integers, list[LayerRun]]:
     """Return the same of an engine, with a memory that answers in the next cycle."""
+    assert is_engine(config)
     with _busy(COMPILING):
         host = open_engine(config, read_latency=1, write_latency=1)
     with host.model, cycle_progress(quiet=False) as update:
@@ -184,7 +189,7 @@ def _busy(activity: str) -> AbstractContextManager[Any]:
 
 
 def _report(
-    config: Any, data: Digits, answers: dict[str, Integers], layers: Sequence[LayerRun]
+    config: FamilyConfig, data: Digits, answers: dict[str, Integers], layers: Sequence[LayerRun]
 ) -> None:
     from rich.table import Table
 
@@ -240,7 +245,9 @@ INK, MUTED, GOOD, BAD, REST = "#1b2733", "#6b7885", "#1f6f8b", "#d1495b", "#d5dc
 GRID = (6, 10)
 
 
-def draw(config: Any, data: Digits, predictions: Integers, layers: Sequence[LayerRun]) -> bytes:
+def draw(
+    config: FamilyConfig, data: Digits, predictions: Integers, layers: Sequence[LayerRun]
+) -> bytes:
     """Return a PNG: digits with what the RTL reads in them, and where the cycles went."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

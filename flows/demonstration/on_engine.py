@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,11 +24,14 @@ from hwgen.families import family
 from hwgen.numerics.post import PostSettings
 from hwgen.numerics.post.records import Columns
 
+if TYPE_CHECKING:
+    from hwgen.families.gemm_stream import GemmStreamConfig
+
 ROUNDING = "half_up"
 """How `Layer.requantise` rounds."""
 
 
-def settings_of(config: Any) -> tuple[PostSettings, PostSettings]:
+def settings_of(config: GemmStreamConfig) -> tuple[PostSettings, PostSettings]:
     """Return the post-processing of hidden layers and of the last one.
 
     Raises
@@ -69,7 +72,7 @@ def columns_of(layer: Layer) -> Columns:
     )
 
 
-def jobs_of(config: Any, network: QuantisedNetwork, pixels: Integers) -> list[Placed]:
+def jobs_of(config: GemmStreamConfig, network: QuantisedNetwork, pixels: Integers) -> list[Placed]:
     """Return the jobs of all layers, each with what the golden models make of the one before."""
     hidden, last = settings_of(config)
     jobs: list[Placed] = []

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from hwgen.emission import verilog_of
 from hwgen.errors import CheckFailed
 from hwgen.jobs import Job
 from hwgen.register_map import COUNTERS, STATES, register_map
+
+if TYPE_CHECKING:
+    from hwgen.families.gemm_stream import GemmStreamConfig
 
 POLL = 1 << 16
 """Cycles between two looks at a job that has not ended."""
@@ -29,7 +32,7 @@ class EngineHost:
         Of the configuration's engine.
     """
 
-    def __init__(self, config: Any, model: Model) -> None:
+    def __init__(self, config: GemmStreamConfig, model: Model) -> None:
         self.config, self.model = config, model
         self._offsets = {register.name: register.offset for register in register_map(config)}
         self.submitted = self.read("SUBMITTED")
@@ -92,7 +95,9 @@ class EngineHost:
         return placed.results(lambda address, size: self.model.load(address, size).tobytes())
 
 
-def open_engine(config: Any, *, verilog: str | None = None, **memory: Any) -> EngineHost:
+def open_engine(
+    config: GemmStreamConfig, *, verilog: str | None = None, **memory: Any
+) -> EngineHost:
     """Return the host of a configuration's engine; `memory` is for `Model`."""
     text = verilog_of(config) if verilog is None else verilog
     directory = compile_model(config.name, text, config.buses)

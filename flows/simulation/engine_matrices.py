@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,12 +20,15 @@ from hwgen.numerics.post import Columns, PostSettings, output_format
 from hwgen.register_map import STATES, register_map
 from hwgen.schedules.gemm_stream import Plan
 
+if TYPE_CHECKING:
+    from hwgen.families.gemm_stream import GemmStreamConfig
+
 ALIGNMENT = 4096
 """Regions of memory begin at multiples of it."""
 
 
 def run_engine(
-    config: Any,
+    config: GemmStreamConfig,
     a: np.ndarray,
     w: np.ndarray,
     settings: PostSettings,
@@ -107,7 +110,7 @@ def _moved(model: Model) -> tuple[int, int]:
 
 
 def _place(
-    config: Any,
+    config: GemmStreamConfig,
     plan: Plan,
     a: np.ndarray,
     w: np.ndarray,

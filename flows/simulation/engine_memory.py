@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from hwgen.jobs import Job, plan_of
 from hwgen.numerics.post import PostSettings
 from hwgen.numerics.post.records import Columns
 from hwgen.schedules.stream import RAW_RESULTS
+
+if TYPE_CHECKING:
+    from hwgen.families.gemm_stream import GemmStreamConfig
 
 FILL = 0xA5
 """What memory holds where nothing was put; it must still be there after a run."""
@@ -80,7 +83,7 @@ class Placed:
 
 
 def place(
-    config: Any,
+    config: GemmStreamConfig,
     products: Sequence[tuple[np.ndarray, np.ndarray]],
     *,
     settings: PostSettings = RAW_RESULTS,

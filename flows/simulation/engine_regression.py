@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from flows.simulation.post_cases import settings_of
 from flows.simulation.regression import OPERANDS, Size, lengths, pairwise
+
+if TYPE_CHECKING:
+    from hwgen.families.gemm_stream import GemmStreamConfig
 
 CHANNELS = ("ar", "r", "aw", "w", "b")
 PROBABILITIES = (0.0, 0.3, 0.85)
@@ -59,7 +62,7 @@ class EngineCase:
     least_traffic: bool = False
 
 
-def engine_cases(config: Any, seed: int) -> list[EngineCase]:
+def engine_cases(config: GemmStreamConfig, seed: int) -> list[EngineCase]:
     """Return the regression of an engine, the same for the same seed."""
     rng = np.random.default_rng([seed, zlib.crc32(config.name.encode())])
     axes = [

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -19,7 +19,11 @@ from hwgen.families import family
 from hwgen.figures import Cycles
 from hwgen.numerics import differences
 from hwgen.numerics.post import Columns, PostSettings
+from hwgen.register_map import is_engine
 from hwgen.schedules.stream import RAW_RESULTS
+
+if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
 
 Engine = Literal["fast", "cocotb"]
 
@@ -96,7 +100,7 @@ def check_results(name: str, actual: np.ndarray, expected: np.ndarray) -> None:
 
 
 def run_matrices(
-    config: Any,
+    config: FamilyConfig,
     a: np.ndarray,
     w: np.ndarray,
     settings: PostSettings | None = None,
@@ -131,7 +135,7 @@ def run_matrices(
     CheckFailed
         If the simulation fails, or takes other cycles than the cycle model of a stream core says.
     """
-    if not config.ports:
+    if is_engine(config):
         if engine != "fast":
             raise InputError(
                 f"cocotb runs cores with stream ports, but {config.name!r} works on memory;"
@@ -152,7 +156,7 @@ def run_matrices(
 
 
 def _cocotb(
-    config: Any,
+    config: FamilyConfig,
     plan: Any,
     a: np.ndarray,
     w: np.ndarray,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from hwgen.errors import InputError
 from hwgen.families import family
 from hwgen.technologies import cell_library, of_kind, technology
 from hwgen.workloads import Gemm, parse_gemm
+
+if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
 
 RANDOM = Gemm(m=32, k=64, n=32)
 """Sizes of random operands unless others are asked for."""
@@ -55,7 +58,7 @@ class Workload:
         return self.a.shape[0] * self.a.shape[1] * self.w.shape[1]
 
 
-def workload(config: Any, text: str) -> Workload:
+def workload(config: FamilyConfig, text: str) -> Workload:
     """Return the workload that ``--activity`` names.
 
     Parameters
@@ -95,7 +98,7 @@ def workload(config: Any, text: str) -> Workload:
 
 
 def simulated(
-    config: Any,
+    config: FamilyConfig,
     gates: Gates,
     work: Workload,
     directory: Path,
@@ -123,7 +126,7 @@ def simulated(
 
 
 def measure_power(
-    config: Any,
+    config: FamilyConfig,
     result: SynthesisResult,
     work: Workload,
     *,
@@ -168,7 +171,7 @@ def measure_power(
         )  # fmt: skip
 
 
-def measurable(config: Any, target: str) -> None:
+def measurable(config: FamilyConfig, target: str) -> None:
     """Raise `InputError` unless the power of a configuration can be measured for a target."""
     if technology(target).kind != "standard_cells":
         known = ", ".join(of_kind("standard_cells"))

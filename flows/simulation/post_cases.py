@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -11,8 +11,23 @@ from hwgen.numerics import IntegerFormat
 from hwgen.numerics.post import FLOATS, RAW, PostSettings, output_format
 from hwgen.numerics.post.records import Columns
 
+if TYPE_CHECKING:
+    from hwgen.config.post_parameters import PostProcessing
 
-def settings_of(config: Any) -> list[PostSettings]:
+
+class PostConfig(Protocol):
+    """An accelerator with post-processing."""
+
+    @property
+    def post(self) -> PostProcessing:
+        """What it offers."""
+
+    @property
+    def result(self) -> Any:
+        """Format of the accumulators."""
+
+
+def settings_of(config: PostConfig) -> list[PostSettings]:
     """Return settings of post-processing, among them every output, activation and rounding."""
     post, settings = config.post, []
     count = max(len(post.outputs), len(post.activations), len(post.roundings))
@@ -41,7 +56,7 @@ def settings_of(config: Any) -> list[PostSettings]:
 
 
 def columns_of(
-    settings: PostSettings, n: int, config: Any, rng: np.random.Generator
+    settings: PostSettings, n: int, config: PostConfig, rng: np.random.Generator
 ) -> Columns | None:
     """Return random records of `n` columns, None if the settings have none."""
     if not settings.columns:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import itertools
 import zlib
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from flows.simulation.post_cases import settings_of
+from flows.simulation.post_cases import PostConfig, settings_of
 from hwgen.config.model import FamilyConfig
 
 Size = tuple[int, int, int]
@@ -66,7 +66,7 @@ def lengths(size: int, limit: int) -> list[int]:
     return sorted({min(max(1, length), limit) for length in borders})
 
 
-def cases(config: Any, seed: int) -> list[Case]:
+def cases(config: FamilyConfig, seed: int) -> list[Case]:
     """Return the regression of a configuration, the same for the same seed."""
     rng = np.random.default_rng([seed, zlib.crc32(config.name.encode())])
     big = 1 << 30
@@ -102,9 +102,9 @@ def cases(config: Any, seed: int) -> list[Case]:
     )
 
 
-def _with_posts(config: Any, planned: list[Case], sizes: tuple[Size, ...]) -> list[Case]:
+def _with_posts(config: FamilyConfig, planned: list[Case], sizes: tuple[Size, ...]) -> list[Case]:
     """Give the jobs of all cases settings, in turn, and add a case for each of the settings."""
-    count = len(settings_of(config))
+    count = len(settings_of(cast(PostConfig, config)))
     planned = [
         replace(case, posts=tuple((i + job) % count for job in range(len(case.sizes))))
         for i, case in enumerate(planned)
@@ -148,9 +148,7 @@ def operands(
     """
     m, k, n = size
     results = []
-    for index, (fmt, shape) in enumerate(
-        ((config.activation, (m, k)), (config.weight, (k, n)))  # type: ignore[attr-defined]
-    ):
+    for index, (fmt, shape) in enumerate(((config.activation, (m, k)), (config.weight, (k, n)))):
         low, high = fmt.min, fmt.max
         if kind in ("random", "sparse", "special"):
             values = fmt.random(rng, shape)

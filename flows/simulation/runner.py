@@ -26,6 +26,7 @@ from flows.waves import fst_from_vcd, trace_format
 from hwgen.config.model import FamilyConfig
 from hwgen.emission import verilog_of
 from hwgen.errors import CheckFailed
+from hwgen.register_map import is_engine
 
 TIMEOUT_S = 3600
 """Limit of one simulator process; a hung simulation is ended, not waited for."""
@@ -192,7 +193,7 @@ def _outcomes(results: Path) -> list[Outcome]:
 
 def case_names(config: FamilyConfig, seed: int) -> list[str]:
     """Return the names of the regression's cases."""
-    found: Sequence[Any] = engine_cases(config, seed) if config.buses else cases(config, seed)
+    found: Sequence[Any] = engine_cases(config, seed) if is_engine(config) else cases(config, seed)
     return [case.name for case in found]
 
 

@@ -57,7 +57,7 @@ def compile_stream(
     sources = {
         f"{top}.v": verilog_of(config) if verilog is None else verilog,
         "stream.cpp": (HARNESS / "stream.cpp").read_text(encoding="utf-8"),
-        "design.h": _connections(config.ports),  # type: ignore[attr-defined]
+        "design.h": _connections(config.ports),
     }
 
     def make(work: Path) -> None:
@@ -87,7 +87,7 @@ def _connections(ports: Any) -> str:
 
 
 def run_stream(
-    config: Any,
+    config: FamilyConfig,
     program: Path,
     plan: Any,
     blocks: dict[str, np.ndarray],
@@ -178,7 +178,7 @@ def progress(on_progress: Callable[[int, int], None] | None) -> Callable[[str], 
 
 
 def run_product(
-    config: Any,
+    config: FamilyConfig,
     plan: Any,
     a: np.ndarray,
     w: np.ndarray,

@@ -182,7 +182,7 @@ class Bench:
         self,
         dut: Any,
         family: Family,
-        config: Any,
+        config: FamilyConfig,
         idle: Mapping[str, float],
         seed: int,
         *,

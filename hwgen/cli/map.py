@@ -41,7 +41,7 @@ def command(config: Path, m: int, k: int, n: int, least_traffic: bool, as_json: 
     plan = kind.part("schedule").schedule(core, m, k, n, least_traffic=least_traffic)
     cycles = kind.part("cost").plan_cycles(plan)
     traffic = plan.traffic
-    utilisation = plan.macs / (core.macs_per_cycle * cycles)  # type: ignore[attr-defined]
+    utilisation = plan.macs / (core.macs_per_cycle * cycles)
     names = ("m", "k", "n")
     document = {
         "m": m,

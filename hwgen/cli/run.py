@@ -93,7 +93,7 @@ def command(
 
     core = load_config(config)
     check_file(output, force=force)
-    fmt = core.activation  # type: ignore[attr-defined]
+    fmt = core.activation
     a = load_matrix(activations, floats=fmt.file_dtype.kind == "f")
     w = load_matrix(weights)
     if a.shape[1] != w.shape[0]:
@@ -119,7 +119,7 @@ def command(
             )
     write_file(output, buffer.getvalue(), force=force)
     m, k, n = (*a.shape, w.shape[1])
-    utilisation = m * k * n / (core.macs_per_cycle * result.cycles)  # type: ignore[attr-defined]
+    utilisation = m * k * n / (core.macs_per_cycle * result.cycles)
     if as_json:
         emit_json(
             {

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from pydantic import Field, model_validator
 
@@ -105,7 +105,31 @@ def _lacks(pe: str) -> tuple[str, ...]:
     return PARAMETERS if pe == "mac" else () if pe in SERIAL else ("queue",)
 
 
-def broken_by_element(config: Any) -> list[str]:
+class ElementConfig(Protocol):
+    """A core whose PEs are described here."""
+
+    @property
+    def array(self) -> Any:
+        """Its parameters `pe`, `encoding`, `carry_spacing` and, of some, `queue`."""
+
+    @property
+    def pipeline(self) -> Any:
+        """Its parameter `final_adder`."""
+
+    @property
+    def result(self) -> Any:
+        """Format of the accumulators."""
+
+    @property
+    def saturates(self) -> bool:
+        """Whether accumulators clamp."""
+
+    @property
+    def digits(self) -> DigitAccumulation | None:
+        """How the PEs accumulate by digits, or None if they do not."""
+
+
+def broken_by_element(config: ElementConfig) -> list[str]:
     """Return the rules between the parameters of a core's PEs that are broken."""
     array, registers = config.array, config.pipeline.final_adder
     broken = [
@@ -168,6 +192,6 @@ def accumulation(
     return DigitAccumulation(recoded, factor, terms, longest, width, array.carry_spacing, apart)
 
 
-def final_addition(config: Any) -> FinalAddition | None:
+def final_addition(config: ElementConfig) -> FinalAddition | None:
     """Return how results are put together; None of a PE that takes no digits, or one."""
     return FinalAddition(config.digits, config.pipeline.final_adder) if config.digits else None

@@ -41,6 +41,7 @@ from hwgen.technologies import DEFAULT, technologies
 
 if TYPE_CHECKING:
     from hwgen.numerics.post import PostFeatures
+    from hwgen.streams import StreamPort
 
 CLOCK_MHZ = (1.0, 5000.0)
 """Bounds of ``target.clock_mhz``."""
@@ -287,6 +288,51 @@ class FamilyConfig(Model):
     def post_features(self) -> PostFeatures | None:
         """What post-processing hardware offers: none, unless the family has some."""
         return None
+
+    if TYPE_CHECKING:
+        # Fields of some families, properties of others.
+
+        @property
+        def activation(self) -> NumberFormat:
+            """Format of A."""
+
+        @property
+        def weight(self) -> NumberFormat:
+            """Format of W."""
+
+        @property
+        def max_k(self) -> int:
+            """Longest reduction."""
+
+    @property
+    def result(self) -> Any:
+        """Format of the accumulators."""
+        raise NotImplementedError
+
+    @property
+    def saturates(self) -> bool:
+        """Whether accumulators clamp."""
+        raise NotImplementedError
+
+    @property
+    def macs_per_cycle(self) -> float:
+        """Multiply-accumulates of a full cycle."""
+        raise NotImplementedError
+
+    @property
+    def natural_sizes(self) -> tuple[int, int, int]:
+        """M, K and N that fill the array once."""
+        raise NotImplementedError
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the last input beat of a reduction to its first result beat."""
+        raise NotImplementedError
+
+    @property
+    def ports(self) -> tuple[StreamPort, ...]:
+        """The stream ports."""
+        raise NotImplementedError
 
     def resolved(self) -> dict[str, Any]:
         """Return every parameter, defaults included, as plain JSON values.

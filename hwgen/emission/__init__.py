@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hwgen.families import family
 
@@ -18,18 +18,19 @@ def verilog_of(config: FamilyConfig) -> str:
     return to_verilog(family(config.family).part("rtl").generate(config), config.name)
 
 
-def files_of(config: Any) -> dict[str, str]:
+def files_of(config: FamilyConfig) -> dict[str, str]:
     """Return every file that ``hwgen build`` writes: name to text.
 
     The text depends on the configuration and hwgen's version alone.
     """
     from flows import structures
     from hwgen.emission import driver, files, ipxact, register_files
+    from hwgen.register_map import is_engine
 
     name = config.name
     verilog, design = structures.emitted(config)
     pages = {}
-    if config.buses:
+    if is_engine(config):
         pages = {f"{name}_registers.md": register_files.markdown(config), **driver.driver(config)}
     return {
         f"{name}.v": files.header(config, "//") + "\n" + verilog,

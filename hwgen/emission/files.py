@@ -11,6 +11,7 @@ from flows.estimates import estimated
 from hwgen import __version__
 from hwgen.emission import register_files
 from hwgen.families import family
+from hwgen.register_map import is_engine
 from hwgen.streams import POST
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def header(config: FamilyConfig, comment: str) -> str:
     return "".join(f"{comment} {line}\n" for line in lines)
 
 
-def ports(config: Any) -> list[dict[str, Any]]:
+def ports(config: FamilyConfig) -> list[dict[str, Any]]:
     """Return the flat ports of the top module: name, direction, width."""
     top_ports = [_port("aclk", "in", 1), _port("aresetn", "in", 1)]
     for stream in config.ports:
@@ -75,7 +76,7 @@ def _stream(port: StreamPort) -> dict[str, Any]:
     }
 
 
-def description(config: Any) -> dict[str, Any]:
+def description(config: FamilyConfig) -> dict[str, Any]:
     """Return what a program needs to know about the core: the manifest without its estimate."""
     return {
         "generator": "hwgen",
@@ -91,7 +92,7 @@ def description(config: Any) -> dict[str, Any]:
         "streams": [_stream(port) for port in config.ports],
         "latency_cycles": config.latency,
         "throughput_macs_per_cycle": config.macs_per_cycle,
-        "registers": register_files.plain(config) if config.buses else [],
+        "registers": register_files.plain(config) if is_engine(config) else [],
     }
 
 
@@ -99,7 +100,7 @@ class NoEstimate(UserWarning):
     """A configuration that the cost model fails on, by a defect; its hardware is not affected."""
 
 
-def manifest(config: Any, design: Design | None = None) -> str:
+def manifest(config: FamilyConfig, design: Design | None = None) -> str:
     """Return the manifest as JSON: the description of the core, and its estimate.
 
     What the cost model fails on is a note of the estimate, and a warning `NoEstimate`.
@@ -190,7 +191,7 @@ def waivers(config: FamilyConfig) -> str:
     return header(config, "//") + "`verilator_config\n" + rules
 
 
-def c_header(config: Any) -> str:
+def c_header(config: FamilyConfig) -> str:
     """Return the C header with what a driver must know to fill and read the streams."""
     prefix = config.name.upper()
     lines = [
@@ -198,7 +199,7 @@ def c_header(config: Any) -> str:
         f"#define {prefix}_MACS_PER_CYCLE {config.macs_per_cycle}",
         f"#define {prefix}_LATENCY_CYCLES {config.latency}",
     ]
-    if config.buses:
+    if is_engine(config):
         about = "Registers behind s_axi_control."
         lines += register_files.defines(config)
     else:

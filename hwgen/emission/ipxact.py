@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hwgen import __version__
 from hwgen.buses import REGISTER_WIDTH
 from hwgen.emission.files import header, ports
 from hwgen.families import family
-from hwgen.register_map import register_map
+from hwgen.register_map import Register, is_engine, register_map
 
 if TYPE_CHECKING:
     from hwgen.buses import BusPort
+    from hwgen.config.model import FamilyConfig
 
 FILE = "component.xml"
 """Name of the file: tools look for it under this one."""
@@ -36,7 +37,7 @@ _ACCESS = {"ro": "read-only", "rw": "read-write", "wo": "write-only", "w1c": "re
 _REGISTERS, _MEMORY = "registers", "memory"
 
 
-def component(config: Any) -> str:
+def component(config: FamilyConfig) -> str:
     """Return the description: ports, bus interfaces, registers, files.
 
     Parameters
@@ -57,9 +58,10 @@ def component(config: Any) -> str:
     for bus in config.buses:
         if bus.kind == "axi4":
             _address_space(root, bus)
-    for bus in config.buses:
-        if bus.kind == "axi_lite":
-            _memory_map(root, bus, config)
+    if is_engine(config):
+        for bus in config.buses:
+            if bus.kind == "axi_lite":
+                _memory_map(root, bus, register_map(config))
     _model(root, config)
     _files(root, config)
     _leaves(root, description=family(config.family).summary)
@@ -81,28 +83,28 @@ def _leaves(parent: ET.Element, **values: object) -> None:
 # -- buses ----------------------------------------------------------------------------------------
 
 
-def _interfaces(root: ET.Element, config: Any) -> None:
+def _interfaces(root: ET.Element, config: FamilyConfig) -> None:
     interfaces = _add(root, "busInterfaces")
     names = []
     for port in config.ports:
         suffixes = ["tdata", *(["tlast"] if port.last else []), "tvalid", "tready"]
-        bus = _interface(interfaces, port.prefix, "stream", _upper(port.prefix, suffixes))
-        _add(bus, "slave" if port.direction == "in" else "master")
+        interface = _interface(interfaces, port.prefix, "stream", _upper(port.prefix, suffixes))
+        _add(interface, "slave" if port.direction == "in" else "master")
         names.append(port.prefix)
-    for port in config.buses:
-        if port.kind == "output":
-            bus = _interface(interfaces, port.name, "interrupt", {"INTERRUPT": port.name})
-            _add(bus, "master")
-            _parameters(bus, SENSITIVITY="LEVEL_HIGH")
+    for bus in config.buses:
+        if bus.kind == "output":
+            interface = _interface(interfaces, bus.name, "interrupt", {"INTERRUPT": bus.name})
+            _add(interface, "master")
+            _parameters(interface, SENSITIVITY="LEVEL_HIGH")
             continue
-        signals = _upper(port.prefix, [name for name, _, _ in port.signals])
-        bus = _interface(interfaces, port.prefix, port.kind, signals)
-        if port.kind == "axi4":
-            _add(_add(bus, "master"), "addressSpaceRef", addressSpaceRef=_MEMORY)
+        signals = _upper(bus.prefix, [name for name, _, _ in bus.signals])
+        interface = _interface(interfaces, bus.prefix, bus.kind, signals)
+        if bus.kind == "axi4":
+            _add(_add(interface, "master"), "addressSpaceRef", addressSpaceRef=_MEMORY)
         else:
-            _add(_add(bus, "slave"), "memoryMapRef", memoryMapRef=_REGISTERS)
-        _parameters(bus, PROTOCOL="AXI4" if port.kind == "axi4" else "AXI4LITE")
-        names.append(port.prefix)
+            _add(_add(interface, "slave"), "memoryMapRef", memoryMapRef=_REGISTERS)
+        _parameters(interface, PROTOCOL="AXI4" if bus.kind == "axi4" else "AXI4LITE")
+        names.append(bus.prefix)
     clock = _interface(interfaces, "aclk", "clock", {"CLK": "aclk"})
     _add(clock, "slave")
     hertz = round(config.target.clock_mhz * 1e6)
@@ -150,7 +152,7 @@ def _address_space(root: ET.Element, bus: BusPort) -> None:
     )
 
 
-def _memory_map(root: ET.Element, bus: BusPort, config: Any) -> None:
+def _memory_map(root: ET.Element, bus: BusPort, registers: Iterable[Register]) -> None:
     memory_map = _add(_add(root, "memoryMaps"), "memoryMap")
     _leaves(memory_map, name=_REGISTERS)
     block = _add(memory_map, "addressBlock")
@@ -162,7 +164,7 @@ def _memory_map(root: ET.Element, bus: BusPort, config: Any) -> None:
         width=REGISTER_WIDTH,
         usage="register",
     )
-    for register in register_map(config):
+    for register in registers:
         if not register.bits:
             continue
         access = _ACCESS[register.access]
@@ -188,7 +190,7 @@ def _memory_map(root: ET.Element, bus: BusPort, config: Any) -> None:
 # -- the module -----------------------------------------------------------------------------------
 
 
-def _model(root: ET.Element, config: Any) -> None:
+def _model(root: ET.Element, config: FamilyConfig) -> None:
     model = _add(root, "model")
     views = _add(model, "views")
     for use in ("synthesis", "simulation"):
@@ -213,7 +215,7 @@ def _model(root: ET.Element, config: Any) -> None:
             _leaves(vector, left=port["width"] - 1, right=0)
 
 
-def _files(root: ET.Element, config: Any) -> None:
+def _files(root: ET.Element, config: FamilyConfig) -> None:
     name = config.name
     driver = [f"{name}_driver.c", f"{name}_driver.h"] if config.buses else []
     file_sets = _add(root, "fileSets")

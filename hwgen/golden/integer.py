@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ def accumulated_product(
     does: it clamps after each addition to the accumulator.
     """
     plan.check_operands(a, w)
-    config: IntegerProductConfig = plan.config
+    config = cast("IntegerProductConfig", plan.config)
     if not config.saturates:
         total = _dot(a, w, config.activation, config.weight)
         return np.asarray(config.result.decode(total))

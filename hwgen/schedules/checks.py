@@ -11,11 +11,12 @@ from hwgen.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hwgen.config.model import FamilyConfig
     from hwgen.numerics import NumberFormat
     from hwgen.streams import Beats, StreamPort
 
 
-def check_sizes(config: Any, m: int, k: int, n: int) -> None:
+def check_sizes(config: FamilyConfig, m: int, k: int, n: int) -> None:
     """Check the sizes of a product against a configuration, which has a ``max_k``.
 
     Raises

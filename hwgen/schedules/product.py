@@ -11,6 +11,8 @@ from hwgen.schedules.checks import check_operand, check_sizes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hwgen.config.model import FamilyConfig
+
 
 @dataclass(frozen=True)
 class Product:
@@ -28,7 +30,7 @@ class Product:
         If a size is out of range.
     """
 
-    config: Any
+    config: FamilyConfig
     m: int
     k: int
     n: int

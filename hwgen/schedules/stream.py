@@ -26,6 +26,7 @@ from hwgen.streams import POST
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hwgen.config.product import ProductConfig
     from hwgen.numerics.post import Columns
     from hwgen.streams import Beats, StreamPort
 
@@ -45,6 +46,7 @@ class StreamProduct(Product):
         Records of the n columns, if ``settings.columns``.
     """
 
+    config: ProductConfig
     settings: PostSettings | None = None
     columns: Columns | None = field(default=None, compare=False)
 
@@ -121,7 +123,7 @@ class StreamProduct(Product):
 
 
 def processing(
-    config: Any, settings: PostSettings | None, columns: Columns | None, n: int
+    config: ProductConfig, settings: PostSettings | None, columns: Columns | None, n: int
 ) -> PostSettings | None:
     """Return what a core does with results; see `StreamProduct.processing`."""
     features = config.post_features

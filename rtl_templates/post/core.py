@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import wiring
@@ -17,8 +17,11 @@ from rtl_templates.stream import StreamSlice
 
 from .pipeline import OFFSETS, Post
 
+if TYPE_CHECKING:
+    from hwgen.config.product import ProductConfig
 
-def post_processed(config: Any, core: wiring.Component) -> wiring.Component:
+
+def post_processed(config: ProductConfig, core: wiring.Component) -> wiring.Component:
     """Return a core with the post-processing that its configuration asks for, if any.
 
     Parameters
@@ -41,8 +44,9 @@ class PostProcessedCore(wiring.Component):
     As the configuration's ports describe them.
     """
 
-    def __init__(self, config: Any, core: wiring.Component) -> None:
-        self.config, self.core = config, core
+    def __init__(self, config: ProductConfig, core: wiring.Component) -> None:
+        self.config: Any = config
+        self.core = core
         super().__init__(stream_members(config.ports))
 
     def elaborate(self, platform: Any) -> Module:
