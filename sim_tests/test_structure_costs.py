@@ -14,6 +14,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from cost_model import estimate as estimates
 from cost_model import technology as technologies
 from cost_model.structure.components import totals
+from flows.analyses import KeptAnalysis
 from flows.calibration import draws, structural
 from flows.calibration.fit import Equation, fit_robust
 from flows.estimates import estimated
@@ -125,7 +126,7 @@ def test_a_closed_form_that_fails_takes_no_other_figure_away(
         raise ValueError("no such path")
 
     # A technology whose structures have prices but no delays.
-    monkeypatch.setattr(estimates, "limiting_path", lambda *arguments: None)
+    monkeypatch.setattr(KeptAnalysis, "limiting_path", lambda *arguments: None)
     monkeypatch.setattr(estimates, "fmax_mhz", broken)
     found = estimated(load_config(CONFIGS / "systolic.yaml"), TECH)
     assert found["metrics"]["area_mm2"] > 0

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of modules by where they are instantiated: constants, and what is used of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from cost_model.structure.liveness import Inputs, Liveness
+from cost_model.structure.model import TOP, Bits, Cell, Design, Module
+
+REPEATED, LARGE = 4, 150.0
+"""A module that is there so often, and of so many gates, is mapped once, for any surroundings."""
+
+
+class Surroundings:
+    """What is known of modules by where they are instantiated.
+
+    Synthesis removes what no instance of a module needs, and folds constants that all of them get;
+    the latter not into a module that is mapped once, for any surroundings.
+    """
+
+    def __init__(self, design: Design, is_output: Callable[[str, str], bool]) -> None:
+        self.is_output = is_output
+        self.modules = _folded_modules(design, is_output)
+        # What a module needs depends on what is needed of it, and the other way round.
+        self.live: dict[str, Liveness] = {}
+        reads: dict[str, Inputs] = {}
+        for name in reversed(design.counts):
+            self.live[name] = Liveness(self.modules[name], reads)
+            reads[name] = self.live[name].inputs(self.modules[name])
+        first = self._needed(design)
+        changed: set[str] = set()
+        for name in reversed(design.counts):
+            module, outputs = self.modules[name], first.get(name, {})
+            partly = any(bits is not None for bits in outputs.values())
+            if partly or any(instance.module in changed for instance in module.instances):
+                self.live[name] = Liveness(module, reads, outputs if name in first else None)
+                before, reads[name] = reads[name], self.live[name].inputs(module)
+                if reads[name] != before:
+                    changed.add(name)
+        for name, outputs in self._needed(design).items():
+            if outputs != first[name]:
+                self.live[name] = Liveness(self.modules[name], reads, outputs)
+
+    def _needed(self, design: Design) -> dict[str, dict[str, set[int] | None]]:
+        """Return which bits of each output of a module any instance needs; None is all."""
+        found: dict[str, dict[str, set[int] | None]] = {}
+        for name in design.counts:
+            nets = self.live[name].nets
+            for number, instance in enumerate(self.modules[name].instances):
+                outputs = found.setdefault(instance.module, {})
+                for port, bits in instance.connections.items():
+                    if self.is_output(instance.module, port):
+                        before = outputs.get(port, set())
+                        if before is not None and number in self.live[name].instances:
+                            before |= {index for index, net in enumerate(bits) if net in nets}
+                        full = before is None or len(before) == len(bits)
+                        outputs[port] = None if full else before
+        return found
+
+
+def _folded_modules(design: Design, is_output: Callable[[str, str], bool]) -> dict[str, Module]:
+    """Return the modules with the constants that all of their instances get."""
+    found: dict[str, Module] = {}
+    given: dict[str, dict[str, list[int]]] = {}
+    sizes = _sizes(design)
+    for name, count in design.counts.items():  # parents come first
+        module = design.modules[name]
+        repeated = count >= REPEATED and sizes[name] >= LARGE
+        kept = name == TOP or module.kept or repeated
+        found[name] = module if kept else _folded(module, given[name])
+        for instance in found[name].instances:
+            inputs = given.setdefault(instance.module, {})
+            for port, bits in instance.connections.items():
+                if is_output(instance.module, port):
+                    continue
+                constants = [min(net, 0) for net in bits]
+                if port in inputs:  # a constant is one only if all instances get it
+                    constants = [x if x == y else 0
+                                 for x, y in zip(constants, inputs[port], strict=True)]  # fmt: skip
+                inputs[port] = constants
+    return found
+
+
+def _sizes(design: Design) -> dict[str, float]:
+    """Return about how many gates each module has, with those of modules in it."""
+    found: dict[str, float] = {}
+    for name in reversed(design.counts):
+        module = design.modules[name]
+        own = sum(5.0 * memory.width * memory.depth for memory in module.memories)
+        inside = sum(found[instance.module] for instance in module.instances)
+        found[name] = own + inside + sum(_gates(cell) for cell in module.cells)
+    return found
+
+
+def _gates(cell: Cell) -> float:
+    widest = float(max(map(len, cell.pins.values()), default=0))
+    if cell.kind == "mul":
+        return 6.0 * cell.width("a") * cell.width("b")
+    if cell.kind in ("add", "sub", "neg", "less", "register"):
+        return 5.0 * widest
+    if cell.kind in ("pmux", "shift"):
+        return 2.0 * cell.width("y") * cell.width("s" if cell.kind == "pmux" else "b")
+    return widest
+
+
+def _folded(module: Module, inputs: Mapping[str, list[int]]) -> Module:
+    """Return a module with constants in place of bits of inputs; 0 leaves a bit as it is."""
+    constants = {
+        net: constant
+        for port in module.ports
+        for net, constant in zip(port.bits, inputs.get(port.name, ()), strict=False)
+        if constant < 0
+    }
+    if not constants:
+        return module
+
+    def folded(pins: Mapping[str, Bits]) -> dict[str, Bits]:
+        return {pin: tuple(constants.get(net, net) for net in bits) for pin, bits in pins.items()}
+
+    return replace(
+        module,
+        cells=tuple(replace(cell, pins=folded(cell.pins)) for cell in module.cells),
+        instances=tuple(
+            replace(instance, connections=folded(instance.connections))
+            for instance in module.instances
+        ),
+    )
