@@ -21,6 +21,8 @@ HALF_SUM, HALF_CARRY = 10, 7
 ZERO, ONE = -1, -2
 """Numbers of constant bits."""
 
+Kind = Literal["full", "half", "half_up", "up"]
+
 
 @dataclass(frozen=True)
 class Adder:
@@ -38,7 +40,7 @@ class Adder:
         The bits that it makes, by number; the carry belongs to the next column.
     """
 
-    kind: Literal["full", "half", "half_up", "up"]
+    kind: Kind
     column: int
     inputs: tuple[int, ...]
     sum: int
@@ -89,62 +91,76 @@ def plan(arrivals: Sequence[Sequence[int]], constant: int = 0, saved: Collection
     -------
     Plan
     """
-    width = len(arrivals)
-    numbers = count()
-    columns: list[list[tuple[int, int]]] = [[] for _ in range(width + 1)]
-    for column, times in enumerate(arrivals):
-        for time in times:
-            columns[column].append((time, next(numbers)))
-    for bits in columns:
-        heapq.heapify(bits)
-    adders: list[Adder] = []
+    heap = _Heap(arrivals)
     result: list[int] = []
     carries: list[tuple[int, int]] = []
     delay = 0
-    for column in range(width):
-        before = len(adders)
-        bits, one = columns[column], constant >> column & 1
-
-        def add(
-            kind: Literal["full", "half", "half_up", "up"],
-            taken: list[tuple[int, int]],
-            total: int,
-            carry: int,
-            *,
-            column: int = column,
-        ) -> None:
-            made = Adder(kind, column, tuple(n for _, n in taken), next(numbers), next(numbers))
-            adders.append(made)
-            heapq.heappush(columns[column], (total, made.sum))
-            heapq.heappush(columns[column + 1], (carry, made.carry))
-
-        while len(bits) >= 3:
-            taken = [heapq.heappop(bits) for _ in range(3)]
-            early, late = taken[1][0], taken[2][0]
-            add(
-                "full",
-                taken,
-                max(early + SUM, late + SUM_OF_LAST),
-                max(early + CARRY, late + CARRY_OF_LAST),
-            )
-        if len(bits) == 2:
-            taken = [heapq.heappop(bits) for _ in range(2)]
-            late = taken[1][0]
-            add("half_up" if one else "half", taken, late + HALF_SUM, late + HALF_CARRY)
-        elif bits and one:
-            taken = [heapq.heappop(bits)]
-            add("up", taken, taken[0][0], taken[0][0])
-        delay = max([delay, *(time for time, _ in bits)])
-        result.append(bits[0][1] if bits else ONE if one else ZERO)
-        if column + 1 in saved and len(adders) > before:
-            latest = adders[-1].carry
-            (time,) = [time for time, number in columns[column + 1] if number == latest]
-            columns[column + 1].remove((time, latest))
-            heapq.heapify(columns[column + 1])
-            if column + 1 < width:
+    for column in range(len(arrivals)):
+        before = len(heap.adders)
+        result.append(heap.reduce(column, constant >> column & 1))
+        delay = max([delay, *(time for time, _ in heap.columns[column])])
+        if column + 1 in saved and len(heap.adders) > before:
+            time, latest = heap.without_latest(column + 1)
+            if column + 1 < len(arrivals):
                 carries.append((column + 1, latest))
                 delay = max(delay, time)
-    return Plan(tuple(adders), tuple(result), delay, tuple(carries))
+    return Plan(tuple(heap.adders), tuple(result), delay, tuple(carries))
+
+
+class _Heap:
+    """The bits of each column, by when they arrive and by number, and the adders so far."""
+
+    def __init__(self, arrivals: Sequence[Sequence[int]]) -> None:
+        self.adders: list[Adder] = []
+        self.columns: list[list[tuple[int, int]]] = [[] for _ in range(len(arrivals) + 1)]
+        self._numbers = count()
+        for column, times in enumerate(arrivals):
+            for time in times:
+                self.columns[column].append((time, next(self._numbers)))
+        for bits in self.columns:
+            heapq.heapify(bits)
+
+    def reduce(self, column: int, one: int) -> int:
+        """Add the bits of a column, and a constant bit, to a single one; return its number."""
+        bits = self.columns[column]
+        while len(bits) >= 3:
+            taken = self._taken(bits, 3)
+            early, late = taken[1][0], taken[2][0]
+            total = max(early + SUM, late + SUM_OF_LAST)
+            carry = max(early + CARRY, late + CARRY_OF_LAST)
+            self._add("full", column, taken, total, carry)
+        if len(bits) == 2:
+            taken = self._taken(bits, 2)
+            late = taken[1][0]
+            kind: Kind = "half_up" if one else "half"
+            self._add(kind, column, taken, late + HALF_SUM, late + HALF_CARRY)
+        elif bits and one:
+            taken = self._taken(bits, 1)
+            self._add("up", column, taken, taken[0][0], taken[0][0])
+        return bits[0][1] if bits else ONE if one else ZERO
+
+    def without_latest(self, column: int) -> tuple[int, int]:
+        """Take the carry of the last adder out of a column; return when it is there, its number."""
+        latest = self.adders[-1].carry
+        bits = self.columns[column]
+        (time,) = [time for time, number in bits if number == latest]
+        bits.remove((time, latest))
+        heapq.heapify(bits)
+        return time, latest
+
+    def _taken(self, bits: list[tuple[int, int]], number: int) -> list[tuple[int, int]]:
+        """Take the bits that arrive first."""
+        return [heapq.heappop(bits) for _ in range(number)]
+
+    def _add(
+        self, kind: Kind, column: int, taken: list[tuple[int, int]], total: int, carry: int
+    ) -> None:
+        """Put sum and carry, which arrive at `total` and `carry`, in the place of bits."""
+        inputs = tuple(number for _, number in taken)
+        made = Adder(kind, column, inputs, next(self._numbers), next(self._numbers))
+        self.adders.append(made)
+        heapq.heappush(self.columns[column], (total, made.sum))
+        heapq.heappush(self.columns[column + 1], (carry, made.carry))
 
 
 def count_adders(
