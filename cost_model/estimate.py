@@ -107,11 +107,7 @@ def estimate(
     for name in operands or {}:
         _count(metrics, name, cycles[name])
     memory = _memory(config, technology, tech, workloads or {}, metrics, clock, buffers, dram)
-    uncertainty = {m: margins.get(n) for m, n in _OF.items()}
-    if tech is not None and path is not None:
-        uncertainty["fmax_mhz"] = tech.timing["uncertainty"]
-    else:
-        uncertainty["fmax_mhz"] = tech.uncertainty.get("fmax") if tech else None
+    uncertainty = _uncertainty(tech, margins, structural=path is not None)
     return {
         "name": config.name,
         "family": config.family,
@@ -132,6 +128,16 @@ def estimate(
         "costs_of": costs_of if breakdown else None,
         "notes": notes,
     }
+
+
+def _uncertainty(
+    tech: technologies.Technology | None, margins: Mapping[str, Any], *, structural: bool
+) -> dict[str, float | None]:
+    """Return how far off each metric may be, Fmax by the structure or by closed forms."""
+    found = {metric: margins.get(name) for metric, name in _OF.items()}
+    if tech is not None and structural:
+        return {**found, "fmax_mhz": tech.timing["uncertainty"]}
+    return {**found, "fmax_mhz": tech.uncertainty.get("fmax") if tech else None}
 
 
 def _count(metrics: dict[str, Any], name: str, cycles: Cycles) -> None:

@@ -35,28 +35,54 @@ class Row(NamedTuple):
     bursts: tuple[int, ...]
 
 
-class Way(NamedTuple):
-    """Everything between the buffer and the memory.
+class Lanes(NamedTuple):
+    """Post-processing.
 
     Parameters
     ----------
     offered : Word or None
-        Waits for post-processing.
+        Waits for it.
     lanes : tuple of (Word or None)
         In its registers, the newest first.
     done : tuple of Word
         Behind them, the oldest first, two at most.
-    piece, fill, midway, tail, beat : int
-        Of the scatterer: pieces of the word that have gone; bytes in its register; whether it is
-        within a row; whether bytes of the row's end are left; whether it offers a beat.
-    offsets : tuple of int
-        Of the rows whose words have not all gone.
-    rows : tuple of tuple of int
-        Bursts of the rows that wait for the writer.
+    """
+
+    offered: Word | None
+    lanes: tuple[Word | None, ...]
+    done: tuple[Word, ...] = ()
+
+
+class Scatterer(NamedTuple):
+    """What makes beats of words.
+
+    Parameters
+    ----------
+    piece, fill : int
+        Pieces of the word that have gone; bytes in its register.
+    midway, tail, beat : bool
+        Whether it is within a row; whether bytes of the row's end are left; whether it offers a
+        beat.
+    """
+
+    piece: int = 0
+    fill: int = 0
+    midway: bool = False
+    tail: bool = False
+    beat: bool = False
+
+
+class Writer(NamedTuple):
+    """What writes bursts.
+
+    Parameters
+    ----------
     bursts : tuple of int
         Those of the row at work.
-    unclaimed, stored, head : int
-        Of the writer: beats without a burst; beats in its memory; in its register.
+    unclaimed, stored : int
+        Beats without a burst; beats in its memory.
+    head : bool
+        Whether there is one in its register.
     announced : tuple of int
         Beats of the bursts that are announced and not sent.
     sent, flying : int
@@ -65,16 +91,6 @@ class Way(NamedTuple):
         Cycles until those that are on their way, the next first.
     """
 
-    offered: Word | None
-    lanes: tuple[Word | None, ...]
-    done: tuple[Word, ...] = ()
-    piece: int = 0
-    fill: int = 0
-    midway: bool = False
-    tail: bool = False
-    beat: bool = False
-    offsets: tuple[int, ...] = ()
-    rows: tuple[tuple[int, ...], ...] = ()
     bursts: tuple[int, ...] = ()
     unclaimed: int = 0
     stored: int = 0
@@ -84,10 +100,32 @@ class Way(NamedTuple):
     flying: int = 0
     responses: tuple[int, ...] = ()
 
+
+class Way(NamedTuple):
+    """Everything between the buffer and the memory.
+
+    Parameters
+    ----------
+    post : Lanes
+    scatterer : Scatterer
+    writer : Writer
+    offsets : tuple of int
+        Of the rows whose words have not all gone.
+    rows : tuple of tuple of int
+        Bursts of the rows that wait for the writer.
+    """
+
+    post: Lanes
+    scatterer: Scatterer = Scatterer()
+    writer: Writer = Writer()
+    offsets: tuple[int, ...] = ()
+    rows: tuple[tuple[int, ...], ...] = ()
+
     @property
     def busy(self) -> bool:
         """Whether something is not in memory whose row is announced."""
-        return bool(self.rows or self.bursts or self.stored or self.head or self.flying)
+        writer = self.writer
+        return bool(self.rows or writer.bursts or writer.stored or writer.head or writer.flying)
 
 
 class Results:
@@ -118,7 +156,7 @@ class Results:
         self._bus = config.memory_bytes
         self._store = config.writer_beats
         self._outstanding = config.memory.outstanding
-        self._empty = Way(None, (None,) * (config.post_features.latency - 1))
+        self._empty = Way(Lanes(None, (None,) * (config.post_features.latency - 1)))
         self.complete: list[int] = []
         self.records: list[int] = []
         self.freed: list[int] = []
@@ -207,61 +245,59 @@ class Results:
         Way, bool
             And whether row or word was taken.
         """
-        (
-            offered, lanes, done, piece, fill, midway, tail, beat, offsets, rows, bursts,
-            unclaimed, stored, head, announced, sent, flying, responses,
-        ) = way  # fmt: skip
-        bus = self._bus
-
-        # The scatterer, which puts beats into the writer's memory.
-        pushed = beat and stored != self._store
-        free = not beat or pushed
-        popped = False
-        if free:
-            if tail:
-                beat, tail = True, False
-            elif done:
-                size, last = done[0]
-                left = size - piece * bus
-                ends = left <= bus
-                reach = (fill if midway else offsets[0]) + min(left, bus)
-                row_ends = last and ends
-                beat = reach >= bus or row_ends
-                piece = 0 if ends else piece + 1
-                fill, midway, popped = reach % bus, not row_ends, ends
-                tail = row_ends and reach > bus
-            else:
-                beat = False
-
-        # Post-processing: all registers wait if the last one has to.
-        run = len(done) < 2 or lanes[-1] is None
-        if popped:
-            if done[0].last:
-                offsets = offsets[1:]
-            done = done[1:]
-        taken = offered is not None and run
-        if run:
-            if lanes[-1] is not None:
-                done = (*done, lanes[-1])
-            lanes = (offered, *lanes[:-1])
-        if taken and offered is not None and offered.last and len(self.freed) == leaving:
+        post, scatterer, writer, offsets, rows = way
+        pushed = scatterer.beat and writer.stored != self._store
+        scatterer, popped = self._scattered(scatterer, post.done, offsets, pushed)
+        if popped and post.done[0].last:
+            offsets = offsets[1:]
+        offered = post.offered
+        post, run = _processed(post, word, popped)
+        if run and offered is not None and offered.last and len(self.freed) == leaving:
             self.freed.append(now)
-        accepted = False
-        room = offered is None or run
-        if room:
-            offered, accepted = word, word is not None
+        accepted = word is not None and (offered is None or run)
+        full = len(rows) == ROWS_AHEAD or len(way.offsets) == ROWS_AHEAD
+        writer, rows = self._written(writer, rows, pushed)
+        if row is not None and not full:
+            rows, offsets, accepted = (*rows, row.bursts), (*offsets, row.offset), True
+        return Way(post, scatterer, writer, offsets, rows), accepted
 
-        # The writer: bursts whose beats are there are announced, then sent.
+    def _scattered(
+        self, state: Scatterer, done: tuple[Word, ...], offsets: tuple[int, ...], pushed: bool
+    ) -> tuple[Scatterer, bool]:
+        """Pass a cycle of the scatterer, whose beat is pushed; return whether a word has gone."""
+        piece, fill, midway, tail, beat = state
+        if beat and not pushed:
+            return state, False
+        if tail:
+            return Scatterer(piece, fill, midway, False, True), False
+        if not done:
+            return Scatterer(piece, fill, midway, tail, False), False
+        size, last = done[0]
+        left = size - piece * self._bus
+        ends = left <= self._bus
+        reach = (fill if midway else offsets[0]) + min(left, self._bus)
+        row_ends = last and ends
+        beat = reach >= self._bus or row_ends
+        tail = row_ends and reach > self._bus
+        piece = 0 if ends else piece + 1
+        return Scatterer(piece, reach % self._bus, not row_ends, tail, beat), ends
+
+    def _written(
+        self, state: Writer, rows: tuple[tuple[int, ...], ...], pushed: bool
+    ) -> tuple[Writer, tuple[tuple[int, ...], ...]]:
+        """Pass a cycle of the writer: bursts whose beats are there are announced, then sent."""
+        bursts, unclaimed, stored, head, announced, sent, flying, responses = state
         issue = bool(bursts) and unclaimed >= bursts[0] and flying != self._outstanding
         takes_row = not bursts or (issue and len(bursts) == 1)
         sends = head and bool(announced)
         reads = stored > 0 and (not head or sends)
         stored += pushed - reads
         head = reads or (head and not sends)
-        responses = tuple(left - 1 for left in responses)
-        answered = bool(responses) and responses[0] < 0
-        if answered:
-            responses = responses[1:]
+        answered = False
+        if responses:
+            responses = tuple([left - 1 for left in responses])
+            if answered := responses[0] < 0:
+                responses = responses[1:]
         if sends:
             sent += 1
             if sent == announced[0]:
@@ -273,12 +309,24 @@ class Results:
             unclaimed -= bursts[0]
             announced = (*announced, bursts[0])
             bursts = bursts[1:]
-        full = len(rows) == ROWS_AHEAD or len(way.offsets) == ROWS_AHEAD
         if takes_row and rows:
             bursts, rows = rows[0], rows[1:]
-        if row is not None and not full:
-            rows, offsets, accepted = (*rows, row.bursts), (*offsets, row.offset), True
-        return Way(
-            offered, lanes, done, piece, fill, midway, tail, beat, offsets, rows, bursts,
-            unclaimed, stored, head, announced, sent, flying, responses,
-        ), accepted  # fmt: skip
+        return Writer(bursts, unclaimed, stored, head, announced, sent, flying, responses), rows
+
+
+def _processed(state: Lanes, word: Word | None, popped: bool) -> tuple[Lanes, bool]:
+    """Pass a cycle of post-processing; return whether its registers take what comes.
+
+    All of them wait if the last one has to.
+    """
+    offered, lanes, done = state
+    run = len(done) < 2 or lanes[-1] is None
+    if popped:
+        done = done[1:]
+    if run:
+        if lanes[-1] is not None:
+            done = (*done, lanes[-1])
+        lanes = (offered, *lanes[:-1])
+    if offered is None or run:
+        offered = word
+    return Lanes(offered, lanes, done), run

@@ -86,6 +86,25 @@ def _connections(ports: Any) -> str:
     return "\n".join([head, *lines, "}", ""])
 
 
+class _Said:
+    """What a simulation has printed: the cycles that it took, the result beats that are missing."""
+
+    def __init__(self, on_line: Callable[[str], None] | None) -> None:
+        self.cycles: int | None = None
+        self.missing: int | None = None
+        self._on_line = on_line
+
+    def line(self, line: str) -> None:
+        """Take a line."""
+        kind, _, rest = line.partition(" ")
+        if kind == "CYCLES":
+            self.cycles = int(rest.split()[0])
+        elif kind == "MISSING":
+            self.missing = int(rest.split()[0])
+        if self._on_line:
+            self._on_line(line)
+
+
 def run_stream(
     config: FamilyConfig,
     program: Path,
@@ -134,35 +153,24 @@ def run_stream(
     beats, log = work / "beats.bin", work / "simulation.log"
     inputs = [port for port in config.ports if port.direction == "in"]
     limit = 2 * expected + 1000
-    cycles = missing = None
-
-    def look(line: str) -> None:
-        nonlocal cycles, missing
-        kind, _, rest = line.partition(" ")
-        if kind == "CYCLES":
-            cycles = int(rest.split()[0])
-        elif kind == "MISSING":
-            missing = int(rest.split()[0])
-        if on_line:
-            on_line(line)
-
+    said = _Said(on_line)
     senders = [_Sender(stream_input(plan, port, blocks[port.name])) for port in inputs]
     files = [sender.file for sender in senders]
     numbers = [plan.output_beats, limit, expected, seed + 1, *files]
     for sender in senders:
         sender.start()
     command = [str(program), str(beats), *map(str, numbers)]
-    ended = follow(command, None, log, on_line=look, timeout=timeout, files=files)
+    ended = follow(command, None, log, on_line=said.line, timeout=timeout, files=files)
     for sender in senders:
         sender.finish()
     if ended.expired:
         raise CheckFailed(f"the simulation did not end within {timeout:.0f} s")
-    if missing is not None:
-        raise CheckFailed(f"{missing} result beats are missing after {limit} cycles")
-    if ended.status or cycles is None:
+    if said.missing is not None:
+        raise CheckFailed(f"{said.missing} result beats are missing after {limit} cycles")
+    if ended.status or said.cycles is None:
         tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-10:]
         raise CheckFailed("\n".join([f"the simulator ended with status {ended.status}:", *tail]))
-    return np.fromfile(beats, np.uint8).reshape(plan.output_beats, -1), cycles
+    return np.fromfile(beats, np.uint8).reshape(plan.output_beats, -1), said.cycles
 
 
 def progress(on_progress: Callable[[int, int], None] | None) -> Callable[[str], None]:

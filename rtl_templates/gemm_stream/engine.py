@@ -13,8 +13,9 @@ from rtl_templates.axi.control import Control
 from rtl_templates.hierarchy import place
 from rtl_templates.shell import bus_members
 
-from .flow import CONSUMERS, EVENTS, Flow, channels
+from .flow import CONSUMERS, EVENTS, Flow
 from .job import job_layout
+from .memory_port import channels
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Module, Signal, Value
@@ -25,6 +26,7 @@ from .cores import CoreArray
 from .drain import ColumnBuffer, ResultDrain, offsets
 from .job import post_field
 from .load import ACT, COLUMNS, WGT, Loader
+from .memory_port import bus_members
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
@@ -46,43 +48,6 @@ def length_width(config: GemmStreamConfig) -> int:
         config.column_groups * config.post_lanes * RECORD_BYTES,
     )
     return longest.bit_length()
-
-
-def bus_members(config: GemmStreamConfig) -> dict[str, Member]:
-    """Return the ports of the reader and the writer toward the memory."""
-    address, data = config.memory.address_width, config.memory.data_width
-    return {
-        "ar_addr": Out(address),
-        "ar_len": Out(8),
-        "ar_valid": Out(1),
-        "ar_ready": In(1),
-        "r_data": In(data),
-        "r_resp": In(2),
-        "r_last": In(1),
-        "r_valid": In(1),
-        "r_ready": Out(1),
-        "aw_addr": Out(address),
-        "aw_len": Out(8),
-        "aw_valid": Out(1),
-        "aw_ready": In(1),
-        "w_data": Out(data),
-        "w_strb": Out(data // 8),
-        "w_last": Out(1),
-        "w_valid": Out(1),
-        "w_ready": In(1),
-        "b_resp": In(2),
-        "b_valid": In(1),
-        "b_ready": Out(1),
-    }
-
-
-def channels(bus: Any) -> dict[str, Any]:
-    """Return the signals of an AXI4 bus under the names of `bus_members`."""
-    names = (
-        "ar_addr ar_len ar_valid ar_ready r_data r_resp r_last r_valid r_ready aw_addr aw_len"
-        " aw_valid aw_ready w_data w_strb w_last w_valid w_ready b_resp b_valid b_ready"
-    )
-    return {name: getattr(bus, name.replace("_", "")) for name in names.split()}
 
 
 class Flow(Block):
@@ -199,26 +164,11 @@ class Flow(Block):
             o_data=route, o_valid=routed, o_ready=beat_valid & beat_ready & beat["o_last"],
         )  # fmt: skip
         words: dict[str, Any] = {"busy": busy, "room": room, "take": take, "whole": whole}
-        kinds: list[tuple[int, str, int, int, int]] = [
-            (ACT, "act", config.activation_bytes, config.activation.width, config.act_lanes),
-            (WGT, "wgt", config.weight_bytes, config.weight_width, config.wgt_lanes),
-        ]
-        if columns:
-            lanes = config.post_lanes * config.record_groups
-            kinds.append((COLUMNS, "columns", RECORD_BYTES, 8 * RECORD_BYTES, lanes))
         gathered = Signal(3)
-        for operand, name, size, width, lanes in kinds:
-            word = _group(name, o_data=lanes * width, o_last=1, o_valid=1)
-            place(
-                m,
-                f"{name}_gather",
-                Gather(memory.data_width, size, width, lanes),
-                **{key.replace("o_", "i_"): value for key, value in beat.items()},
-                i_valid=beat_valid & routed & (route == operand),
-                i_ready=gathered[operand],
-                **word,
-            )
-            words[name] = {key.replace("o_", "i_"): value for key, value in word.items()}
+        for operand, name, word in self._gathered(
+            m, columns, beat, beat_valid & routed, route, gathered
+        ):
+            words[name] = word
             if operand in buffer_ready:
                 words[name] |= {
                     "row_final": request["final"],
@@ -227,6 +177,37 @@ class Flow(Block):
                 }
         m.d.comb += beat_ready.eq(routed & gathered.bit_select(route, 1))
         return words
+
+    def _gathered(
+        self,
+        m: Module,
+        columns: bool,
+        beat: dict[str, Any],
+        valid: Value,
+        route: Value,
+        ready: Signal,
+    ) -> Iterator[tuple[int, str, dict[str, Any]]]:
+        """Place what turns beats into words, and yield of each operand number, name and words."""
+        config = self.config
+        kinds: list[tuple[int, str, int, int, int]] = [
+            (ACT, "act", config.activation_bytes, config.activation.width, config.act_lanes),
+            (WGT, "wgt", config.weight_bytes, config.weight_width, config.wgt_lanes),
+        ]
+        if columns:
+            lanes = config.post_lanes * config.record_groups
+            kinds.append((COLUMNS, "columns", RECORD_BYTES, 8 * RECORD_BYTES, lanes))
+        for operand, name, size, width, lanes in kinds:
+            word = _group(name, o_data=lanes * width, o_last=1, o_valid=1)
+            place(
+                m,
+                f"{name}_gather",
+                Gather(config.memory.data_width, size, width, lanes),
+                **{key.replace("o_", "i_"): value for key, value in beat.items()},
+                i_valid=valid & (route == operand),
+                i_ready=ready[operand],
+                **word,
+            )
+            yield operand, name, {key.replace("o_", "i_"): value for key, value in word.items()}
 
     # -- the cores -------------------------------------------------------------------------
 
