@@ -11,7 +11,7 @@ from cost_model import memories
 from cost_model import technology as technologies
 from cost_model.bill import Space
 from cost_model.certainty import certainty, timed
-from cost_model.evaluate import (
+from cost_model.closed_forms import (
     RESOURCES,
     Workloads,
     evaluate,
@@ -74,7 +74,7 @@ def estimate(
     Returns
     -------
     dict
-        JSON values: ``metrics`` as `cost_model.evaluate.evaluate` names them, None if unknown;
+        JSON values: ``metrics`` as `cost_model.closed_forms.evaluate` names them, None if unknown;
         ``uncertainty``, by metric, the relative error that nine of ten designs that calibration
         has not seen stay within; ``breakdown``, what each part costs and consists of;
         ``certainty``, by metric, whether it is exact, expected or modelled, see

@@ -13,7 +13,7 @@ from flows.analyses import analysis, analysis_of
 from hwgen.errors import HwgenError
 
 if TYPE_CHECKING:
-    from cost_model.evaluate import Workloads
+    from cost_model.closed_forms import Workloads
     from cost_model.structure.model import Design
     from hwgen.config.model import FamilyConfig
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from cost_model import technology as technologies
 from cost_model.bill import KINDS, defaults
+from cost_model.closed_forms import evaluate
 from cost_model.estimate import estimate
-from cost_model.evaluate import evaluate
 from cost_model.fabric import CELL_KINDS, fabric
 from cost_model.fabric import KINDS as FABRIC_KINDS
 from cost_model.families.gemm_stream import cycles

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cost_model.bill import KINDS
-from cost_model.evaluate import bill_of
+from cost_model.closed_forms import bill_of
 from cost_model.fabric import Fabric, delays, fabric
 from flows import process
 from flows.bench import cost

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cost_model.closed_forms import evaluate
 from cost_model.estimate import estimate
-from cost_model.evaluate import evaluate
 from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.regression import operands
 from flows.simulation.runner import regress

@@ -24,8 +24,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import cost_model.closed_forms
 import cost_model.estimate  # has the real model: `hwgen build` uses it
-import cost_model.evaluate
 from cost_model.sweep import engine, reduce
 from cost_model.sweep.document import read_sweep
 from cost_model.sweep.pareto import Best, Front, nondominated
@@ -81,7 +81,7 @@ objectives: {minimize: area_mm2, maximize: [tops / power_w]}
 @pytest.fixture
 def hwgen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., int]:
     """Run ``hwgen sweep`` in a directory of its own, on the made-up costs."""
-    monkeypatch.setattr(cost_model.evaluate, "evaluate", evaluate)
+    monkeypatch.setattr(cost_model.closed_forms, "evaluate", evaluate)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
 
@@ -563,9 +563,9 @@ def evaluate(*arguments):
         time.sleep(0.05)
     return costs.evaluate(*arguments)
 
-module = types.ModuleType("cost_model.evaluate")
+module = types.ModuleType("cost_model.closed_forms")
 module.evaluate = evaluate
-sys.modules["cost_model.evaluate"] = module
+sys.modules["cost_model.closed_forms"] = module
 
 if __name__ == "__main__":
     import slow

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.evaluate import evaluate
+from cost_model.closed_forms import evaluate
 from cost_model.sweep.document import SweepFile, read_sweep
 from cost_model.sweep.engine import run_sweep
 from cost_model.sweep.journal import Journal

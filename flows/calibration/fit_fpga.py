@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cost_model.bill import KINDS
-from cost_model.evaluate import view_of
+from cost_model.closed_forms import view_of
 from cost_model.fabric import CELL_KINDS
 from cost_model.fabric import KINDS as FABRIC_KINDS
 from cost_model.technology import Technology

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from cost_model.evaluate import ACTIVITY
+from cost_model.closed_forms import ACTIVITY
 from flows import liberty
 from flows.cache import hashed
 from flows.calibration.mapping_cache import map_cached, versions
@@ -51,7 +51,7 @@ class Measured:
     values : mapping
         Its dotted parameters.
     area_um2, leakage_nw, energy_fj : float
-        Of all cells; the energy is that of a cycle, see `cost_model.evaluate`.
+        Of all cells; the energy is that of a cycle, see `cost_model.closed_forms`.
     modules : mapping
         Area of each module, without the modules in it, times its instances.
     instances : mapping

@@ -75,7 +75,7 @@ def command(
     Evaluates every point of the space, or samples it, and writes the Pareto set: tables,
     configurations to build, and a page to explore.
     """
-    from cost_model.evaluate import evaluate
+    from cost_model.closed_forms import evaluate
     from cost_model.sweep.document import read_sweep
     from cost_model.sweep.engine import run_sweep
     from cost_model.sweep.journal import Journal

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Area, power, speed, cycles and energy of configurations, one or a million at once.
+"""Area, power, speed, cycles and energy by closed forms, of one configuration or a million.
 
 Everything is arithmetic on arrays of numeric parameters: `evaluate` of one configuration is
 `evaluate` of arrays of one element.  What is not known is NaN.
