@@ -54,6 +54,7 @@ KINDS: Mapping[str, str] = {
     "saturate": "bit of a clamp",
     "ternary_product": "bit of a product with a ternary weight",
     "product": "bit of a plain partial product",
+    "product_extension": "bit by which such a row is narrower than its sum",
     "booth_bit": "bit of one operand of a Booth multiplier by a bit of the other",
     "booth_extension": "bit by which one operand of it is narrower",
     "sum_bit": "bit of a number more than two in a sum of several",
@@ -64,6 +65,9 @@ KINDS: Mapping[str, str] = {
     "shift_bit": "bit of a level of a shifter that tells whether ones are lost",
     "memory_bit": "bit of a memory with a port to write and one to read",
     "memory_word": "word of such a memory",
+    "float_convert": "bit of an integer that becomes a floating-point number",
+    "float_scale": "multiplier of floating-point numbers of 32 bits",
+    "float_narrow": "bit of a floating-point number from a wider one",
     "fanout": "input of a module of which many are driven by one signal",
     "control": "core's sequencer and handshakes",
 }

@@ -103,7 +103,7 @@ def fmax_mhz(family: str, fixed: Mapping[str, Any], tech: technologies.Technolog
     module = family_of(family).part("cost")
     if not view.legal or not hasattr(module, "paths") or not module.parts(view.config):
         return float("nan")
-    return 1000 / float(tech.delay_ns(module.paths(view)))
+    return 1000 / float(tech.delay_ns(module.paths(view), view["target.clock_mhz"]))
 
 
 def _evaluated(
@@ -207,7 +207,7 @@ def _metrics(
         }
         area = quantities.get("area_um2", np.nan)
         leakage, energy = quantities.get("leakage_nw", np.nan), quantities.get("energy_fj", np.nan)
-        fmax = 1000 / tech.delay_ns(module.paths(view))
+        fmax = 1000 / tech.delay_ns(module.paths(view), view["target.clock_mhz"])
         metrics |= {name: np.round(quantities[name]) for name in RESOURCES if name in quantities}
     clock = np.asarray(view["target.clock_mhz"], np.float64)
     clock = np.where(np.isnan(fmax), clock, np.minimum(clock, fmax))

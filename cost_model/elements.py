@@ -48,26 +48,73 @@ RESOLVE_KINDS = ("full_adder", "half_adder", "adder_bit", "adder_level")
 # -- multipliers -----------------------------------------------------------------------------------
 
 
-def product_counts(a: int, w: int, *, signed: tuple[bool, bool]) -> dict[str, float]:
+PRODUCT_KINDS = ("product", "product_extension", "booth_bit", "booth_extension")
+"""Kinds that multipliers have."""
+
+
+def product_counts(
+    a: int, w: int, *, signed: tuple[bool, bool], width: int | None = None
+) -> dict[str, float]:
     """Return the bill of a multiplier of `a` by `w` bits.
 
     Of four bits and more it is a Booth multiplier.  Its operands are signed, so an unsigned one
     brings a zero on top, and equally wide, which leaves something of every bit that the narrow one
     lacks.  Where both are unsigned, they stay so, and have one more row.
+
+    Parameters
+    ----------
+    a, w : int
+    signed : tuple of bool
+    width : int, optional
+        Bits of the sum that the product is part of: what is above them is not made, and the rows
+        of a narrow signed product are as wide.
     """
+    width = a + w if width is None else width
     if min(a, w) < 4:
-        return {"product": float(a * w)}
-    if not any(signed):
-        return {"booth_bit": float((a + 1) * w), "booth_extension": float(abs(a - w))}
-    a, w = a + (not signed[0]), w + (not signed[1])
-    return {"booth_bit": float(a * w), "booth_extension": float(abs(a - w))}
+        rows, bits = min(a, w), max(a, w)
+        extension = rows * max(0, width - a - w) * any(signed)
+        made = sum(max(0, min(bits, width - row)) for row in range(rows))
+        return {"product": float(made), "product_extension": float(extension)}
+    if any(signed):
+        a, w = a + (not signed[0]), w + (not signed[1])
+    else:
+        a = a + 1
+    rows, bits = min(a, w), max(a, w)
+    made = sum(max(0, min(bits, width - row)) for row in range(rows)) / (rows * bits)
+    return {"booth_bit": made * rows * bits, "booth_extension": made * (bits - rows)}
 
 
-def product_path(a: int, w: int) -> dict[str, float]:
+def sum_of_products(
+    products: int,
+    a: int,
+    w: int,
+    *,
+    signed: tuple[bool, bool],
+    summed: int,
+    width: int,
+    numbers: int = 0,
+) -> dict[str, float]:
+    """Return the bill of a sum of `width` bits: of products of `a` by `w` bits, and other numbers.
+
+    It is a tree of full adders with one adder behind it; products of narrow factors are rows of
+    the tree.  The products alone have a sum of `summed` bits.
+    """
+    found = times(products, product_counts(a, w, signed=signed, width=width))
+    rows = found["product"] if min(a, w) < 4 else products * summed
+    if min(a, w) < 4 or products + numbers > 1:
+        tree = max(0.0, float(rows + (numbers - 2) * width))
+        found = total(found, {"sum_bit": tree}, adder(float(width)))
+    return found
+
+
+def product_path(a: int, w: int, width: Number) -> dict[str, Number]:
     """Return the path through a multiplier of `a` by `w` bits; see `product_counts`."""
+    bits = np.minimum(a + w, width)
     if min(a, w) < 4:
-        return {"gate": 1.0, "sum_level": float(sum_levels(min(a, w)))}
-    return {"multiplier": log2(a + w), "multiplier_bit": float(a + w)}
+        levels = float(sum_levels(min(a, w)))
+        return {"gate": 1.0, "sum_level": levels, "adder_bit": bits, "adder_level": np.log2(bits)}
+    levels = float(sum_levels(max(a, w) // 2 + 1))
+    return {"multiplier": 1.0, "multiplier_level": levels, "multiplier_bit": bits}
 
 
 def sum_levels(numbers: int) -> int:
@@ -173,7 +220,7 @@ def sums(what: DigitAccumulation, registers: int) -> tuple[Heap, ...]:
             size = len(groups) if stage == registers - 1 else SUMMED_PRODUCTS
             terms = min(terms * size, part.sum.terms)
             some = DigitSum(part.sum.recoded, part.sum.factor, terms, part.sum.digits)
-            width = some.total.width
+            width = min(some.total.width, part.width)
             saved = range(part.spacing, width, part.spacing)
             summed = []
             for first in range(0, len(groups), size):
@@ -200,7 +247,11 @@ def _accumulated(part: Accumulator, groups: Sequence[list[Operand]]) -> list[Ope
 def digit_sums(what: DigitAccumulation, registers: int) -> dict[str, float]:
     """Return the bill of a PE's multiples, sums and accumulators."""
     heaps = sums(what, registers)
-    multiples = sum(part.sum.rows * part.sum.row_width for part in what.parts)
+    multiples = sum(
+        part.sum.terms * max(0, min(part.sum.row_width, part.width - 2 * i))
+        for part in what.parts
+        for i in range(len(part.sum.digits))
+    )
     return total(
         {"multiple": multiples, "and": what.held, "flip_flop": sum(heap.bits for heap in heaps)},
         *(heap.adders for heap in heaps),
@@ -330,11 +381,9 @@ def excess(width: Number) -> Counts:
     return total(register(width, enable=True), {"and": width}, adder(width))
 
 
-def tree(products: int, width: int) -> dict[str, float]:
-    """Return the bill of a sum of products, a tree of full adders and an adder."""
-    if products == 1:
-        return {}
-    return total(times(products - 2, {"sum_bit": float(width)}), adder(float(width)))
+def excess_path(width: Number) -> dict[str, Number]:
+    """Return the path through it."""
+    return {"adder_bit": width, "adder_level": np.log2(width)}
 
 
 DRIVEN = 16

@@ -1,28 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Components and delay of post-processing behind a stream core, written from `rtl_templates.post`.
-
-Of floating-point outputs nothing is known.
-"""
+"""Components and delay of post-processing behind a stream core, from `rtl_templates.post`."""
 
 from __future__ import annotations
 
 from math import log2
 
 from cost_model.bill import Counts, Number, adder, buffer, register, total
-from cost_model.elements import product_counts, product_path
+from cost_model.elements import PRODUCT_KINDS, product_counts, product_path
 from hwgen.numerics.post import RECORD, PostFeatures
 from hwgen.numerics.post.beats import WORD_BITS
 from hwgen.numerics.post.fields import field_bits, first_fields, later_fields, record_fields
-from hwgen.numerics.post.stages import Stages
+from hwgen.numerics.post.stages import MULTIPLY_STAGES, Stages
+from hwgen.numerics.post.words import SINGLE
 from hwgen.numerics.scale import SHIFT_BITS
 
 LANE_KINDS = (
-    "flip_flop", "enable", "adder_bit", "adder_level", "and", "mux", "saturate", "booth_bit",
-    "booth_extension", "product", "shift_bit",
+    "flip_flop", "enable", "adder_bit", "adder_level", "and", "mux", "saturate", *PRODUCT_KINDS,
+    "shift_bit", "float_convert", "float_scale", "float_narrow",
 )  # fmt: skip
 PATH_KINDS = (
-    "multiplier", "multiplier_bit", "sum_level", "adder_bit", "adder_level", "gate",
+    "multiplier", "multiplier_level", "multiplier_bit", "sum_level", "adder_bit", "adder_level",
+    "gate", "float_convert", "float_scale",
 )  # fmt: skip
+
+FLOAT_STAGES = 3 + MULTIPLY_STAGES
+"""Registers before the scaled sum in floating point."""
 
 FACTOR_BITS = 32
 """Bits of a multiplier, of a bias, and of the lower part of a sum that is multiplied in two."""
@@ -35,6 +37,8 @@ def lane(features: PostFeatures) -> dict[str, float]:
     kept = 0
     if features.integers:
         found = total(found, _integer(features, stages))
+    if features.floats:
+        found = total(found, _float(features, stages))
     if "raw" in features.kinds:
         kept = width * (stages.results - 1)
         found = total(found, {"saturate": float(width > features.raw.width) * features.raw.width})
@@ -46,7 +50,7 @@ def _first(features: PostFeatures) -> dict[str, float]:
     """Return the bill of the sum with the bias and of the choice of a scale."""
     width = features.total.width
     negative, integers = features.total.signed, bool(features.integers)
-    scale = (FACTOR_BITS + SHIFT_BITS) * integers
+    scale = FACTOR_BITS * (integers or bool(features.floats)) + SHIFT_BITS * integers
     leaky = "leaky" in features.activations
     both = features.columns and features.tensor
     return total(
@@ -92,6 +96,20 @@ def _integer(features: PostFeatures, stages: Stages) -> dict[str, float]:
     )
 
 
+def _float(features: PostFeatures, stages: Stages) -> dict[str, float]:
+    """Return the bill of a scaled sum in floating-point formats."""
+    waits = FLOAT_STAGES - 1 - MULTIPLY_STAGES  # the factor, for the sum to be converted
+    held = waits * FACTOR_BITS + (stages.results - FLOAT_STAGES) * SINGLE.width
+    return total(
+        {
+            "float_convert": float(features.total.width),
+            "float_scale": 1.0,
+            "float_narrow": float(sum(fmt.width for fmt in features.floats if fmt != SINGLE)),
+        },
+        register(float(held), enable=True),
+    )
+
+
 def common(features: PostFeatures, lanes: Number, records: Number) -> Counts:
     """Return the bill of what is there once: settings, records, handshakes, the output's buffer.
 
@@ -111,6 +129,7 @@ def common(features: PostFeatures, lanes: Number, records: Number) -> Counts:
     result = max(
         features.raw.width if "raw" in features.kinds else 0,
         min(features.limit_bits, features.widest.lane_width) if features.integers else 0,
+        *(fmt.width for fmt in features.floats),
     )
     return total(
         register(head + travelling, enable=True),
@@ -125,15 +144,18 @@ def common(features: PostFeatures, lanes: Number, records: Number) -> Counts:
 def path(features: PostFeatures) -> list[Counts]:
     """Return what the longest paths between registers lead through."""
     width = features.total.width
+    summed = {"adder_bit": float(width), "adder_level": log2(width)}
+    floats = [{"float_convert": log2(width)}, {"float_scale": 1.0}] if features.floats else []
     if not features.integers:
-        return [{"adder_bit": float(width), "adder_level": log2(width)}]
+        return [summed, *floats]
     split = Stages(features).split
     factor = FACTOR_BITS if split else width
     product = float(width + FACTOR_BITS)
     wide = float(features.limit_bits + 3)
     return [
-        {"adder_bit": float(width), "adder_level": log2(width)},
-        product_path(factor, FACTOR_BITS),
+        summed,
+        *floats,
+        product_path(factor, FACTOR_BITS, factor + FACTOR_BITS),
         {"gate": 2.0 * SHIFT_BITS},
         {"adder_bit": wide, "adder_level": log2(product)},
         *([{"adder_bit": product, "adder_level": log2(product)}] if split else []),

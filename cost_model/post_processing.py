@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cost of post-processing behind a stream core.
 
-Its cycles and port bits are exact.  What lanes with floating-point outputs cost is not known, nor
-what lanes take of an FPGA: area, power and Fmax of a core with them are unknown then, those of its
-other parts are not.
+Its cycles and port bits are exact.  What lanes take of an FPGA is not known: those resources of a
+core with them are unknown then, those of its other parts are not.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 UNPRICED = "post_lane"
 """Kind of component: a lane of which no cost is known."""
 
-PATHS = 5
+PATHS = 7
 """Most paths of a lane."""
 
 
@@ -50,7 +49,7 @@ def parts(config: ProductConfig, lanes: str) -> tuple[Part, ...]:
 
 
 def _priced(config: ProductConfig) -> bool:
-    return not features_of(config).floats and fabric_of(config) is None
+    return fabric_of(config) is None
 
 
 def _lanes(v: View, lanes: Number) -> Counts:

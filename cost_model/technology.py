@@ -22,6 +22,12 @@ Quantity = Literal[
     "luts", "flip_flops", "carries", "dsps", "brams", "lutrams",
 ]  # fmt: skip
 
+OUTSIDE = "outside"
+"""Kind of stage: what is gone of a clock period outside of a port."""
+
+PORTS: Counts = {OUTSIDE: 1.0, "port": 1.0}
+"""Path between a port and the register next to it, which every design of streams has."""
+
 
 @dataclass(frozen=True)
 class Technology:
@@ -66,13 +72,24 @@ class Technology:
             return np.nan
         return _priced(known, counts)
 
-    def delay_ns(self, paths: list[Counts]) -> Number:
-        """Return the delay of the longest of the paths, NaN if it is unknown."""
+    def delay_ns(self, paths: list[Counts], clock_mhz: Number) -> Number:
+        """Return the delay of the longest of the paths, NaN if it is unknown.
+
+        Parameters
+        ----------
+        paths : list of mapping
+            Kind to how many stages a path leads through; of `OUTSIDE`, 1 from or to a port.
+        clock_mhz : number
+            The clock that is asked for; a part of its period is gone outside of ports.
+        """
         if not self.delays_ns:
             return np.nan
+        outside = self.timing.get("outside", 0.0) * 1000 / np.asarray(clock_mhz, np.float64)
         longest: Number = 0.0
-        for path in paths:
-            longest = np.maximum(longest, _priced(self.delays_ns, path))
+        for path in (*paths, *([PORTS] if "port" in self.delays_ns else [])):
+            inside = {kind: n for kind, n in path.items() if kind != OUTSIDE}
+            delay = _priced(self.delays_ns, inside) + path.get(OUTSIDE, 0.0) * outside
+            longest = np.maximum(longest, delay)
         return longest
 
     def document(self) -> dict[str, Any]:

@@ -14,9 +14,8 @@ from cost_model.closed_forms import bill_of
 from cost_model.fabric import Fabric, delays, fabric
 from flows import process
 from flows.bench import cost
-from flows.calibration.element_points import core
-from flows.calibration.measure import kept
-from flows.calibration.points import config_of
+from flows.calibration.parts import kept_modules
+from flows.calibration.points import config_of, core
 from flows.toolchain import require
 from hwgen.emission import verilog_of
 
@@ -112,7 +111,7 @@ XC7_BUILT = [
     ids=str,
 )
 def test_estimates_of_an_fpga_are_what_is_mapped(family: str, values: dict[str, Any]) -> None:
-    point = cost.compare(values, family)
+    point = cost.compare(config_of(values), family)
     for metric in ("flip_flops", "carries", "dsps", "brams", "lutrams"):
         assert point.estimated[metric] == point.measured[metric], metric
     assert point.error("luts") == pytest.approx(0, abs=0.05)
@@ -183,7 +182,7 @@ def netlist(config: Any, work: Path) -> tuple[int, int, int]:
     into or out of modules that repeat.
     """
     verilog, top = verilog_of(config), config.name
-    alone = " ".join(f"{top}_{prefix}*" for prefix in kept(config))
+    alone = " ".join(f"{top}_{prefix}*" for prefix in kept_modules(config))
     script = f"""\
 read_verilog design.v
 hierarchy -top {top}

@@ -15,13 +15,7 @@ from hwgen.families import families
 from hwgen.technologies import technologies
 from sim_tests.names_in_code import naming
 
-CALIBRATION = ("flows/calibration/element_points.py", "flows/calibration/measure.py")
-"""The cores that closed forms are fitted to, family by family."""
-
 OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
-    "adder_tree": CALIBRATION,
-    "broadcast_2d": CALIBRATION,
-    "cube": CALIBRATION,
     "gemm_stream": (
         # Parts of the engine in rooms without a module of the family's name: cycles, registers,
         # jobs, loop nest, driver, and the harness that puts memory around it.
@@ -36,12 +30,10 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "rtl_templates/axi/control.py",
     ),
     "systolic": (
-        *CALIBRATION,
-        "flows/calibration/points.py",
+        "flows/calibration/points.py",  # the cores that FPGA families are calibrated on
         "hwgen/families/gemm_stream_parameters.py",  # the core of an engine that names none
     ),
     "ternary_lut": (
-        "flows/calibration/measure.py",
         "flows/calibration/points.py",
         "hwgen/golden/floating.py",  # its sums of floating-point numbers
     ),

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
 
 MAC_KINDS = (
-    "flip_flop", "and", "adder_bit", "adder_level", "saturate", "booth_bit", "booth_extension",
-    "product", "sum_bit",
+    "flip_flop", "and", "adder_bit", "adder_level", "saturate", "sum_bit", *elements.PRODUCT_KINDS,
 )  # fmt: skip
 
 HELD = ("max_k", "array.depth", "array.carry_spacing")
@@ -104,13 +103,24 @@ def digit_pe(config: SpatialConfig) -> dict[str, float]:
 def mac_pe(config: SpatialConfig) -> dict[str, float]:
     """Return the bill of a PE of multipliers and adders."""
     x, w, width = config.activation, config.weight, config.result.width
-    addend, registers = config.partial_sum(config.depth).width, config.pipeline.pe
-    product = elements.product_counts(x.width, w.width, signed=(x.signed, w.signed))
-    held = (registers > 1) * config.depth * config.product.width + (registers > 0) * addend
+    addend, multiplied = config.partial_sum(config.depth).width, config.product.width
+    registers, whole = config.pipeline.pe, width
+    if config.saturates:  # what is clamped is the whole sum
+        whole = max(width, addend) + 1
+    addend, multiplied = min(addend, whole), min(multiplied, whole)
+    signed = (x.signed, w.signed)
+    if registers == 0:
+        sums: Counts = elements.sum_of_products(
+            config.depth, x.width, w.width, signed=signed, summed=addend, width=whole, numbers=1
+        )
+    else:
+        summed = elements.sum_of_products(
+            config.depth, x.width, w.width, signed=signed, summed=addend, width=addend
+        )
+        sums = total(summed, adder(float(whole)))
+    held = (registers > 1) * config.depth * multiplied + (registers > 0) * addend
     return total(
-        times(config.depth, product),
-        elements.tree(config.depth, addend),
-        adder(width + config.saturates),
+        sums,
         register(held + width),
         {"and": width, "saturate": width * config.saturates},
     )

@@ -39,7 +39,7 @@ def paths(v: View) -> list[Counts]:
         *found,
         total(
             reach,
-            elements.product_path(x, w),
+            elements.product_path(x, w, g.result),
             times(stages < 2, tree),
             times(stages < 1, elements.adder_behind(g.result, addend)),
         ),
@@ -67,6 +67,7 @@ def _digit_paths(v: View, start: Counts, reach: Counts) -> list[Counts]:
         total(reach, {"gate": first}),
         total(start, elements.clearing(g.rows * g.cols), {"gate": behind}),
         total(start, v.counts(RESOLVED, elements.RESOLVE_PATH, elements.resolve_path)),
+        total(start, elements.excess_path(g.result)),
         total(start, recode, {"gate": early}),
         total(start, {"gate": late}),
     ]

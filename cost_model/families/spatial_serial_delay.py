@@ -17,6 +17,7 @@ from cost_model.families.spatial_serial_bill import (
     serial_sum,
     sums,
 )
+from cost_model.technology import OUTSIDE
 from hwgen.numerics.digits import digit_count
 from hwgen.numerics.sparse_digits import CHOSEN_ARRIVAL, FINAL_STEPS, GROUP_TERMS
 
@@ -38,7 +39,9 @@ def paths(v: View) -> list[Counts]:
         made = total(start, {"fanout": np.log2(GROUP_TERMS * g.edges * g.lanes), "gate": 3 + into})
     else:
         # From the port: a magnitude, and the carries from digit to digit.
-        made = total(start, {"gate": 1.5 * v.config.activation.signed + 0.75 * digits + into})
+        made = total(
+            {OUTSIDE: 1.0}, {"gate": 1.5 * v.config.activation.signed + 0.75 * digits + into}
+        )
     chosen, behind = v.figures(FIGURES, 2, _gates)
     first, later, carry = v.figures(SUM, 3, _step_sizes)
     return [

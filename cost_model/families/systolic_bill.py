@@ -27,17 +27,18 @@ from cost_model.bill import (
     times,
     total,
 )
-from cost_model.elements import DIGIT_KINDS, product_counts
+from cost_model.elements import DIGIT_KINDS
 from cost_model.fabric import LISTED, delays, fabric_of
 from cost_model.fabric import product_counts as logic_or_dsp
 from hwgen.families.systolic_geometry import BUS_ROWS, ArrayGeometry, psum_terms
 
 if TYPE_CHECKING:
+    from cost_model.fabric import Fabric
     from hwgen.families.systolic import SystolicConfig
 
 PE_KINDS = (
-    "flip_flop", "enable", "and", "adder_bit", "adder_level", "saturate", "booth_bit",
-    "booth_extension", "product",
+    "flip_flop", "enable", "and", "adder_bit", "adder_level", "saturate", "sum_bit",
+    *elements.PRODUCT_KINDS,
 )  # fmt: skip
 
 
@@ -134,12 +135,25 @@ def psum_width(config: SystolicConfig) -> float:
     return float(config.partial_sum(config.array.rows).width)
 
 
-def _pe_multiplier(config: SystolicConfig) -> dict[str, float]:
+def _fpga_multiplier(config: SystolicConfig, fabric: Fabric) -> dict[str, float]:
     x, y = config.row_operand, config.column_operand
-    signed = (x.signed, y.signed)
+    return logic_or_dsp(fabric, x.width, y.width, signed=(x.signed, y.signed))
+
+
+def _multiply_add(config: SystolicConfig, width: int) -> dict[str, float]:
+    """Return the bill of what multiplies, and adds to a number, with so many bits."""
     if fabric := fabric_of(config):
-        return logic_or_dsp(fabric, x.width, y.width, signed=signed)
-    return product_counts(x.width, y.width, signed=signed)
+        return total(_fpga_multiplier(config, fabric), adder(width, fabric))
+    x, y = config.row_operand, config.column_operand
+    signed, product = (x.signed, y.signed), min(width, x.width + y.width)
+    if config.pipeline.pe < 2:
+        return elements.sum_of_products(
+            1, x.width, y.width, signed=signed, summed=product, width=width, numbers=1
+        )
+    multiplied = elements.sum_of_products(
+        1, x.width, y.width, signed=signed, summed=product, width=product
+    )
+    return total(multiplied, adder(float(width)))
 
 
 def _kinds(config: SystolicConfig) -> tuple[str, ...]:
@@ -147,11 +161,10 @@ def _kinds(config: SystolicConfig) -> tuple[str, ...]:
     return (*PE_KINDS, *LISTED) if fabric_of(config) else PE_KINDS
 
 
-def _added_by_dsp(config: SystolicConfig) -> bool:
+def _added_by_dsp(config: SystolicConfig, fabric: Fabric) -> bool:
     """Return whether the adder behind a product is part of a DSP block."""
-    fabric = fabric_of(config)
     x, y = config.row_operand.width, config.column_operand.width
-    return fabric is not None and fabric.dsp_adds and fabric.multiplies(x + y, min(x, y))
+    return fabric.dsp_adds and fabric.multiplies(x + y, min(x, y))
 
 
 def _pipelined(config: SystolicConfig) -> int:
@@ -163,25 +176,33 @@ def _pipelined(config: SystolicConfig) -> int:
 def output_stationary_pe(config: SystolicConfig) -> dict[str, float]:
     """Return the bill of an output-stationary PE."""
     y, total_width = config.column_operand.width, config.result.width
-    if _added_by_dsp(config):
+    fabric = fabric_of(config)
+    if fabric is not None and _added_by_dsp(config, fabric):
         # What saturates is between the adder and its register.
         held = total_width * config.saturates
         return total(
-            _pe_multiplier(config),
+            _fpga_multiplier(config, fabric),
             register(y, enable=True),
             register(held),
             {"gate": held, "saturate": held},
         )
     return total(
-        _pe_multiplier(config),
+        _multiply_add(config, _added(config, total_width)),
         {
             "flip_flop": y + _pipelined(config) + total_width,
             "enable": y,
             "and": total_width,
             "saturate": total_width if config.saturates else 0,
         },
-        adder(total_width + config.saturates, fabric_of(config)),
     )
+
+
+def _added(config: SystolicConfig, width: int) -> int:
+    """Return the bits of a sum that becomes a total of `width` bits: if clamped, all of them."""
+    if not config.saturates:
+        return width
+    wide = width if fabric_of(config) else max(width, config.product.width)
+    return wide + 1
 
 
 def digit_pe(config: SystolicConfig) -> dict[str, float]:
@@ -210,17 +231,18 @@ def stationary_pes(config: SystolicConfig) -> dict[str, float]:
     registers = rows * (2 * y + _pipelined(config)) + psums
     fabric = fabric_of(config)
     enables = {"gate": 2.0 * rows} if fabric else {}
-    if _added_by_dsp(config):
+    if fabric is not None and _added_by_dsp(config, fabric):
         # A block has no room for two registers of an operand with different enables.
         kept = rows * y * (1 + (config.pipeline.pe > 1))
         return total(
-            times(rows, _pe_multiplier(config)), register(float(kept), enable=True), enables
+            times(rows, _fpga_multiplier(config, fabric)),
+            register(float(kept), enable=True),
+            enables,
         )
     return total(
-        times(rows, _pe_multiplier(config)),
+        *(_multiply_add(config, width) for width in widths),
         {"flip_flop": registers, "enable": registers},
         enables,
-        *(adder(width, fabric) for width in widths),
     )
 
 

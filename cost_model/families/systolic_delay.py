@@ -23,8 +23,8 @@ def paths(v: View) -> list[Counts]:
     reach = total(start, {"fanout": np.log2(np.minimum(g.cols, g.broadcast))})
     if v.config.digits:
         return [*post.paths(v), *_digit_paths(v, start, reach)]
-    product = elements.product_path(g.x, g.y)
     bits = g.result if v.config.output_stationary else v.figure(("array.rows",), psum_width)
+    product = elements.product_path(g.x, g.y, bits)
     accumulate = {"adder_bit": bits, "adder_level": np.log2(bits)}
     alone = np.asarray(g.stages) == 0
     found = [
@@ -48,6 +48,7 @@ def _digit_paths(v: View, start: Counts, reach: Counts) -> list[Counts]:
         total(reach, {"gate": first}),
         total(start, _clearing(g), {"gate": behind}),
         total(start, v.counts(RESOLVE_FIGURES, elements.RESOLVE_PATH, elements.resolve_path)),
+        total(start, elements.excess_path(g.result)),
         total(start, elements.recoder_path(v.config.array.encoding, v.config.row_operand)),
     ]
 

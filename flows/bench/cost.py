@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far estimates are from synthesis, on designs that calibration has never seen.
+"""How far `hwgen estimate` is from synthesis, on designs that calibration has never seen.
 
 ``python -m flows.bench.cost [--technology NAME]... [--designs N] [--seed S] [--write]
 [--output FILE] [--json]``
 
-A seeded generator draws whole cores of both families, 4 x 4 to 32 x 32; those for FPGAs have rows
-of totals in memories of each kind.  They are mapped as the calibration cores are and compared with
-their estimates.  ``--write`` puts the errors into the tables of costs, as the uncertainty of
-estimates, and extends the range that these are checked in.  After a change of the model a new seed
-is to be drawn, so that nothing is tuned to the designs.
+Of standard cells they are drawn from everything that the families allow, of a size that is mapped
+in seconds, and mapped as `hwgen synth` does by default.  For FPGAs a seeded generator draws whole
+cores, 4 x 4 to 32 x 32, with rows of totals in memories of each kind, which are mapped as the
+calibration cores are.  ``--write`` puts the errors of the latter into the tables of costs, as the
+uncertainty of estimates, and extends the range that these are checked in.  After a change of the
+model a new seed is to be drawn, so that nothing is tuned to the designs.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import combinations
+from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,14 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from cost_model.bill import defaults, frozen
 from cost_model.estimate import estimate
+from cost_model.evaluate import flattened
 from cost_model.technology import calibrated, technology, write
-from flows.calibration import fpga
-from flows.calibration.calibrate import ranges
-from flows.calibration.element_points import Values
-from flows.calibration.measure import measure
-from flows.calibration.points import config_of, held_out_points
+from flows.calibration import fpga, structural
+from flows.calibration.points import Values, config_of, held_out_points
+from flows.calibration.results import ranges
+from flows.estimates import estimated
 from hwgen.errors import HwgenError
 from hwgen.technologies import costs_of, of_kind
 from hwgen.technologies import technology as installed
@@ -81,11 +83,11 @@ class Point:
         return estimated / measured - 1
 
 
-def compare(values: Values, tech: str) -> Point:
+def compare(config: Any, tech: str) -> Point:
     """Measure one design and estimate it."""
-    config: Any = config_of(values)
-    metrics = estimate(config, tech)["metrics"]
-    if installed(tech).kind == "fpga":
+    values, on_fpga = described(config), installed(tech).kind == "fpga"
+    metrics = (estimate if on_fpga else estimated)(config, tech)["metrics"]
+    if on_fpga:
         used = fpga.measure(values, tech).resources
         return Point(
             tech,
@@ -94,8 +96,9 @@ def compare(values: Values, tech: str) -> Point:
             {m: metrics[m] for m in FPGA_GOALS},
             {m: used[m] for m in FPGA_GOALS},
         )
-    real = measure(values, tech)
-    fmax = None if real.delay_ns is None else 1000 / real.delay_ns
+    mapped = structural.measure(config, tech)
+    real = mapped.costs()
+    fmax = 1000 / mapped.mapped.timing.path_ns if mapped.mapped.timing else None
     clock = min(config.target.clock_mhz, metrics["fmax_mhz"] or np.inf)
     return Point(
         tech,
@@ -103,11 +106,29 @@ def compare(values: Values, tech: str) -> Point:
         config.macs_per_cycle,
         {"area": metrics["area_mm2"], "fmax": metrics["fmax_mhz"], "power": metrics["power_w"]},
         {
-            "area": real.area_um2 * 1e-6,
+            "area": real["area_um2"] * 1e-6,
             "fmax": fmax,
-            "power": real.leakage_nw * 1e-9 + real.energy_fj * clock * 1e-9,
+            "power": real["leakage_nw"] * 1e-9 + real["energy_fj"] * clock * 1e-9,
         },
     )
+
+
+def described(config: Any) -> Values:
+    """Return the parameters of a configuration by dotted name, without what is usual."""
+    usual = defaults(config.family)
+    values = flattened(config.resolved())
+    return {"family": config.family} | {
+        name: value
+        for name, value in values.items()
+        if not name.startswith("target.") and frozen(usual.get(name)) != frozen(value)
+    }
+
+
+def configurations(tech: str, designs: int, seed: int) -> list[Any]:
+    """Return configurations that a technology is not calibrated on."""
+    if installed(tech).kind == "fpga":
+        return [config_of(values) for values in held_out_points(seed, designs)]
+    return list(islice(structural.drawn(seed), designs))
 
 
 @dataclass(frozen=True)
@@ -135,7 +156,7 @@ def summarise(points: Sequence[Point], metric: str) -> Summary | None:
     if not known:
         return None
     errors = np.array([p.error(metric) for p in known], np.float64)
-    stated = technology(known[0].technology).uncertainty.get(metric)
+    stated = stated_of(known[0].technology, metric)
     return Summary(
         known[0].technology,
         metric,
@@ -147,6 +168,16 @@ def summarise(points: Sequence[Point], metric: str) -> Summary | None:
         stated,
         None if stated is None else float((np.abs(errors) <= stated).mean()),
     )
+
+
+def stated_of(name: str, metric: str) -> float | None:
+    """Return the uncertainty that estimates of a technology state."""
+    tech = technology(name)
+    if not tech.structure:
+        return tech.uncertainty.get(metric)
+    known = {**tech.structure["uncertainty"], "fmax": tech.timing.get("uncertainty")}
+    found: float | None = known.get(metric)
+    return found
 
 
 def _ranking(points: Sequence[Point], metric: str, by: Sequence[float]) -> float:
@@ -170,17 +201,19 @@ def run(
     """Compare designs in every technology."""
     points = []
     for tech in technologies:
-        for number, values in enumerate(
-            held_out_points(seed, designs, fpga=installed(tech).kind == "fpga"), 1
-        ):
+        for number, config in enumerate(configurations(tech, designs, seed), 1):
             progress(f"{tech}: design {number} of {designs}")
-            points.append(compare(values, tech))
+            points.append(compare(config, tech))
     return points
 
 
 def save(points: Sequence[Point], seed: int) -> None:
-    """Put the errors of each technology into its table of costs."""
-    for name in dict.fromkeys(p.technology for p in points):
+    """Put the errors of each FPGA family into its table of costs.
+
+    Those of standard cells are stated by `hwgen calibrate`, of more designs.
+    """
+    names = dict.fromkeys(p.technology for p in points)
+    for name in (name for name in names if installed(name).kind == "fpga"):
         mine = [p for p in points if p.technology == name]
         tech = technology(name)
         uncertainty = {}
@@ -189,7 +222,7 @@ def save(points: Sequence[Point], seed: int) -> None:
             if errors:
                 uncertainty[metric] = round(float(np.quantile(errors, 0.9)), 4)
         wider = dict(tech.ranges)
-        for key, (low, high) in ranges(p.values for p in mine).items():
+        for key, (low, high) in ranges(config_of(p.values) for p in mine).items():
             before = wider.get(key, (low, high))
             wider[key] = (min(low, before[0]), max(high, before[1]))
         checked = {"held_out": {"seed": seed, "designs": len(mine)}}

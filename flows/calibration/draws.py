@@ -42,7 +42,9 @@ _FIXED = ("name", "family", "target")
 _FORMATS = ("activation", "weight")
 
 
-def draws(draw: random.Random, names: tuple[str, ...] = ()) -> Iterator[FamilyConfig]:
+def draws(
+    draw: random.Random, names: tuple[str, ...] = (), most: int = MOST
+) -> Iterator[FamilyConfig]:
     """Yield legal configurations without end, of each family in turn.
 
     Parameters
@@ -50,10 +52,12 @@ def draws(draw: random.Random, names: tuple[str, ...] = ()) -> Iterator[FamilyCo
     draw : random.Random
     names : tuple of str
         The families; default all that are installed.
+    most : int
+        By how much the largest size that is drawn exceeds the smallest that is legal.
     """
     while True:
         for name in names or tuple(families()):
-            yield drawn(name, draw)
+            yield drawn(name, draw, most)
 
 
 def alone() -> tuple[str, ...]:
@@ -61,7 +65,7 @@ def alone() -> tuple[str, ...]:
     return tuple(name for name in families() if not _holds_cores(name))
 
 
-def drawn(name: str, draw: random.Random) -> FamilyConfig:
+def drawn(name: str, draw: random.Random, most: int = MOST) -> FamilyConfig:
     """Return a legal configuration of a family.
 
     Raises
@@ -70,7 +74,7 @@ def drawn(name: str, draw: random.Random) -> FamilyConfig:
         If its rules let none through.
     """
     for _ in range(_ATTEMPTS):
-        values = {"name": NAME, "family": name, **_core(name, draw)}
+        values = {"name": NAME, "family": name, **_core(name, draw, most)}
         try:
             return _checked(values)
         except ConfigError:
@@ -87,14 +91,14 @@ def _schema(name: str) -> Mapping[str, Any]:
     return family(name).config.model_json_schema()
 
 
-def _core(name: str, draw: random.Random) -> dict[str, Any]:
+def _core(name: str, draw: random.Random, most: int) -> dict[str, Any]:
     """Draw the parameters of a family, those of the cores in it included."""
     schema, model = _schema(name), family(name).config
-    found: dict[str, Any] = _object(schema, schema, draw)
+    found: dict[str, Any] = _object(schema, schema, draw, most)
     others = [other for other in families() if not _holds_cores(other)]
     for field in _core_fields(name):
         inner = draw.choice(others)
-        values = _core(inner, draw)
+        values = _core(inner, draw, most)
         values = {key: value for key, value in values.items() if key not in ("post", *_FIXED)}
         found[field] = {"family": inner, **values}
         assert model.cores_in(found)
@@ -115,7 +119,7 @@ def _holds_cores(name: str) -> bool:
 
 
 def _object(
-    schema: Mapping[str, Any], root: Mapping[str, Any], draw: random.Random
+    schema: Mapping[str, Any], root: Mapping[str, Any], draw: random.Random, most: int
 ) -> dict[str, Any]:
     found = {}
     for key, entry in schema["properties"].items():
@@ -125,7 +129,7 @@ def _object(
         keeps = "$ref" not in entry and not _is_large(entry) and draw.random() < usual
         if key in _FIXED or keeps:
             continue
-        value = _value(entry, root, draw)
+        value = _value(entry, root, draw, most)
         if value is not None:
             found[key] = value
     return found
@@ -138,7 +142,9 @@ def _is_large(entry: Mapping[str, Any]) -> bool:
     return type(default) is int and counts and MOST < default <= LARGE
 
 
-def _value(entry: Mapping[str, Any], root: Mapping[str, Any], draw: random.Random) -> Any:
+def _value(
+    entry: Mapping[str, Any], root: Mapping[str, Any], draw: random.Random, most: int
+) -> Any:
     """Draw a value; None leaves the default."""
     if "$ref" in entry:
         entry = {**entry, **root["$defs"][entry["$ref"].rpartition("/")[2]]}
@@ -146,14 +152,14 @@ def _value(entry: Mapping[str, Any], root: Mapping[str, Any], draw: random.Rando
         return draw.choice(entry["enum"])
     if "anyOf" in entry:
         return _value({**entry["anyOf"][draw.randrange(len(entry["anyOf"]))],
-                       "default": entry.get("default")}, root, draw)  # fmt: skip
+                       "default": entry.get("default")}, root, draw, most)  # fmt: skip
     kind = entry.get("type")
     if kind == "object" and "properties" in entry:
-        return _object(entry, root, draw)
+        return _object(entry, root, draw, most)
     if kind == "boolean":
         return draw.random() < 0.5
     if kind == "integer":
-        return _integer(entry, draw)
+        return _integer(entry, draw, most)
     if kind == "array" and "enum" in entry["items"]:
         choices = entry["items"]["enum"]
         most = min(len(choices), 3)
@@ -161,14 +167,14 @@ def _value(entry: Mapping[str, Any], root: Mapping[str, Any], draw: random.Rando
     return None
 
 
-def _integer(entry: Mapping[str, Any], draw: random.Random) -> int:
+def _integer(entry: Mapping[str, Any], draw: random.Random, largest: int) -> int:
     """Draw an integer: small ones are as likely as large ones of twice as many."""
     low, high = int(entry.get("minimum", 0)), int(entry.get("maximum", 1 << 20))
     default = entry.get("default")
     if entry.get("unit") == "KiB":
         return low
     if low < MOST and not (isinstance(default, int) and default > LARGE):
-        high = min(high, low + MOST)
+        high = min(high, low + largest)
     start = max(low, 1)
     value = round(math.exp(draw.uniform(math.log(start - 0.49), math.log(high + 0.49))))
     return low if low == 0 and draw.random() < 0.3 else max(low, min(high, value))

@@ -95,26 +95,79 @@ def non_negative(a: Array, b: Array) -> Array:
     return np.asarray(x / scale, np.float64)
 
 
+ROUNDS, IDLE = 30, 4
+"""Most rounds of a fit to longest paths, and those without a gain after which it ends."""
+
+
 def fit_longest(
-    paths: Sequence[Sequence[Mapping[str, float]]], measured: Sequence[float]
+    paths: Sequence[Sequence[Mapping[str, float]]],
+    measured: Sequence[float],
+    before: Sequence[Sequence[float]] | None = None,
 ) -> tuple[dict[str, float], list[float]]:
     """Return the delay of each kind, such that the longest of a core's paths is its delay.
 
     Which path is the longest depends on the delays: they are fitted to the paths that are the
-    longest by the delays before, until these stay the same or the errors grow.
+    longest by the delays before, until these stay the same or the errors grow.  Kinds that no
+    longest path leads through are then made as slow as the delays of nine of ten cores allow, one
+    kind at a time, and if that makes errors smaller the fit goes on from there.
+
+    Parameters
+    ----------
+    paths : sequence
+        Of each core its paths, each what it leads through by kind.
+    measured : sequence of float
+        Delay of each core.
+    before : sequence, optional
+        Of each core and path a part of its delay that is known; default none.
+
+    Returns
+    -------
+    dict
+        Of kinds that no longest path leads through, 0.
+    list of float
+        Relative errors.
     """
     kinds = sorted({kind for some in paths for path in some for kind, n in path.items() if n})
     cores = [np.array([[path.get(k, 0.0) for k in kinds] for path in some]) for some in paths]
+    known = [np.array(each) for each in before or [[0.0] * len(some) for some in paths]]
     target = np.array(measured)
-    solution = np.ones(len(kinds))
-    best, least = solution, np.inf
-    for _ in range(30):
-        rows = np.array([core[int(np.argmax(core @ solution))] for core in cores])
-        solution = non_negative(rows / target[:, None], np.ones(len(target)))
-        error = np.array([float((core @ solution).max()) for core in cores]) / target - 1
-        if float(np.abs(error).mean()) < least:
-            best, least = solution, float(np.abs(error).mean())
-    errors = [float((c @ best).max()) / t - 1 for c, t in zip(cores, measured, strict=True)]
-    # A kind that no longest path leads through has no known delay.
-    used = np.any([core[int(np.argmax(core @ best))] > 0 for core in cores], axis=0)
-    return {k: float(x) for k, x, u in zip(kinds, best, used, strict=True) if u}, errors
+    best, least = _longest(cores, known, target, np.ones(len(kinds)))
+    for kind in range(len(kinds)):
+        if best[kind]:
+            continue
+        slowest = [
+            float(((delay - core @ best - own)[through] / core[through, kind]).min())
+            for core, own, delay in zip(cores, known, target, strict=True)
+            if (through := core[:, kind] > 0).any()
+        ]
+        trial = best.copy()
+        trial[kind] = max(0.0, float(np.quantile(slowest, 0.1)))
+        found, error = _longest(cores, known, target, trial)
+        if error < least:
+            best, least = found, error
+    errors = [
+        float((core @ best + own).max()) / delay - 1
+        for core, own, delay in zip(cores, known, measured, strict=True)
+    ]
+    return dict(zip(kinds, best.tolist(), strict=True)), errors
+
+
+def _longest(
+    cores: Sequence[Array], known: Sequence[Array], target: Array, start: Array
+) -> tuple[Array, float]:
+    """Return the delays to which a fit comes from others, and their mean relative error."""
+    solution, best, least, idle = start, start, np.inf, 0
+    for _ in range(ROUNDS):
+        all_paths = [core @ solution + own for core, own in zip(cores, known, strict=True)]
+        longest = [int(np.argmax(delays)) for delays in all_paths]
+        delays = np.array([found[place] for found, place in zip(all_paths, longest, strict=True)])
+        errors = np.abs(delays / target - 1)
+        if float(errors.mean()) < least - 1e-6:
+            best, least, idle = solution, float(errors.mean()), 0
+        elif (idle := idle + 1) == IDLE:
+            break
+        rows = np.array([core[place] for core, place in zip(cores, longest, strict=True)])
+        left = target - np.array([own[place] for own, place in zip(known, longest, strict=True)])
+        weight = 1 / np.sqrt(np.clip(errors, SMALL, 1.0)) / target
+        solution = non_negative(rows * weight[:, None], left * weight)
+    return best, least

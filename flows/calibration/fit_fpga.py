@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.bill import KINDS
+from cost_model.bill import KINDS, Part
 from cost_model.closed_forms import view_of
 from cost_model.fabric import CELL_KINDS
 from cost_model.fabric import KINDS as FABRIC_KINDS
 from cost_model.technology import Technology
-from flows.calibration.calibrate import FLOAT, OPERATOR, operator_kind, ranges, rounded, summary
 from flows.calibration.fit import Equation, fit
 from flows.calibration.fpga import Used, provenance
+from flows.calibration.parts import FLOAT, operator_kind, owner, without_operators
 from flows.calibration.points import NAME, config_of
+from flows.calibration.results import ranges, rounded, summary
 from hwgen.families import family
 
 EXACT: Mapping[str, tuple[str, ...]] = {
@@ -73,7 +74,7 @@ def table(target: str, measured: Sequence[Used]) -> Technology:
         target,
         tech.costs,
         {},
-        ranges(dict(used.values) for used in measured),
+        ranges(config_of(used.values) for used in measured),
         {},
         {**provenance(target), "cores": len(measured), "residuals": residuals},
     )
@@ -85,14 +86,12 @@ def estimate_of(tech: Technology, values: Mapping[str, Any], resource: str) -> f
     return float(sum(tech.cost(resource, bill) for _, bill in bills))  # type: ignore[arg-type]
 
 
-def _bills(
-    values: Mapping[str, Any], target: str
-) -> dict[str, tuple[tuple[str, ...], dict[str, float]]]:
-    """Return the modules and the bill of each part."""
+def _bills(values: Mapping[str, Any], target: str) -> dict[str, tuple[Part, dict[str, float]]]:
+    """Return each part, by name, and its bill."""
     view = view_of(config_of({**values, "target.technology": target}))
     parts = family(view.space.family).part("cost").parts(view.config)
     return {
-        part.name: (part.modules, {k: float(n) for k, n in part.counts(view).items() if float(n)})
+        part.name: (part, {k: float(n) for k, n in part.counts(view).items() if float(n)})
         for part in parts
     }
 
@@ -108,29 +107,26 @@ def lut_equations(used: Used, target: str) -> tuple[list[Equation], dict[str, Ma
         Kind of each floating-point operator: the resources of one.
     """
     bills = _bills(used.values, target)
-    luts = dict.fromkeys((name for name, (modules, _) in bills.items() if modules), 0.0)
+    parts = tuple(part for part, _ in bills.values())
+    luts = dict.fromkeys((part.name for part in parts if part.modules), 0.0)
     rest, operators = 0.0, {}
     for module, (count, resources) in used.parts.items():
-        if operator := OPERATOR.fullmatch(module):
-            operators[operator_kind(operator)] = resources
-            continue
         short = module.removeprefix(f"{NAME}_")
-        owner = next((p for p in luts if short != NAME and short.startswith(bills[p][0])), None)
-        if owner is None:
+        if kind := operator_kind(short):
+            operators[kind] = resources
+            continue
+        mine = None if short == NAME else owner(short, parts)
+        if mine is None:
             rest += count * resources["luts"]
         else:
-            luts[owner] += count * resources["luts"]
+            luts[mine] += count * resources["luts"]
     together: dict[str, float] = {}
     equations = []
-    for name, (modules, counts) in bills.items():
-        mine = {k: n for k, n in counts.items() if not _is_operator(k) and k not in _FREE}
-        if modules and luts[name]:
-            equations.append(Equation(f"{name} of {used.values}", mine, luts[name]))
-        elif not modules:
-            for kind, n in mine.items():
+    for name, (part, counts) in bills.items():
+        own = {k: n for k, n in without_operators(counts).items() if k not in _FREE}
+        if part.modules and luts[name]:
+            equations.append(Equation(f"{name} of {used.values}", own, luts[name]))
+        elif not part.modules:
+            for kind, n in own.items():
                 together[kind] = together.get(kind, 0.0) + n
     return [*equations, Equation(f"rest of {used.values}", together, rest)], operators
-
-
-def _is_operator(kind: str) -> bool:
-    return kind.startswith((f"{FLOAT}adder", f"{FLOAT}multiplier"))

@@ -14,7 +14,7 @@ from typing import Any
 from flows import fpga, levels
 from flows.cache import Entry, digest, hashed
 from flows.calibration.mapping_cache import versions
-from flows.calibration.measure import KEPT, kept
+from flows.calibration.parts import kept_modules
 from flows.calibration.points import NAME, config_of
 from flows.standard_cells import TIMEOUT
 from flows.toolchain import require
@@ -46,7 +46,7 @@ def measure(values: Mapping[str, Any], target: str) -> Used:
     """Map the core that dotted parameters describe; results are kept in the user's cache."""
     config, chosen = config_of(values), fpga_family(target)
     verilog = verilog_of(config)
-    keep = [f"{NAME}_{prefix}*" for prefix in kept(config)]
+    keep = [f"{NAME}_{prefix}*" for prefix in kept_modules(config)]
     key = digest([_flow(), hashed(verilog), NAME, chosen.mapping, chosen.recipe, keep])
     entry = Entry("mapped-fpga", key)
     document = entry.read()
@@ -67,7 +67,7 @@ def provenance(target: str) -> dict[str, Any]:
     return {
         "recipe": chosen.recipe,
         "command": fpga.command_of(chosen, chosen.recipe),
-        "kept_modules": {family: list(names) for family, names in KEPT.items()},
+        "kept_modules": "those of the parts of each family's bill",
         "tools": {"yosys": versions()["yosys"]},
     }
 

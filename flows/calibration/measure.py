@@ -11,35 +11,13 @@ from typing import Any
 from cost_model.closed_forms import ACTIVITY
 from flows import liberty
 from flows.cache import hashed
-from flows.calibration.mapping_cache import map_cached, versions
-from flows.calibration.points import NAME, config_of
+from flows.calibration.mapping_cache import versions
 from flows.cell_power import cell_powers, voltage
 from flows.standard_cells import Mapped
-from hwgen.config.product import ProductConfig
-from hwgen.emission import verilog_of
 from hwgen.technologies import cell_library
 
 RECIPE = "nf"
 """Area and speed balanced."""
-
-KEPT: Mapping[str, tuple[str, ...]] = {
-    "systolic": ("pe", "drain", "recode", "resolve"),
-    **dict.fromkeys(
-        ("adder_tree", "broadcast_2d", "cube"), ("pe", "drain", "edge", "held", "resolve")
-    ),
-    "ternary_lut": ("table", "column", "counts", "add_", "multiply_"),
-}
-"""Modules of each family that are mapped on their own, by the beginnings of their names."""
-
-KEPT_SERIAL = ("pe", "edge", "window", "drain", "resolve")
-"""The same of arrays of serial PEs, in any family."""
-
-
-def kept(config: ProductConfig) -> tuple[str, ...]:
-    """Return the beginnings of the names of modules that are mapped on their own."""
-    lanes = ("post_lane",) if config.post_features else ()
-    serial = getattr(getattr(config, "array", None), "serial", False)
-    return (*(KEPT_SERIAL if serial else KEPT[config.family]), *lanes)
 
 
 @dataclass(frozen=True)
@@ -69,21 +47,6 @@ class Measured:
     delay_ns: float | None
 
 
-def measure(values: Mapping[str, Any], technology: str) -> Measured:
-    """Map the core that dotted parameters describe; results are kept in the user's cache."""
-    config, tech = config_of(values), cell_library(technology)
-    found = map_cached(
-        verilog_of(config),
-        config.name,
-        technology,
-        RECIPE,
-        tech.mapper_clock_ps,
-        keep=[f"{NAME}_{prefix}" for prefix in kept(config)],
-        full_adders=tech.full_adder is not None,
-    )
-    return summed(values, found)
-
-
 def summed(values: Mapping[str, Any], found: Mapped) -> Measured:
     """Return what matters of a mapped core."""
     costs = cell_costs(found.technology)
@@ -103,10 +66,7 @@ def provenance(technology: str) -> dict[str, Any]:
     return {
         "recipe": RECIPE,
         "clock_ps": cell_library(technology).mapper_clock_ps,
-        "kept_modules": {
-            **{family: list(names) for family, names in KEPT.items()},
-            "serial PEs": list(KEPT_SERIAL),
-        },
+        "kept_modules": "flows.outline",
         "tools": versions(),
         "liberty": hashed(liberty.load(technology).text),
         "activity": ACTIVITY,

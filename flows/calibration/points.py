@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cores that a technology is calibrated on, and those that a calibration is checked on.
+"""Cores that are chosen by hand: those that FPGA families are calibrated on and checked with.
 
-Calibration cores are small and chosen by hand: each parameter is varied, alone and together with
-those it acts on.  The check draws whole cores of ordinary sizes from a seeded generator, and never
-draws one of the former.
+Each parameter of the former is varied, alone and together with those it acts on.  The check draws
+whole cores of ordinary sizes from a seeded generator, and never draws one of the former.
 """
 
 from __future__ import annotations
@@ -12,16 +11,13 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flows.calibration.element_points import (
-    Values,
-    any_digit_array,
-    any_spatial,
-    element_points,
-)
 from hwgen.config.dotted import nested
 from hwgen.config.product import ProductConfig
 from hwgen.errors import ConfigError
 from hwgen.families import family
+
+Values = dict[str, Any]
+"""A configuration by dotted parameters."""
 
 NAME = "core"
 """Name of every core, so that equal ones have equal Verilog."""
@@ -34,20 +30,19 @@ def config_of(values: Mapping[str, Any]) -> ProductConfig:
     return config
 
 
-def calibration_points(*, fpga: bool = False) -> Iterator[Values]:
-    """Yield the cores to calibrate on.
+def core(family: str, **more: Any) -> Values:
+    """Return the parameters of a core of a family; a dot is written as two underscores."""
+    return {"family": family, **{name.replace("__", "."): value for name, value in more.items()}}
 
-    Those of an FPGA use its carry chains, and are fewer: counts of blocks and bits of registers are
-    exact there, and few costs are left to find.
+
+def calibration_points() -> Iterator[Values]:
+    """Yield the cores to calibrate an FPGA family on.
+
+    They use its carry chains, and are few: counts of blocks and bits of registers are exact there,
+    and few costs are left to find.
     """
-    if fpga:
-        yield from _systolic_fpga()
-        yield from _ternary_fpga()
-        return
-    yield from _systolic()
-    yield from _ternary_integers()
-    yield from _ternary_floats()
-    yield from element_points()
+    yield from _systolic_fpga()
+    yield from _ternary_fpga()
 
 
 def _array(rows: int, cols: int, flow: str = "output_stationary", **more: Any) -> Values:
@@ -63,37 +58,6 @@ def _array(rows: int, cols: int, flow: str = "output_stationary", **more: Any) -
     return values
 
 
-def _systolic() -> Iterator[Values]:
-    core = _array
-    yield core(4, 4)
-    for a, w in (
-        ("int4", "int4"), ("int4", "int8"), ("int12", "int8"), ("int8", "int12"),
-        ("int16", "int16"), ("uint8", "int8"), ("int8", "uint8"), ("uint8", "uint8"),
-        ("int6", "int6"), ("int5", "int10"), ("int10", "int5"), ("int2", "int2"),
-        ("int16", "int4"), ("int3", "int8"),
-    ):  # fmt: skip
-        yield core(3, 3, activation=a, weight=w)
-    for accumulator in ("int16", "int24", "int48"):
-        yield core(2, 3, accumulator=accumulator)
-    yield core(2, 3, accumulator="int24", overflow="saturate", max_k=1 << 24)
-    for stages in (1, 2):
-        yield core(3, 3, pipeline__pe=stages)
-        yield core(3, 3, "weight_stationary", pipeline__pe=stages)
-        yield core(3, 2, activation="int4", weight="int6", pipeline__pe=stages)
-        yield core(2, 2, activation="int16", weight="int12", pipeline__pe=stages)
-    for rows, cols in ((2, 8), (12, 4), (18, 3), (3, 18)):
-        yield core(rows, cols)
-        yield core(rows, cols, "weight_stationary")
-    yield core(4, 8, array__broadcast=2)
-    yield core(4, 9, array__broadcast=4, pipeline__pe=1)
-    yield core(4, 8, "weight_stationary", array__broadcast=2)
-    for a, w in (("int4", "int4"), ("int12", "int8"), ("uint8", "int8"), ("int16", "int16")):
-        yield core(4, 3, "weight_stationary", activation=a, weight=w)
-    yield core(3, 4, "input_stationary", activation="int12", weight="int8")
-    for depth in (2, 8, 16):
-        yield core(2, 2, "weight_stationary", array__accumulator_depth=depth)
-
-
 def _ternary(**more: Any) -> Values:
     values = {"family": "ternary_lut", "array.accumulator_depth": 1}
     return {**values, **{name.replace("__", "."): value for name, value in more.items()}}
@@ -105,58 +69,17 @@ _CELLS: dict[str, Any] = {"array__fetch": "one_hot", "array__reduction": "compre
 """What suits standard cells."""
 
 
-def _ternary_integers() -> Iterator[Values]:
-    def core(mu: int, tables: int, ports: int, **more: Any) -> Values:
-        return _ternary(
-            array__group_size=mu,
-            array__tables=tables,
-            array__fetch_ports=ports,
-            **{**_CELLS, **more},
-        )
-
-    other = _CHAINS
-    shapes = (
-        (1, 2, 2), (1, 20, 2), (2, 1, 2), (2, 3, 4), (2, 6, 2), (2, 24, 1), (2, 2, 12), (3, 3, 3),
-        (3, 11, 1), (4, 2, 2), (4, 5, 1), (5, 2, 1),
-    )  # fmt: skip
-    for mu, tables, ports in shapes:
-        yield core(mu, tables, ports)
-        if mu < 5:
-            yield core(mu, tables, ports, **other)
-    for activation in ("int4", "int12", "int16", "uint8"):
-        yield core(2, 4, 2, activation=activation)
-        yield core(3, 3, 2, activation=activation, **other)
-    yield core(2, 4, 2, accumulator="int48")
-    yield core(2, 6, 2, accumulator="int48", **other)
-    for wide in ({}, other):
-        yield core(2, 4, 2, accumulator="int24", overflow="saturate", max_k=1 << 24, **wide)
-        for stages in (1, 2, 3):
-            yield core(2, 6, 2, pipeline__reduce=stages, **wide)
-        yield core(3, 5, 2, pipeline__reduce=1, **wide)
-        yield core(1, 9, 2, pipeline__reduce=2, **wide)
-        yield core(2, 3, 2, array__accumulator_depth=4, **wide)
-        yield core(2, 4, 2, weight="int2", **wide)
-        yield core(4, 3, 2, weight="int4", **wide)
-        yield core(3, 4, 2, weight="int1", **wide)
-    yield core(3, 2, 2, pipeline__table=2)
-    yield core(4, 1, 2, pipeline__table=3)
-    yield core(2, 3, 4, array__clusters=2)
-    for method in ("select", "multiply"):
-        for tables, ports in ((2, 2), (6, 3), (16, 2)):
-            yield core(1, tables, ports, array__method=method)
-        yield core(1, 6, 3, array__method=method, **other)
-        yield core(1, 6, 2, array__method=method, activation="int4")
-        yield core(1, 4, 2, array__method=method, activation="int16", pipeline__reduce=1)
-    yield core(3, 4, 2, array__reduction="adders", array__fetch="one_hot")
-    yield core(3, 4, 2, array__reduction="compressors", array__fetch="binary")
-
-
-def _ternary_floats() -> Iterator[Values]:
+def float_points() -> Iterator[Values]:
+    """Yield cores that have each floating-point operator, with each number of registers."""
     small = {"array__fetch": "binary"}
     for fmt in ("fp16", "bf16", "fp8_e4m3", "fp8_e5m2"):
         yield _ternary(activation=fmt, array__tables=2, array__fetch_ports=2, **small)
         yield _ternary(activation=fmt, array__tables=3, array__fetch_ports=1, pipeline__reduce=1,
                        pipeline__accumulate=1, **small)  # fmt: skip
+        for stages in range(5):
+            yield _ternary(activation=fmt, array__tables=2, array__fetch_ports=1,
+                           array__group_size=1, array__method="multiply",
+                           pipeline__reduce=stages, **small)  # fmt: skip
         for stages in (2, 3, 4):
             yield _ternary(activation=fmt, array__tables=2, array__fetch_ports=1,
                            pipeline__reduce=stages, pipeline__accumulate=stages,
@@ -168,8 +91,6 @@ def _ternary_floats() -> Iterator[Values]:
                    array__fetch="one_hot")  # fmt: skip
     yield _ternary(activation="bf16", array__tables=2, array__fetch_ports=2, array__group_size=1,
                    array__method="select", **small)  # fmt: skip
-    yield _ternary(activation="bf16", array__tables=2, array__fetch_ports=2, array__group_size=1,
-                   array__method="multiply", pipeline__reduce=1, **small)  # fmt: skip
 
 
 def _systolic_fpga() -> Iterator[Values]:
@@ -260,25 +181,17 @@ def _ternary_fpga() -> Iterator[Values]:
                    array__method="multiply", array__fetch="binary")  # fmt: skip
 
 
-def held_out_points(seed: int, count: int, *, fpga: bool = False) -> list[Values]:
-    """Return `count` cores that calibration does not use, of each kind in turn.
+def held_out_points(seed: int, count: int) -> list[Values]:
+    """Return `count` cores for an FPGA that calibration does not use, of each kind in turn.
 
-    Parameters
-    ----------
-    seed : int
-    count : int
-    fpga : bool
-        Whether they are for an FPGA: ternary cores are then of the kind that suits it, and some
-        have rows of totals in block memories.
+    Some have rows of totals in block memories.
     """
     draw = random.Random(seed)
-    known = list(calibration_points(fpga=fpga))
+    known = list(calibration_points())
     kinds = [_any_systolic, _any_ternary]
-    if not fpga:
-        kinds += [any_spatial, any_digit_array, any_spatial]
     points: list[Values] = []
     while len(points) < count:
-        values = kinds[len(points) % len(kinds)](draw, fpga=fpga)
+        values = kinds[len(points) % len(kinds)](draw)
         try:
             config_of(values)
         except (ConfigError, ValueError):
@@ -288,11 +201,11 @@ def held_out_points(seed: int, count: int, *, fpga: bool = False) -> list[Values
     return points
 
 
-_DEPTHS_FPGA = (1, 1, 2, 16, 200)
+_DEPTHS = (1, 1, 2, 16, 200)
 """Rows of totals: registers, memories of look-up tables, block memories."""
 
 
-def _any_systolic(draw: random.Random, *, fpga: bool) -> Values:
+def _any_systolic(draw: random.Random) -> Values:
     flow = draw.choice(("output_stationary", "weight_stationary", "input_stationary"))
     values: Values = {
         "family": "systolic",
@@ -306,11 +219,11 @@ def _any_systolic(draw: random.Random, *, fpga: bool) -> Values:
         "pipeline.pe": draw.choice((0, 0, 1, 2)),
     }
     if flow != "output_stationary":
-        values["array.accumulator_depth"] = draw.choice(_DEPTHS_FPGA if fpga else (1, 1, 2, 4))
+        values["array.accumulator_depth"] = draw.choice(_DEPTHS)
     return values
 
 
-def _any_ternary(draw: random.Random, *, fpga: bool) -> Values:
+def _any_ternary(draw: random.Random) -> Values:
     columns = draw.randint(4, 32)
     if draw.random() < 0.2:
         return _ternary(
@@ -323,7 +236,6 @@ def _any_ternary(draw: random.Random, *, fpga: bool) -> Values:
             pipeline__accumulate=draw.choice((0, 1)),
         )
     mu = draw.choice((1, 2, 2, 2, 3, 3, 4))
-    cells = fpga or draw.random() < 0.3
     return _ternary(
         activation=draw.choice(("int4", "int8", "int8", "int8", "int10", "int16", "uint8")),
         accumulator=draw.choice(("exact", "exact", "int32")),
@@ -331,9 +243,9 @@ def _any_ternary(draw: random.Random, *, fpga: bool) -> Values:
         array__group_size=mu,
         array__tables=draw.randint(max(1, 4 // mu), 32 // mu),
         array__fetch_ports=columns,
-        array__fetch="binary" if cells else "one_hot",
-        array__reduction="adders" if cells else "compressors",
-        array__accumulator_depth=draw.choice(_DEPTHS_FPGA if fpga else (1, 1, 1, 2, 4)),
+        array__fetch="binary",
+        array__reduction="adders",
+        array__accumulator_depth=draw.choice(_DEPTHS),
         pipeline__table=draw.choice((1, 1, 2)),
         pipeline__reduce=draw.choice((0, 0, 1, 2)),
     )

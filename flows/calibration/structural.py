@@ -209,8 +209,7 @@ def table(technology: str, measured: Sequence[Measured]) -> dict[str, Any]:
         },
         "uncertainty": {name: error["covered"] for name, error in errors.items()},
         "provenance": {
-            **{k: v for k, v in provenance(technology).items() if k != "kept_modules"},
-            "kept_modules": "flows.outline",
+            **provenance(technology),
             "designs": len(measured),
             "left_out": errors,
         },

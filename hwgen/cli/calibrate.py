@@ -24,11 +24,13 @@ from hwgen.cli.outputs import check_file
 )  # fmt: skip
 @click.option(
     "--designs", metavar="N", type=click.IntRange(1),
-    help="Only the first N designs: a quick look, which leaves costs unknown; default all.",
+    help="Only the first N designs of each kind: a quick look, which leaves costs unknown;"
+    " default all.",
 )  # fmt: skip
 @click.option(
     "--structure", is_flag=True,
-    help="The costs of what emitted hardware consists of (standard cells), which estimates use.",
+    help="Of standard cells, also fit the costs of what emitted hardware consists of, by synthesis;"
+    " without it those that are known stay as they are.",
 )  # fmt: skip
 @force_option
 @json_option
@@ -42,17 +44,15 @@ def command(
 ) -> None:
     """Fit the costs of a technology to synthesis results.
 
-    Maps a set of small cores with Yosys, times those of standard cells with OpenSTA, and fits the
-    cost of each kind of component: those of the families' closed forms, or with --structure those
-    that emitted hardware consists of.  The others stay as they are in the table.  What has been
-    mapped is kept, so a run that was stopped goes on where it was.
+    Of standard cells the costs of what emitted hardware consists of come first: designs are mapped
+    with Yosys and timed by OpenSTA.  Where they are known, that is done with --structure only.
+    Then the closed forms of the families, which sweeps use, are fitted to what the structures of
+    other designs cost, without synthesis.  The costs of an FPGA family are fitted to small cores
+    that are mapped.  What has been mapped is kept, so a run that was stopped goes on where it was.
     """
-    from dataclasses import replace
-
     from rich.progress import Progress
 
-    from cost_model.technology import Technology, is_calibrated, technology, write
-    from flows.calibration import delays, structural
+    from cost_model.technology import write
     from flows.calibration.calibrate import calibrate
     from hwgen.errors import InputError
     from hwgen.technologies import costs_of, file_of, of_kind
@@ -65,36 +65,25 @@ def command(
         )
     check_file(path, force=force or output is None)
     out = console()
-    known = technology(target) if is_calibrated(target) else Technology(target, {})
     if structure and target not in of_kind("standard_cells"):
         raise InputError(
             f"--structure: {target} is an FPGA family; costs of structures are for standard cells"
         )
     with Progress(console=out, transient=True, disable=as_json or not out.is_terminal) as progress:
-        task = progress.add_task("mapping", total=1)
+        task = progress.add_task("designs", total=1)
 
         def follow(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)
 
-        if structure:
-            measured = structural.measured(target, follow, designs)
-            tech = replace(
-                known,
-                structure=structural.table(target, measured),
-                timing=delays.table(target, measured),
-            )
-        else:
-            tech = calibrate(target, follow, designs)
-            tech = replace(tech, structure=known.structure, timing=known.timing)
+        tech = calibrate(target, follow, designs, structure=structure)
     write(path, tech)
     if as_json:
         emit_json(tech.document())
         return
-    about = tech.structure["provenance"] if structure else tech.provenance
-    residuals = about["left_out"] if structure else about["residuals"]
-    number = about["designs"] if structure else about["cores"]
+    about = tech.provenance
+    number = about.get("designs", about.get("cores"))
     out.print(f"{path}: {number} designs", markup=False)
-    for quantity, summary in residuals.items():
+    for quantity, summary in about.get("left_out", about.get("residuals", {})).items():
         out.print(
             f"  {quantity.replace('_', ' ')}: {100 * summary['mape']:.1f} % on average,"
             f" {100 * summary['worst']:+.1f} % at worst"

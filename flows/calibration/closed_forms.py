@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Costs of the families' closed forms, fitted to what the structures of designs cost.
+
+Closed forms are a fast approximation of what ``hwgen estimate`` computes from the structure of the
+emitted hardware.  Their costs follow from structures of designs that are drawn from everything that
+the families allow, and from the technology's costs of structures: nothing is synthesized.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cost_model.bill import Counts, total
+from cost_model.evaluate import view_of
+from cost_model.structure.components import components
+from cost_model.structure.costs import cost
+from cost_model.structure.model import TOP, Design
+from cost_model.technology import OUTSIDE, PORTS
+from cost_model.timing.limit import limiting_path
+from flows.calibration.draws import MOST, NAME, alone, drawn
+from flows.calibration.fit import Equation, fit_longest, fit_robust
+from flows.calibration.parts import is_operator, operator_kind, owner, parts_of
+from flows.calibration.points import config_of, float_points
+from flows.calibration.results import ranges, rounded, summary
+from flows.executors import LocalProcesses
+from flows.parallel import processors
+from flows.structures import structure_of
+from hwgen.config.load import parse_config
+from hwgen.errors import HwgenError
+from hwgen.families import family
+
+if TYPE_CHECKING:
+    from cost_model.technology import Quantity, Technology
+    from hwgen.config.model import FamilyConfig
+
+Array = NDArray[np.float64]
+
+SEED, DESIGNS = 101, 280
+"""Of the designs that closed forms are fitted to."""
+
+SIZES = (MOST, 32)
+"""Largest sizes that are drawn, in turn."""
+
+PART = 0.4
+"""Weight of the equation of a part beside that of a whole design, if it were all of it."""
+
+FOLDS = 4
+"""Parts of the designs of which each is left out once."""
+
+COVERED = 0.9
+"""Share of the designs that the stated uncertainty covers."""
+
+QUANTITIES: tuple[Quantity, ...] = ("area_um2", "leakage_nw", "energy_fj")
+METRICS = ("area", "power", "fmax")
+
+
+def families_with_closed_forms() -> tuple[str, ...]:
+    """Return the families of which closed forms say area and delay, in alphabetical order."""
+    return tuple(
+        name
+        for name in alone()
+        if all(hasattr(family(name).part("cost"), form) for form in ("parts", "paths"))
+    )
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A configuration, its bill by closed forms, and the structure of its hardware.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    design : Design
+    """
+
+    config: FamilyConfig
+    design: Design
+
+    @cached_property
+    def components(self) -> Mapping[str, dict[str, float]]:
+        """Components of each module of the structure."""
+        return components(self.design)
+
+    @cached_property
+    def bill(self) -> dict[str, dict[str, float]]:
+        """Components by closed forms, part by part."""
+        view = view_of(self.config)
+        return {part.name: _numbers(part.counts(view)) for part in parts_of(self.config)}
+
+    @cached_property
+    def paths(self) -> list[dict[str, float]]:
+        """Longest paths by closed forms."""
+        view = view_of(self.config)
+        return [_numbers(path) for path in family(self.config.family).part("cost").paths(view)]
+
+
+def _numbers(counts: Counts) -> dict[str, float]:
+    return {kind: float(n) for kind, n in counts.items() if float(n)}
+
+
+def configurations(seed: int) -> Iterator[FamilyConfig]:
+    """Yield legal configurations without end, of each family with closed forms in turn.
+
+    Sizes are drawn such that small ones are as likely as large ones of twice as many.
+    """
+    draw, names = random.Random(seed), families_with_closed_forms()
+    while True:
+        for most in SIZES:
+            for name in names:
+                yield drawn(name, draw, most)
+
+
+def samples(
+    seed: int,
+    count: int,
+    jobs: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    more: Sequence[FamilyConfig] = (),
+) -> list[Sample]:
+    """Return drawn configurations with their structures, which are kept in the user's cache.
+
+    Those that cannot be emitted are left out.
+
+    Parameters
+    ----------
+    seed : int
+    count : int
+        Configurations.
+    jobs : int, optional
+        Processes; default one for each processor.
+    progress : callable, optional
+        Takes the configurations done and those in all.
+    more : sequence of FamilyConfig
+        Configurations beside those that are drawn.
+    """
+    chosen = [*islice(configurations(seed), count), *more]
+    texts = [json.dumps(config.resolved()) for config in chosen]
+    found: dict[str, Design | None] = {}
+    for text, design in LocalProcesses(jobs or processors()).run(_structure, texts):
+        progress(len(found), len(texts))
+        found[text] = design
+    pairs = [(config, found[text]) for config, text in zip(chosen, texts, strict=True)]
+    return [Sample(config, design) for config, design in pairs if design is not None]
+
+
+def designs(
+    count: int | None = None, progress: Callable[[int, int], None] = lambda done, total: None
+) -> list[Sample]:
+    """Return the designs that closed forms are fitted to.
+
+    They are drawn, but for those that have each floating-point operator at least once.
+
+    Parameters
+    ----------
+    count : int, optional
+        So many of those that are drawn, and no others.
+    progress : callable, optional
+        Takes the designs done and those in all.
+    """
+    if count is not None:
+        return samples(SEED, count, progress=progress)
+    more = [config_of(values) for values in float_points()]
+    return samples(SEED, DESIGNS, progress=progress, more=more)
+
+
+def _structure(text: str) -> Design | None:
+    """Return the structure of a configuration; None if it cannot be emitted."""
+    try:
+        return structure_of(parse_config(text, NAME))
+    except HwgenError:
+        return None
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What the structure of a design costs in a technology.
+
+    Parameters
+    ----------
+    inside : mapping
+        By part of the bill, None being what belongs to none: the quantities.
+    operators : mapping
+        Kind of each floating-point operator: the quantities of one.
+    period_ns : float or None
+        The shortest period that all paths meet, None if unknown.
+    """
+
+    inside: Mapping[str | None, Array]
+    operators: Mapping[str, Array]
+    period_ns: float | None
+
+    @property
+    def amounts(self) -> Array:
+        """The quantities of the whole design."""
+        return np.asarray(np.sum(list(self.inside.values()), axis=0))
+
+    def metrics(self, sample: Sample) -> dict[str, float]:
+        """Return area, power and Fmax; the Fmax is NaN if it is unknown."""
+        fmax = math.nan if self.period_ns is None else 1000 / self.period_ns
+        area, leakage, energy = self.amounts.tolist()
+        clock = np.fmin(sample.config.target.clock_mhz, fmax)
+        return {"area": area, "power": leakage + energy * clock, "fmax": fmax}
+
+
+def costs_of(sample: Sample, tech: Technology) -> Costs:
+    """Return what the structure of a design costs."""
+    parts, modules = parts_of(sample.config), sample.design.modules
+    prices = tech.structure["costs"]
+    own = {
+        name: np.array([cost(prices[quantity], counts) for quantity in QUANTITIES])
+        for name, counts in sample.components.items()
+    }
+    owners = {name: owner(name, parts) if name != TOP else None for name in modules}
+    inside: dict[str, dict[str | None, Array]] = {}
+    operators: dict[str, Array] = {}
+    for name in reversed(sample.design.counts):  # what is in a module before the module
+        found: dict[str | None, Array] = {owners[name]: own[name]}
+        for instance in modules[name].instances:
+            for part, costs in inside[instance.module].items():
+                # What has no part of its own belongs to that of the module it is in.
+                place = owners[name] if part is None else part
+                found[place] = found.get(place, 0.0) + costs
+        inside[name] = found
+        if kind := operator_kind(name):
+            operators[kind] = np.sum(list(found.values()), axis=0)
+    path = limiting_path(sample.design, tech, sample.config.target.clock_mhz)
+    return Costs(inside[TOP], operators, path.period_ns if path else None)
+
+
+def _equations(sample: Sample, costs: Costs, place: int) -> tuple[list[Equation], list[float]]:
+    """Return equations for one quantity, and their weights."""
+    what = str(sample.config.resolved())
+    named = {part.name for part in parts_of(sample.config) if part.modules}
+    whole = total(*sample.bill.values())
+    rest = total(*(counts for name, counts in sample.bill.items() if name not in named))
+    amount = float(sum(quantities[place] for quantities in costs.inside.values()))
+    equations, weights = [Equation(what, whole, amount)], [1.0]
+    inside = {name: sample.bill[name] for name in named} | {None: rest}
+    for part, counts in inside.items():
+        mine = float(costs.inside.get(part, np.zeros(len(QUANTITIES)))[place])
+        held = [kind for kind in counts if is_operator(kind)]
+        if part in costs.inside and mine > 0 and not held:
+            equations.append(Equation(f"{part} of {what}", counts, mine))
+            weights.append(PART * math.sqrt(mine / amount))
+    for kind, quantities in costs.operators.items():
+        equations.append(Equation(kind, {kind: 1.0}, float(quantities[place])))
+        weights.append(PART)
+    return equations, weights
+
+
+def _delays(
+    found: Sequence[tuple[Sample, Costs]], tech: Technology
+) -> tuple[Sequence[Sequence[Mapping[str, float]]], list[float], list[list[float]]]:
+    """Return the paths of designs, their delays, and what of each path is outside of ports."""
+    paths, delays, outside = [], [], []
+    for sample, costs in found:
+        if costs.period_ns is not None:
+            period = tech.timing["outside"] * 1000 / sample.config.target.clock_mhz
+            every = [*sample.paths, PORTS]
+            paths.append([{k: n for k, n in p.items() if k != OUTSIDE} for p in every])
+            delays.append(costs.period_ns)
+            outside.append([period * float(path.get(OUTSIDE, 0.0)) for path in every])
+    return paths, delays, outside
+
+
+def fitted(found: Sequence[tuple[Sample, Costs]], tech: Technology) -> Technology:
+    """Return a technology with the costs and delays of closed forms that fit designs."""
+    prices: dict[Any, dict[str, float]] = {}
+    for place, quantity in enumerate(QUANTITIES):
+        equations, weights = [], []
+        for sample, costs in found:
+            mine, weighed = _equations(sample, costs, place)
+            equations += mine
+            weights += weighed
+        prices[quantity] = fit_robust(equations, weights)
+    delays: dict[str, float] = {}
+    if tech.timing:
+        delays, _ = fit_longest(*_delays(found, tech))
+    return replace(
+        tech,
+        costs={quantity: rounded(each) for quantity, each in prices.items()},
+        delays_ns=rounded(delays),
+    )
+
+
+def errors_of(sample: Sample, costs: Costs, tech: Technology) -> dict[str, float]:
+    """Return the relative errors of closed forms from the structural estimate, NaN if unknown.
+
+    The power is that at the clock asked for, or at the Fmax of each if that is lower.
+    """
+    clock = sample.config.target.clock_mhz
+    bill = total(*sample.bill.values())
+    area, leakage, energy = (float(tech.cost(quantity, bill)) for quantity in QUANTITIES)
+    fmax = 1000 / float(tech.delay_ns(list(sample.paths), clock))
+    mine = {"area": area, "power": leakage + energy * np.fmin(clock, fmax), "fmax": fmax}
+    return {metric: mine[metric] / amount - 1 for metric, amount in costs.metrics(sample).items()}
+
+
+def table(tech: Technology, designs: Sequence[Sample]) -> Technology:
+    """Return a technology with closed forms fitted to its own structural estimates.
+
+    Its ``uncertainty`` is that of closed forms against synthesis: the root of the sum of the
+    squares of two errors, theirs from structural estimates, of designs that were left out of the
+    fit, and that of structural estimates from synthesis.
+    """
+    found = [(sample, costs_of(sample, tech)) for sample in designs]
+    errors: dict[str, list[float]] = {metric: [] for metric in METRICS}
+    for first in range(FOLDS):
+        others = [each for place, each in enumerate(found) if place % FOLDS != first]
+        model = fitted(others, tech)
+        for sample, costs in found[first::FOLDS]:
+            for metric, error in errors_of(sample, costs, model).items():
+                if math.isfinite(error):  # else only what is left out has some kind of component
+                    errors[metric].append(error)
+    left_out = {metric: summary(values) for metric, values in errors.items() if values}
+    covered = {
+        metric: float(np.quantile(np.abs(values), COVERED))
+        for metric, values in errors.items() if values
+    }  # fmt: skip
+    structural = {**tech.structure["uncertainty"], "fmax": tech.timing.get("uncertainty")}
+    return replace(
+        fitted(found, tech),
+        ranges=ranges(sample.config for sample in designs),
+        uncertainty={
+            metric: round(math.hypot(covered[metric], structural[metric]), 4)
+            for metric in covered if structural.get(metric) is not None
+        },
+        provenance={
+            "fitted_to": "structural estimates of drawn designs, see `structure` and `timing`",
+            "seed": SEED,
+            "designs": len(designs),
+            "left_out": {
+                metric: {**summary, "covered": round(covered[metric], 4)}
+                for metric, summary in left_out.items()
+            },
+            "uncertainty": "against synthesis: the root of the sum of the squares of `covered`"
+            " and of the uncertainty of structural estimates",
+        },
+    )  # fmt: skip

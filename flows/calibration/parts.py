@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which part of a family's bill each module of a design belongs to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from cost_model.bill import Part
+from hwgen.config.model import FamilyConfig
+from hwgen.families import family
+
+FLOAT = "float_"
+"""Beginning of the kinds of floating-point operators."""
+
+_OPERATOR = re.compile(r"(add|multiply)_(\w+?)_(\d+)e?")
+_OPERATORS = {"add": "float_adder", "multiply": "float_multiplier"}
+
+
+def operator_kind(module: str) -> str | None:
+    """Return the kind of the floating-point operator that a module is, None if it is none.
+
+    Parameters
+    ----------
+    module : str
+        Its name without that of the design.
+    """
+    match = _OPERATOR.fullmatch(module)
+    return f"{_OPERATORS[match[1]]}_{match[2]}_{match[3]}" if match else None
+
+
+def is_operator(kind: str) -> bool:
+    """Return whether a kind is that of an operator which is a module of its own."""
+    return kind.startswith(tuple(_OPERATORS.values()))
+
+
+def without_operators(counts: Mapping[str, float]) -> dict[str, float]:
+    """Return the components that are in no module of an operator."""
+    return {kind: n for kind, n in counts.items() if not is_operator(kind)}
+
+
+def parts_of(config: FamilyConfig) -> tuple[Part, ...]:
+    """Return the parts of a configuration's bill."""
+    return tuple(family(config.family).part("cost").parts(config))
+
+
+def kept_modules(config: FamilyConfig) -> tuple[str, ...]:
+    """Return the beginnings of the names of the modules that are mapped on their own."""
+    return tuple(dict.fromkeys(prefix for part in parts_of(config) for prefix in part.modules))
+
+
+def owner(module: str, parts: tuple[Part, ...]) -> str | None:
+    """Return the name of the part that a module belongs to, None if it is one of the rest."""
+    return next((p.name for p in parts if p.modules and module.startswith(p.modules)), None)

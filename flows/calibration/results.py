@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every table of costs says of its fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cost_model.evaluate import flattened
+
+if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
+
+
+def summary(errors: Iterable[float]) -> dict[str, float]:
+    """Return the mean and the worst of relative errors."""
+    relative = np.array(list(errors))
+    return {
+        "mape": round(float(np.abs(relative).mean()), 4),
+        "worst": round(float(relative[np.abs(relative).argmax()]), 4),
+        "count": len(relative),
+    }
+
+
+def rounded(prices: Mapping[str, float]) -> dict[str, float]:
+    """Return prices of six digits."""
+    return {kind: float(f"{price:.6g}") for kind, price in prices.items()}
+
+
+def ranges(configs: Iterable[FamilyConfig]) -> dict[str, tuple[float, float]]:
+    """Return the smallest and largest value of each size and pipeline depth, by family."""
+    bounds: dict[str, tuple[float, float]] = {}
+    for config in configs:
+        for name, value in flattened(config.resolved()).items():
+            if type(value) is int and name.startswith(("array.", "pipeline.")):
+                key = f"{config.family}:{name}"
+                low, high = bounds.get(key, (value, value))
+                bounds[key] = (min(low, value), max(high, value))
+    return bounds
