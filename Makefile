@@ -105,7 +105,7 @@ docs-check: env ## check that the generated documentation is current
 	  || { echo 'docs/features.md is not current: run make docs' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 
-.PHONY: bench-engine bench-elements bench-elements-power bench-build bench-sim bench-pack bench-area bench-columns bench-qor bench-sweep bench-cost bench-questions
+.PHONY: bench-engine bench-elements bench-elements-power bench-build bench-sim bench-pack bench-area bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-pack: env ## measure packing
@@ -117,14 +117,15 @@ bench-qor: env ## compare ternary datapaths by synthesis (hours)
 bench-sweep: env ## measure sweeps of the cost model
 bench-questions: env ## answer questions by the shipped sweeps
 bench-cost: env ## compare estimates with synthesis, on designs that calibration has not seen
+bench-closed-forms: env ## compare the closed forms of sweeps with the estimate by structure
 bench-engine: env ## measure utilisation and traffic of a memory engine in simulation
 	$(RUN) -m flows.bench.engine_utilisation $(ARGS)
-bench-build bench-sim bench-pack bench-area bench-elements bench-elements-power bench-columns bench-qor bench-sweep bench-cost bench-questions:
+bench-build bench-sim bench-pack bench-area bench-elements bench-elements-power bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions:
 	$(RUN) -m flows.bench.$(subst -,_,$(@:bench-%=%)) $(ARGS)
 
 CALIBRATED = $$($(RUN) -c 'from cost_model.technology import calibrated; print(*calibrated())')
 .PHONY: calibrate
-calibrate: env ## fit the costs of all technologies again (half an hour each)
+calibrate: env ## fit the closed forms of standard cells to structures, and FPGAs to synthesis, again
 	for t in $(CALIBRATED); do $(RUN) -m hwgen calibrate --target $$t || exit; done
 
 .PHONY: clean

@@ -21,6 +21,9 @@ from hwgen.workloads import FORM, RANGE, Gemm, bounded, gemm_of
 MAX_POINTS = 10**11
 """Points that are enumerated at most; two cores take some hours for these."""
 
+MAX_REFINED = 100_000
+"""Candidates that are evaluated by structure at most; each takes about a second."""
+
 _KEYS = (
     "name",
     "family",
@@ -35,6 +38,7 @@ _KEYS = (
     "top",
     "configs",
     "sample",
+    "refine",
 )
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,54}")
 _WORKLOAD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -94,6 +98,7 @@ class _Sweep:
         configs = reader.integer(("configs",), data.get("configs", 1000), 0, 1_000_000)
         tops = self.tops(objectives)
         sample = self.sample()
+        refine = reader.integer(("refine",), data.get("refine", 0), 0, MAX_REFINED)
         if reader.problems:
             return None
         space = Space(tuple(subspaces))
@@ -116,6 +121,7 @@ class _Sweep:
             configs,
             sample,
             version,
+            refine,
         )
 
     def name(self) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from cost_model.sweep.reader import Reader
 from cost_model.sweep.reduce import BLOCK, Arrays, Reducer, reduce_range
 from cost_model.sweep.sampling import search
 from cost_model.sweep.table import Points, enumerated_points, sampled_points
+
+if TYPE_CHECKING:
+    from cost_model.sweep.refine import Refined
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -59,6 +62,10 @@ class Outcome:
         The Pareto set and the best, by number.
     rows : callable
         Yields all points to be written, by number, in parts.
+    points_of : callable
+        Returns points by their numbers, ascending.
+    refined : Refined, optional
+        The candidates, where front and best are by the structure of their hardware.
     """
 
     plan: Plan
@@ -71,6 +78,8 @@ class Outcome:
     tops: tuple[Indices, ...]
     chosen: Points
     rows: Callable[[], Iterator[Points]]
+    points_of: Callable[[Indices], Points]
+    refined: Refined | None = None
 
     @property
     def evaluated(self) -> int:
@@ -202,6 +211,7 @@ def _outcome(
         tops,
         points_of(chosen),
         parts,
+        points_of,
     )
 
 

@@ -117,6 +117,8 @@ class Plan:
     sample : Sample or None
     version : str
         Of the tool, for what is written.
+    refine : int
+        Most candidates to evaluate by structure.
     """
 
     name: str
@@ -129,6 +131,19 @@ class Plan:
     configs: int
     sample: Sample | None
     version: str
+    refine: int = 0
+
+
+def technologies_of(plan: Plan) -> set[str]:
+    """Return the technologies of a sweep."""
+    found: set[str] = set()
+    for subspace in plan.space.subspaces:
+        axis = next((axis for axis in subspace.axes if axis.name == TECHNOLOGY), None)
+        if axis is None:
+            found.add(str(subspace.fixed.get(TECHNOLOGY, "")))
+        else:
+            found |= {str(axis.value(digit)) for digit in range(axis.count)}
+    return found
 
 
 def metrics_of(

@@ -10,13 +10,15 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from cost_model import technology as technologies
 from cost_model.sweep.document import SweepFile
 from cost_model.sweep.expressions import Expression, ExpressionError
 from cost_model.sweep.parameters import typed_result
-from cost_model.sweep.plan import TECHNOLOGY, Evaluate, Metrics, metrics_of
+from cost_model.sweep.plan import TECHNOLOGY, Evaluate, Metrics, Plan, metrics_of, technologies_of
 from cost_model.sweep.reader import Path, Reader
 from cost_model.sweep.space import Subspace, Values
 from hwgen.config.load import shown
@@ -63,9 +65,20 @@ def probe(file: SweepFile, evaluate: Evaluate) -> Probe:
             _check(reader, subspace.family, path, expression, kinds, known, metrics)
     if reader.problems:
         raise reader.error()
-    told = [plan.version, file.document.data, plan.workloads, answers]
+    told: list[Any] = [plan.version, file.document.data, plan.workloads, answers]
+    if plan.refine:
+        told += [plan.refine, _structures(plan)]
     text = json.dumps(told, sort_keys=True, separators=(",", ":"))
     return Probe(tuple(names), hashlib.sha256(text.encode()).hexdigest())
+
+
+def _structures(plan: Plan) -> list[Any]:
+    """Return the costs of structures that the sweep may rest on."""
+    found = []
+    for name in sorted(filter(technologies.is_calibrated, technologies_of(plan))):
+        tech = technologies.technology(name)
+        found.append([name, tech.structure.get("costs"), tech.timing.get("ns")])
+    return found
 
 
 def _first_points(subspace: Subspace) -> Iterator[Values]:

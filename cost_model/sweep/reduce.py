@@ -228,9 +228,20 @@ class Reducer:
             best.add(arrays[f"top{place}_values"], arrays[f"top{place}_indices"])
 
 
-def reduce_range(plan: Plan, evaluate: Evaluate, start: int, stop: int) -> Arrays:
-    """Enumerate the points from `start` to before `stop` and return what is kept of them."""
-    reducer = Reducer(plan, evaluate)
+def reduce_range(
+    plan: Plan, evaluate: Evaluate, start: int, stop: int, reducer: Reducer | None = None
+) -> Arrays:
+    """Enumerate the points from `start` to before `stop` and return what is kept of them.
+
+    Parameters
+    ----------
+    plan : Plan
+    evaluate : Evaluate
+    start, stop : int
+    reducer : Reducer, optional
+        What takes the points; default a new one.
+    """
+    reducer = reducer or Reducer(plan, evaluate)
     for run in plan.space.runs(start, stop, BLOCK):
         subspace = plan.space.subspaces[run.subspace]
         local: Digits = np.arange(run.start, run.stop)

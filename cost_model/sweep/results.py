@@ -13,16 +13,25 @@ from typing import Any
 import numpy as np
 
 from cost_model.bill import defaults
+from cost_model.estimate import CLOSED_FORMS, STRUCTURE
 from cost_model.sweep.engine import Outcome
 from cost_model.sweep.plan import Evaluate, Plan
 from cost_model.sweep.space import Subspace
-from cost_model.sweep.table import FAMILY, INDEX, Table, columns_of, figures_of, table_of
+from cost_model.sweep.table import (
+    FAMILY,
+    INDEX,
+    Points,
+    Table,
+    columns_of,
+    figures_of,
+    table_of,
+)
 from hwgen.config.load import parse_config
 from hwgen.config.model import FamilyConfig
 from hwgen.config.parameters import yaml_value
 from hwgen.errors import ConfigError, ToolMissing
 
-PARETO, CONFIG = "pareto", "config"
+PARETO, CONFIG, COSTS_OF = "pareto", "config", "costs_of"
 
 
 @dataclass(frozen=True)
@@ -61,13 +70,16 @@ class Chosen:
 def choose(outcome: Outcome, evaluate: Evaluate, metrics: Sequence[str]) -> Chosen:
     """Return the chosen points of a sweep with their configurations."""
     plan = outcome.plan
-    table = table_of(plan, evaluate, metrics, outcome.chosen)
+    refined = outcome.refined
+    table = table_of(plan, refined.evaluate if refined else evaluate, metrics, outcome.chosen)
     figures = np.array(table[str(plan.objectives[0])], np.float64) * plan.objectives[0].sign
     order = np.lexsort((outcome.chosen.numbers, figures)).tolist()
     table = {name: [column[row] for row in order] for name, column in table.items()}
     front = set(outcome.front.tolist())
     table[PARETO] = [number in front for number in table[INDEX]]
     table[CONFIG] = [None] * len(order)
+    if refined:
+        table[COSTS_OF] = [STRUCTURE] * len(order)
     configs: dict[str, str] = {}
     loaded: dict[str, FamilyConfig] = {}
     refused: dict[str, str] = {}
@@ -167,13 +179,15 @@ def write_parquet(
         ) from None
     plan = outcome.plan
     kinds = dict(_kinds(plan, metrics))
+    if outcome.refined:
+        kinds[COSTS_OF] = str
     kinds |= {name: float for figures in measured.values() for name in figures}
     types = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
     schema = pa.schema([(name, types[kind]) for name, kind in kinds.items()])
     front = outcome.front
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for points in outcome.rows():
-            table = table_of(plan, evaluate, metrics, points)
+            table = _kept(outcome, evaluate, metrics, points)
             table[PARETO] = np.isin(points.numbers, front).tolist()
             for name in kinds.keys() - table.keys():
                 table[name] = [measured.get(number, {}).get(name) for number in table[INDEX]]
@@ -181,6 +195,26 @@ def write_parquet(
                 if kind is str:
                     table[name] = [None if v is None else yaml_value(v) for v in table[name]]
             writer.write_table(pa.table({name: table[name] for name in kinds}, schema=schema))
+
+
+def _kept(outcome: Outcome, evaluate: Evaluate, metrics: Sequence[str], points: Points) -> Table:
+    """Return the table of points, with the figures of their structures where these are known."""
+    refined, plan = outcome.refined, outcome.plan
+    if refined is None:
+        return table_of(plan, evaluate, metrics, points)
+    if plan.keep == "pareto":
+        table = table_of(plan, refined.evaluate, metrics, points)
+        return {**table, COSTS_OF: [STRUCTURE] * len(points.numbers)}
+    table = table_of(plan, evaluate, metrics, points)
+    mine = np.intersect1d(points.numbers, refined.numbers)
+    own = table_of(plan, refined.evaluate, metrics, outcome.points_of(mine))
+    rows = np.searchsorted(points.numbers, mine).tolist()
+    table[COSTS_OF] = [CLOSED_FORMS] * len(points.numbers)
+    own[COSTS_OF] = [STRUCTURE] * len(mine)
+    for name, column in own.items():
+        for row, value in zip(rows, column, strict=True):
+            table[name][row] = value
+    return table
 
 
 def _kinds(plan: Plan, metrics: Sequence[str]) -> Iterator[tuple[str, type]]:

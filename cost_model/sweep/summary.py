@@ -48,7 +48,25 @@ def summary_of(outcome: Outcome, chosen: Chosen, fingerprint: str) -> dict[str, 
         "kept": chosen.count,
         "configs": len(chosen.configs),
         "refused_configs": chosen.refused,
+        "refine": _refined(outcome),
         "best": [_best(outcome, chosen, place) for place in range(len(plan.objectives))],
+    }
+
+
+def _refined(outcome: Outcome) -> dict[str, Any] | None:
+    """Return what the structures of the candidates showed, None if that was not asked for."""
+    refined = outcome.refined
+    if refined is None:
+        return None
+    return {
+        "asked": refined.asked,
+        "margin": refined.margin,
+        "candidates": len(refined.numbers),
+        "by_structure": len(refined.numbers) - len(refined.refused),
+        "refused": [
+            {"index": number, "problem": problem} for number, problem in refined.refused.items()
+        ],
+        "differences": {name: dict(each) for name, each in refined.differences.items()},
     }
 
 

@@ -108,14 +108,14 @@ def _numbers(counts: Counts) -> dict[str, float]:
     return {kind: float(n) for kind, n in counts.items() if float(n)}
 
 
-def configurations(seed: int) -> Iterator[FamilyConfig]:
+def configurations(seed: int, sizes: Sequence[int] = SIZES) -> Iterator[FamilyConfig]:
     """Yield legal configurations without end, of each family with closed forms in turn.
 
-    Sizes are drawn such that small ones are as likely as large ones of twice as many.
+    Sizes are drawn up to each of some in turn, small ones as likely as large ones of twice as many.
     """
     draw, names = random.Random(seed), families_with_closed_forms()
     while True:
-        for most in SIZES:
+        for most in sizes:
             for name in names:
                 yield drawn(name, draw, most)
 
@@ -126,6 +126,7 @@ def samples(
     jobs: int | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
     more: Sequence[FamilyConfig] = (),
+    sizes: Sequence[int] = SIZES,
 ) -> list[Sample]:
     """Return drawn configurations with their structures, which are kept in the user's cache.
 
@@ -142,8 +143,10 @@ def samples(
         Takes the configurations done and those in all.
     more : sequence of FamilyConfig
         Configurations beside those that are drawn.
+    sizes : sequence of int
+        Largest sizes that are drawn, in turn.
     """
-    chosen = [*islice(configurations(seed), count), *more]
+    chosen = [*islice(configurations(seed, sizes), count), *more]
     texts = [json.dumps(config.resolved()) for config in chosen]
     found: dict[str, Design | None] = {}
     for text, design in LocalProcesses(jobs or processors()).run(_structure, texts):

@@ -24,8 +24,12 @@ from hwgen.cli.outputs import MARKER, atomic_directory, claim_entry
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cost_model.sweep.engine import Executor
+    from cost_model.sweep.document import SweepFile
+    from cost_model.sweep.engine import Executor, Outcome
+    from cost_model.sweep.journal import Journal
     from cost_model.sweep.output import Verification
+    from cost_model.sweep.plan import Evaluate
+    from cost_model.sweep.probe import Probe
     from hwgen.config.model import FamilyConfig
 
 _JOURNAL = "journal"
@@ -51,6 +55,13 @@ _JOURNAL = "journal"
 @click.option(
     "--scheduler", metavar="ADDRESS", help="Of a Dask scheduler, whose workers then do the work."
 )
+@click.option(
+    "--refine",
+    metavar="N",
+    type=click.IntRange(0, 100_000),
+    help="Evaluate the N points nearest to the Pareto set by the structure of their hardware;"
+    " instead of `refine` in the file.",
+)
 @click.option("--resume", is_flag=True, help="Continue an interrupted sweep.")
 @click.option(
     "--verify",
@@ -65,6 +76,7 @@ def command(
     output: Path | None,
     jobs: int | None,
     scheduler: str | None,
+    refine: int | None,
     resume: bool,
     verify: str | None,
     force: bool,
@@ -75,9 +87,10 @@ def command(
     Evaluates every point of the space, or samples it, and writes the Pareto set: tables,
     configurations to build, and a page to explore.
     """
+    from dataclasses import replace
+
     from cost_model.closed_forms import evaluate
     from cost_model.sweep.document import read_sweep
-    from cost_model.sweep.engine import run_sweep
     from cost_model.sweep.journal import Journal
     from cost_model.sweep.output import finished, write_output
     from cost_model.sweep.probe import probe
@@ -85,6 +98,8 @@ def command(
     from hwgen.errors import ConfigError
 
     file = read_sweep(config, __version__)
+    if refine is not None:
+        file = replace(file, plan=replace(file.plan, refine=refine))
     probed = probe(file, evaluate)
     directory = output or Path("build") / f"{file.plan.name}-sweep"
     summary = finished(directory, probed.fingerprint, verify) if resume else None
@@ -93,11 +108,10 @@ def command(
         path = _journal(directory, resume, force)
         try:
             with Journal(path, probed.fingerprint) as journal:
-                with _progress("sweeping", "points", quiet=as_json) as progress:
-                    outcome = run_sweep(file, probed, evaluate, executor, journal, progress)
+                outcome, model = _swept(file, probed, executor, journal, quiet=as_json)
                 with atomic_directory(directory, force=force) as staging:
                     summary = write_output(
-                        staging, outcome, evaluate, probed, _verification(verify, jobs, as_json)
+                        staging, outcome, model, probed, _verification(verify, jobs, as_json)
                     )
         except ConfigError:  # there is nothing to continue
             _discard(directory, path)
@@ -109,6 +123,34 @@ def command(
         emit_json({**summary, "directory": str(directory)})
     else:
         _report(summary, directory)
+
+
+def _swept(
+    file: SweepFile, probed: Probe, executor: Executor, journal: Journal, *, quiet: bool
+) -> tuple[Outcome, Evaluate]:
+    """Run a sweep, and return with its outcome the model that it rests on."""
+    from cost_model.evaluate import evaluate
+    from cost_model.sweep.engine import run_sweep
+    from cost_model.sweep.refine import by_structure, refine
+    from cost_model.sweep.structural import Structural, without_closed_forms
+    from flows.executors import LocalProcesses
+    from flows.structural_sweep import figures
+
+    model: Evaluate = evaluate
+    where = executor
+    if without_closed_forms(file.plan):
+        with _progress("structures", "designs", quiet=quiet) as progress:
+            model = by_structure(file, Structural(figures), executor, progress)
+        where = LocalProcesses(1)  # where the answers are
+    with _progress("sweeping", "points", quiet=quiet) as progress:
+        outcome = run_sweep(file, probed, model, where, journal, progress)
+    if file.plan.refine:
+        with _progress("structures", "designs", quiet=quiet) as progress:
+            outcome = refine(
+                outcome, model, Structural(figures, every=True), executor, file.plan.refine,
+                progress,
+            )  # fmt: skip
+    return outcome, model
 
 
 def _journal(directory: Path, resume: bool, force: bool) -> Path:
@@ -209,6 +251,8 @@ def _report(summary: dict[str, Any], directory: Path) -> None:
     )
     for name, problem in summary["refused_configs"].items():
         click.echo(f"no {name}, although its costs are known: {problem}", err=True)
+    if summary["refine"]:
+        _report_refined(out, summary["refine"])
     table = Table(box=None, pad_edge=False)
     table.add_column("best by")
     table.add_column("figure", justify="right")
@@ -224,6 +268,20 @@ def _report(summary: dict[str, Any], directory: Path) -> None:
     out.print(table)
     if summary["verify"]:
         _report_verified(out, summary["verified"])
+
+
+def _report_refined(out: Console, refined: Mapping[str, Any]) -> None:
+    out.print(
+        f"  {refined['candidates']:,} candidates within {100 * refined['margin']:.1f} %,"
+        f" {refined['by_structure']:,} evaluated by structure"
+    )
+    for metric, difference in refined["differences"].items():
+        out.print(
+            f"  closed forms of {metric}: off by {100 * difference['mean']:.1f} % on average,"
+            f" {100 * difference['worst']:+.1f} % at worst"
+        )
+    for entry in refined["refused"]:
+        click.echo(f"point {entry['index']} is refused: {entry['problem']}", err=True)
 
 
 def _report_verified(out: Console, verified: Sequence[Mapping[str, Any]]) -> None:

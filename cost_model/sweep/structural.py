@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cost model for sweeps that answers by the structure of the hardware, point by point."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cost_model.bill import Space
+from cost_model.evaluate import evaluate, metric_names
+from cost_model.sweep.plan import TECHNOLOGY, Plan
+from cost_model.sweep.table import Points, parameters_of
+from hwgen.config.model import FamilyConfig
+from hwgen.families import family as family_of
+from hwgen.workloads import Gemm
+
+MOST_POINTS = 2000
+"""Points that are evaluated by structure where a family has no closed forms."""
+
+_OF_HARDWARE = ("area_mm2", "power_w", "fmax_mhz", "tops_per_w", "tops_per_mm2", "energy_mj")
+"""Metrics that closed forms are needed for, or the structure."""
+
+Figures = Mapping[str, float | None] | str
+"""Metrics of a configuration, or why there are none."""
+
+Estimate = Callable[[FamilyConfig, str, Mapping[str, Sequence[Gemm]]], Figures]
+"""Takes a configuration, a technology and workloads; other processes must know it by name."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A configuration to evaluate.
+
+    Parameters
+    ----------
+    family, technology : str
+    values : str
+        Its dotted parameters, as JSON.
+    """
+
+    family: str
+    technology: str
+    values: str
+
+
+@dataclass
+class Structural:
+    """`Evaluate` by structure; what has been asked is remembered.
+
+    Parameters
+    ----------
+    estimate : callable
+    every : bool
+        Whether to answer by structure for families with closed forms, too.
+    known : dict
+        Answers.
+    """
+
+    estimate: Estimate
+    every: bool = False
+    known: dict[Question, Figures] = field(default_factory=dict)
+
+    def __call__(
+        self,
+        family: str,
+        fixed: Mapping[str, Any],
+        varying: Mapping[str, NDArray[Any]],
+        technology: str,
+        workloads: Mapping[str, Sequence[Gemm]],
+    ) -> Mapping[str, NDArray[Any]]:
+        """Return metrics as `cost_model.evaluate.evaluate` does."""
+        if not self.every and has_closed_forms(family):
+            return evaluate(family, fixed, varying, technology, workloads)
+        count = len(next(iter(varying.values()))) if varying else 1
+        names = metric_names(workloads)
+        found = {name: np.full(count, np.nan) for name in names}
+        valid = np.ones(count, bool)
+        for row in range(count):
+            values = {**fixed, **{name: column[row] for name, column in varying.items()}}
+            figures = self.answer(question(family, values, technology), workloads)
+            if figures == "":
+                valid[row] = False
+            elif not isinstance(figures, str):
+                for name in names:
+                    value = figures.get(name)
+                    found[name][row] = np.nan if value is None else value
+        return {**found, "valid": valid}
+
+    def answer(self, asked: Question, workloads: Mapping[str, Sequence[Gemm]]) -> Figures:
+        """Return the metrics of a configuration, why there are none, or "" if it is not legal."""
+        if asked not in self.known:
+            self.known[asked] = answered(asked, self.estimate, workloads)
+        return self.known[asked]
+
+
+def answered(
+    asked: Question, estimate: Estimate, workloads: Mapping[str, Sequence[Gemm]]
+) -> Figures:
+    """Return what `Structural.answer` does, without remembering it."""
+    config = Space(asked.family, json.loads(asked.values)).configuration({})
+    return "" if config is None else estimate(config, asked.technology, workloads)
+
+
+def question(family: str, values: Mapping[str, Any], technology: str) -> Question:
+    """Return a question about dotted parameters."""
+    plain = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in values.items()
+    }
+    whole = {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value
+        for name, value in plain.items()
+    }
+    return Question(family, technology, json.dumps(whole, sort_keys=True))
+
+
+def questions(plan: Plan, points: Points) -> Iterator[tuple[int, Question]]:
+    """Yield the number of each point and what is to be asked about it."""
+    for group in points.groups:
+        values = parameters_of(plan, group)
+        family = plan.space.subspaces[group.place].family
+        for place, where in enumerate(group.where):
+            own = {
+                name: value[place] if isinstance(value, np.ndarray) and value.ndim else value
+                for name, value in values.items()
+            }
+            technology = str(own.get(TECHNOLOGY, ""))
+            yield int(points.numbers[where]), question(family, own, technology)
+
+
+def has_closed_forms(family: str) -> bool:
+    """Return whether a family's cost module says area and delay by closed forms."""
+    module = family_of(family).part("cost")
+    return hasattr(module, "parts") and hasattr(module, "paths")
+
+
+def without_closed_forms(plan: Plan) -> list[str]:
+    """Return the families of a sweep whose hardware it asks about without closed forms of it."""
+    expressions = [
+        *plan.specs,
+        *(objective.expression for objective in plan.objectives),
+        *(top.objective.expression for top in plan.tops),
+    ]
+    names = {name.partition("(")[0] for each in expressions for name in each.names}
+    if names.isdisjoint(_OF_HARDWARE):
+        return []
+    families = dict.fromkeys(subspace.family for subspace in plan.space.subspaces)
+    return [family for family in families if not has_closed_forms(family)]

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures of a configuration for sweeps, from the structure of its hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from cost_model.estimate import estimate
+from flows.structures import structure_of
+from hwgen.errors import HwgenError
+
+if TYPE_CHECKING:
+    from cost_model.sweep.structural import Figures
+    from hwgen.config.model import FamilyConfig
+    from hwgen.workloads import Gemm
+
+
+def figures(
+    config: FamilyConfig, technology: str, workloads: Mapping[str, Sequence[Gemm]]
+) -> Figures:
+    """Return the metrics of a configuration, or why it has none.
+
+    The structure is kept in the user's cache.
+    """
+    try:
+        found = estimate(config, technology, None, workloads, design=structure_of(config))
+    except HwgenError as error:
+        return str(error)
+    metrics: dict[str, float | None] = found["metrics"]
+    return metrics
