@@ -265,8 +265,16 @@ _TRIED = 1000
 """Points among which a legal one is looked for."""
 
 
+class _Group(tuple[Any, ...]):
+    """A mapping as pairs of key and value."""
+
+
 def frozen(value: Any) -> Any:
     """Return a parameter's value in a form that can be a key."""
+    if isinstance(value, _Group):
+        return value
+    if isinstance(value, Mapping):
+        return _Group((key, frozen(each)) for key, each in value.items())
     if isinstance(value, (list, tuple)):
         return tuple(map(frozen, value))
     return value
@@ -274,6 +282,8 @@ def frozen(value: Any) -> Any:
 
 def _thawed(value: Any) -> Any:
     """Undo `frozen`."""
+    if isinstance(value, _Group):
+        return {key: _thawed(each) for key, each in value}
     return [_thawed(each) for each in value] if isinstance(value, tuple) else value
 
 

@@ -80,8 +80,8 @@ def product_counts(
     else:
         a = a + 1
     rows, bits = min(a, w), max(a, w)
-    made = sum(max(0, min(bits, width - row)) for row in range(rows)) / (rows * bits)
-    return {"booth_bit": made * rows * bits, "booth_extension": made * (bits - rows)}
+    share = sum(max(0, min(bits, width - row)) for row in range(rows)) / (rows * bits)
+    return {"booth_bit": share * rows * bits, "booth_extension": share * (bits - rows)}
 
 
 def sum_of_products(

@@ -282,7 +282,7 @@ def test_tables_load_and_know_every_kind(name: str) -> None:
         missing -= {*prices}
         assert not missing
     assert fabric(name) or tech.delays_ns["register"] >= 0
-    assert tech.provenance["cores"] > 50
+    assert tech.provenance["cores" if fabric(name) else "designs"] > 50
     assert set(tech.uncertainty) <= set(cost.FPGA_GOALS if fabric(name) else cost.CELL_GOALS)
 
 

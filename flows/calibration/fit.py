@@ -72,10 +72,11 @@ def non_negative(a: Array, b: Array) -> Array:
     scale = np.linalg.norm(a, axis=0)
     scale[scale == 0] = 1
     a = a / scale
+    gram, against = a.T @ a, a.T @ b
     x = np.zeros(a.shape[1])
     passive = np.zeros(a.shape[1], bool)
     for _ in range(3 * a.shape[1]):
-        gradient = a.T @ (b - a @ x)
+        gradient = against - gram @ x
         gradient[passive] = -np.inf
         best = int(np.argmax(gradient))
         if gradient[best] <= 1e-9:
@@ -83,7 +84,9 @@ def non_negative(a: Array, b: Array) -> Array:
         passive[best] = True
         while True:
             trial = np.zeros_like(x)
-            trial[passive] = np.linalg.lstsq(a[:, passive], b, rcond=None)[0]
+            trial[passive] = np.linalg.lstsq(
+                gram[np.ix_(passive, passive)], against[passive], rcond=None
+            )[0]
             if (trial[passive] > 0).all():
                 break
             falling = passive & (trial <= 0)
@@ -128,46 +131,74 @@ def fit_longest(
         Relative errors.
     """
     kinds = sorted({kind for some in paths for path in some for kind, n in path.items() if n})
-    cores = [np.array([[path.get(k, 0.0) for k in kinds] for path in some]) for some in paths]
-    known = [np.array(each) for each in before or [[0.0] * len(some) for some in paths]]
-    target = np.array(measured)
-    best, least = _longest(cores, known, target, np.ones(len(kinds)))
+    found = _Paths(
+        np.array([[path.get(kind, 0.0) for kind in kinds] for some in paths for path in some]),
+        np.array([part for some in before for part in some] if before
+                 else [0.0] * sum(map(len, paths))),
+        np.cumsum([0, *(len(some) for some in paths[:-1])]),
+        np.array(measured),
+    )  # fmt: skip
+    best, least = found.fitted(np.ones(len(kinds)))
     for kind in range(len(kinds)):
         if best[kind]:
             continue
-        slowest = [
-            float(((delay - core @ best - own)[through] / core[through, kind]).min())
-            for core, own, delay in zip(cores, known, target, strict=True)
-            if (through := core[:, kind] > 0).any()
-        ]
         trial = best.copy()
-        trial[kind] = max(0.0, float(np.quantile(slowest, 0.1)))
-        found, error = _longest(cores, known, target, trial)
+        trial[kind] = found.allowed(kind, best)
+        trial, error = found.fitted(trial)
         if error < least:
-            best, least = found, error
-    errors = [
-        float((core @ best + own).max()) / delay - 1
-        for core, own, delay in zip(cores, known, measured, strict=True)
-    ]
-    return dict(zip(kinds, best.tolist(), strict=True)), errors
+            best, least = trial, error
+    delays, _ = found.longest(best)
+    errors = delays / found.target - 1
+    return dict(zip(kinds, best.tolist(), strict=True)), errors.tolist()
 
 
-def _longest(
-    cores: Sequence[Array], known: Sequence[Array], target: Array, start: Array
-) -> tuple[Array, float]:
-    """Return the delays to which a fit comes from others, and their mean relative error."""
-    solution, best, least, idle = start, start, np.inf, 0
-    for _ in range(ROUNDS):
-        all_paths = [core @ solution + own for core, own in zip(cores, known, strict=True)]
-        longest = [int(np.argmax(delays)) for delays in all_paths]
-        delays = np.array([found[place] for found, place in zip(all_paths, longest, strict=True)])
-        errors = np.abs(delays / target - 1)
-        if float(errors.mean()) < least - 1e-6:
-            best, least, idle = solution, float(errors.mean()), 0
-        elif (idle := idle + 1) == IDLE:
-            break
-        rows = np.array([core[place] for core, place in zip(cores, longest, strict=True)])
-        left = target - np.array([own[place] for own, place in zip(known, longest, strict=True)])
-        weight = 1 / np.sqrt(np.clip(errors, SMALL, 1.0)) / target
-        solution = non_negative(rows * weight[:, None], left * weight)
-    return best, least
+@dataclass(frozen=True)
+class _Paths:
+    """The paths of all cores, one behind the other.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (paths, kinds)
+    known : ndarray, shape (paths,)
+        Parts of their delays that are known.
+    first : ndarray, shape (cores,)
+        The first path of each core.
+    target : ndarray, shape (cores,)
+    """
+
+    rows: Array
+    known: Array
+    first: NDArray[np.int64]
+    target: Array
+
+    def longest(self, solution: Array) -> tuple[Array, NDArray[np.int64]]:
+        """Return the delay of each core and its longest path."""
+        delays = self.rows @ solution + self.known
+        most = np.maximum.reduceat(delays, self.first)
+        owner = np.repeat(np.arange(len(self.first)), np.diff([*self.first.tolist(), len(delays)]))
+        places = np.flatnonzero(delays == most[owner])
+        _, chosen = np.unique(owner[places], return_index=True)
+        return most, places[chosen]
+
+    def allowed(self, kind: int, solution: Array) -> float:
+        """Return how slow a kind may be for the delays of nine of ten cores."""
+        through = np.flatnonzero(self.rows[:, kind] > 0)
+        core = np.searchsorted(self.first, through, side="right") - 1
+        left = self.target[core] - self.rows[through] @ solution - self.known[through]
+        return max(0.0, float(np.quantile(left / self.rows[through, kind], 0.1)))
+
+    def fitted(self, start: Array) -> tuple[Array, float]:
+        """Return the delays to which a fit comes from others, and their mean relative error."""
+        solution, best, least, idle = start, start, np.inf, 0
+        for _ in range(ROUNDS):
+            delays, places = self.longest(solution)
+            errors = np.abs(delays / self.target - 1)
+            if float(errors.mean()) < least - 1e-6:
+                best, least, idle = solution, float(errors.mean()), 0
+            elif (idle := idle + 1) == IDLE:
+                break
+            weight = 1 / np.sqrt(np.clip(errors, SMALL, 1.0)) / self.target
+            solution = non_negative(
+                self.rows[places] * weight[:, None], (self.target - self.known[places]) * weight
+            )
+        return best, least
