@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cost_model.estimate import estimate
-from flows.structures import structure_of
+from flows.analyses import analysis_of
 from hwgen.errors import HwgenError
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ def figures(
 ) -> Figures:
     """Return the metrics of a configuration, or why it has none.
 
-    The structure is kept in the user's cache.
+    What is found of the structure is kept in the user's cache.
     """
     try:
-        found = estimate(config, technology, None, workloads, design=structure_of(config))
+        found = estimate(config, technology, None, workloads, analysis=analysis_of(config))
     except HwgenError as error:
         return str(error)
     metrics: dict[str, float | None] = found["metrics"]

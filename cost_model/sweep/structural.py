@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cost_model.bill import Space
-from cost_model.evaluate import evaluate, metric_names
+from cost_model.closed_forms import evaluate, metric_names
 from cost_model.sweep.plan import TECHNOLOGY, Plan
 from cost_model.sweep.table import Points, parameters_of
 from hwgen.config.model import FamilyConfig
@@ -73,7 +73,7 @@ class Structural:
         technology: str,
         workloads: Mapping[str, Sequence[Gemm]],
     ) -> Mapping[str, NDArray[Any]]:
-        """Return metrics as `cost_model.evaluate.evaluate` does."""
+        """Return metrics as `cost_model.closed_forms.evaluate` does."""
         if not self.every and has_closed_forms(family):
             return evaluate(family, fixed, varying, technology, workloads)
         count = len(next(iter(varying.values()))) if varying else 1

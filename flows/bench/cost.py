@@ -29,12 +29,12 @@ from rich.table import Table
 
 from cost_model.bill import defaults, frozen
 from cost_model.estimate import estimate
-from cost_model.evaluate import flattened
 from cost_model.technology import calibrated, technology, write
 from flows.calibration import fpga, structural
 from flows.calibration.points import Values, config_of, held_out_points
 from flows.calibration.results import ranges
 from flows.estimates import estimated
+from hwgen.config.dotted import flattened
 from hwgen.errors import HwgenError
 from hwgen.technologies import costs_of, of_kind
 from hwgen.technologies import technology as installed

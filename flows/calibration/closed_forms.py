@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cost_model.bill import Counts, total
-from cost_model.evaluate import view_of
+from cost_model.closed_forms import view_of
 from cost_model.structure.components import components
 from cost_model.structure.costs import cost
 from cost_model.structure.model import TOP, Design

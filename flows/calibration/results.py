@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model.evaluate import flattened
+from hwgen.config.dotted import flattened
 
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig

@@ -129,7 +129,7 @@ def _swept(
     file: SweepFile, probed: Probe, executor: Executor, journal: Journal, *, quiet: bool
 ) -> tuple[Outcome, Evaluate]:
     """Run a sweep, and return with its outcome the model that it rests on."""
-    from cost_model.evaluate import evaluate
+    from cost_model.closed_forms import evaluate
     from cost_model.sweep.engine import run_sweep
     from cost_model.sweep.refine import by_structure, refine
     from cost_model.sweep.structural import Structural, without_closed_forms
