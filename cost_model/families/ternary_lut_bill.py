@@ -50,10 +50,12 @@ def table(config: TernaryLutConfig) -> dict[str, float]:
             held = [p for p in held if p in needed or p in config.stored_patterns]
         # Sums of the same activations share their least significant bit.
         shared = len(held) - len({tuple(map(abs, p)) for p in held})
-        registers += sum(table_sum_format(config, p).width for p in held) - shared
+        registers += sum(_made(config, table_sum_format(config, p).width) for p in held) - shared
     fabric = fabric_of(config)
     sums = (
-        _sum_of_two(table_sum_format(config, p).width, fabric) for level in levels for p in level
+        _sum_of_two(_made(config, table_sum_format(config, p).width), fabric)
+        for level in levels
+        for p in level
     )
     # On an FPGA an inverse is made where it is held, and not by its readers.
     inverse = fabric is not None and not fabric.inverters and config.array.method == "select"
@@ -145,8 +147,15 @@ def added_bits(config: TernaryLutConfig) -> int:
 def value_width(config: TernaryLutConfig) -> int:
     """Return the bits of what a column reads."""
     if config.array.method == "multiply":
-        return int(config.product.width)
-    return int(config.entry.width + (not config.entry.signed))
+        return _made(config, config.product.width)
+    return _made(config, config.entry.width + (not config.entry.signed))
+
+
+def _made(config: TernaryLutConfig, width: int) -> int:
+    """Return how many bits of an operand of the totals synthesis for standard cells leaves."""
+    if fabric_of(config) or config.saturates:
+        return int(width)
+    return int(min(width, config.total_width))
 
 
 def _read(config: TernaryLutConfig) -> dict[str, float]:
@@ -175,6 +184,7 @@ def _binary(config: TernaryLutConfig) -> bool:
 def _chosen(config: TernaryLutConfig) -> dict[str, float]:
     """Return the bill of choosing an entry of a table."""
     rows, width = len(config.stored_patterns), config.entry.width
+    width = width if config.is_float else _made(config, width)
     zero = config.digit is TERNARY
     if _binary(config):
         if fabric := fabric_of(config):

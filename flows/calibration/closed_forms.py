@@ -30,7 +30,7 @@ from cost_model.timing.limit import limiting_path
 from flows.calibration.draws import MOST, NAME, alone, drawn
 from flows.calibration.fit import Equation, fit_longest, fit_robust
 from flows.calibration.parts import is_operator, operator_kind, owner, parts_of
-from flows.calibration.points import config_of, float_points
+from flows.calibration.points import config_of, rare_points
 from flows.calibration.results import ranges, rounded, summary
 from flows.executors import LocalProcesses
 from flows.parallel import processors
@@ -161,7 +161,7 @@ def designs(
 ) -> list[Sample]:
     """Return the designs that closed forms are fitted to.
 
-    They are drawn, but for those that have each floating-point operator at least once.
+    They are drawn, but for some that have what few draws have.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def designs(
     """
     if count is not None:
         return samples(SEED, count, progress=progress)
-    more = [config_of(values) for values in float_points()]
+    more = [config_of(values) for values in rare_points()]
     return samples(SEED, DESIGNS, progress=progress, more=more)
 
 

@@ -69,8 +69,16 @@ _CELLS: dict[str, Any] = {"array__fetch": "one_hot", "array__reduction": "compre
 """What suits standard cells."""
 
 
-def float_points() -> Iterator[Values]:
-    """Yield cores that have each floating-point operator, with each number of registers."""
+def rare_points() -> Iterator[Values]:
+    """Yield cores that have what few draws have.
+
+    Integers that are selected or multiplied, and each floating-point operator with each number of
+    registers.
+    """
+    for method in ("select", "multiply"):
+        for reduce in (0, 2):
+            yield _ternary(array__method=method, array__group_size=1, array__tables=4,
+                           array__fetch_ports=2, pipeline__reduce=reduce)  # fmt: skip
     small = {"array__fetch": "binary"}
     for fmt in ("fp16", "bf16", "fp8_e4m3", "fp8_e5m2"):
         yield _ternary(activation=fmt, array__tables=2, array__fetch_ports=2, **small)
