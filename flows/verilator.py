@@ -338,8 +338,8 @@ def _compile(
 
     run(verilator, verilate, build_dir, "verilate.log", TIMEOUT_S, environment)
     kept.take(build_dir)
-    variables += kept.at_once(build_dir, optimisation["OPT_FAST"], main)
     compilation = ["-j", str(count), "-f", "Vtop.mk", *variables]
+    compilation += kept.arguments(build_dir, optimisation, main)
     run(make, compilation, build_dir, "compile.log", TIMEOUT_S, environment)
     kept.keep(build_dir)
     return build_dir / top
