@@ -29,6 +29,7 @@ from flows.process import run
 from flows.store import Store
 from flows.toolchain import require, version_text
 from flows.verilator_runtime import Runtime
+from flows.verilator_sharing import GROWTH, SHARING, repeated_bytes
 from hwgen.errors import CheckFailed, ToolMissing
 
 Waves = Literal["fst", "vcd"]
@@ -55,18 +56,21 @@ PROGRAM_OPTIMISATION: Mapping[str, str] = {
 }
 """The same for `build_program`."""
 
+# An engine does little in a cycle for its size: its library takes 24 s of processor time to compile
+# with -O2, 17 with -O1.
+LIBRARY_OPTIMISATION: Mapping[str, str] = {**PROGRAM_OPTIMISATION, "OPT_FAST": "-O1"}
+"""The same for `build_library`."""
+
 QUICK: Mapping[str, str] = {"OPT_FAST": "-O0", "OPT_SLOW": "-O0", "OPT_GLOBAL": "-O2"}
 """The same where compiling is most of the work: large designs for few cycles."""
 
+# Unknown values: nothing at run time for those in expressions, but registers without a reset can
+# be started at random by the program's argument +verilator+rand+reset+2.
+#
 # Eliminating wires ties the instances of a module together: longer code.  Instructions a cycle with
 # and without it: 8x8 array 2850 2720, 16x16 10010 7800, 16x16 weight-stationary 9030 7880,
 # configs/lut_core.yaml 95600 98100.
-PROGRAM_VERILATE = ("-fno-gate",)
-"""Further options of Verilator for `build_program`."""
-
-# Unknown values: nothing at run time for those in expressions, but registers without a reset can
-# be started at random by the program's argument +verilator+rand+reset+2.
-VERILATE = ("--x-assign", "fast", "--x-initial", "unique", "-Wno-fatal")
+VERILATE = ("--x-assign", "fast", "--x-initial", "unique", "-fno-gate", "-Wno-fatal")
 """Options of Verilator itself."""
 
 TIMEOUT_S = 3600.0
@@ -104,7 +108,7 @@ def simulation_environment() -> dict[str, str]:
 
 def program_id() -> str:
     """Return what, beside the sources, shapes what `build_program` makes: for cache keys."""
-    options = [*VERILATE, *PROGRAM_VERILATE, *PROGRAM_OPTIMISATION.values()]
+    options = [*VERILATE, *PROGRAM_OPTIMISATION.values(), *LIBRARY_OPTIMISATION.values()]
     return f"{compiler_id()}, {' '.join(options)}"
 
 
@@ -233,10 +237,10 @@ def build(
 
     public = ["--public-flat-rw"] if internals else [control.name]
     trace = [f"--trace-{waves}"] if waves else []
-    files = [str(path.resolve()) for path in sources]
     link = ["-LDFLAGS", _link_options(Path(cocotb.libs_dir), build_dir)]
-    verilate = ["--vpi", *trace, *arguments, *link, "verilator.cpp", *public, *files]
-    return _compile(verilate, top, build_dir, OPTIMISATION, f"vpi {waves}", jobs, ["verilator.cpp"])
+    verilate = ["--vpi", *trace, *arguments, *link, "verilator.cpp", *public]
+    features, main = f"vpi {waves}", ["verilator.cpp"]
+    return _compile(sources, verilate, top, build_dir, OPTIMISATION, features, jobs, main)
 
 
 def build_program(
@@ -280,11 +284,11 @@ def build_program(
     CheckFailed
         If something does not compile; the text ends with what the tool said.
     """
-    files = [str(path.resolve()) for path in sources]
-    verilate = [*PROGRAM_VERILATE, *arguments, *program, *files]
+    verilate = [*arguments, *program]
     # Options shape the run-time library: one that traces has more in it.
     main = program if len(program) == 1 else ()
-    return _compile(verilate, top, build_dir, optimisation, " ".join(arguments), jobs, main)
+    features = " ".join(arguments)
+    return _compile(sources, verilate, top, build_dir, optimisation, features, jobs, main)
 
 
 def build_library(
@@ -296,11 +300,12 @@ def build_library(
     one process can load several.
     """
     options = ["-CFLAGS", "-fPIC -fvisibility=hidden", "-LDFLAGS", "-shared"]
-    verilate = [*PROGRAM_VERILATE, *options, *program, *(str(path.resolve()) for path in sources)]
-    return _compile(verilate, top, build_dir, PROGRAM_OPTIMISATION, "library", None)
+    verilate = [*options, *program]
+    return _compile(sources, verilate, top, build_dir, LIBRARY_OPTIMISATION, "library", None)
 
 
 def _compile(
+    sources: Sequence[Path],
     arguments: Sequence[str],
     top: str,
     build_dir: Path,
@@ -325,6 +330,7 @@ def _compile(
     verilate = [
         "--cc", "--exe", "-Mdir", ".", "--prefix", "Vtop", "-o", top,
         "--top-module", top, "--no-MMD", *VERILATE, *arguments,
+        *(str(path.resolve()) for path in sources),
     ]  # fmt: skip
     count = jobs or os.cpu_count() or 1
     variables = [f"{name}={value}" for name, value in optimisation.items()]
@@ -336,7 +342,18 @@ def _compile(
     variables.append("CURDIR=.")
     kept = Runtime(Store(cache_directory() / "verilator"), _runtime_name([*variables, features]))
 
-    run(verilator, verilate, build_dir, "verilate.log", TIMEOUT_S, environment)
+    def translate(*more: str) -> int:
+        run(verilator, [*verilate, *more], build_dir, "verilate.log", TIMEOUT_S, environment)
+        return sum(path.stat().st_size for path in build_dir.glob("Vtop*.cpp"))
+
+    text = "".join(path.read_text(encoding="utf-8") for path in sources)
+    repeated = repeated_bytes(text, top)
+    if repeated is None:
+        translate()
+    elif translate(*SHARING) > GROWTH * repeated:
+        for path in build_dir.glob("Vtop*"):
+            path.unlink()
+        translate()
     kept.take(build_dir)
     compilation = ["-j", str(count), "-f", "Vtop.mk", *variables]
     compilation += kept.arguments(build_dir, optimisation, main)

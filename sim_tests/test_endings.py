@@ -85,9 +85,14 @@ def started(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, *arguments], cwd=folder, env={**os.environ, **variables},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        # A shell starts background jobs deaf to SIGINT, and the test may be in one.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=hearing,
     )  # fmt: skip
+
+
+def hearing() -> None:
+    """Hear what a shell makes its background jobs deaf to, and nohup: the test may be in one."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.mark.parametrize("number", SIGNALS)

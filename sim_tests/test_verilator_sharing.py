@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instances that share their code in a simulation: where that is tried, and what comes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flows.verilator import build_program
+from flows.verilator_sharing import GROWTH, INSTANCES, UNIT_BYTES, repeated_bytes
+from hwgen.config.load import load_config
+from hwgen.emission import verilog_of
+
+ROOT = Path(__file__).parents[1]
+FILLING = "  wire [7:0] filling;\n"
+MAIN = "#include <Vtop.h>\nint main() { Vtop top; top.eval(); top.final(); return 0; }\n"
+
+
+def design(instances: int, lines: int, others: int = 0) -> str:
+    """Return a top module with instances of one that has so many lines, and other lines."""
+    within = "".join(f"  part part_{i} (\n    .a(a)\n  );\n" for i in range(instances))
+    return (
+        f"module part(a);\n  input a;\n  wire a;\n{FILLING * lines}endmodule\n"
+        f"module top(a);\n  input a;\n  wire a;\n{FILLING * others}{within}endmodule\n"
+    )
+
+
+LINES = UNIT_BYTES // len(FILLING) + 1
+
+
+def test_size_counts_each_instance() -> None:
+    text = design(INSTANCES, LINES)
+    part = text.index("module top")
+    expected = INSTANCES * (part - 1) + len(text) - part - 1
+    assert repeated_bytes(text, "top") == pytest.approx(expected, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [design(INSTANCES - 1, LINES), design(INSTANCES, LINES // 2), design(INSTANCES, LINES, 2 * LINES)],
+    ids=["few", "small", "beside others"],
+)  # fmt: skip
+def test_what_is_not_promising(text: str) -> None:
+    assert repeated_bytes(text, "top") is None
+
+
+def test_another_top_module() -> None:
+    assert repeated_bytes(design(INSTANCES, LINES), "elsewhere") is None
+
+
+@pytest.mark.slow
+def test_code_is_shared(tmp_path: Path) -> None:
+    """Of the columns of a core there is one copy, where each had its own."""
+    config = load_config(ROOT / "configs" / "lut_w2.yaml")
+    text = verilog_of(config)
+    whole = repeated_bytes(text, config.name)
+    assert whole is not None
+    (tmp_path / "design.v").write_text(text)
+    (tmp_path / "main.cpp").write_text(MAIN)
+    build_program([tmp_path / "design.v"], config.name, tmp_path, ["main.cpp"])
+    written = sum(path.stat().st_size for path in tmp_path.glob("Vtop*.cpp"))
+    assert written < 2 * whole < GROWTH * whole
