@@ -38,9 +38,13 @@ def test_size_counts_each_instance() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [design(INSTANCES - 1, LINES), design(INSTANCES, LINES // 2), design(INSTANCES, LINES, 2 * LINES)],
+    [
+        design(INSTANCES - 1, LINES),
+        design(INSTANCES, LINES // 2),
+        design(INSTANCES, LINES, 2 * LINES),
+    ],
     ids=["few", "small", "beside others"],
-)  # fmt: skip
+)
 def test_what_is_not_promising(text: str) -> None:
     assert repeated_bytes(text, "top") is None
 
