@@ -550,8 +550,9 @@ def test_sampling_all_of_a_small_space_enumerates_it(
 # -- interrupts, kills and clusters --------------------------------------------------------------
 
 SLOW = """
-import multiprocessing, signal, sys, time, types
+import multiprocessing, signal, sys, time
 from pathlib import Path
+import cost_model.closed_forms as module
 import sim_tests.sweep_costs as costs
 
 def evaluate(*arguments):
@@ -563,9 +564,7 @@ def evaluate(*arguments):
         time.sleep(0.05)
     return costs.evaluate(*arguments)
 
-module = types.ModuleType("cost_model.closed_forms")
 module.evaluate = evaluate
-sys.modules["cost_model.closed_forms"] = module
 
 if __name__ == "__main__":
     import slow
