@@ -81,9 +81,13 @@ def test_unknown_memories_are_unknown() -> None:
 def test_flip_flops_cost_what_the_technology_says() -> None:
     nangate = technology("nangate45")
     (cost,) = buffer_costs([Buffer("b", 3, 64, 8)], "flip_flops", "nangate45", nangate)
-    bits = 3 * 64 * 8
-    assert cost["area_um2"] == pytest.approx(bits * nangate.costs["area_um2"]["memory_bit"])
-    assert cost["clock_pj"] == pytest.approx(bits * nangate.costs["energy_fj"]["memory_bit"] * 1e-3)
+    words = 3 * 64
+    area, energy = (
+        words * (8 * prices["memory_bit"] + prices["memory_word"])
+        for prices in (nangate.costs["area_um2"], nangate.costs["energy_fj"])
+    )
+    assert cost["area_um2"] == pytest.approx(area)
+    assert cost["clock_pj"] == pytest.approx(energy * 1e-3)
 
 
 def test_energy_is_the_sum_of_its_parts() -> None:
