@@ -93,6 +93,10 @@ REFUSED = {
         OS + "post: {outputs: [raw], activations: [leaky]}",
         r"4:\d+: post\.activations: leaky scales negative numbers, but raw outputs are not .*",
     ),
+    "raw and leaky in an engine": (
+        "family: gemm_stream\npost: {outputs: [raw], activations: [leaky]}",
+        r"3:\d+: post\.activations: leaky scales negative numbers, but raw outputs are not .*",
+    ),
     "inside an engine": (
         "family: gemm_stream\ncompute: {family: systolic, post: {outputs: [int8]}}",
         r"3:\d+: compute\.post: belongs to the engine; remove it here",

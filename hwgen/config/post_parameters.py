@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from hwgen.config.model import Model
+from hwgen.errors import InputError
 from hwgen.numerics import IntegerFormat, integer
 from hwgen.numerics.post import ACTIVATIONS, OUTPUTS, ROUNDINGS, PostFeatures
 from hwgen.numerics.post.beats import RECORD_WORDS, WORD_BITS, WORDS
@@ -57,6 +58,14 @@ class PostProcessing(Model):
             tuple(self.roundings),
             columns=self.columns,
         )
+
+    def broken_rules(self, accumulator: IntegerFormat) -> list[str]:
+        """Return the rule that the hardware would break, as families state theirs, if it does."""
+        try:
+            self.features(accumulator)
+        except InputError as error:
+            return [f"post.{error}"]
+        return []
 
 
 def with_post(

@@ -17,7 +17,6 @@ from hwgen.config.model import (
     check_rules,
 )
 from hwgen.config.post_parameters import PostProcessing, with_post
-from hwgen.errors import InputError
 from hwgen.numerics import FLOATS, FloatFormat, IntegerFormat, floating, integer
 from hwgen.numerics.post import PostFeatures
 from hwgen.streams import StreamPort
@@ -139,11 +138,7 @@ class ProductConfig(FamilyConfig):
                 f" {self.result}"
             )
             return [text]
-        try:
-            post.features(self.result)
-        except InputError as error:
-            return [f"post.{error}"]
-        return []
+        return post.broken_rules(self.result)
 
     @cached_property
     def product(self) -> Any:

@@ -94,7 +94,7 @@ class GemmStreamConfig(FamilyConfig):
         core, nest = self.compute, self.compute.block_loop_nest
         if isinstance(nest, str):
             return [f"compute.{nest}"]
-        broken = []
+        broken = self.post.broken_rules(self.result)
         if core.saturates:
             broken.append(
                 "compute.overflow: must be wrap in an engine, not saturate: blocks of a reduction"
