@@ -45,16 +45,23 @@ def write(config: FamilyConfig, directory: Path) -> Path:
     return directory / f"{config.name}.v"
 
 
-def assert_lint_clean(config: FamilyConfig, directory: Path) -> None:
-    """Write the files of a core; Verilator has nothing to say of them."""
+def assert_lint_clean(config: FamilyConfig, directory: Path) -> str:
+    """Write the files of a core, of which Verilator has nothing to say, and return its Verilog."""
     source = write(config, directory)
     assert lint([source.with_suffix(".vlt"), source], config.name) == []
+    return source.read_text(encoding="utf-8")
 
 
 def assert_clean(config: FamilyConfig, directory: Path) -> None:
     """Verilator has nothing to say, and no path leads from an input to an output."""
-    assert_lint_clean(config, directory)
-    assert through_paths(netlist(verilog_of(config), config.name, directory)) == []
+    verilog = assert_lint_clean(config, directory)
+    assert through_paths(netlist(verilog, config.name, directory)) == []
+
+
+def assert_reproducible(config: FamilyConfig, directory: Path) -> None:
+    """What `assert_clean` has written is what is emitted again."""
+    for name, text in files_of(config).items():
+        assert (directory / name).read_text(encoding="utf-8") == text, name
 
 
 def tool(name: str) -> str:
