@@ -72,7 +72,7 @@ class GemmStreamEngine(wiring.Component):
         )  # fmt: skip
         place(
             m, "engine", Flow(config, self.core, job),
-            rst=ResetSignal() | flush, **jobs, **between, **channels(bus),
+            rst=ResetSignal() | flush, **jobs, **between, **channels(config, bus),
         )  # fmt: skip
         m.d.comb += fixed_fields(bus, config.memory.data_width)
         return m

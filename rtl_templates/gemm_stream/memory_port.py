@@ -39,10 +39,6 @@ def bus_members(config: GemmStreamConfig) -> dict[str, Member]:
     }
 
 
-def channels(bus: Any) -> dict[str, Any]:
+def channels(config: GemmStreamConfig, bus: Any) -> dict[str, Any]:
     """Return the signals of an AXI4 bus under the names of `bus_members`."""
-    names = (
-        "ar_addr ar_len ar_valid ar_ready r_data r_resp r_last r_valid r_ready aw_addr aw_len"
-        " aw_valid aw_ready w_data w_strb w_last w_valid w_ready b_resp b_valid b_ready"
-    )
-    return {name: getattr(bus, name.replace("_", "")) for name in names.split()}
+    return {name: getattr(bus, name.replace("_", "")) for name in bus_members(config)}
