@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cost_model.bill import Counts, Number, adder, register, times, total
+from cost_model.products import made_bits
 from hwgen.numerics import IntegerFormat
 from hwgen.numerics.bit_heap import ZERO, Plan, count_adders, plan
 from hwgen.numerics.digit_sums import (
@@ -73,14 +74,16 @@ def product_counts(
     if min(a, w) < 4:
         rows, bits = min(a, w), max(a, w)
         extension = rows * max(0, width - a - w) * any(signed)
-        made = sum(max(0, min(bits, width - row)) for row in range(rows))
-        return {"product": float(made), "product_extension": float(extension)}
+        return {
+            "product": float(made_bits(rows, bits, width)),
+            "product_extension": float(extension),
+        }
     if any(signed):
         a, w = a + (not signed[0]), w + (not signed[1])
     else:
         a = a + 1
     rows, bits = min(a, w), max(a, w)
-    share = sum(max(0, min(bits, width - row)) for row in range(rows)) / (rows * bits)
+    share = made_bits(rows, bits, width) / (rows * bits)
     return {"booth_bit": share * rows * bits, "booth_extension": share * (bits - rows)}
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from cost_model.products import made_bits
 from cost_model.structure.liveness import Liveness
 from cost_model.structure.model import (
     ONE,
@@ -323,7 +324,7 @@ class _Bill:
         wide, narrow = max(wide, narrow), min(wide, narrow)
         width = max(used) + 1
         # What is above the bits that are used is not made.
-        made = sum(max(0, min(wide, width - row)) for row in range(narrow)) / (wide * narrow)
+        made = made_bits(narrow, wide, width) / (wide * narrow)
         self.add("booth_bit", made * wide * narrow)
         self.add("booth_extension", made * (wide - narrow))
         self.load(a, narrow // 2)
