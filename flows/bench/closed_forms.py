@@ -24,6 +24,7 @@ from rich.table import Table
 from cost_model.technology import calibrated, technology
 from flows.bench.cost import kendall
 from flows.calibration.closed_forms import METRICS, Sample, costs_of, errors_of, samples
+from flows.calibration.results import covered
 
 DESIGNS, UNSEEN = 300, 515
 """Configurations, and a seed that no closed form was written or fitted with."""
@@ -92,7 +93,7 @@ def _summary(
         name, metric, family, len(known), unknown,
         float(np.abs(errors).mean()),
         float(errors.mean()),
-        float(np.quantile(np.abs(errors), 0.9)),
+        covered(errors),
         float(errors[np.abs(errors).argmax()]),
         kendall([(1 + error) * amount for error, amount in known], [x for _, x in known]),
     )  # fmt: skip

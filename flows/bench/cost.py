@@ -32,7 +32,7 @@ from cost_model.estimate import estimate
 from cost_model.technology import calibrated, technology, write
 from flows.calibration import fpga, structural
 from flows.calibration.points import Values, config_of, held_out_points
-from flows.calibration.results import ranges
+from flows.calibration.results import covered, ranges
 from flows.estimates import estimated
 from hwgen.config.dotted import flattened
 from hwgen.errors import HwgenError
@@ -220,7 +220,7 @@ def save(points: Sequence[Point], seed: int) -> None:
         for metric in GOALS:
             errors = [abs(e) for p in mine if (e := p.error(metric)) is not None]
             if errors:
-                uncertainty[metric] = round(float(np.quantile(errors, 0.9)), 4)
+                uncertainty[metric] = round(covered(errors), 4)
         wider = dict(tech.ranges)
         for key, (low, high) in ranges(config_of(p.values) for p in mine).items():
             before = wider.get(key, (low, high))

@@ -31,7 +31,7 @@ from flows.calibration.draws import MOST, NAME, alone, drawn
 from flows.calibration.fit import Equation, fit_longest, fit_robust
 from flows.calibration.parts import is_operator, operator_kind, owner, parts_of
 from flows.calibration.points import config_of, rare_points
-from flows.calibration.results import ranges, rounded, summary
+from flows.calibration.results import covered, ranges, rounded, summary
 from flows.executors import LocalProcesses
 from flows.parallel import processors
 from flows.structures import structure_of
@@ -56,9 +56,6 @@ PART = 0.4
 
 FOLDS = 4
 """Parts of the designs of which each is left out once."""
-
-COVERED = 0.9
-"""Share of the designs that the stated uncertainty covers."""
 
 QUANTITIES: tuple[Quantity, ...] = ("area_um2", "leakage_nw", "energy_fj")
 METRICS = ("area", "power", "fmax")
@@ -326,24 +323,21 @@ def table(tech: Technology, designs: Sequence[Sample]) -> Technology:
                 if math.isfinite(error):  # else only what is left out has some kind of component
                     errors[metric].append(error)
     left_out = {metric: summary(values) for metric, values in errors.items() if values}
-    covered = {
-        metric: float(np.quantile(np.abs(values), COVERED))
-        for metric, values in errors.items() if values
-    }  # fmt: skip
+    within = {metric: covered(values) for metric, values in errors.items() if values}
     structural = {**tech.structure["uncertainty"], "fmax": tech.timing.get("uncertainty")}
     return replace(
         fitted(found, tech),
         ranges=ranges(sample.config for sample in designs),
         uncertainty={
-            metric: round(math.hypot(covered[metric], structural[metric]), 4)
-            for metric in covered if structural.get(metric) is not None
+            metric: round(math.hypot(within[metric], structural[metric]), 4)
+            for metric in within if structural.get(metric) is not None
         },
         provenance={
             "fitted_to": "structural estimates of drawn designs, see `structure` and `timing`",
             "seed": SEED,
             "designs": len(designs),
             "left_out": {
-                metric: {**summary, "covered": round(covered[metric], 4)}
+                metric: {**summary, "covered": round(within[metric], 4)}
                 for metric, summary in left_out.items()
             },
             "uncertainty": "against synthesis: the root of the sum of the squares of `covered`"

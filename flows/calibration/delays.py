@@ -15,6 +15,7 @@ from cost_model.timing.arcs import STEPS
 from cost_model.timing.graph import Path, Timer
 from flows.calibration.fit import non_negative
 from flows.calibration.measure import provenance
+from flows.calibration.results import covered
 from flows.standard_cells import INPUT_DELAY
 from hwgen.technologies import cell_library
 
@@ -37,9 +38,6 @@ WEIGHT = 0.1
 
 FOLDS = 4
 """Parts of the designs of which each is left out once."""
-
-COVERED = 0.9
-"""Share of the designs that the stated uncertainty covers."""
 
 _ROUNDS, _STEPS = 8, 30
 
@@ -121,7 +119,7 @@ def table(technology: str, designs: Sequence[structural.Measured]) -> dict[str, 
     return {
         "ns": {kind: float(f"{time:.4g}") for kind, time in ns.items()},
         "outside": INPUT_DELAY,
-        "uncertainty": round(float(np.quantile(wrong, COVERED)), 4),
+        "uncertainty": round(covered(left_out), 4),
         "provenance": {
             **provenance(technology),
             "designs": len(measured),

@@ -3,15 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hwgen.config.dotted import flattened
 
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
+
+
+COVERED = 0.9
+"""Share of the designs that a stated uncertainty covers."""
+
+
+def covered(errors: Sequence[float] | NDArray[np.float64]) -> float:
+    """Return what the absolute errors of `COVERED` of the designs stay within."""
+    return float(np.quantile(np.abs(errors), COVERED))
 
 
 def summary(errors: Iterable[float]) -> dict[str, float]:

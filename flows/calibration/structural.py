@@ -28,6 +28,7 @@ from flows.calibration.draws import NAME, alone, draws
 from flows.calibration.fit import Equation, fit_robust
 from flows.calibration.mapping_cache import map_cached, versions
 from flows.calibration.measure import RECIPE, cell_costs, provenance, summed
+from flows.calibration.results import covered
 from flows.standard_cells import Mapped
 from flows.toolchain import require
 from hwgen.config.load import parse_config
@@ -59,9 +60,6 @@ QUANTITIES = ("area_um2", "leakage_nw", "energy_fj")
 
 CLOCK_MHZ = 500.0
 """Clock at which the error of the power is stated."""
-
-COVERED = 0.9
-"""Share of the designs that the stated uncertainty covers."""
 
 _TIMEOUT = 600.0
 
@@ -229,7 +227,7 @@ def errors_of(
     Returns
     -------
     dict
-        By metric: ``mape``, the mean; ``worst``; ``covered``, what `COVERED` of them stay within.
+        By metric: ``mape``, the mean; ``worst``; ``covered``, see `covered`.
     """
     errors: dict[str, list[float]] = {"area": [], "power": []}
     for prices, counts, costs in found:
@@ -243,7 +241,7 @@ def errors_of(
         name: {
             "mape": round(float(np.abs(values).mean()), 4),
             "worst": round(values[int(np.abs(values).argmax())], 4),
-            "covered": round(float(np.quantile(np.abs(values), COVERED)), 4),
+            "covered": round(covered(values), 4),
         }
         for name, values in errors.items()
     }
