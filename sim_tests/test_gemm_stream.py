@@ -326,13 +326,13 @@ def check_cycles(name: str, jobs: int, most: int, rng: np.random.Generator) -> N
                 host.put(placed)
                 before = host.counter("BUSY")
                 job = placed.job
-                assert host.wait(host.submit(job), 10_000_000) == "done"
                 expected = job_cycles(
                     job.plan,
                     Places.of(job.regions),
                     read_latency=latencies[0],
                     write_latency=latencies[1],
                 )
+                assert host.wait(host.submit(job), 2 * expected + 10_000) == "done"
                 assert host.counter("BUSY") - before == expected, (size, post, latencies)
 
 
