@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -252,13 +252,18 @@ class Space:
         arrays = {name: np.asarray(values) for name, values in varying.items()}
         if self._legal is None or self._legal.keys() != arrays.keys():
             self._legal = None
-            rows = zip(*(values[:_TRIED].tolist() for values in arrays.values()), strict=True)
+            columns = (values.flat[:_TRIED].tolist() for values in _alike(*arrays.values()))
+            rows = zip(*columns, strict=True)
             for row in rows if arrays else [()]:
                 values = {name: _plain(x) for name, x in zip(arrays, row, strict=True)}
                 if self.configuration(values) is not None:
                     self._legal = values
                     break
         return View(self, arrays)
+
+
+def _alike(*arrays: NDArray[Any]) -> list[NDArray[Any]]:
+    return list(np.broadcast_arrays(*arrays))
 
 
 _TRIED = 1000
@@ -312,7 +317,7 @@ class View:
         """Whether any configuration is known to be legal."""
         return self.space._legal is not None
 
-    @property
+    @cached_property
     def config(self) -> Any:
         """A legal configuration with the parameters that do not vary."""
         return self.space.configuration({})
@@ -350,9 +355,11 @@ class View:
         sizes = tuple(int(column.max(initial=0)) + 1 for column in columns)
         whole = all(c.dtype.kind in "iu" and c.min(initial=0) >= 0 for c in columns)
         if not whole or count * np.prod([float(size) for size in sizes]) > _DENSE:
-            rows, inverse = np.unique(np.stack(columns, 1), axis=0, return_inverse=True)
+            columns = _alike(*columns)
+            points = np.stack([column.ravel() for column in columns], 1)
+            rows, inverse = np.unique(points, axis=0, return_inverse=True)
             figures = np.array([self._evaluated(of, count, names, row) for row in rows.tolist()])
-            return list(figures[inverse.ravel()].T)
+            return list(figures[inverse.ravel()].T.reshape(count, *columns[0].shape))
         if table is None or any(a > b for a, b in zip(sizes, table.sizes, strict=True)):
             if table is not None:
                 sizes = tuple(map(max, sizes, table.sizes))

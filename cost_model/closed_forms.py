@@ -69,7 +69,7 @@ def evaluate(
     fixed : mapping
         Dotted parameter: plain value as in a file, of everything that does not vary.
     varying : mapping
-        Dotted numeric parameter: values, arrays of one length.
+        Dotted numeric parameter: values, arrays that broadcast against each other.
     technology : str
         A technology; of one that is not calibrated only cycles are known.
     workloads : mapping
@@ -114,17 +114,21 @@ def _evaluated(
     workloads: Workloads,
 ) -> Mapping[str, NDArray[np.float64]]:
     view = _space(family, tuple(sorted((k, frozen(v)) for k, v in fixed.items()))).view(varying)
-    length = len(next(iter(view.varying.values()))) if view.varying else 1
-    metrics = dict.fromkeys(metric_names(workloads), np.full(length, np.nan))
-    metrics["valid"] = np.zeros(length, bool)
+    shape = np.broadcast_shapes(*(values.shape for values in view.varying.values())) or (1,)
+    unknown = np.broadcast_to(np.nan, shape)
+    metrics = dict.fromkeys(metric_names(workloads), unknown)
+    metrics["valid"] = np.zeros(shape, bool)
     if not view.legal:
         return metrics
-    valid = np.broadcast_to(_valid(view), length)
+    valid = _valid(view)
+    whole = bool(np.all(valid))
     with np.errstate(all="ignore"):
         computed = _metrics(view, tech, workloads)
     for name, values in computed.items():
-        metrics[name] = np.where(valid, np.asarray(values, np.float64), np.nan)
-    metrics["valid"] = valid
+        found = np.asarray(values, np.float64)
+        found = found if whole else np.where(valid, found, np.nan)
+        metrics[name] = np.broadcast_to(found, shape)
+    metrics["valid"] = np.broadcast_to(valid, shape)
     return metrics
 
 

@@ -21,7 +21,7 @@ def evaluate(
 ) -> dict[str, NDArray[Any]]:
     """Return made-up metrics, like a cost model; see `cost_model.sweep.plan.Evaluate`."""
     p = {**fixed, **varying}
-    count = len(next(iter(varying.values())))
+    shape = np.broadcast_shapes(*(np.shape(values) for values in varying.values()))
     bits = int(p["activation"].strip("uint"))
     scale = AREA.get(technology, np.nan)
     if family == "ternary_lut":
@@ -53,5 +53,5 @@ def evaluate(
         cycles = sum(m * np.ceil(k / terms) * np.ceil(n / width) for m, k, n in gemms)
         found[f"cycles({name})"] = cycles
         found[f"latency_ms({name})"] = cycles / fmax * 1e-3
-    arrays = {key: np.broadcast_to(value, (count,)) for key, value in found.items()}
-    return {**arrays, "valid": np.broadcast_to(valid, (count,))}
+    arrays = {key: np.broadcast_to(value, shape) for key, value in found.items()}
+    return {**arrays, "valid": np.broadcast_to(valid, shape)}

@@ -170,6 +170,29 @@ def test_arrays_single_values_and_the_family_agree(values: dict[str, Any], mkn: 
 
 
 @settings(max_examples=60, deadline=None)
+@given(cores, sizes, st.sampled_from([TECH, "ecp5"]), st.integers(0, 1 << 30))
+def test_blocks_and_lists_of_points_agree(
+    values: dict[str, Any], mkn: Any, technology: str, seed: int
+) -> None:
+    """Parameters along axes of their own give what they give point by point, to the last bit."""
+    rng = np.random.default_rng(seed)
+    fixed = {**flattened(config_of(values).resolved()), "target.technology": technology}
+    names = [n for n, v in fixed.items() if type(v) is int and n.startswith(NUMERIC)]
+    names = [str(name) for name in rng.permutation(names)[:3]]
+    block = {}
+    for place, name in enumerate(names):
+        around = fixed.pop(name) + rng.integers(-1, 5, int(rng.integers(1, 5)))
+        shape = [1] * len(names)
+        shape[place] = len(around)
+        block[name] = np.maximum(around, 0).reshape(shape)
+    listed = dict(zip(names, map(np.ravel, np.broadcast_arrays(*block.values())), strict=True))
+    workloads = {"w": mkn}
+    points = evaluate(values["family"], fixed, listed, technology, workloads)
+    for name, found in evaluate(values["family"], fixed, block, technology, workloads).items():
+        np.testing.assert_array_equal(found.ravel(), points[name], err_msg=name)
+
+
+@settings(max_examples=60, deadline=None)
 @given(cores, st.data())
 def test_what_is_not_legal_is_not_valid(values: dict[str, Any], data: st.DataObject) -> None:
     fixed = {**defaults(values["family"]), **values}

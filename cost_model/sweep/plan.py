@@ -39,7 +39,7 @@ class Evaluate(Protocol):
         fixed : mapping
             Dotted parameter to plain data, for every parameter that all of them share.
         varying : mapping
-            Dotted numeric parameter to a value for each of them.
+            Dotted numeric parameter to values: arrays that broadcast against each other.
         technology : str
         workloads : mapping
             Name to products.
@@ -47,8 +47,8 @@ class Evaluate(Protocol):
         Returns
         -------
         mapping
-            Metric, with its unit in its name, to a value for each configuration, NaN where it is
-            not known; and ``valid``, whether the configuration is legal.
+            Metric, with its unit in its name, to values that broadcast to the configurations', NaN
+            where it is not known; and ``valid``, whether the configuration is legal.
         """
         ...  # pragma: no cover
 
@@ -147,21 +147,24 @@ def technologies_of(plan: Plan) -> set[str]:
 
 
 def metrics_of(
-    evaluate: Evaluate, family: str, values: Values, plan: Plan, count: int
+    evaluate: Evaluate, family: str, values: Values, plan: Plan, shape: int | tuple[int, ...]
 ) -> tuple[NDArray[np.bool_], Metrics]:
-    """Return which of `count` configurations are legal, and the metrics of all of them."""
+    """Return which configurations are legal, and the metrics of all of them.
+
+    `shape` is that to which their parameters broadcast, and that of the results.
+    """
     fixed, varying = split(values)
     if not varying:
         # The cost model takes its length from an array.
         name = next((n for n, v in fixed.items() if _is_number(v)), None)
         if name is not None:
-            varying = {name: np.full(count, fixed.pop(name))}
+            varying = {name: np.full(shape, fixed.pop(name))}
     metrics = dict(
         evaluate(family, fixed, varying, str(values.get(TECHNOLOGY, "")), plan.workloads)
     )
-    valid = np.broadcast_to(np.asarray(metrics.pop(VALID, True), np.bool_), (count,))
+    valid = np.broadcast_to(np.asarray(metrics.pop(VALID, True), np.bool_), shape)
     return valid, {
-        name: np.broadcast_to(np.asarray(value, np.float64), (count,))
+        name: np.broadcast_to(np.asarray(value, np.float64), shape)
         for name, value in metrics.items()
     }
 

@@ -7,6 +7,7 @@ same arrays follow from the same points, however they are cut into chunks and bl
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from cost_model.sweep.expressions import Expression, ExpressionError
 from cost_model.sweep.pareto import Best, Front, Indices
 from cost_model.sweep.plan import Evaluate, Plan, metrics_of
-from cost_model.sweep.space import Digits, Values
+from cost_model.sweep.space import Values
 from hwgen.errors import InputError
 
 BLOCK = 16384
@@ -87,6 +88,9 @@ class Reducer:
         self.best = [Best(top.count) for top in plan.tops]
         self.rows: list[Indices] = []
         self._subjects = [spec.subject for spec in plan.specs]
+        asked = [*plan.specs, *(objective.expression for objective in plan.objectives)]
+        asked += [top.objective.expression for top in plan.tops]
+        self._names = frozenset().union(*(expression.names for expression in asked))
 
     # -- taking points -----------------------------------------------------------------------
 
@@ -98,8 +102,9 @@ class Reducer:
         place : int
             Place of their family.
         values : dict
-            Their parameters without the derived ones, which are added.
-        indices : array
+            Their parameters without the derived ones, which are added; arrays that broadcast to
+            all points.
+        indices : array, shape (n,)
             Their numbers.
 
         Returns
@@ -118,20 +123,24 @@ class Reducer:
         plan, tally = self.plan, self.tally
         subspace = plan.space.subspaces[place]
         count = len(indices)
-        kept, removed = subspace.check(values, count)
+        shape = _shape(values) or (count,)
+        kept, removed = subspace.check(values, shape)
         self.counts[0] += count
         first = tally.refused(place)
         self.counts[first : first + len(removed)] += np.array(removed, np.int64)
         present = np.flatnonzero(kept)
         if not len(present):
             return None
-        if len(present) < count:
-            values = {
-                name: value[present] if isinstance(value, np.ndarray) else value
-                for name, value in values.items()
-            }
-        valid, metrics = metrics_of(self.evaluate, subspace.family, values, plan, len(present))
+        values, inside = _within(values, kept, len(present))
+        shape = inside.shape
+        valid, metrics = metrics_of(self.evaluate, subspace.family, values, plan, shape)
         values.update(metrics)
+        valid = _listed(valid, inside)
+        values = {
+            name: _listed(value, inside) if _is_array(value) else value
+            for name, value in values.items()
+            if name in self._names
+        }
         good = self._meets(values, valid)
         objectives = [
             np.broadcast_to(
@@ -243,9 +252,53 @@ def reduce_range(
     """
     reducer = reducer or Reducer(plan, evaluate)
     for run in plan.space.runs(start, stop, BLOCK):
-        subspace = plan.space.subspaces[run.subspace]
-        local: Digits = np.arange(run.start, run.stop)
-        values = {**subspace.settled(run.categories), **subspace.columns(local)}
         indices = np.arange(run.index, run.index + run.stop - run.start)
-        reducer.take(run.subspace, values, indices)
+        reducer.take(run.subspace, plan.space.values(run), indices)
     return reducer.arrays()
+
+
+def _shape(values: Values) -> tuple[int, ...]:
+    """Return the shape to which the arrays among parameters broadcast."""
+    return np.broadcast_shapes(*(np.shape(v) for v in values.values() if _is_array(v)))
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim > 0
+
+
+def _within(
+    values: Values, kept: NDArray[np.bool_], count: int
+) -> tuple[Values, NDArray[np.bool_]]:
+    """Return the parameters of the points to evaluate, and which of them are kept.
+
+    Those are the `count` kept ones as a list, or, where axes have dimensions of their own and
+    about half of that block is kept, the smallest block that holds them.
+    """
+    if count == kept.size:
+        return values, kept
+    used = [
+        np.flatnonzero(kept.any(axis=tuple(other for other in range(kept.ndim) if other != axis)))
+        for axis in range(kept.ndim)
+    ]
+    if kept.ndim > 1 and math.prod(map(len, used)) <= 2 * count:
+        return {
+            name: _cut(value, used) if _is_array(value) else value for name, value in values.items()
+        }, kept[np.ix_(*used)]
+    return {
+        name: np.broadcast_to(value, kept.shape)[kept] if _is_array(value) else value
+        for name, value in values.items()
+    }, np.ones(count, np.bool_)
+
+
+def _listed(value: NDArray[Any], inside: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return the values of the kept points as a list."""
+    value = np.broadcast_to(value, inside.shape)
+    return value.reshape(-1) if inside.all() else value[inside]
+
+
+def _cut(value: NDArray[Any], used: list[NDArray[np.intp]]) -> NDArray[Any]:
+    """Return what is at the given places of each axis along which an array varies."""
+    for axis, places in enumerate(used):
+        if value.shape[axis] > 1 and len(places) < value.shape[axis]:
+            value = value.take(places, axis)
+    return value

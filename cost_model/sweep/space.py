@@ -180,17 +180,45 @@ class Subspace:
             digits.append(digit)
         return digits[::-1]
 
-    def columns(self, local: Digits) -> Values:
-        """Return the numeric axes of points, `local` being their places in their segment."""
+    def columns(self, local: Digits, own: int = 0) -> Values:
+        """Return the numeric axes of points of a segment.
+
+        Parameters
+        ----------
+        local : array of int, shape (n,)
+            Places of the points in the segment; with `own` axes places in the segment without them.
+        own : int
+            How many of the last axes have a dimension of their own, with all of their values.
+
+        Returns
+        -------
+        dict
+            Arrays that broadcast against each other, to n points by all of those axes.  Whatever is
+            computed of a few of them is computed once for each of their combinations.
+        """
         columns: Values = {}
-        stride = self.segment
-        for axis in self.axes[self.categories :]:
+        axes = self.axes[self.categories :]
+        slow, fast = axes[: len(axes) - own], axes[len(axes) - own :]
+        stride = total = math.prod(axis.count for axis in slow)
+        for axis in slow:
             stride //= axis.count
             digits = local // stride if stride > 1 else local
-            if stride * axis.count < self.segment:
+            if stride * axis.count < total:
                 digits = digits % axis.count
-            columns[axis.name] = axis.at(digits)
+            columns[axis.name] = axis.at(digits).reshape(-1, *[1] * own)
+        for place, axis in enumerate(fast, 1):
+            shape = [1] * place + [axis.count] + [1] * (own - place)
+            columns[axis.name] = axis.at(np.arange(axis.count)).reshape(shape)
         return columns
+
+    def own(self, longest: int) -> tuple[int, int]:
+        """Return how many of the last numeric axes have at most `longest` points, and how many."""
+        count, points = 0, 1
+        for axis in reversed(self.axes[self.categories :]):
+            if points * axis.count > longest:
+                break
+            count, points = count + 1, points * axis.count
+        return (count, points) if points > 1 else (0, 1)
 
     def settled(self, categories: Sequence[int]) -> Values:
         """Return what all points of a segment share, `categories` being its digits."""
@@ -218,14 +246,15 @@ class Subspace:
         bounds = [(_outside(item), item.path) for item in self.derived]
         return [*bounds, *((str(item), item.path) for item in self.constraints)]
 
-    def check(self, values: Values, count: int) -> tuple[NDArray[np.bool_], list[int]]:
+    def check(self, values: Values, shape: tuple[int, ...]) -> tuple[NDArray[np.bool_], list[int]]:
         """Add the derived parameters to those of some points and apply the constraints.
 
         Parameters
         ----------
         values : dict
-            The parameters of `count` points; derived ones are added.
-        count : int
+            The parameters of the points; derived ones are added.
+        shape : tuple of int
+            To which they broadcast.
 
         Returns
         -------
@@ -234,11 +263,11 @@ class Subspace:
         removed : list of int
             How many each of `refusals` removed that those before it had not.
         """
-        kept = np.ones(count, np.bool_)
+        kept = np.ones(shape, np.bool_)
         removed = []
         conditions = self.derive(values)
         conditions += [constraint.expression(values) for constraint in self.constraints]
-        left = count
+        left = kept.size
         for condition in conditions:
             kept &= condition
             remaining = int(np.count_nonzero(kept))
@@ -278,6 +307,8 @@ class Run:
         Places in the segment.
     index : int
         Number of the first point in the whole space.
+    own : int
+        How many of the last axes they go through from end to end, once or several times.
     """
 
     subspace: int
@@ -285,6 +316,7 @@ class Run:
     start: int
     stop: int
     index: int
+    own: int
 
 
 @dataclass(frozen=True)
@@ -313,6 +345,20 @@ class Space:
             subspace = self.subspaces[place]
             segment, inside = divmod(local, subspace.segment)
             end = min(subspace.segment, inside + longest, inside + stop - start)
+            own, round_ = subspace.own(longest)
+            before = -inside % round_  # points up to where those axes begin again
+            if before or end - inside < round_:
+                own, end = 0, min(end, inside + before) if before else end
+            else:
+                end -= (end - inside) % round_
             categories = subspace.digits(segment * subspace.segment)[: subspace.categories]
-            yield Run(place, tuple(categories), inside, end, start)
+            yield Run(place, tuple(categories), inside, end, start, own)
             start += end - inside
+
+    def values(self, run: Run) -> Values:
+        """Return the parameters of the points of a run; see `Subspace.columns`."""
+        subspace = self.subspaces[run.subspace]
+        axes = subspace.axes[len(subspace.axes) - run.own :]
+        round_ = math.prod(axis.count for axis in axes)
+        rows = np.arange(run.start // round_, run.stop // round_)
+        return {**subspace.settled(run.categories), **subspace.columns(rows, run.own)}

@@ -76,12 +76,15 @@ class Structural:
         """Return metrics as `cost_model.closed_forms.evaluate` does."""
         if not self.every and has_closed_forms(family):
             return evaluate(family, fixed, varying, technology, workloads)
-        count = len(next(iter(varying.values()))) if varying else 1
+        arrays = [column.ravel() for column in np.broadcast_arrays(*varying.values())]
+        count = arrays[0].size if arrays else 1
+        shape = np.broadcast_shapes(*(column.shape for column in varying.values())) or (1,)
         names = metric_names(workloads)
         found = {name: np.full(count, np.nan) for name in names}
         valid = np.ones(count, bool)
         for row in range(count):
-            values = {**fixed, **{name: column[row] for name, column in varying.items()}}
+            own = {name: column[row] for name, column in zip(varying, arrays, strict=True)}
+            values = {**fixed, **own}
             figures = self.answer(question(family, values, technology), workloads)
             if figures == "":
                 valid[row] = False
@@ -89,7 +92,7 @@ class Structural:
                 for name in names:
                     value = figures.get(name)
                     found[name][row] = np.nan if value is None else value
-        return {**found, "valid": valid}
+        return {name: each.reshape(shape) for name, each in {**found, "valid": valid}.items()}
 
     def answer(self, asked: Question, workloads: Mapping[str, Sequence[Gemm]]) -> Figures:
         """Return the metrics of a configuration, why there are none, or "" if it is not legal."""

@@ -90,6 +90,7 @@ def _kind(name: str) -> str | None:
         return None
 
 
+@cache
 def file_of(name: str) -> Path:
     """Return the data file of an installed technology."""
     technology(name)
