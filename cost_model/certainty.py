@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each figure of an estimate is: exact, expected, or modelled and how far off it may be.
+"""What each figure of an estimate is: exact, expected, assumed, or modelled and how far off.
 
 The clock is exact where it is the one that was asked for; where Fmax limits it, everything per
-second is as uncertain as that.
+second is as uncertain as that; and where no Fmax is known, it is an assumption that the hardware
+reaches it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
 
     Operands = Mapping[str, tuple[NDArray[Any], NDArray[Any]]]
+
+PER_SECOND = ("power_w", "tops_per_w", "tops_per_mm2", "energy_mj", "memory_energy_mj")
+"""Metrics beside those of cycles that depend on the clock, and are modelled at best."""
 
 
 def timed(
@@ -74,7 +78,7 @@ def certainty(
         designs stay within, if it is known; of cycles their bounds ``least`` and ``most``.
     """
     fmax = metrics.get("fmax_mhz")
-    clock: Basis = "exact" if fmax is None or fmax >= clock_mhz else "modelled"
+    clock: Basis = "assumed" if fmax is None else "exact" if fmax >= clock_mhz else "modelled"
     rate = family(config.family).timed(config, [(1, 1, 1)]).basis
     found: dict[str, dict[str, Any]] = {}
     for metric, value in metrics.items():
@@ -92,6 +96,8 @@ def certainty(
         elif kind == "tops":
             # What a full cycle does; a model of a job's cycles says nothing about it.
             basis = _weakest(clock, "expected" if rate == "expected" else "exact")
+        elif kind in PER_SECOND:
+            basis = _weakest(clock, "modelled")
         found[metric] = {"basis": basis}
         margin = uncertainty.get("fmax_mhz" if kind in ("bandwidth_gb_s", "tops") else metric)
         if basis == "modelled" and margin is not None:

@@ -10,6 +10,9 @@ fmax_mhz
     Reciprocal of the delay of the longest path.
 clock
     ``target.clock_mhz``, or `fmax_mhz` if that is less; everything per second is at this clock.
+NAME_share, fits
+    Where ``target.device`` names a device: how much of it of each resource is used, and 1 if no
+    share is more than one, else 0.
 power_w
     Leakage, and the energy of a cycle times the clock.  A cycle's energy is that of all clock pins
     and of every other cell input switching at `ACTIVITY` on average: ``C V^2`` of the
@@ -37,6 +40,7 @@ from cost_model.bill import Counts, Number, Space, View, frozen
 from hwgen.config.dotted import flattened
 from hwgen.families import family as family_of
 from hwgen.technologies import technologies as installed
+from hwgen.technologies import utilization
 
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
@@ -46,6 +50,8 @@ ACTIVITY = 0.15
 
 RESOURCES = ("luts", "flip_flops", "carries", "dsps", "brams", "lutrams")
 """What is used of an FPGA."""
+
+DEVICE = "target.device"
 
 FRACTIONS = ("target.clock_mhz", "target.activation_sigma")
 """Numeric parameters that need not be integers."""
@@ -116,7 +122,8 @@ def _evaluated(
     view = _space(family, tuple(sorted((k, frozen(v)) for k, v in fixed.items()))).view(varying)
     shape = np.broadcast_shapes(*(values.shape for values in view.varying.values())) or (1,)
     unknown = np.broadcast_to(np.nan, shape)
-    metrics = dict.fromkeys(metric_names(workloads), unknown)
+    device = fixed.get(DEVICE)
+    metrics = dict.fromkeys(metric_names(workloads, device), unknown)
     metrics["valid"] = np.zeros(shape, bool)
     if not view.legal:
         return metrics
@@ -124,6 +131,7 @@ def _evaluated(
     whole = bool(np.all(valid))
     with np.errstate(all="ignore"):
         computed = _metrics(view, tech, workloads)
+        computed |= shares(device, computed)
     for name, values in computed.items():
         found = np.asarray(values, np.float64)
         found = found if whole else np.where(valid, found, np.nan)
@@ -149,12 +157,45 @@ def _space(family: str, fixed: tuple[tuple[str, Any], ...]) -> Space:
     return Space(family, dict(fixed))
 
 
-def metric_names(workloads: Workloads) -> list[str]:
+def shares(device: str | None, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what share of a device is used, and whether a core fits; nothing without a device.
+
+    Parameters
+    ----------
+    device : str, optional
+    metrics : mapping
+        Of `RESOURCES`, numbers or arrays, NaN where unknown.
+
+    Returns
+    -------
+    dict
+        By metric; ``fits`` is 1, 0 or NaN.
+    """
+    if device is None:
+        return {}
+    family, there = utilization.of(device)
+    used = {name: metrics.get(name, np.nan) for name in RESOURCES}
+    found: dict[str, Any] = {}
+    with np.errstate(all="ignore"):
+        for resource, taken in utilization.taken(family, used).items():
+            number = np.asarray(taken, np.float64)
+            share = np.where(number == 0, 0.0, number / getattr(there, resource))
+            found[f"{resource}_share"] = share
+        every = np.stack(np.broadcast_arrays(*found.values()))
+        # What is too much stays so, whatever is not known of the others.
+        fits = np.where(np.isnan(every).any(axis=0), np.nan, 1.0)
+        found[utilization.FITS] = np.where((every > 1).any(axis=0), 0.0, fits)
+    return found
+
+
+def metric_names(workloads: Workloads, device: str | None = None) -> list[str]:
     """Return the metrics that `evaluate` returns, in their order."""
     metrics = [
         "area_mm2", "power_w", "fmax_mhz", "tops", "tops_per_w", "tops_per_mm2", "bandwidth_gb_s",
         *RESOURCES,
     ]  # fmt: skip
+    if device is not None:
+        metrics += [*utilization.SHARES, utilization.FITS]
     each = ("cycles", "latency_ms", "energy_mj")
     return metrics + [f"{metric}({name})" for name in workloads for metric in each]
 

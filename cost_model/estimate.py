@@ -12,11 +12,13 @@ from cost_model import technology as technologies
 from cost_model.bill import Space
 from cost_model.certainty import certainty, timed
 from cost_model.closed_forms import (
+    DEVICE,
     RESOURCES,
     Workloads,
     evaluate,
     fmax_mhz,
     metric_names,
+    shares,
     without_costs,
 )
 from cost_model.fabric import has_rules
@@ -24,6 +26,8 @@ from cost_model.structure.costs import breakdown as structural_breakdown
 from cost_model.timing.limit import described
 from hwgen.config.dotted import flattened
 from hwgen.families import family
+from hwgen.technologies import technology_of
+from hwgen.technologies.utilization import utilization
 
 if TYPE_CHECKING:
     from cost_model.analysis import Analysis
@@ -74,20 +78,26 @@ def estimate(
     Returns
     -------
     dict
-        JSON values: ``metrics`` as `cost_model.closed_forms.evaluate` names them, None if unknown;
+        JSON values: ``figures_at_mhz``, the clock that figures per second are at, and
+        ``clock_basis``, whether it is the one ``asked for``, ``fmax`` where that is less, or
+        ``assumed``, the one that was asked for where no Fmax is known; ``metrics`` as
+        `cost_model.closed_forms.evaluate` names them, None if unknown;
         ``uncertainty``, by metric, the relative error that nine of ten designs that calibration
         has not seen stay within; ``breakdown``, what each part costs and consists of;
-        ``certainty``, by metric, whether it is exact, expected or modelled, see
+        ``certainty``, by metric, whether it is exact, expected, assumed or modelled, see
         `cost_model.certainty`; ``extrapolated``, the parameters beyond those that the costs were
         checked on; ``memory``, of an engine, what its buffers cost and the memory behind its port
-        takes, else None; ``costs_of``, what area and power are sums over, `STRUCTURE` or
-        `CLOSED_FORMS`; ``limiting_path``, which limits Fmax, if it is known, see
-        `cost_model.timing.limit.described`; ``notes``, why figures are missing.
+        takes, else None; ``device``, what is used of the device that the configuration names, see
+        `hwgen.technologies.utilization`, else None; ``costs_of``, what area and power are sums
+        over, `STRUCTURE` or `CLOSED_FORMS`; ``limiting_path``, which limits Fmax, if it is known,
+        see `cost_model.timing.limit.described`; ``notes``, why figures are missing.
     """
     technology = technology or config.target.technology
     clock = float(clock_mhz or config.target.clock_mhz)
     fixed = flattened(config.resolved())
     fixed |= {"target.technology": technology, "target.clock_mhz": clock}
+    device = _device(config, technology)
+    fixed[DEVICE] = device
     tech = technologies.technology(technology) if technologies.is_calibrated(technology) else None
     notes: list[str] = []
     path = None if analysis is None or tech is None else analysis.limiting_path(tech, clock)
@@ -96,6 +106,7 @@ def estimate(
         metrics, breakdown = _of_structure(
             config, analysis, path, fixed, tech, workloads or {}, macros, notes
         )
+        metrics |= {name: plain(value) for name, value in shares(device, _known(metrics)).items()}
         # Designs with macros are none of those that the costs were checked on.
         margins, costs_of = {} if macros else tech.structure["uncertainty"], STRUCTURE
     else:
@@ -114,7 +125,7 @@ def estimate(
         "technology": technology,
         "calibrated": tech is not None,
         "clock_mhz": clock,
-        "meets_clock": None if metrics["fmax_mhz"] is None else metrics["fmax_mhz"] >= clock,
+        **_speed(metrics["fmax_mhz"], clock),
         "metrics": metrics,
         "limiting_path": described(path, tech.timing["ns"]) if path and tech else None,
         "uncertainty": uncertainty,
@@ -125,9 +136,35 @@ def estimate(
         if breakdown and costs_of == CLOSED_FORMS
         else [],
         "memory": memory,
+        "device": _utilization(device, metrics),
         "costs_of": costs_of if breakdown else None,
         "notes": notes,
     }
+
+
+def _speed(fmax: float | None, clock_mhz: float) -> dict[str, Any]:
+    """Return at which clock figures per second are, and why."""
+    if fmax is None:
+        return {"meets_clock": None, "figures_at_mhz": clock_mhz, "clock_basis": "assumed"}
+    meets = fmax >= clock_mhz
+    basis = "asked for" if meets else "fmax"
+    return {"meets_clock": meets, "figures_at_mhz": min(fmax, clock_mhz), "clock_basis": basis}
+
+
+def _device(config: FamilyConfig, technology: str) -> str | None:
+    """Return the device that a configuration names, None if it is not of a technology."""
+    device = config.target.device
+    return device if device is not None and technology_of(device) == technology else None
+
+
+def _known(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return the resources of an FPGA, NaN where unknown."""
+    found = {name: metrics.get(name) for name in RESOURCES}
+    return {name: math.nan if value is None else value for name, value in found.items()}
+
+
+def _utilization(device: str | None, metrics: Mapping[str, Any]) -> dict[str, Any] | None:
+    return None if device is None else utilization(device, _known(metrics))
 
 
 def _uncertainty(
@@ -163,14 +200,15 @@ def without_figures(
         "technology": technology,
         "calibrated": technologies.is_calibrated(technology),
         "clock_mhz": float(clock_mhz or config.target.clock_mhz),
-        "meets_clock": None,
-        "metrics": dict.fromkeys(metric_names(workloads or {})),
+        **_speed(None, float(clock_mhz or config.target.clock_mhz)),
+        "metrics": dict.fromkeys(metric_names(workloads or {}, _device(config, technology))),
         "limiting_path": None,
         "uncertainty": dict.fromkeys(_OF),
         "certainty": {},
         "breakdown": [],
         "extrapolated": [],
         "memory": None,
+        "device": _utilization(_device(config, technology), {}),
         "costs_of": None,
         "notes": [],
     }

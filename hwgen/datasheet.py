@@ -65,6 +65,33 @@ def standing(certainty: Mapping[str, Any] | None) -> str:
     return ", ".join(words)
 
 
+def assumed_clock(estimate: Mapping[str, Any]) -> str:
+    """Return that figures per second assume the clock that was asked for, if they do."""
+    if estimate["clock_basis"] != "assumed":
+        return ""
+    return (
+        f"Figures per second are at the clock that was asked for, {estimate['clock_mhz']:g} MHz;"
+        f" no speed of this core in {estimate['technology']} is known."
+    )
+
+
+def shares_of(device: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Return a row for each resource of a device: what it is, used, available, share."""
+    names = {**{name: text for name, (text, _) in METRICS.items()}, "urams": "large memories"}
+    rows = []
+    for resource, row in device["resources"].items():
+        share = "-" if row["share"] is None else f"{100 * row['share']:.1f} %"
+        used, there = number(row["used"]), number(row["available"])
+        rows.append((names[resource], used, there, share))
+    return rows
+
+
+def fitting(device: Mapping[str, Any]) -> str:
+    """Return whether a core fits a device, in words."""
+    words = {True: "fits", False: "does not fit", None: "not known whether it fits"}
+    return f"{device['name']}: {words[device['fits']]}"
+
+
 _SHOWN = 0.002
 """Parts of less than this share of the whole are shown as one."""
 
@@ -208,6 +235,10 @@ def _estimates(estimates: Sequence[Mapping[str, Any]]) -> str:
         rows.append((words, *cells))
     headings = ("", *(f"{e['technology']}, {e['clock_mhz']:g} MHz" for e in known))
     paragraphs.append(_table(headings, rows, " " + "r" * len(known)))
+    paragraphs += filter(None, map(assumed_clock, known))
+    if device := known[0]["device"]:
+        table = _table((fitting(device), "used", "there", "share"), shares_of(device), " rrr")
+        paragraphs.append(table)
     paragraphs.append(_breakdown(known[0]))
     return "## Estimate\n\n" + "\n\n".join(filter(None, paragraphs))
 

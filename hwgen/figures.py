@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-Basis = Literal["exact", "expected", "modelled"]
+Basis = Literal["exact", "expected", "modelled", "assumed"]
 """What a figure is.
 
 exact
@@ -15,6 +15,8 @@ expected
     The expectation over random operands, of hardware whose cycles depend on their values.
 modelled
     An approximation; how far off it may be is said beside it, where that is known.
+assumed
+    A figure per second at the clock that was asked for, of hardware whose speed is not known.
 """
 
 BASES: tuple[Basis, ...] = get_args(Basis)

@@ -10,11 +10,21 @@ import numpy as np
 
 from cost_model.sweep.expressions import Expression, ExpressionError
 from cost_model.sweep.reader import Path, Reader
-from cost_model.sweep.space import Axis, Constraint, Derived, Steps, Subspace, Values
+from cost_model.sweep.space import (
+    DEVICE,
+    TECHNOLOGY,
+    Axis,
+    Constraint,
+    Derived,
+    Steps,
+    Subspace,
+    Values,
+)
 from hwgen.config.load import shown, value_problem
 from hwgen.config.model import FamilyConfig
 from hwgen.config.parameters import Parameter, parameters, yaml_value
 from hwgen.errors import did_you_mean
+from hwgen.technologies import technology_of
 
 _RANGE = ("from", "to", "step", "log")
 _MOST = 1 << 53
@@ -226,6 +236,7 @@ class SubspaceReader:
                     path,
                     f"{self.family} has no parameter {shown(name)}{did_you_mean(name, legal)}",
                 )
+        self._targets()
         if len(self.reader.problems) > self.before:
             return None
         order = self._order()
@@ -244,6 +255,25 @@ class SubspaceReader:
             given,
         )
         return subspace if self._try(subspace) else None
+
+    def _targets(self) -> None:
+        """Refuse devices of which no technology is among those that are given."""
+        if not {TECHNOLOGY, DEVICE} <= self.paths.keys():
+            return
+        allowed, named = (
+            [axis.value(digit) for digit in range(axis.count)]
+            if (axis := self.axes.get(name))
+            else [self.fixed.get(name)]
+            for name in (TECHNOLOGY, DEVICE)
+        )
+        for device in named:
+            own = technology_of(device) if isinstance(device, str) else None
+            if own is not None and own not in allowed:
+                self.reader.complain(
+                    self.paths[DEVICE],
+                    f"{device!r} is of {own}, not of {' or '.join(map(str, allowed))}; remove the"
+                    " technology, which follows from the device",
+                )
 
     def _derived(self, name: str) -> Derived:
         parameter = self.known[name]

@@ -3,20 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cost_model.sweep.expressions import Expression
-from cost_model.sweep.space import Space, Values, split
+from cost_model.sweep.space import DEVICE, TECHNOLOGY, Space, Subspace, Values, split
+from hwgen.technologies.utilization import FITS
 from hwgen.workloads import Gemm
 
 Metrics = dict[str, NDArray[Any]]
 
-TECHNOLOGY = "target.technology"
 VALID = "valid"
 
 
@@ -138,12 +139,16 @@ def technologies_of(plan: Plan) -> set[str]:
     """Return the technologies of a sweep."""
     found: set[str] = set()
     for subspace in plan.space.subspaces:
-        axis = next((axis for axis in subspace.axes if axis.name == TECHNOLOGY), None)
-        if axis is None:
-            found.add(str(subspace.fixed.get(TECHNOLOGY, "")))
-        else:
-            found |= {str(axis.value(digit)) for digit in range(axis.count)}
+        found |= {str(values.get(TECHNOLOGY, "")) for values in targets_of(subspace)}
     return found
+
+
+def targets_of(subspace: Subspace) -> Iterator[Values]:
+    """Yield the settled parameters of one point of each technology and device of a family."""
+    categorical = subspace.axes[: subspace.categories]
+    deciding = [axis.count if axis.name in (TECHNOLOGY, DEVICE) else 1 for axis in categorical]
+    for digits in product(*map(range, deciding)):
+        yield subspace.settled(digits)
 
 
 def metrics_of(
@@ -163,10 +168,13 @@ def metrics_of(
         evaluate(family, fixed, varying, str(values.get(TECHNOLOGY, "")), plan.workloads)
     )
     valid = np.broadcast_to(np.asarray(metrics.pop(VALID, True), np.bool_), shape)
-    return valid, {
+    found: Metrics = {
         name: np.broadcast_to(np.asarray(value, np.float64), shape)
         for name, value in metrics.items()
     }
+    if FITS in found:
+        found[FITS] = found[FITS] == 1  # a condition; what is not known meets none
+    return valid, found
 
 
 def _is_number(value: Any) -> bool:

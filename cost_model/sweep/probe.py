@@ -18,11 +18,19 @@ from cost_model import technology as technologies
 from cost_model.sweep.document import SweepFile
 from cost_model.sweep.expressions import Expression, ExpressionError
 from cost_model.sweep.parameters import typed_result
-from cost_model.sweep.plan import TECHNOLOGY, Evaluate, Metrics, Plan, metrics_of, technologies_of
+from cost_model.sweep.plan import (
+    Evaluate,
+    Metrics,
+    Plan,
+    metrics_of,
+    targets_of,
+    technologies_of,
+)
 from cost_model.sweep.reader import Path, Reader
 from cost_model.sweep.space import Subspace, Values
 from hwgen.config.load import shown
 from hwgen.errors import did_you_mean
+from hwgen.technologies.utilization import FITS, SHARES
 
 
 @dataclass(frozen=True)
@@ -82,11 +90,8 @@ def _structures(plan: Plan) -> list[Any]:
 
 
 def _first_points(subspace: Subspace) -> Iterator[Values]:
-    """Yield the parameters of one point for each technology."""
-    categorical = subspace.axes[: subspace.categories]
-    for technology in range(max([a.count for a in categorical if a.name == TECHNOLOGY] or [1])):
-        digits = [technology if axis.name == TECHNOLOGY else 0 for axis in categorical]
-        values = subspace.settled(digits)
+    """Yield the parameters of one point for each technology and device."""
+    for values in targets_of(subspace):
         for axis in subspace.axes[subspace.categories :]:
             values[axis.name] = axis.at(np.array([0]))
         subspace.derive(values)
@@ -121,6 +126,9 @@ def _check(
 ) -> None:
     unknown = sorted(expression.names - set(known))
     for name in unknown:
+        if name in (FITS, *SHARES):
+            reader.complain(path, f"{name} is of a device: add `targets: {{device: NAME}}`")
+            continue
         reader.complain(
             path,
             f"{family} has no metric or parameter {shown(name)}{did_you_mean(name, known)};"

@@ -30,6 +30,7 @@ from hwgen.config.load import parse_config
 from hwgen.config.model import FamilyConfig
 from hwgen.config.parameters import yaml_value
 from hwgen.errors import ConfigError, ToolMissing
+from hwgen.technologies.utilization import FITS
 
 PARETO, CONFIG, COSTS_OF = "pareto", "config", "costs_of"
 
@@ -228,7 +229,7 @@ def _kinds(plan: Plan, metrics: Sequence[str]) -> Iterator[tuple[str, type]]:
         else:
             yield name, bool if kinds == {bool} else str
     for name in dict.fromkeys((*metrics, *figures_of(plan))):
-        yield name, float
+        yield name, bool if name == FITS else float
     yield PARETO, bool
 
 

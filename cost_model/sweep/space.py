@@ -17,6 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cost_model.sweep.expressions import Expression
+from hwgen.technologies import technology_of
+
+TECHNOLOGY, DEVICE = "target.technology", "target.device"
 
 Digits = NDArray[np.int64]
 Values = dict[str, Any]
@@ -223,7 +226,10 @@ class Subspace:
     def settled(self, categories: Sequence[int]) -> Values:
         """Return what all points of a segment share, `categories` being its digits."""
         chosen = zip(self.axes[: self.categories], categories, strict=True)
-        return {**self.fixed, **{axis.name: axis.value(int(digit)) for axis, digit in chosen}}
+        values = {**self.fixed, **{axis.name: axis.value(int(digit)) for axis, digit in chosen}}
+        if values.get(DEVICE) is not None and TECHNOLOGY not in self.given:
+            values[TECHNOLOGY] = technology_of(values[DEVICE])
+        return values
 
     def derive(self, values: Values) -> list[Any]:
         """Add the derived parameters to `values`; return for each whether it is legal."""

@@ -48,9 +48,15 @@ def summary_of(outcome: Outcome, chosen: Chosen, fingerprint: str) -> dict[str, 
         "kept": chosen.count,
         "configs": len(chosen.configs),
         "refused_configs": chosen.refused,
+        "assumed_clock": _assumed(chosen),
         "refine": _refined(outcome),
         "best": [_best(outcome, chosen, place) for place in range(len(plan.objectives))],
     }
+
+
+def _assumed(chosen: Chosen) -> int:
+    """Return of how many kept points no Fmax is known: their clock is the one asked for."""
+    return sum(fmax is None for fmax in chosen.table.get("fmax_mhz", ()))
 
 
 def _refined(outcome: Outcome) -> dict[str, Any] | None:

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cost_model.sweep.expressions import Expression
 from cost_model.sweep.pareto import Indices
-from cost_model.sweep.plan import Evaluate, Plan, metrics_of
+from cost_model.sweep.plan import Evaluate, Metrics, Plan, metrics_of
 from cost_model.sweep.space import Digits, Values
+from hwgen.technologies.utilization import FITS, SHARES
 
 INDEX, FAMILY = "index", "family"
 
@@ -129,8 +131,11 @@ def table_of(plan: Plan, evaluate: Evaluate, metrics: Sequence[str], points: Poi
         values = parameters_of(plan, group)
         family = plan.space.subspaces[group.place].family
         columns = {name: values.get(name) for name in names}
-        values |= metrics_of(evaluate, family, values, plan, len(group.where))[1]
+        found = metrics_of(evaluate, family, values, plan, len(group.where))[1]
+        values |= found
         columns |= {name: values[name] for name in metrics if name in values}
+        if FITS in found:
+            columns[FITS] = _fits(found)
         columns |= {text: Expression(text)(values) for text in figures_of(plan)}
         for name in names:
             column = table[name]
@@ -138,6 +143,15 @@ def table_of(plan: Plan, evaluate: Evaluate, metrics: Sequence[str], points: Poi
             for row, value in zip(group.where, plain, strict=True):
                 column[row] = value
     return table
+
+
+def _fits(metrics: Metrics) -> NDArray[Any]:
+    """Return whether points fit their device, None where that is not known."""
+    every = np.stack([metrics[share] for share in SHARES])
+    known = (every > 1).any(axis=0) | ~np.isnan(every).any(axis=0)
+    fits = metrics[FITS].astype(object)
+    fits[~known] = None
+    return fits
 
 
 def _plain(value: Any, count: int) -> Iterator[Any]:

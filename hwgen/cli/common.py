@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -145,6 +145,20 @@ def headed(name: str, rest: str) -> Text:
     from rich.text import Text
 
     return Text.assemble((name, "bold"), rest)
+
+
+def print_device(device: Mapping[str, Any]) -> None:
+    """Print what share of a device is used, as `hwgen.technologies.utilization` says it."""
+    from rich.table import Table
+
+    from hwgen.datasheet import fitting, shares_of
+
+    table = Table(f"  {fitting(device)}", box=None, pad_edge=False)
+    for heading in ("used", "there", "share"):
+        table.add_column(heading, justify="right")
+    for name, *cells in shares_of(device):
+        table.add_row(f"  {name}", *cells)
+    console().print(table)
 
 
 def emit_json(data: Any) -> None:

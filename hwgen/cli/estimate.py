@@ -18,9 +18,10 @@ from hwgen.cli.common import (
     given_operands,
     json_option,
     operand_options,
+    print_device,
     workload_options,
 )
-from hwgen.datasheet import METRICS, breakdown, number, standing
+from hwgen.datasheet import METRICS, assumed_clock, breakdown, number, standing
 
 if TYPE_CHECKING:
     from flows.result import SynthesisResult
@@ -188,7 +189,7 @@ def _show(entry: Mapping[str, Any]) -> None:
     )
     table = Table(box=None, pad_edge=False, show_header=False)
     for metric, value in entry["metrics"].items():
-        if value is None or "(" in metric:
+        if value is None or metric not in METRICS:
             continue
         name, unit = METRICS[metric]
         table.add_row(name, f"{number(value)} {unit}".strip(),
@@ -197,6 +198,10 @@ def _show(entry: Mapping[str, Any]) -> None:
     if entry["meets_clock"] is False:
         out.print(f"The clock of {entry['clock_mhz']:g} MHz is not reached. All figures are at"
                   f" {number(entry['metrics']['fmax_mhz'])} MHz.", style="yellow")  # fmt: skip
+    if text := assumed_clock(entry):
+        out.print(text, style="yellow")
+    if device := entry["device"]:
+        print_device(device)
     if path := entry["limiting_path"]:
         out.print(_limited(path), markup=False)
     if entry["breakdown"]:
@@ -316,7 +321,7 @@ def _compare(estimates: Sequence[Mapping[str, Any]]) -> None:
         values = [entry["metrics"].get(metric) for entry in estimates]
         if all(value is None for value in values):
             continue
-        name, unit = METRICS.get(metric, (metric, ""))
+        name, unit = METRICS.get(metric, (metric.replace("_", " "), ""))
         cells = [number(values[0])]
         for value in values[1:]:
             known = value is not None and values[0]
@@ -324,3 +329,5 @@ def _compare(estimates: Sequence[Mapping[str, Any]]) -> None:
         bases = [e["certainty"][metric]["basis"] for e in estimates if metric in e["certainty"]]
         table.add_row(f"{name} {unit}".strip(), *cells, "/".join(dict.fromkeys(bases)))
     console().print(table)
+    for text in dict.fromkeys(filter(None, map(assumed_clock, estimates))):
+        console().print(text, style="yellow")

@@ -32,7 +32,11 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="An FPGA family, as `hwgen technologies` lists them; default the configuration's.",
 )
-@click.option("--device", metavar="NAME", help="As nextpnr calls it; default the largest.")
+@click.option(
+    "--device",
+    metavar="NAME",
+    help="As nextpnr calls it; default that of the configuration, else the largest.",
+)
 @click.option("--package", metavar="NAME", help="As nextpnr calls it; default the largest.")
 @click.option("--speed", metavar="GRADE", help="Speed grade; default the slowest.")
 @clock_option("Clock to aim at; default that of the configuration.")
@@ -86,9 +90,15 @@ def command(
     from flows.toolchain import require
     from hwgen.config.load import load_config
     from hwgen.errors import CheckFailed
+    from hwgen.technologies import technology_of
 
     core = load_config(config)
     target = target or core.target.technology
+    named = core.target.device if device is None else None
+    if named is not None and technology_of(named) == target:
+        device = _placed_as(named)
+    else:
+        named = None
     if bitstream:
         require(placer(target).packer)
         check_file(bitstream, force=force)
@@ -118,10 +128,13 @@ def command(
         if staging:
             write_result(result, staging)
     if as_json:
-        emit_json({**result.document(), "bitstream": str(bitstream) if bitstream else None})
+        document = {**result.document(), "target_device": named, "fits": True}
+        emit_json({**document, "bitstream": str(bitstream) if bitstream else None})
     else:
         _print(result)
         out = console()
+        if named:
+            out.print(f"  {named}: fits")
         if bitstream:
             out.print(f"bitstream of seed {result.best.seed}: {bitstream}")
         if output:
@@ -130,6 +143,17 @@ def command(
         reached = "no path" if result.fmax_max_mhz is None else f"{result.fmax_max_mhz:.1f} MHz"
         raise CheckFailed(f"{reached}, not the {result.clock_target_mhz:g} MHz asked for")
     return 0
+
+
+def _placed_as(name: str) -> str:
+    """Return what nextpnr calls a device."""
+    from hwgen.errors import InputError
+    from hwgen.technologies import utilization
+
+    family, device = utilization.of(name)
+    if device.placed_as is None:
+        raise InputError(f"there is no place and route for {name}, of {family.name}")
+    return device.placed_as
 
 
 def _print(result: PnrResult) -> None:

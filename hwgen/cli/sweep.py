@@ -249,6 +249,11 @@ def _report(summary: dict[str, Any], directory: Path) -> None:
         f"  {summary['feasible']:,} feasible, {summary['pareto']:,} in the Pareto set,"
         f" {summary['configs']:,} configurations written"
     )
+    if summary["assumed_clock"]:
+        out.print(
+            f"  no speed of {summary['assumed_clock']:,} kept points is known: their figures per"
+            " second are at the clock that was asked for", style="yellow",
+        )  # fmt: skip
     for name, problem in summary["refused_configs"].items():
         click.echo(f"no {name}, although its costs are known: {problem}", err=True)
     if summary["refine"]:

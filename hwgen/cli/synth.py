@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,7 @@ from hwgen.cli.common import (
     force_option,
     headed,
     json_option,
+    print_device,
     task_progress,
     tool_run_options,
 )
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from flows.power import PowerResult
     from flows.result import SynthesisResult
+    from hwgen.config.model import FamilyConfig
 
 BAR = 24
 """Length of a full bar, in characters."""
@@ -144,7 +146,7 @@ def command(
                 power = measure_power(
                     core, result, work, liberty_files=liberty, post=post, on_progress=follow
                 )
-        more = {"power": power and power.document()}
+        more = {"power": power and power.document(), "device": _device(core, result)}
         if staging:
             write_result(result, staging, more)
     if as_json:
@@ -153,6 +155,8 @@ def command(
         _print(result)
         if power:
             _print_power(power)
+        if more["device"]:
+            print_device(more["device"])
         if output:
             console().print(f"{len(result.files) + 1} files in {output}")
     if check:
@@ -163,6 +167,19 @@ def command(
                 f"{result.fmax_mhz:.1f} MHz, not the {result.clock_target_mhz:g} MHz asked for"
             )
     return 0
+
+
+def _device(core: FamilyConfig, result: SynthesisResult) -> dict[str, Any] | None:
+    """Return what is used of the device that a configuration names, if it is of the target."""
+    from hwgen.technologies import technology_of
+    from hwgen.technologies.utilization import utilization
+
+    device = core.target.device
+    if device is None or technology_of(device) != result.target:
+        return None
+    document = result.document()
+    used = ("luts", "flip_flops", "carries", "dsps", "brams", "lutrams")
+    return utilization(device, {name: document[name] for name in used})
 
 
 def _print(result: SynthesisResult) -> None:

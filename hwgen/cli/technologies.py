@@ -56,6 +56,7 @@ def _entry(name: str) -> dict[str, Any]:
             **entry,
             "rules": has_rules(name),
             "place_and_route": tech.place_and_route is not None,
+            "devices": list(tech.devices),
         }
     try:
         paths = [str(path) for path in liberty_files(tech)]
@@ -87,6 +88,10 @@ def _show(entries: list[dict[str, Any]]) -> None:
     for entry in entries:
         if "problem" in entry:
             click.echo(f"\n{entry['problem']}")
+    if devices := [(e["name"], e["devices"]) for e in entries if e.get("devices")]:
+        click.echo("\ndevices (target.device):")
+        for name, known in devices:
+            click.echo(f"  {name}: {', '.join(known)}")
     if lacking := [entry["liberty_missing"] for entry in entries if entry.get("liberty_missing")]:
         click.echo(f"\n{lacking[0]}")  # the others differ by their names
 

@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -22,6 +22,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     WithJsonSchema,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -37,7 +38,7 @@ from hwgen.numerics import (
     NumberFormat,
     number_format,
 )
-from hwgen.technologies import DEFAULT, technologies
+from hwgen.technologies import DEFAULT, devices, technologies, technology_of
 
 if TYPE_CHECKING:
     from hwgen.numerics.post import PostFeatures
@@ -229,13 +230,33 @@ def _list_installed(schema: dict[str, Any]) -> None:
     schema["enum"] = list(technologies())
 
 
+def _known_device(name: str | None) -> str | None:
+    if name is not None and technology_of(name) is None:
+        known = devices()
+        raise PydanticCustomError(
+            "device",
+            "must be the name of a device, not {name}{hint}; there are {known}",
+            {
+                "name": repr(name[:80]),
+                "hint": did_you_mean(name, known),
+                "known": ", ".join(known),
+            },
+        )
+    return name
+
+
 class Target(Model):
     """Defaults for estimation and synthesis."""
 
     technology: Annotated[str, AfterValidator(_installed)] = Field(
         DEFAULT,
-        description="Standard-cell library or FPGA family.",
+        description="Standard-cell library or FPGA family; by default that of `device`.",
         json_schema_extra=_list_installed,
+    )
+    device: Annotated[str | None, AfterValidator(_known_device)] = Field(
+        None,
+        description="FPGA device, one that `hwgen technologies` lists: estimates, synthesis and"
+        " sweeps say what share of it is used and whether the core fits.",
     )
     clock_mhz: float = Field(
         500.0,
@@ -252,6 +273,28 @@ class Target(Model):
         " `null`: uniformly. The time of serial PEs depends on it, no hardware does.",
         json_schema_extra={"unit": "least significant bits"},
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _technology_of_device(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and data.get("technology") is None:
+            device = data.get("device")
+            found = technology_of(device) if isinstance(device, str) else None
+            if found is not None and "technology" not in data:
+                return {**data, "technology": found}
+        return data
+
+    @model_validator(mode="after")
+    def _of_one_technology(self) -> Self:
+        own = self.technology if self.device is None else technology_of(self.device)
+        if own == self.technology:
+            return self
+        there = ", ".join(devices(self.technology)) or "none"
+        text = (
+            f"device: {self.device!r} is of {own}, not of {self.technology}; remove"
+            f" target.technology, or take a device of {self.technology} (there is: {there})"
+        )
+        return check_rules(self, [text])
 
 
 class FamilyConfig(Model):
@@ -337,11 +380,13 @@ class FamilyConfig(Model):
     def resolved(self) -> dict[str, Any]:
         """Return every parameter, defaults included, as plain JSON values.
 
-        A distribution of activations is named only where one is given.
+        A distribution of activations and a device are named only where they are given.
         """
         values = self.model_dump(mode="json")
         if self.target.activation_sigma is None:
             del values["target"]["activation_sigma"]
+        if self.target.device is None:
+            del values["target"]["device"]
         return values
 
     @property

@@ -83,6 +83,26 @@ def of_kind(kind: str) -> tuple[str, ...]:
 
 
 @cache
+def _devices() -> dict[str, str]:
+    """Return the technology of each device; files that cannot be used are left out."""
+    found: dict[str, str] = {}
+    for name in of_kind("fpga"):
+        for device in fpga_family(name).devices:
+            found.setdefault(device, name)
+    return found
+
+
+def devices(name: str | None = None) -> tuple[str, ...]:
+    """Return the names of the FPGA devices, of all technologies or of the one called `name`."""
+    return tuple(device for device, own in _devices().items() if name in (None, own))
+
+
+def technology_of(device: str) -> str | None:
+    """Return the technology of a device, None if no installed one has it."""
+    return _devices().get(device)
+
+
+@cache
 def _kind(name: str) -> str | None:
     try:
         return technologies()[name].kind

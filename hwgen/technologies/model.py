@@ -84,6 +84,7 @@ class _Technology(Model):
 
 _BESIDE_MAPPING = {
     "summary", "costs", "liberty", "mapper_clock_ps", "memories", "rules", "place_and_route",
+    "devices", "luts_in",
 }  # fmt: skip
 """Fields that shape no mapped design; the Liberty files count by what they hold."""
 
@@ -308,6 +309,22 @@ class PlaceAndRoute(Model):
         return check_rules(self, broken)
 
 
+class Device(Model):
+    """What a device has, counted as `cells` are."""
+
+    luts: Count = Field(description="Look-up tables.")
+    flip_flops: Count = Field(description="Flip-flops.")
+    dsps: Annotated[int, Field(ge=0)] = Field(description="DSP blocks.")
+    brams: Annotated[int, Field(ge=0)] = Field(description="Block memories of `bram_kbit` each.")
+    urams: Annotated[int, Field(ge=0)] = Field(
+        0, description="Large memories, which synthesis does not infer: UltraRAM, SPRAM."
+    )
+    placed_as: str | None = Field(
+        None, description="What `place_and_route` calls it; none: it cannot be placed."
+    )
+    source: str = Field(description="Where the figures are from.")
+
+
 class Recipes(Model):
     """Options of the synthesis command by recipe."""
 
@@ -343,6 +360,24 @@ class Fpga(_Technology):
     place_and_route: PlaceAndRoute | None = Field(
         None, description="Place and route with nextpnr, if there is one for the family."
     )
+    devices: Mapping[str, Device] = Field(
+        default_factory=dict, description="Devices by the name that `target.device` takes."
+    )
+    luts_in: Mapping[Resource, Count] = Field(
+        default_factory=dict,
+        description="Look-up tables of a device that one of another resource takes at most: a carry"
+        " cell, a memory made of look-up tables.",
+    )
+
+    @model_validator(mode="after")
+    def _placeable(self) -> Self:
+        known = self.place_and_route.devices if self.place_and_route else {}
+        broken = [
+            f"devices.{name}: placed_as: must be one of `place_and_route.devices`"
+            for name, device in self.devices.items()
+            if device.placed_as is not None and device.placed_as not in known
+        ]
+        return check_rules(self, broken)
 
     @cached_property
     def _uses(self) -> dict[str, CellUse | None]:

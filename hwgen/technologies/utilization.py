@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What share of a device a design takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from hwgen.technologies import fpga_family, technology_of
+from hwgen.technologies.model import Device, Fpga
+
+RESOURCES = ("luts", "flip_flops", "dsps", "brams", "urams")
+"""What a device has."""
+
+SHARES = tuple(f"{resource}_share" for resource in RESOURCES)
+"""Metrics that say what share of each is used."""
+
+FITS = "fits"
+"""Metric that says whether no share is more than one."""
+
+
+def of(name: str) -> tuple[Fpga, Device]:
+    """Return the family and the data of a device that `target.device` names.
+
+    Raises
+    ------
+    KeyError
+        If no installed technology has it.
+    """
+    own = technology_of(name)
+    if own is None:
+        raise KeyError(name)
+    family = fpga_family(own)
+    return family, family.devices[name]
+
+
+def taken(family: Fpga, used: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how many of each of `RESOURCES` a mapped design takes of a device.
+
+    Carry cells and small memories lie in look-up tables, see ``luts_in`` of the family.
+
+    Parameters
+    ----------
+    family : Fpga
+    used : mapping
+        Cells by resource, numbers or arrays; what is not there is not used, NaN is not known.
+    """
+    found = {resource: used.get(resource, 0) for resource in RESOURCES}
+    for resource, luts in family.luts_in.items():
+        found["luts"] = found["luts"] + luts * used.get(resource, 0)
+    return found
+
+
+def utilization(name: str, used: Mapping[str, float | None]) -> dict[str, Any]:
+    """Return what a design takes of a device, as plain JSON values.
+
+    Parameters
+    ----------
+    name : str
+        A device.
+    used : mapping
+        Cells by resource, None if that is not known.
+
+    Returns
+    -------
+    dict
+        ``name``; ``resources``, of each that the device has or the design takes how many are
+        ``used`` and ``available`` and the ``share``; ``fits``; None is not known.
+    """
+    family, device = of(name)
+    known = {key: math.nan if value is None else value for key, value in used.items()}
+    resources: dict[str, Any] = {}
+    fits: bool | None = True
+    for resource, number in taken(family, known).items():
+        there = getattr(device, resource)
+        if math.isnan(number):
+            fits = fits and None
+            resources[resource] = {"used": None, "available": there, "share": None}
+        elif number or there:
+            fits = fits if number <= there else False
+            share = number / there if there else None
+            resources[resource] = {"used": round(number), "available": there, "share": share}
+    return {"name": name, "resources": resources, "fits": fits}

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Named FPGA devices: what a core takes of one, and whether it fits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cost_model.closed_forms import shares
+from hwgen.cli import main
+from hwgen.config.load import parse_config
+from hwgen.errors import ConfigError
+from hwgen.technologies import devices, fpga_family, technology_of
+from hwgen.technologies.utilization import utilization
+
+CORE = "name: core\nfamily: systolic\narray: {rows: 4, cols: 4}\n"
+SWEEP = """\
+name: sweep
+family: systolic
+parameters: {array: {rows: {from: 4, to: 12, step: 4}, cols: array.rows}}
+targets: TARGETS
+specs: [SPEC]
+objectives: {maximize: tops}
+keep: all
+"""
+
+
+def test_device_sets_the_technology() -> None:
+    core = parse_config(f"{CORE}target: {{device: xc7a100t}}\n")
+    assert core.target.technology == "xc7"
+    assert parse_config(f"{CORE}target: {{device: ecp5-85f, technology: ecp5}}\n")
+
+
+def test_no_device_leaves_the_digest() -> None:
+    assert "device" not in parse_config(CORE).resolved()["target"]
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        ("{device: ecp5-85}", r"4:10: target.device: .* \(did you mean 'ecp5-85f'\?\)"),
+        ("{device: 3}", "4:10: target.device: must be text or null, not 3"),
+        ("{technology: ice40, device: xck26}", "4:29: target.device: 'xck26' is of xcup, not of"),
+        ("{technology: nangate45, device: xck26}", "4:33: target.device: .*there is: none"),
+    ],
+)
+def test_devices_that_are_refused(target: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        parse_config(f"{CORE}target: {target}\n")
+
+
+@pytest.mark.parametrize("name", devices())
+def test_data_of_devices(name: str) -> None:
+    family = fpga_family(str(technology_of(name)))
+    device = family.devices[name]
+    assert device.source
+    assert device.luts >= 1000
+    if device.placed_as:
+        assert family.place_and_route
+        assert device.placed_as in family.place_and_route.devices
+
+
+def test_utilization() -> None:
+    found = utilization("ecp5-25f", {"luts": 1000, "carries": 100, "dsps": 28, "flip_flops": 0})
+    assert found["resources"]["luts"] == {"used": 1200, "available": 24288, "share": 1200 / 24288}
+    assert found["fits"] is True
+    assert utilization("ecp5-25f", {"luts": 0, "dsps": 29})["fits"] is False
+    assert utilization("ecp5-25f", {"luts": None, "dsps": 29})["fits"] is False
+    assert utilization("ecp5-25f", {"luts": None, "dsps": 2})["fits"] is None
+    assert utilization("ice40hx8k", {"dsps": 1})["fits"] is False  # it has none
+
+
+def test_shares_agree_with_utilization() -> None:
+    used = {"luts": 30000.0, "flip_flops": 10.0, "carries": 7.0, "dsps": 0.0, "brams": 3.0,
+            "lutrams": 2.0}  # fmt: skip
+    for name in devices():
+        one, several = utilization(name, used), shares(name, used)
+        assert bool(several["fits"] == 1) == one["fits"], name
+        for resource, row in one["resources"].items():
+            if row["share"] is not None:
+                assert several[f"{resource}_share"] == pytest.approx(row["share"])
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return what runs a command, and returns its status and what it printed."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(list(arguments))
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_estimate_of_a_device(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "core.yaml"
+    path.write_text(f"{CORE}target: {{device: xc7a35t}}\n")
+    code, out, _ = run("estimate", "--config", str(path), "--json")
+    assert code == 0
+    entry = json.loads(out)
+    assert entry["device"]["name"] == "xc7a35t"
+    assert entry["device"]["fits"] is True
+    assert entry["metrics"]["fits"] == 1
+    assert entry["clock_basis"] == "assumed"
+    assert entry["certainty"]["tops"] == {"basis": "assumed"}
+    code, out, _ = run("estimate", "--config", str(path))
+    assert code == 0
+    assert "xc7a35t: fits" in out
+    assert "no speed of this core in xc7 is known" in " ".join(out.split())
+    code, out, _ = run("estimate", "--config", str(path), "--json", "--target", "nangate45")
+    assert json.loads(out)["device"] is None
+    assert json.loads(out)["clock_basis"] in ("asked for", "fmax")
+
+
+def _sweep(run: Run, tmp_path: Path, targets: str, spec: str) -> tuple[int, str, str]:
+    path = tmp_path / "sweep.yaml"
+    path.write_text(SWEEP.replace("TARGETS", targets).replace("SPEC", spec))
+    return run("sweep", "--config", str(path), "--output", str(tmp_path / "out"), "--jobs", "1",
+                "--json")  # fmt: skip
+
+
+def test_sweep_over_devices(run: Run, tmp_path: Path) -> None:
+    code, out, err = _sweep(run, tmp_path, "{device: [ecp5-25f, xc7a35t]}", "fits")
+    assert code == 0, err
+    summary = json.loads(out)
+    # 64 products of 8 bits take more DSP blocks than the smaller device has.
+    assert summary["best"][0]["parameters"]["target.device"] == "xc7a35t"
+    assert summary["removed"]["specs"][0]["points"] > 0
+    assert summary["assumed_clock"] == summary["kept"]
+    config = next((tmp_path / "out" / "configs").glob("*.yaml")).read_text()
+    assert "device: xc7a35t" in config
+    assert parse_config(config).target.technology == "xc7"
+
+
+@pytest.mark.parametrize(
+    ("targets", "spec", "text"),
+    [
+        ("{device: ecp5-12}", "fits", "4:19: targets.device: must be the name of a device"),
+        ("{device: ecp5-12f, technology: ice40}", "fits", "'ecp5-12f' is of ecp5, not of ice40"),
+        ("{technology: ecp5}", "fits", "fits is of a device: add `targets: "),
+        ("{device: ecp5-12f}", "fits > 1 +", "specs"),
+    ],
+)
+def test_sweeps_that_are_refused(
+    run: Run, tmp_path: Path, targets: str, spec: str, text: str
+) -> None:
+    code, _, err = _sweep(run, tmp_path, targets, spec)
+    assert code == 2
+    assert text in err
