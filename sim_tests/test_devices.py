@@ -141,7 +141,7 @@ def test_sweep_over_devices(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("targets", "spec", "text"),
     [
-        ("{device: ecp5-12}", "fits", "4:19: targets.device: must be the name of a device"),
+        ("{device: ecp5-12}", "fits", "4:11: targets.device: must be the name of a device"),
         ("{device: ecp5-12f, technology: ice40}", "fits", "'ecp5-12f' is of ecp5, not of ice40"),
         ("{technology: ecp5}", "fits", "fits is of a device: add `targets: "),
         ("{device: ecp5-12f}", "fits > 1 +", "specs"),
