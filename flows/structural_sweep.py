@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cost_model.estimate import estimate
@@ -13,12 +13,10 @@ from hwgen.errors import HwgenError
 if TYPE_CHECKING:
     from cost_model.sweep.structural import Figures
     from hwgen.config.model import FamilyConfig
-    from hwgen.workloads import Gemm
+    from hwgen.workloads import Network
 
 
-def figures(
-    config: FamilyConfig, technology: str, workloads: Mapping[str, Sequence[Gemm]]
-) -> Figures:
+def figures(config: FamilyConfig, technology: str, workloads: Mapping[str, Network]) -> Figures:
     """Return the metrics of a configuration, or why it has none.
 
     What is found of the structure is kept in the user's cache.

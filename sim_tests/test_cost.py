@@ -33,7 +33,6 @@ from hwgen.config.elements import QUEUES, SERIAL
 from hwgen.config.load import parse_config
 from hwgen.errors import InputError
 from hwgen.families import family
-from hwgen.workloads import load_workload, parse_gemm, shipped
 
 TECH = "nangate45"
 NUMERIC = ("array.", "pipeline.", "max_k")
@@ -479,20 +478,3 @@ def test_estimate_refuses(
 ) -> None:
     assert main(["estimate", "--config", str(yaml_file), *arguments]) == 2
     assert message in capsys.readouterr().err.replace("\n", " ")
-
-
-def test_workloads_are_lists_of_products(tmp_path: Path) -> None:
-    macs = {name: sum(m * k * n for m, k, n in load_workload(name)[1]) for name in shipped()}
-    assert macs["resnet50"] == pytest.approx(4.09e9, rel=0.01)
-    assert macs["vit_b16"] == pytest.approx(16.85e9, rel=0.01)
-    assert macs["llama3_8b_decode"] == pytest.approx(7.50e9, rel=0.01)
-    assert macs["bitnet_2b4t_decode"] == pytest.approx(2.08e9, rel=0.01)
-    path = tmp_path / "own.yaml"
-    for text in ("{m: 1, k: 2}", "[1, 2, 3]", "{m: 1, k: 2, n: 0}", "{m: 1, k: 2, n: 3, x: 4}"):
-        path.write_text(f"gemms: [{text}]\n")
-        with pytest.raises(InputError, match="must have the key gemms"):
-            load_workload(str(path))
-    path.write_text("gemms:\n  - {n: 3, m: 1, k: 2}\n")
-    (gemm,) = load_workload(str(path))[1]
-    assert gemm == (1, 2, 3)
-    assert (gemm.m, gemm.k, gemm.n) == parse_gemm("1,2,3")

@@ -16,7 +16,7 @@ from hwgen.cli import main
 from hwgen.cli.report import sheet_of
 from hwgen.config.load import parse_config
 from hwgen.datasheet import markdown, page
-from hwgen.workloads import Gemm
+from hwgen.workloads import network_of
 from sim_tests.test_kept import SOURCE, Tools
 
 ENGINE = "name: engine\nfamily: gemm_stream\n"
@@ -28,7 +28,7 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_not_known_is_left_out() -> None:
-    text = markdown(sheet_of(parse_config(SOURCE), {"layer": [Gemm(1, 2, 3), Gemm(4, 5, 6)]}))
+    text = markdown(sheet_of(parse_config(SOURCE), {"layer": network_of([(1, 2, 3), (4, 5, 6)])}))
     assert text.startswith("# tiny\n")
     assert "weight: int4" in text
     assert "| `s_axis_act` | in | 2 x int4 |" in text

@@ -16,7 +16,7 @@ from cost_model.sweep.space import Space, Subspace
 from hwgen.config.document import Document, read_document
 from hwgen.errors import InputError, did_you_mean
 from hwgen.families import families
-from hwgen.workloads import FORM, RANGE, Gemm, bounded, gemm_of
+from hwgen.workloads import FORM, Network, read_network, shipped, too_large, workload_path
 
 MAX_POINTS = 10**11
 """Points that are enumerated at most; two cores take some hours for these."""
@@ -188,12 +188,12 @@ class _Sweep:
 
     # -- workloads -------------------------------------------------------------------------------
 
-    def workloads(self) -> dict[str, tuple[Gemm, ...]]:
+    def workloads(self) -> dict[str, Network]:
         entries = self.data.get("workloads", {})
         if not isinstance(entries, dict):
             self.reader.refuse(("workloads",), entries, f"`name: [{FORM}, ...]` or `name: FILE`")
             return {}
-        workloads = {}
+        workloads: dict[str, Network | None] = {}
         for name, value in entries.items():
             path = ("workloads", name)
             if not _WORKLOAD.fullmatch(name):
@@ -202,20 +202,44 @@ class _Sweep:
                 )
             elif isinstance(value, str):
                 workloads[name] = self.workload_file(path, value)
+            elif isinstance(value, dict) and "network" in value:
+                workloads[name] = self.of_context(path, value)
             else:
-                workloads[name] = _gemms(self.reader, path, value)
-        return workloads
+                workloads[name] = read_network(value, path, self.reader.complain)
+        return {name: network for name, network in workloads.items() if network is not None}
 
-    def workload_file(self, path: tuple[str, ...], name: str) -> tuple[Gemm, ...]:
+    def of_context(self, path: tuple[str, ...], value: dict[str, Any]) -> Network | None:
+        """Return a network of a file behind another number of earlier positions."""
+        self.reader.keys(path, ("network", "context"))
+        if not isinstance(value["network"], str):
+            self.reader.refuse((*path, "network"), value["network"], "the name of a workload")
+            return None
+        network = self.workload_file((*path, "network"), value["network"])
+        context = value.get("context", network.context if network else 0)
+        context = self.reader.integer((*path, "context"), context, 0, 2**31 - 1)
+        if network is None:
+            return None
+        network = network.with_context(context)
+        if text := too_large(network):
+            self.reader.complain(path, text)
+            return None
+        return network
+
+    def workload_file(self, path: tuple[str, ...], name: str) -> Network | None:
+        file = workload_path(name, self.folder)
         try:
-            document = read_document(self.folder / name)
+            document = read_document(file or self.folder / name)
         except InputError as error:
-            self.reader.complain(path, f"{error}; the name is relative to the sweep's file")
-            return ()
+            self.reader.complain(
+                path,
+                f"{error}; the name is relative to the sweep's file, or that of a shipped workload"
+                f"{did_you_mean(name, shipped())}",
+            )
+            return None
         inner = Reader(document)
-        gemms = _gemms(inner, ("gemms",), document.data.get("gemms"))
+        network = read_network(document.data, (), inner.complain)
         self.reader.problems += inner.problems
-        return gemms
+        return network
 
     # -- what is wanted --------------------------------------------------------------------------
 
@@ -277,24 +301,6 @@ class _Sweep:
         )
         seed = self.reader.integer((*path, "seed"), entry.get("seed", 0), 0, 2**31 - 1)
         return Sample(points, population, seed)
-
-
-def _gemms(reader: Reader, path: tuple[str | int, ...], value: Any) -> tuple[Gemm, ...]:
-    if not isinstance(value, list) or not value:
-        reader.refuse(path, value, f"a list of products, each `{FORM}`")
-        return ()
-    gemms: list[Gemm] = []
-    for place, item in enumerate(value):
-        gemm = gemm_of(item)
-        if gemm is None:
-            reader.refuse((*path, place), item, f"{FORM}, {RANGE}")
-        else:
-            gemms.append(gemm)
-    try:
-        return bounded(".".join(map(str, path)), gemms)
-    except InputError as error:
-        reader.complain(path, str(error))
-        return ()
 
 
 def _count(number: int) -> str:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cost_model.sweep.expressions import Expression
 from cost_model.sweep.space import DEVICE, TECHNOLOGY, Space, Subspace, Values, split
 from hwgen.technologies.utilization import FITS
-from hwgen.workloads import Gemm
+from hwgen.workloads import Network
 
 Metrics = dict[str, NDArray[Any]]
 
@@ -30,7 +30,7 @@ class Evaluate(Protocol):
         fixed: Mapping[str, Any],
         varying: Mapping[str, NDArray[Any]],
         technology: str,
-        workloads: Mapping[str, Sequence[Gemm]],
+        workloads: Mapping[str, Network],
     ) -> Mapping[str, NDArray[Any]]:
         """Return the metrics of some configurations of one family.
 
@@ -124,7 +124,7 @@ class Plan:
 
     name: str
     space: Space
-    workloads: Mapping[str, tuple[Gemm, ...]]
+    workloads: Mapping[str, Network]
     specs: tuple[Expression, ...]
     objectives: tuple[Objective, ...]
     tops: tuple[Top, ...]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -73,7 +73,8 @@ def probe(file: SweepFile, evaluate: Evaluate) -> Probe:
             _check(reader, subspace.family, path, expression, kinds, known, metrics)
     if reader.problems:
         raise reader.error()
-    told: list[Any] = [plan.version, file.document.data, plan.workloads, answers]
+    networks = {name: asdict(network) for name, network in plan.workloads.items()}
+    told: list[Any] = [plan.version, file.document.data, networks, answers]
     if plan.refine:
         told += [plan.refine, _structures(plan)]
     text = json.dumps(told, sort_keys=True, separators=(",", ":"))

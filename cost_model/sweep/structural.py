@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from cost_model.sweep.space import TECHNOLOGY
 from cost_model.sweep.table import Points, parameters_of
 from hwgen.config.model import FamilyConfig
 from hwgen.families import family as family_of
-from hwgen.workloads import Gemm
+from hwgen.workloads import Network
 
 MOST_POINTS = 2000
 """Points that are evaluated by structure where a family has no closed forms."""
@@ -29,7 +29,7 @@ _OF_HARDWARE = ("area_mm2", "power_w", "fmax_mhz", "tops_per_w", "tops_per_mm2",
 Figures = Mapping[str, float | None] | str
 """Metrics of a configuration, or why there are none."""
 
-Estimate = Callable[[FamilyConfig, str, Mapping[str, Sequence[Gemm]]], Figures]
+Estimate = Callable[[FamilyConfig, str, Mapping[str, Network]], Figures]
 """Takes a configuration, a technology and workloads; other processes must know it by name."""
 
 
@@ -72,7 +72,7 @@ class Structural:
         fixed: Mapping[str, Any],
         varying: Mapping[str, NDArray[Any]],
         technology: str,
-        workloads: Mapping[str, Sequence[Gemm]],
+        workloads: Mapping[str, Network],
     ) -> Mapping[str, NDArray[Any]]:
         """Return metrics as `cost_model.closed_forms.evaluate` does."""
         if not self.every and has_closed_forms(family):
@@ -95,16 +95,14 @@ class Structural:
                     found[name][row] = np.nan if value is None else value
         return {name: each.reshape(shape) for name, each in {**found, "valid": valid}.items()}
 
-    def answer(self, asked: Question, workloads: Mapping[str, Sequence[Gemm]]) -> Figures:
+    def answer(self, asked: Question, workloads: Mapping[str, Network]) -> Figures:
         """Return the metrics of a configuration, why there are none, or "" if it is not legal."""
         if asked not in self.known:
             self.known[asked] = answered(asked, self.estimate, workloads)
         return self.known[asked]
 
 
-def answered(
-    asked: Question, estimate: Estimate, workloads: Mapping[str, Sequence[Gemm]]
-) -> Figures:
+def answered(asked: Question, estimate: Estimate, workloads: Mapping[str, Network]) -> Figures:
     """Return what `Structural.answer` does, without remembering it."""
     config = Space(asked.family, json.loads(asked.values)).configuration({})
     return "" if config is None else estimate(config, asked.technology, workloads)

@@ -81,7 +81,7 @@ def tool_run_options(function: F) -> F:
 
 
 def workload_options(function: F) -> F:
-    """Add ``--gemm`` and ``--workload``, passed as `gemms` and `names`."""
+    """Add ``--gemm``, ``--workload`` and ``--context``, passed as `gemms`, `names`, `context`."""
     gemm = click.option(
         "--gemm", "gemms", metavar="M,K,N", multiple=True,
         help="A product to time; may be repeated.",
@@ -90,7 +90,11 @@ def workload_options(function: F) -> F:
         "--workload", "names", metavar="NAME|FILE", multiple=True,
         help="A shipped workload, or a file of one; may be repeated.",
     )  # fmt: skip
-    return gemm(workload(function))
+    context = click.option(
+        "--context", metavar="POSITIONS", type=click.IntRange(0, 2**31 - 1),
+        help="Earlier positions that attention looks at, instead of the workload's.",
+    )  # fmt: skip
+    return gemm(workload(context(function)))
 
 
 def operand_options(function: F) -> F:

@@ -56,6 +56,7 @@ def command(
     clock_mhz: float | None,
     gemms: Sequence[str],
     names: Sequence[str],
+    context: int | None,
     activations: Path | None,
     weights: Path | None,
     n: int | None,
@@ -77,15 +78,15 @@ def command(
     from flows.estimates import estimated
     from hwgen.config.load import load_config
     from hwgen.technologies import technology
-    from hwgen.workloads import Gemm, named_workloads
+    from hwgen.workloads import named_workloads, network_of
 
     if target is not None:
         technology(target)  # refuses an unknown name
     cores = [load_config(path) for path in (config, *compare)]
-    workloads = named_workloads(gemms, names, cores)
+    workloads = named_workloads(gemms, names, cores, context)
     matrices = [given_operands(core, activations, weights, n) for core in cores]
     for name, (a, w) in matrices[0].items():
-        workloads[name] = (Gemm(a.shape[0], a.shape[1], w.shape[1]),)
+        workloads[name] = network_of([(*a.shape, w.shape[1])])
     form: Form = "sram" if buffers == "sram" else "flip_flops"
     behind = _dram(dram)
     estimates = [

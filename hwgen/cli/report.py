@@ -21,7 +21,7 @@ from hwgen.cli.outputs import check_file, write_file
 
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
-    from hwgen.workloads import Gemm
+    from hwgen.workloads import Network
 
 _SUFFIXES = (".md", ".html")
 
@@ -37,6 +37,7 @@ def command(
     config: Path,
     gemms: Sequence[str],
     names: Sequence[str],
+    context: int | None,
     output: Path | None,
     force: bool,
     as_json: bool,
@@ -57,7 +58,7 @@ def command(
     if output:
         check_file(output, force=force)
     core = load_config(config)
-    sheet = sheet_of(core, named_workloads(gemms, names, [core]))
+    sheet = sheet_of(core, named_workloads(gemms, names, [core], context))
     if output:
         text = markdown(sheet)
         write_file(output, page(text, core.name) if output.suffix == ".html" else text, force=force)
@@ -71,7 +72,7 @@ def command(
         console().print(Markdown(markdown(sheet)))
 
 
-def sheet_of(core: FamilyConfig, workloads: Mapping[str, Sequence[Gemm]]) -> dict[str, Any]:
+def sheet_of(core: FamilyConfig, workloads: Mapping[str, Network]) -> dict[str, Any]:
     """Return what `hwgen.datasheet.markdown` shows."""
     import yaml
 

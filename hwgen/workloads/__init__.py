@@ -1,40 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads: the sizes of the matrix products of well-known networks.
+"""Workloads: networks as the work that a pass through them is.
 
-A workload is a YAML file with the key ``gemms``, a list of ``{m: M, k: K, n: N}``.  Those beside
-this module are shipped; each says where its sizes come from.
+A workload is a YAML file with the key ``layers``: products with weights ``{k: K, n: N}``,
+attentions, operations on elements, and blocks of these that repeat; `hwgen.workloads.read` says
+what may stand there.  Those beside this module are shipped; each says where its sizes come from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from hwgen.config.document import read_document
-from hwgen.errors import InputError, did_you_mean
+from hwgen.config.document import Document, read_document
+from hwgen.config.load import in_order, problem_at
+from hwgen.errors import ConfigError, InputError, Problem, did_you_mean
+from hwgen.workloads.network import Attention, Gemm, Layer, Network, network_of
+from hwgen.workloads.read import FORM, MAX_MACS, MAX_SIZE, RANGE, read_network, too_large
 
-MAX_SIZE = 2**31 - 1
-"""The largest M, K and N."""
-
-MAX_MACS = 2**53
-"""Multiply-accumulates of a workload: more are not exact in the double precision of its figures."""
-
-FORM = "{m: M, k: K, n: N}"
-"""A product, as files have it."""
-
-RANGE = f"integers of 1 to {MAX_SIZE}"
-"""What its sizes are."""
+__all__ = [
+    "FORM", "MAX_MACS", "MAX_SIZE", "RANGE", "Attention", "Gemm", "Layer", "Network", "bounded",
+    "load_workload", "named_workloads", "network_of", "parse_gemm", "read_network", "shipped",
+    "too_large", "workload_path",
+]  # fmt: skip
 
 _DIRECTORY = Path(__file__).parent
-
-
-class Gemm(NamedTuple):
-    """Sizes of one product ``C[m,n] = A[m,k] . W[k,n]``."""
-
-    m: int
-    k: int
-    n: int
 
 
 def shipped() -> tuple[str, ...]:
@@ -42,8 +32,16 @@ def shipped() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _DIRECTORY.glob("*.yaml")))
 
 
-def load_workload(name: str) -> tuple[str, tuple[Gemm, ...]]:
-    """Return the name and the products of a workload.
+def workload_path(name: str, folder: Path = Path()) -> Path | None:
+    """Return the file of a workload: one in `folder`, or a shipped one; None if there is none."""
+    path = folder / name
+    if name in shipped() and not path.is_file():
+        path = _DIRECTORY / f"{name}.yaml"
+    return path if path.is_file() else None
+
+
+def load_workload(name: str) -> tuple[str, Network]:
+    """Return the name and the network of a workload.
 
     Parameters
     ----------
@@ -53,29 +51,30 @@ def load_workload(name: str) -> tuple[str, tuple[Gemm, ...]]:
     Raises
     ------
     InputError
-        If there is none, or it is not a list of products.
+        If there is none.
+    ConfigError
+        If it is not a network, with every problem and its place.
     """
-    path = Path(name)
-    if name in shipped() and not path.is_file():
-        path = _DIRECTORY / f"{name}.yaml"
-    if not path.is_file():
+    path = workload_path(name)
+    if path is None:
         raise InputError(
             f"no workload is called {name!r}{did_you_mean(name, shipped())}, and there is no such"
             f" file; shipped are {', '.join(shipped())}"
         )
-    data = read_document(path).data
-    entries = data.get("gemms") if isinstance(data, dict) else None
-    gemms = [gemm_of(item) for item in entries] if isinstance(entries, list) else []
-    if not gemms or None in gemms:
-        raise InputError(f"{path}: must have the key gemms, a list of products {FORM}, {RANGE}")
-    return path.stem, bounded(str(path), filter(None, gemms))
+    return path.stem, _read(read_document(path))
 
 
-def gemm_of(item: object) -> Gemm | None:
-    """Return the product that ``{m: M, k: K, n: N}`` of a file describes, None if it is none."""
-    if not isinstance(item, dict) or set(item) != set(Gemm._fields):
-        return None
-    return _gemm([item[name] for name in Gemm._fields])
+def _read(document: Document) -> Network:
+    problems: list[Problem] = list(document.problems)
+
+    def complain(place: tuple[str | int, ...], text: str) -> None:
+        if not document.is_spoilt(place):
+            problems.append(problem_at(document, place, text))
+
+    network = read_network(document.data, (), complain)
+    if problems or network is None:
+        raise ConfigError(in_order(problems))
+    return network
 
 
 def parse_gemm(text: str) -> Gemm:
@@ -87,29 +86,41 @@ def parse_gemm(text: str) -> Gemm:
         If it describes none.
     """
     try:
-        gemm = _gemm(list(map(int, text.split(","))))
+        sizes = list(map(int, text.split(",")))
     except ValueError:  # also of a number of thousands of digits
-        gemm = None
-    if gemm is None:
+        sizes = []
+    if len(sizes) != 3 or not all(1 <= size <= MAX_SIZE for size in sizes):
         raise InputError(f"a product is M,K,N, three {RANGE}, not {text[:80]!r}")
-    return gemm
+    return Gemm(*sizes)
 
 
 def named_workloads(
-    gemms: Sequence[str], names: Sequence[str], cores: Sequence[Any]
-) -> dict[str, tuple[Gemm, ...]]:
-    """Return products by name: those of ``M,K,N`` texts and of workloads.
+    gemms: Sequence[str], names: Sequence[str], cores: Sequence[Any], context: int | None = None
+) -> dict[str, Network]:
+    """Return networks by name: products of ``M,K,N`` texts, and workloads.
+
+    Parameters
+    ----------
+    gemms, names : sequence of str
+    cores : sequence of FamilyConfig
+        What is to compute them.
+    context : int, optional
+        Earlier positions in place of those of the networks.
 
     Raises
     ------
     InputError
         If one is none, is too large, or has a longer reduction than a core can do.
     """
-    workloads: dict[str, tuple[Gemm, ...]] = {}
+    workloads: dict[str, Network] = {}
     for text in gemms:
         gemm = parse_gemm(text)
         workloads["x".join(map(str, gemm))] = bounded(text, [gemm])
-    workloads.update(map(load_workload, names))
+    for name in names:
+        stem, network = load_workload(name)
+        if context is not None:
+            network = bounded(name, network.with_context(context))
+        workloads[stem] = network
     longest = max((gemm.k for sizes in workloads.values() for gemm in sizes), default=0)
     for core in cores:
         if longest > core.max_k:
@@ -119,24 +130,15 @@ def named_workloads(
     return workloads
 
 
-def bounded(name: str, gemms: Iterable[Gemm]) -> tuple[Gemm, ...]:
-    """Return the products of a workload.
+def bounded(name: str, gemms: Iterable[Gemm]) -> Network:
+    """Return products as a network.
 
     Raises
     ------
     InputError
         If they are more than `MAX_MACS` multiply-accumulates.
     """
-    bounded_gemms = tuple(gemms)
-    macs = sum(gemm.m * gemm.k * gemm.n for gemm in bounded_gemms)
-    if macs > MAX_MACS:
-        raise InputError(
-            f"{name}: {macs} multiply-accumulates are more than 2**53 = {MAX_MACS}, up to which"
-            " figures are exact; time a part of it"
-        )
-    return bounded_gemms
-
-
-def _gemm(sizes: Sequence[object]) -> Gemm | None:
-    valid = [size for size in sizes if type(size) is int and 1 <= size <= MAX_SIZE]
-    return Gemm(*valid) if len(sizes) == len(valid) == len(Gemm._fields) else None
+    network = network_of(gemms)
+    if text := too_large(network):
+        raise InputError(f"{name}: {text}")
+    return network
