@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
     Operands = Mapping[str, tuple[NDArray[Any], NDArray[Any]]]
 
-PER_SECOND = ("power_w", "tops_per_w", "tops_per_mm2", "energy_mj", "memory_energy_mj")
+PER_SECOND = (
+    "power_w", "tops_per_w", "tops_per_mm2", "energy_mj", "memory_energy_mj", "tokens_per_s",
+    "j_per_token", "floor_share", "gb_s_needed", "gb_s_used",
+)  # fmt: skip
 """Metrics beside those of cycles that depend on the clock, and are modelled at best."""
 
 
@@ -56,6 +59,8 @@ def certainty(
     uncertainty: Mapping[str, float | None],
     clock_mhz: float,
     cycles: Mapping[str, Cycles],
+    *,
+    limited: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """Return what each known metric is.
 
@@ -70,6 +75,8 @@ def certainty(
         The clock that was asked for.
     cycles : mapping
         Of each workload, by `timed`.
+    limited : bool
+        Whether a memory behind the ports limits the times.
 
     Returns
     -------
@@ -90,12 +97,16 @@ def certainty(
             found[metric] = cycles[rest[:-1]].document()
             continue
         if kind == "latency_ms":
-            basis = _weakest(clock, cycles[rest[:-1]].basis)
+            # What a memory achieves is a model.
+            served: Basis = "modelled" if limited else "exact"
+            basis = _weakest(clock, cycles[rest[:-1]].basis, served)
         elif kind == "bandwidth_gb_s":
             basis = clock
         elif kind == "tops":
             # What a full cycle does; a model of a job's cycles says nothing about it.
             basis = _weakest(clock, "expected" if rate == "expected" else "exact")
+        elif kind == "ops_per_byte":
+            basis = "exact"
         elif kind in PER_SECOND:
             basis = _weakest(clock, "modelled")
         found[metric] = {"basis": basis}

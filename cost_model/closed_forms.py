@@ -24,6 +24,19 @@ bandwidth_gb_s
     Bytes that the stream ports move if each has a beat in every cycle.
 energy_mj(NAME)
     Power times the time of the workload.
+
+With a memory behind the ports, ``target.memory``, times and what follows from them are limited by
+it (`cost_model.roofline`), and workloads have more:
+
+tokens_per_s(NAME), j_per_token(NAME)
+    Tokens of a pass over its time; energy of core and memory, of a token.
+floor_share(NAME)
+    Time in which the memory moves weights and cached keys and values once, over the time.
+ops_per_byte(NAME)
+    Arithmetic intensity: two operations for each multiply-accumulate with a weight, over the bytes
+    behind the memory.
+gb_s_needed(NAME), gb_s_used(NAME)
+    These bytes over the time of the cycles alone, and over the time.
 """
 
 from __future__ import annotations
@@ -35,12 +48,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cost_model import roofline
 from cost_model import technology as technologies
 from cost_model.bill import Counts, Number, Space, View, frozen
 from hwgen.config.dotted import flattened
 from hwgen.families import family as family_of
 from hwgen.technologies import technologies as installed
 from hwgen.technologies import utilization
+from hwgen.workloads import network_of
 
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
@@ -53,7 +68,10 @@ RESOURCES = ("luts", "flip_flops", "carries", "dsps", "brams", "lutrams")
 
 DEVICE = "target.device"
 
-FRACTIONS = ("target.clock_mhz", "target.activation_sigma")
+FRACTIONS = (
+    "target.clock_mhz", "target.activation_sigma", "target.memory.gb_s",
+    "target.memory.efficiency", "target.memory.pj_per_bit",
+)  # fmt: skip
 """Numeric parameters that need not be integers."""
 
 Workloads = Mapping[str, Sequence[tuple[int, int, int]]]
@@ -123,14 +141,15 @@ def _evaluated(
     shape = np.broadcast_shapes(*(values.shape for values in view.varying.values())) or (1,)
     unknown = np.broadcast_to(np.nan, shape)
     device = fixed.get(DEVICE)
-    metrics = dict.fromkeys(metric_names(workloads, device), unknown)
+    behind = roofline.is_limited(fixed, varying)
+    metrics = dict.fromkeys(metric_names(workloads, device, behind_memory=behind), unknown)
     metrics["valid"] = np.zeros(shape, bool)
     if not view.legal:
         return metrics
     valid = _valid(view)
     whole = bool(np.all(valid))
     with np.errstate(all="ignore"):
-        computed = _metrics(view, tech, workloads)
+        computed = _metrics(view, tech, workloads, behind_memory=behind)
         computed |= shares(device, computed)
     for name, values in computed.items():
         found = np.asarray(values, np.float64)
@@ -188,7 +207,9 @@ def shares(device: str | None, metrics: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def metric_names(workloads: Workloads, device: str | None = None) -> list[str]:
+def metric_names(
+    workloads: Workloads, device: str | None = None, *, behind_memory: bool = False
+) -> list[str]:
     """Return the metrics that `evaluate` returns, in their order."""
     metrics = [
         "area_mm2", "power_w", "fmax_mhz", "tops", "tops_per_w", "tops_per_mm2", "bandwidth_gb_s",
@@ -197,7 +218,11 @@ def metric_names(workloads: Workloads, device: str | None = None) -> list[str]:
     if device is not None:
         metrics += [*utilization.SHARES, utilization.FITS]
     each = ("cycles", "latency_ms", "energy_mj")
-    return metrics + [f"{metric}({name})" for name in workloads for metric in each]
+    for name, sizes in workloads.items():
+        metrics += [f"{metric}({name})" for metric in each]
+        if behind_memory:
+            metrics += roofline.metrics_of(name, network_of(sizes))
+    return metrics
 
 
 @lru_cache(maxsize=16)
@@ -238,11 +263,15 @@ def _one(config: Any) -> float:
 
 
 def _metrics(
-    view: View, tech: technologies.Technology | None, workloads: Workloads
+    view: View,
+    tech: technologies.Technology | None,
+    workloads: Workloads,
+    *,
+    behind_memory: bool,
 ) -> dict[str, Number]:
     module = family_of(view.space.family).part("cost")
     if not hasattr(module, "parts") or not module.parts(view.config):
-        return _without_bill(view, workloads)
+        return _without_bill(view, workloads, behind_memory=behind_memory)
     metrics: dict[str, Number] = {}
     area = leakage = energy = fmax = np.nan
     if tech is not None:
@@ -274,10 +303,13 @@ def _metrics(
         metrics[f"cycles({name})"] = cycles
         metrics[f"latency_ms({name})"] = cycles / clock * 1e-3
         metrics[f"energy_mj({name})"] = cycles / clock * 1e-3 * power
+    if behind_memory:
+        networks = {name: network_of(sizes) for name, sizes in workloads.items()}
+        metrics |= roofline.limited(view, networks, metrics, clock)
     return metrics
 
 
-def _without_bill(view: View, workloads: Workloads) -> dict[str, Number]:
+def _without_bill(view: View, workloads: Workloads, *, behind_memory: bool) -> dict[str, Number]:
     """Return the metrics of a family that knows no more than its cycles."""
     clock = np.asarray(view["target.clock_mhz"], np.float64)
     varying = tuple(view.varying)
@@ -289,6 +321,9 @@ def _without_bill(view: View, workloads: Workloads) -> dict[str, Number]:
         cycles = view.figure(varying, _cycles_of(view.space.family, tuple(sizes)))
         metrics[f"cycles({name})"] = cycles
         metrics[f"latency_ms({name})"] = cycles / clock * 1e-3
+    if behind_memory:
+        networks = {name: network_of(sizes) for name, sizes in workloads.items()}
+        metrics |= roofline.limited(view, networks, metrics, clock)
     return metrics
 
 

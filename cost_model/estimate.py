@@ -7,7 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cost_model import memories
+import numpy as np
+
+from cost_model import memories, roofline
 from cost_model import technology as technologies
 from cost_model.bill import Space
 from cost_model.certainty import certainty, timed
@@ -22,12 +24,15 @@ from cost_model.closed_forms import (
     without_costs,
 )
 from cost_model.fabric import has_rules
+from cost_model.roofline_report import roofline as report
 from cost_model.structure.costs import breakdown as structural_breakdown
 from cost_model.timing.limit import described
 from hwgen.config.dotted import flattened
+from hwgen.config.off_chip import OffChip
 from hwgen.families import family
 from hwgen.technologies import technology_of
 from hwgen.technologies.utilization import utilization
+from hwgen.workloads import Network, network_of
 
 if TYPE_CHECKING:
     from cost_model.analysis import Analysis
@@ -53,7 +58,7 @@ def estimate(
     operands: Operands | None = None,
     analysis: Analysis | None = None,
     buffers: memories.Form = "flip_flops",
-    dram: str | float = "ddr4",
+    behind: OffChip | None = None,
 ) -> dict[str, Any]:
     """Return what a configuration costs and how fast it is.
 
@@ -72,8 +77,8 @@ def estimate(
         structures, costs are those of the closed forms of its family, if it has any.
     buffers : {"flip_flops", "sram"}
         What the buffers of an engine are made of.
-    dram : str or float
-        What is behind the port of an engine: a key of `cost_model.memories.DRAMS`, or pJ per bit.
+    behind : OffChip, optional
+        The memory behind the ports, instead of ``config.target.memory``.
 
     Returns
     -------
@@ -87,14 +92,19 @@ def estimate(
         ``certainty``, by metric, whether it is exact, expected, assumed or modelled, see
         `cost_model.certainty`; ``extrapolated``, the parameters beyond those that the costs were
         checked on; ``memory``, of an engine, what its buffers cost and the memory behind its port
-        takes, else None; ``device``, what is used of the device that the configuration names, see
+        takes, else None; ``roofline``, what the memory behind the ports does to the workloads, see
+        `cost_model.roofline_report.roofline`, None where ports are taken to be served always;
+        ``device``, what is used of the device that the configuration names, see
         `hwgen.technologies.utilization`, else None; ``costs_of``, what area and power are sums
         over, `STRUCTURE` or `CLOSED_FORMS`; ``limiting_path``, which limits Fmax, if it is known,
         see `cost_model.timing.limit.described`; ``notes``, why figures are missing.
     """
     technology = technology or config.target.technology
     clock = float(clock_mhz or config.target.clock_mhz)
-    fixed = flattened(config.resolved())
+    behind = config.target.memory if behind is None else behind
+    networks = {name: network_of(sizes) for name, sizes in (workloads or {}).items()}
+    # A memory limits what is known in the end: see `_behind_memory`.
+    fixed = roofline.without_memory(flattened(config.resolved()))
     fixed |= {"target.technology": technology, "target.clock_mhz": clock}
     device = _device(config, technology)
     fixed[DEVICE] = device
@@ -104,20 +114,22 @@ def estimate(
     if analysis is not None and tech is not None and tech.structure:
         macros = _macros(config, technology, buffers, notes)
         metrics, breakdown = _of_structure(
-            config, analysis, path, fixed, tech, workloads or {}, macros, notes
+            config, analysis, path, fixed, tech, networks, macros, notes
         )
         metrics |= {name: plain(value) for name, value in shares(device, _known(metrics)).items()}
         # Designs with macros are none of those that the costs were checked on.
         margins, costs_of = {} if macros else tech.structure["uncertainty"], STRUCTURE
     else:
-        found = evaluate(config.family, fixed, {}, technology, workloads or {})
+        found = evaluate(config.family, fixed, {}, technology, networks)
         metrics = {name: plain(values[0]) for name, values in found.items() if name != "valid"}
         breakdown = _breakdown(config.family, fixed, tech) if has_rules(technology) else []
         margins, costs_of = tech.uncertainty if tech else {}, CLOSED_FORMS
-    cycles = timed(config, workloads or {}, operands or {}, metrics)
-    for name in operands or {}:
-        _count(metrics, name, cycles[name])
-    memory = _memory(config, technology, tech, workloads or {}, metrics, clock, buffers, dram)
+    cycles = timed(config, networks, operands or {}, metrics)
+    paces = {name: _count(metrics, name, cycles[name]) for name in operands or {}}
+    memory = _memory(config, technology, tech, networks, metrics, clock, buffers, behind)
+    limits = _behind_memory(config.family, fixed, behind, networks, metrics, clock, paces)
+    if limits is not None and (reason := _without_energy(networks, behind)):
+        notes.append(reason)
     uncertainty = _uncertainty(tech, margins, structural=path is not None)
     return {
         "name": config.name,
@@ -129,13 +141,16 @@ def estimate(
         "metrics": metrics,
         "limiting_path": described(path, tech.timing["ns"]) if path and tech else None,
         "uncertainty": uncertainty,
-        "certainty": certainty(config, metrics, uncertainty, clock, cycles),
+        "certainty": certainty(
+            config, metrics, uncertainty, clock, cycles, limited=limits is not None
+        ),
         "breakdown": breakdown,
         # Nothing to extrapolate where there is no bill; a structure is that of the hardware itself.
         "extrapolated": _extrapolated(config.family, fixed, tech)
         if breakdown and costs_of == CLOSED_FORMS
         else [],
         "memory": memory,
+        "roofline": limits,
         "device": _utilization(device, metrics),
         "costs_of": costs_of if breakdown else None,
         "notes": notes,
@@ -177,13 +192,43 @@ def _uncertainty(
     return {**found, "fmax_mhz": tech.uncertainty.get("fmax") if tech else None}
 
 
-def _count(metrics: dict[str, Any], name: str, cycles: Cycles) -> None:
-    """Put the cycles of given matrices in the place of those of any of their size."""
-    ratio = cycles.number / metrics[f"cycles({name})"]
+def _count(metrics: dict[str, Any], name: str, cycles: Cycles) -> float:
+    """Put the cycles of given matrices in the place of those of any, and return their ratio."""
+    ratio = float(cycles.number / metrics[f"cycles({name})"])
     metrics[f"cycles({name})"] = cycles.number
     for metric in (f"latency_ms({name})", f"energy_mj({name})"):
         if metrics.get(metric) is not None:
             metrics[metric] = plain(metrics[metric] * ratio)
+    return ratio
+
+
+def _behind_memory(
+    name: str,
+    fixed: Mapping[str, Any],
+    behind: OffChip,
+    networks: Mapping[str, Network],
+    metrics: dict[str, Any],
+    clock_mhz: float,
+    paces: Mapping[str, float],
+) -> dict[str, Any] | None:
+    """Limit the metrics of workloads by a memory, and return how, None without one."""
+    if not behind.limits:
+        return None
+    given = flattened({"target": {"memory": behind.model_dump(mode="json")}})
+    view = Space(name, {**fixed, **given}).view({})
+    clock = min(clock_mhz, metrics["fmax_mhz"] or clock_mhz)
+    known = {key: math.nan if value is None else value for key, value in metrics.items()}
+    with np.errstate(all="ignore"):
+        found = roofline.limited(view, networks, known, clock, paces)
+        metrics |= {key: plain(value) for key, value in found.items()}
+        return report(view, networks, metrics, clock, paces)
+
+
+def _without_energy(networks: Mapping[str, Network], behind: OffChip) -> str:
+    """Return why there is no energy of a token, if it is the memory's that is missing."""
+    if behind.energy_pj_per_bit is not None or not any(n.tokens for n in networks.values()):
+        return ""
+    return f"no energy of a token, without that of the memory: {behind.energy_source}"
 
 
 def without_figures(
@@ -208,6 +253,7 @@ def without_figures(
         "breakdown": [],
         "extrapolated": [],
         "memory": None,
+        "roofline": None,
         "device": _utilization(_device(config, technology), {}),
         "costs_of": None,
         "notes": [],
@@ -310,7 +356,7 @@ def _memory(
     metrics: dict[str, Any],
     clock_mhz: float,
     form: memories.Form,
-    dram: str | float,
+    behind: OffChip,
 ) -> dict[str, Any] | None:
     """Return what the memories of an engine cost, and add ``memory_energy_mj(W)`` to the metrics.
 
@@ -319,7 +365,6 @@ def _memory(
     module = family(config.family).part("cost")
     if not hasattr(module, "buffers"):
         return None
-    behind = memories.DRAMS[dram] if isinstance(dram, str) else memories.Dram(dram, "given")
     costs = memories.buffer_costs(module.buffers(config), form, technology, tech)
     per_bit = math.nan if behind.energy_pj_per_bit is None else behind.energy_pj_per_bit
     clock = min(clock_mhz, metrics["fmax_mhz"] or clock_mhz)
@@ -346,9 +391,9 @@ def _memory(
             for cost in costs
         ],
         "area_mm2": plain(sum(cost["area_um2"] for cost in costs) * 1e-6),
-        "off_chip": dram if isinstance(dram, str) else "given",
+        "off_chip": behind.kind,
         "off_chip_pj_per_bit": behind.energy_pj_per_bit,
-        "off_chip_source": behind.source,
+        "off_chip_source": behind.energy_source,
         "workloads": found,
     }  # fmt: skip
 

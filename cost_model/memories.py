@@ -165,55 +165,6 @@ def _fit(terms: Sequence[NDArray[np.float64]], values: Sequence[float]) -> list[
         del kept[int(weights.argmin())]
 
 
-# -- behind the port ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Dram:
-    """A kind of memory behind the port.
-
-    Parameters
-    ----------
-    energy_pj_per_bit : float or None
-        Of a bit read or written, in long bursts; None if no source is known.
-    source : str
-    """
-
-    energy_pj_per_bit: float | None
-    source: str
-
-
-def _ddr4() -> float:
-    """Return the energy of a DDR4-2400 x8 device of 8 Gbit at full bandwidth, rows read whole.
-
-    Currents in mA at 1.2 V; a burst of 8 takes four of the clock's cycles of 0.833 ns.  Activation
-    and precharge of a row of 1 KiB, the burst, and the standby current meanwhile, as in Micron's
-    technical note; refresh and the termination of the data pins are left out.
-    """
-    idd0, idd2n, idd3n, idd4 = 60.0, 50.0, 55.0, 145.0
-    row_ns, active_ns, cycle_ns = 46.16, 32.0, 0.833
-    burst_bits, row_bits = 64, 8192
-    standby = idd3n * active_ns + idd2n * (row_ns - active_ns)
-    activation = 1.2 * (idd0 * row_ns - standby) / row_bits
-    return activation + 1.2 * idd4 * 4 * cycle_ns / burst_bits
-
-
-DRAMS: Mapping[str, Dram] = {
-    "ddr4": Dram(
-        _ddr4(),
-        "Micron TN-40-07, Calculating Memory Power for DDR4 SDRAM, with the currents of"
-        " DDR4_8Gb_x8 in Ramulator 2; the device alone, without termination and refresh",
-    ),
-    "lpddr5": Dram(None, "no public figure that could be checked is known; give one in pJ/bit"),
-    "hbm2": Dram(
-        3.92,
-        "O'Connor et al., Fine-Grained DRAM, MICRO-50 (2017), doi 10.1145/3123939.3124545:"
-        " row activation, data movement in the stack and I/O",
-    ),
-}
-"""Kinds of memory that estimates know by name."""
-
-
 # -- estimates ---------------------------------------------------------------------------------
 
 

@@ -12,16 +12,18 @@ import pytest
 
 from cost_model.estimate import estimate
 from cost_model.families.gemm_stream_memory import buffers, use
-from cost_model.memories import DRAMS, Buffer, Use, buffer_costs, energy_mj, library, macro_form
+from cost_model.memories import Buffer, Use, buffer_costs, energy_mj, library, macro_form
 from cost_model.structure.components import components
 from cost_model.technology import technology
 from flows.estimates import estimated
 from flows.structures import structure_of
 from hwgen.cli import main
 from hwgen.config.load import parse_config
+from hwgen.config.off_chip import OffChip
 from hwgen.families.gemm_stream import GemmStreamConfig
 from hwgen.schedules.gemm_stream import Plan
 from hwgen.technologies import technologies
+from hwgen.technologies.off_chip import memory_kinds
 
 ENGINE = """\
 name: engine
@@ -75,7 +77,7 @@ def test_unknown_memories_are_unknown() -> None:
     for form, where in (("sram", "sky130hd"), ("flip_flops", "sky130hd")):
         (cost,) = buffer_costs([buffer], form, where, None)  # type: ignore[arg-type]
         assert math.isnan(cost["area_um2"])
-    assert DRAMS["lpddr5"].energy_pj_per_bit is None
+    assert memory_kinds()["lpddr5"].energy_pj_per_bit is None
 
 
 def test_flip_flops_cost_what_the_technology_says() -> None:
@@ -136,7 +138,9 @@ def test_buffers_hold_what_the_configuration_says() -> None:
 def test_estimates_of_engines_say_which_memories() -> None:
     config = engine(ENGINES[0])
     sizes = {"w": [(64, 64, 64)]}
-    sram = estimate(config, "nangate45", workloads=sizes, buffers="sram", dram="hbm2")
+    sram = estimate(
+        config, "nangate45", workloads=sizes, buffers="sram", behind=OffChip(kind="hbm2")
+    )
     registers = estimate(config, "nangate45", workloads=sizes)
     assert sram["memory"]["form"] == "sram"
     assert "fakeram45" in sram["memory"]["form_source"]
@@ -149,10 +153,12 @@ def test_estimates_of_engines_say_which_memories() -> None:
     assert sram["metrics"]["memory_energy_mj(w)"] == pytest.approx(
         use_of["off_chip_mj"] + use_of["on_chip_mj"]
     )
-    unknown = estimate(config, "nangate45", workloads=sizes, dram="lpddr5")
+    unknown = estimate(config, "nangate45", workloads=sizes, behind=OffChip(kind="lpddr5"))
     assert unknown["metrics"]["memory_energy_mj(w)"] is None
-    given = estimate(config, "nangate45", workloads=sizes, dram=5.0)
+    given = estimate(config, "nangate45", workloads=sizes, behind=OffChip(pj_per_bit=5.0))
     assert given["memory"]["off_chip_pj_per_bit"] == 5.0
+    assert given["roofline"] is None  # an energy, but no bandwidth
+    assert registers["metrics"]["memory_energy_mj(w)"] is None  # no memory is named
     assert estimate(parse_config("name: a\nfamily: systolic\n"))["memory"] is None
 
 
@@ -236,11 +242,11 @@ def test_the_command_shows_them(
     path = tmp_path / "engine.yaml"
     path.write_text(ENGINES[0])
     command = ["estimate", "--config", str(path), "--gemm", "8,8,8"]
-    assert main([*command, "--buffers", "sram", "--dram", "7.5"]) == 0
+    assert main([*command, "--buffers", "sram", "--memory", "7.5"]) == 0
     out = capsys.readouterr().out
     assert "buffers, SRAM macros" in out
     assert "7.5 pJ a bit" in out
     assert main([*command, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["memory"]["off_chip"] == "ddr4"
-    assert main([*command, "--dram", "hbm3"]) == 2
-    assert "must be ddr4, lpddr5, hbm2, or pJ per bit" in capsys.readouterr().err
+    assert json.loads(capsys.readouterr().out)["memory"]["off_chip"] is None
+    assert main([*command, "--memory", "hbm9"]) == 2
+    assert "hbm2e or hbm3, or pJ per bit, 0 or more, not 'hbm9'" in capsys.readouterr().err

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cost_model.engine.job import job_cycles
-from cost_model.families.gemm_stream_memory import buffers, use
+from cost_model.families.gemm_stream_memory import buffers, use, weight_bytes
 from hwgen.schedules.gemm_stream import Plan
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
 
-__all__ = ["buffers", "cycles", "cycles_of", "job_cycles", "plan_cycles", "use"]
+__all__ = ["buffers", "cycles", "cycles_of", "job_cycles", "plan_cycles", "use", "weight_bytes"]
 
 Size = tuple[int, int, int]
 """M, K and N of one product."""

@@ -45,6 +45,11 @@ def use(config: GemmStreamConfig, sizes: Iterable[Size]) -> Use:
     return Use(moved, accesses)
 
 
+def weight_bytes(config: GemmStreamConfig, size: Size) -> int:
+    """Return the bytes of the weights of a product in memory, each read once."""
+    return Plan(config, *size).extent.w
+
+
 def _accesses(plan: Plan) -> Counter[str]:
     """Return the words that are read and written, by buffer, of all its memories."""
     config, walk, traffic = plan.config, plan.config.loop_nest, plan.traffic

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RULES", "core_flow", "cycles", "cycles_at", "cycles_of", "cycles_of_operands", "macs_at",
-    "most_cycles_of", "parts", "paths", "port_bits_at", "timed",
+    "most_cycles_of", "parts", "paths", "port_bits_at", "timed", "traffic_at",
 ]  # fmt: skip
 
 RULES = (
@@ -155,3 +155,15 @@ def port_bits_at(v: View) -> Number:
     g = Geometry(v)
     inputs = g.depth * (g.rows * v.config.activation.width + g.cols * v.config.weight.width)
     return inputs + g.cols * post.lane_bits(v) + post.port_bits(v, g.cols)
+
+
+def traffic_at(v: View, size: Size) -> dict[str, Number]:
+    """Return the bytes of the beats of each port for one product, by what they carry."""
+    g, (m, k, n) = Geometry(v), size
+    tiles = ceil_div(m, g.rows) * ceil_div(n, g.cols)
+    beats = tiles * ceil_div(k, g.depth) * v.config.passes
+    return {
+        "activations": beats * ceil_div(g.rows * g.depth * v.config.activation.width, 8),
+        "weights": beats * ceil_div(g.cols * g.depth * v.config.weight.width, 8),
+        "outputs": tiles * g.rows * ceil_div(g.cols * post.lane_bits(v), 8),
+    }

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RULES", "core_flow", "cycles", "cycles_at", "cycles_of", "macs_at", "parts", "paths",
-    "port_bits_at",
+    "port_bits_at", "traffic_at",
 ]  # fmt: skip
 
 RULES = ("array.accumulator_depth", "array.carry_spacing", "pipeline.final_adder")
@@ -134,3 +134,23 @@ def port_bits_at(v: View) -> Number:
     x, y = v.config.row_operand.width, v.config.column_operand.width
     records = post.port_bits(v, 1 if v.config.input_stationary else cols)
     return v["array.rows"] * x + cols * (y + post.lane_bits(v)) + records
+
+
+def traffic_at(v: View, size: Size) -> dict[str, Number]:
+    """Return the bytes of the beats of each port for one product, by what they carry."""
+    config, rows, cols = v.config, v["array.rows"], v["array.cols"]
+    m, k, n = size
+    x, y = (n, m) if config.input_stationary else (m, n)
+    ys = ceil_div(y, cols)
+    if config.output_stationary:
+        tiles = ceil_div(x, rows) * ys
+        beats = tiles * k, tiles * k, tiles * rows
+    else:
+        _, xs, _ = _blocks(x, k, rows, v["array.accumulator_depth"])
+        passes = ceil_div(k, rows) * ys
+        beats = passes * x, passes * xs * rows, ys * x
+    row = beats[0] * ceil_div(rows * config.row_operand.width, 8)
+    column = beats[1] * ceil_div(cols * config.column_operand.width, 8)
+    activations, weights = (column, row) if config.input_stationary else (row, column)
+    outputs = beats[2] * ceil_div(cols * post.lane_bits(v), 8)
+    return {"activations": activations, "weights": weights, "outputs": outputs}

@@ -290,3 +290,23 @@ def port_bits_at(v: View) -> Number:
     act = v["array.tables"] * v["array.group_size"] * v.config.activation.width
     columns = ports * (v["array.tables"] * key + post.lane_bits(v))
     return act + columns + post.port_bits(v, ports)
+
+
+def traffic_at(v: View, size: tuple[int, int, int]) -> dict[str, Number]:
+    """Return the bytes of the beats of each port for one product, by what they carry."""
+    ports, terms = v["array.fetch_ports"], v["array.tables"] * v["array.group_size"]
+    m, k, n = size
+    tiles, groups = ceil_div(k, terms), ceil_div(n, ports)
+    keys = ports * v["array.tables"] * v.figure(("array.group_size",), _key_width)
+    acts = m * tiles * ceil_div(groups, v["array.accumulator_depth"])
+    return {
+        "activations": acts * ceil_div(terms * v.config.activation.width, 8),
+        "weights": m * tiles * groups * v.config.planes * ceil_div(keys, 8),
+        "outputs": m * groups * ceil_div(ports * post.lane_bits(v), 8),
+    }
+
+
+def weight_bits_at(v: View) -> Number:
+    """Return the bits of a weight on its port, in groups and by bit planes."""
+    key = v.figure(("array.group_size",), _key_width)
+    return v.config.planes * key / v["array.group_size"]

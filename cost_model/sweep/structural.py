@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cost_model.bill import Space
 from cost_model.closed_forms import DEVICE, evaluate, metric_names
+from cost_model.roofline import is_limited
 from cost_model.sweep.plan import Plan
 from cost_model.sweep.space import TECHNOLOGY
 from cost_model.sweep.table import Points, parameters_of
@@ -80,7 +81,8 @@ class Structural:
         arrays = [column.ravel() for column in np.broadcast_arrays(*varying.values())]
         count = arrays[0].size if arrays else 1
         shape = np.broadcast_shapes(*(column.shape for column in varying.values())) or (1,)
-        names = metric_names(workloads, fixed.get(DEVICE))
+        behind = is_limited(fixed, varying)
+        names = metric_names(workloads, fixed.get(DEVICE), behind_memory=behind)
         found = {name: np.full(count, np.nan) for name in names}
         valid = np.ones(count, bool)
         for row in range(count):

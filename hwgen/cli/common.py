@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from hwgen.config.model import FamilyConfig
+    from hwgen.config.off_chip import OffChip
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 # -- options -----------------------------------------------------------------------------------
@@ -95,6 +98,75 @@ def workload_options(function: F) -> F:
         help="Earlier positions that attention looks at, instead of the workload's.",
     )  # fmt: skip
     return gemm(workload(context(function)))
+
+
+def memory_options(function: F) -> F:
+    """Add ``--memory``, ``--gb-s`` and ``--efficiency``, as `given_memory` takes them."""
+    memory = click.option(
+        "--memory", metavar="KIND|PJ",
+        help="The memory behind the ports instead of the configuration's: a kind, such as ddr4 or"
+        " hbm2, or what a bit of it takes, in pJ.",
+    )  # fmt: skip
+    bandwidth = click.option(
+        "--gb-s", "gb_s", metavar="GB/S", help="Its peak bandwidth; default that of the kind."
+    )
+    share = click.option(
+        "--efficiency", metavar="SHARE", help="What is achieved of it; default that of the kind."
+    )
+    return memory(bandwidth(share(function)))
+
+
+def given_memory(
+    core: FamilyConfig, memory: str | None, gb_s: str | None, efficiency: str | None
+) -> OffChip:
+    """Return the memory behind the ports of a core, what options say in the place of its own.
+
+    Raises
+    ------
+    InputError
+        If an option is not what it must be.
+    """
+    from pydantic import ValidationError
+
+    from hwgen.config.load import complaint
+    from hwgen.config.off_chip import OffChip
+    from hwgen.config.parameters import either, plain_parameters
+    from hwgen.errors import did_you_mean
+    from hwgen.technologies.off_chip import memory_kinds
+
+    values = core.target.memory.model_dump(mode="json")
+    if memory in memory_kinds():
+        # What is said of another kind does not hold for this one.
+        values = {"kind": memory, "ports": values["ports"]}
+    elif memory is not None:
+        values["pj_per_bit"] = _float(memory)
+        if values["pj_per_bit"] is None:
+            raise InputError(
+                f"--memory: must be {either(tuple(memory_kinds()))}, or pJ per bit, 0 or more, not"
+                f" {memory[:80]!r}{did_you_mean(memory, memory_kinds())}"
+            )
+    given = {"--memory": ("pj_per_bit", None), "--gb-s": ("gb_s", gb_s),
+             "--efficiency": ("efficiency", efficiency)}  # fmt: skip
+    for field, text in given.values():
+        if text is not None:
+            number = _float(text)
+            values[field] = text if number is None else number
+    try:
+        return OffChip.model_validate(values)
+    except ValidationError as error:
+        item = error.errors()[0]
+        field = str(item["loc"][0]) if item["loc"] else ""
+        option = next((name for name, (key, _) in given.items() if key == field), "")
+        if not option:
+            raise InputError(f"--{item['msg']}") from None
+        text = complaint(plain_parameters(OffChip)[field,], item["input"])
+        raise InputError(f"{option}: {text}") from None
+
+
+def _float(text: str) -> float | None:
+    with suppress(ValueError):
+        return float(text)
+    return None
 
 
 def operand_options(function: F) -> F:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +14,16 @@ from hwgen.cli.common import (
     config_option,
     console,
     emit_json,
+    given_memory,
     given_operands,
     json_option,
+    memory_options,
     operand_options,
     print_device,
     workload_options,
 )
 from hwgen.datasheet import METRICS, assumed_clock, breakdown, number, standing
+from hwgen.roofline import SERVED, behind, summary
 
 if TYPE_CHECKING:
     from flows.result import SynthesisResult
@@ -45,10 +47,7 @@ _BAR = 24
     "--buffers", type=click.Choice(["flip-flops", "sram"]), default="flip-flops",
     show_default=True, help="What the buffers of a memory engine are made of.",
 )  # fmt: skip
-@click.option(
-    "--dram", metavar="NAME|PJ", default="ddr4", show_default=True,
-    help="The memory behind an engine's port: ddr4, lpddr5, hbm2, or its pJ per bit.",
-)  # fmt: skip
+@memory_options
 @json_option
 def command(
     config: Path,
@@ -62,7 +61,9 @@ def command(
     n: int | None,
     compare: Sequence[Path],
     buffers: str,
-    dram: str,
+    memory: str | None,
+    gb_s: str | None,
+    efficiency: str | None,
     as_json: bool,
 ) -> None:
     """Estimate area, power, speed and cycles of an accelerator, without synthesis.
@@ -88,10 +89,10 @@ def command(
     for name, (a, w) in matrices[0].items():
         workloads[name] = network_of([(*a.shape, w.shape[1])])
     form: Form = "sram" if buffers == "sram" else "flip_flops"
-    behind = _dram(dram)
+    served = [given_memory(core, memory, gb_s, efficiency) for core in cores]
     estimates = [
-        estimated(core, target, clock_mhz, workloads, operands=each, buffers=form, dram=behind)
-        for core, each in zip(cores, matrices, strict=True)
+        estimated(core, target, clock_mhz, workloads, operands=each, buffers=form, behind=off_chip)
+        for core, each, off_chip in zip(cores, matrices, served, strict=True)
     ]
     results = [_kept(core, entry) for core, entry in zip(cores, estimates, strict=True)]
     for entry, result in zip(estimates, results, strict=True):
@@ -112,22 +113,6 @@ def command(
             f" Known are {', '.join(calibrated())}; see `hwgen calibrate`.",
             style="yellow",
         )
-
-
-def _dram(text: str) -> str | float:
-    """Return the name of a kind of memory, or its energy in pJ per bit."""
-    from cost_model.memories import DRAMS
-    from hwgen.errors import InputError, did_you_mean
-
-    if text in DRAMS:
-        return text
-    with suppress(ValueError):
-        if 0 <= (energy := float(text)) < 1e6:
-            return energy
-    raise InputError(
-        f"--dram: must be {', '.join(DRAMS)}, or pJ per bit, 0 or more, not {text!r}"
-        f"{did_you_mean(text, DRAMS)}"
-    )
 
 
 def _kept(core: FamilyConfig, entry: Mapping[str, Any]) -> SynthesisResult | None:
@@ -274,14 +259,45 @@ def _print_workloads(entry: Mapping[str, Any], out: Any) -> None:
     if not names:
         return
     table = Table("workload", box=None, pad_edge=False)
-    for heading in ("cycles", "", "ms", "mJ"):
+    limits = (entry["roofline"] or {}).get("workloads", {})
+    tokens = any(limit["tokens"] for limit in limits.values())
+    for heading in ("cycles", "", "ms", "mJ", *(_OF_TOKENS if tokens else ())):
         table.add_column(heading, justify="right" if heading else "left")
     for name in names:
         values = [entry["metrics"][f"{m}({name})"] for m in ("cycles", "latency_ms", "energy_mj")]
         cycles = "-" if values[0] is None else f"{values[0]:,}"
         known = standing(entry["certainty"].get(f"cycles({name})"))
-        table.add_row(name, cycles, known, *map(number, values[1:]))
+        more = [entry["metrics"].get(f"{m}({name})") for m in _OF_TOKENS.values() if tokens]
+        table.add_row(name, cycles, known, *map(number, values[1:]), *map(number, more))
     out.print(table)
+    if entry["roofline"]:
+        _print_roofline(entry, out)
+    else:
+        out.print(SERVED)
+
+
+_OF_TOKENS = {"tokens/s": "tokens_per_s", "J/token": "j_per_token"}
+"""Columns of workloads with tokens, behind a memory."""
+
+
+def _print_roofline(entry: Mapping[str, Any], out: Any) -> None:
+    from rich.table import Table
+
+    limits = entry["roofline"]
+    out.print("  " + behind(limits))
+    for name, workload in limits["workloads"].items():
+        table = Table(f"layers of {name}", box=None, pad_edge=False)
+        for heading in ("times", "operations a byte", "compute ms", "memory ms", "limited by"):
+            left = heading == "limited by"
+            table.add_column(heading, justify="left" if left else "right")
+        for layer in workload["layers"]:
+            table.add_row(
+                layer["name"], f"{layer['repeat']:,}",
+                *(number(layer[key]) for key in ("ops_per_byte", "compute_ms", "memory_ms")),
+                layer["limit"],
+            )  # fmt: skip
+        out.print(table)
+        out.print("  " + summary(entry, name))
 
 
 def _print_memory(memory: Mapping[str, Any], out: Any) -> None:
@@ -298,7 +314,6 @@ def _print_memory(memory: Mapping[str, Any], out: Any) -> None:
             *(number(buffer[name]) for name in ("area_um2", "leakage_nw", "access_pj")),
         )  # fmt: skip
     out.print(table)
-    each = number(memory["off_chip_pj_per_bit"])
     out.print(f"  by {memory['form_source'] or 'nothing that is known of this technology'}")
     if memory["workloads"]:
         table = Table("memory energy", box=None, pad_edge=False)
@@ -308,7 +323,10 @@ def _print_memory(memory: Mapping[str, Any], out: Any) -> None:
             energies = (use["off_chip_mj"], use["on_chip_mj"])
             table.add_row(name, f"{use['moved_bytes']:,}", *map(number, energies))
         out.print(table)
-        out.print(f"  off chip {memory['off_chip']}, {each} pJ a bit: {memory['off_chip_source']}")
+        each = memory["off_chip_pj_per_bit"]
+        kind = memory["off_chip"] or "memory"
+        cost = "of unknown energy" if each is None else f"{number(each)} pJ a bit"
+        out.print(f"  off chip {kind}, {cost}: {memory['off_chip_source']}")
 
 
 def _compare(estimates: Sequence[Mapping[str, Any]]) -> None:

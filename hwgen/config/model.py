@@ -11,14 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainSerializer,
     WithJsonSchema,
@@ -27,7 +25,11 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from hwgen.buses import BusPort
+from hwgen.config.base import M as M
+from hwgen.config.base import Model as Model
+from hwgen.config.base import check_rules as check_rules
 from hwgen.config.names import reserved
+from hwgen.config.off_chip import OffChip, TargetMemory
 from hwgen.config.parameters import either
 from hwgen.errors import did_you_mean
 from hwgen.numerics import (
@@ -188,37 +190,6 @@ def or_auto(unit: str) -> Callable[[dict[str, Any]], None]:
     return extend
 
 
-M = TypeVar("M", bound="Model")
-
-
-class Model(BaseModel):
-    """A frozen group of parameters that refuses unknown keys and converts nothing silently."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        allow_inf_nan=False,
-        arbitrary_types_allowed=True,
-    )
-
-
-def check_rules(model: M, broken: Iterable[str]) -> M:
-    """Return `model`, or raise what pydantic expects of a validator if a rule is broken.
-
-    Parameters
-    ----------
-    model : Model
-        The model whose validator calls this.
-    broken : iterable of str
-        What is wrong, each ``dotted.field: text``; the text says the arithmetic and a remedy.
-    """
-    text = "\n".join(broken)
-    if text:
-        raise PydanticCustomError("rules", "{text}", {"text": text})
-    return model
-
-
 def _installed(name: str) -> str:
     known = technologies()
     if name not in known:
@@ -272,6 +243,12 @@ class Target(Model):
         description="Standard deviation of the activations, normally distributed around zero;"
         " `null`: uniformly. The time of serial PEs depends on it, no hardware does.",
         json_schema_extra={"unit": "least significant bits"},
+    )
+    memory: TargetMemory = Field(
+        default_factory=OffChip,
+        description="The memory behind the ports, which limits every figure per second of a"
+        " workload; the name of a kind alone will do. Without one, ports are taken to be served"
+        " always.",
     )
 
     @model_validator(mode="before")
@@ -380,13 +357,15 @@ class FamilyConfig(Model):
     def resolved(self) -> dict[str, Any]:
         """Return every parameter, defaults included, as plain JSON values.
 
-        A distribution of activations and a device are named only where they are given.
+        A distribution of activations, a device and a memory are named only where they are given.
         """
         values = self.model_dump(mode="json")
         if self.target.activation_sigma is None:
             del values["target"]["activation_sigma"]
         if self.target.device is None:
             del values["target"]["device"]
+        if self.target.memory == OffChip():
+            del values["target"]["memory"]
         return values
 
     @property

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every group of parameters is: frozen, strict, and checked by rules that say their field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict
+from pydantic_core import PydanticCustomError
+
+M = TypeVar("M", bound="Model")
+
+
+class Model(BaseModel):
+    """A frozen group of parameters that refuses unknown keys and converts nothing silently."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        arbitrary_types_allowed=True,
+    )
+
+
+def check_rules(model: M, broken: Iterable[str]) -> M:
+    """Return `model`, or raise what pydantic expects of a validator if a rule is broken.
+
+    Parameters
+    ----------
+    model : Model
+        The model whose validator calls this.
+    broken : iterable of str
+        What is wrong, each ``dotted.field: text``; the text says the arithmetic and a remedy.
+    """
+    text = "\n".join(broken)
+    if text:
+        raise PydanticCustomError("rules", "{text}", {"text": text})
+    return model

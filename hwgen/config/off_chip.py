@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory behind the ports of an accelerator, ``target.memory`` of a configuration."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from hwgen.config.base import Model, check_rules
+from hwgen.errors import did_you_mean
+from hwgen.technologies.off_chip import MemoryKind, memory_kinds
+
+Behind = Literal["dram", "on_chip"]
+
+
+def _known(name: str) -> str:
+    if name not in memory_kinds():
+        raise PydanticCustomError("literal_error", "must be the name of a kind of memory")
+    return name
+
+
+_NAMES = {"type": "string", "enum": list(memory_kinds())}
+
+
+class Ports(Model):
+    """What is behind each port of a core: the memory, which they share, or something on the chip.
+
+    The memory port of an engine is behind the memory, whatever is said here.
+    """
+
+    weights: Behind = Field("dram", description="Behind the port of the weights.")
+    activations: Behind = Field("on_chip", description="Behind the port of the activations.")
+    outputs: Behind = Field("on_chip", description="Behind the port of the results.")
+    kv_cache: Behind = Field(
+        "dram", description="Where the keys and values of a network's attention are kept."
+    )
+
+
+class OffChip(Model):
+    """The memory behind the ports, which limits every figure per second of a workload."""
+
+    kind: Annotated[str, AfterValidator(_known), WithJsonSchema(_NAMES)] | None = Field(
+        None,
+        description="Kind of memory, whose figures hold where none are given here.",
+    )
+    gb_s: float | None = Field(
+        None,
+        ge=0.001,
+        le=1e6,
+        description="Peak bandwidth; `null`: that of the usual configuration of the kind.",
+        json_schema_extra={"unit": "GB/s"},
+    )
+    efficiency: float | None = Field(
+        None,
+        ge=0.001,
+        le=1.0,
+        description="Share of the peak that is achieved; `null`: that of the kind, without one 1.",
+    )
+    pj_per_bit: float | None = Field(
+        None,
+        ge=0.0,
+        le=1e6,
+        description="Energy of a bit that is read or written; `null`: that of the kind.",
+        json_schema_extra={"unit": "pJ"},
+    )
+    ports: Ports = Field(
+        default_factory=Ports, description="What is behind each port of a stream core."
+    )
+
+    @model_validator(mode="after")
+    def _of_a_memory(self) -> Self:
+        if self.efficiency is None or self.limits:
+            return self
+        return check_rules(self, ["efficiency: of which memory? give kind or gb_s as well"])
+
+    @property
+    def limits(self) -> bool:
+        """Whether there is a bandwidth."""
+        return self.kind is not None or self.gb_s is not None
+
+    @property
+    def about(self) -> MemoryKind | None:
+        """Figures of the kind, if one is named."""
+        return None if self.kind is None else memory_kinds()[self.kind]
+
+    @property
+    def peak_gb_s(self) -> float | None:
+        """Peak bandwidth, None without a memory."""
+        return self.gb_s if self.gb_s is not None or not self.about else self.about.peak_gb_s
+
+    @property
+    def share(self) -> float:
+        """Share of the peak that is achieved."""
+        if self.efficiency is not None:
+            return self.efficiency
+        return self.about.efficiency if self.about else 1.0
+
+    @property
+    def energy_pj_per_bit(self) -> float | None:
+        """Energy of a bit, None if it is not known."""
+        if self.pj_per_bit is not None:
+            return self.pj_per_bit
+        return self.about.energy_pj_per_bit if self.about else None
+
+    @property
+    def energy_source(self) -> str:
+        """Where the energy is from, or why there is none."""
+        if self.pj_per_bit is not None:
+            return "given"
+        if self.about is None:
+            return "no memory is named; give target.memory, or --memory"
+        if self.about.energy_pj_per_bit is None:
+            return f"{self.about.energy_source}; give target.memory.pj_per_bit"
+        return self.about.energy_source
+
+
+def _from_name(value: Any) -> Any:
+    """Return what the name of a kind stands for."""
+    if not isinstance(value, str):
+        return value
+    if value not in (kinds := memory_kinds()):
+        raise PydanticCustomError(
+            "memory_kind",
+            "must be a kind of memory ({kinds}) or a group of parameters ({keys}),"
+            " not {value}{hint}",
+            {
+                "kinds": ", ".join(kinds),
+                "keys": ", ".join(OffChip.model_fields),
+                "value": repr(value[:80]),
+                "hint": did_you_mean(value, kinds),
+            },
+        )
+    return {"kind": value}
+
+
+TargetMemory = Annotated[
+    OffChip,
+    BeforeValidator(
+        _from_name, json_schema_input_type=OffChip | Annotated[str, WithJsonSchema(_NAMES)]
+    ),
+]
+"""An `OffChip`, or the name of a kind."""
