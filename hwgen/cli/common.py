@@ -38,6 +38,16 @@ def config_option(function: F) -> F:
     )(function)
 
 
+def optional_config(help: str) -> Callable[[F], F]:
+    """Return what adds a ``--config FILE`` that may be left out (parameter `config`)."""
+    return click.option(
+        "--config",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
+        help=help,
+    )
+
+
 def clock_option(meaning: str) -> Callable[[F], F]:
     """Return what adds ``--clock-mhz`` (parameter `clock_mhz`, None if it is not given)."""
     return click.option("--clock-mhz", metavar="MHZ", callback=_megahertz, help=meaning)

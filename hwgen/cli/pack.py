@@ -8,18 +8,24 @@ from pathlib import Path
 import click
 
 from hwgen.cli.common import (
-    config_option,
     console,
     emit_json,
     force_option,
     json_option,
     load_matrix,
+    optional_config,
 )
 from hwgen.cli.outputs import atomic_directory, check_directory
 
 
-@click.command()
-@config_option
+@click.command(epilog="`hwgen formats` lists the block formats.")
+@optional_config("Configuration of the core to pack for (YAML).")
+@click.option(
+    "--format",
+    "block",
+    metavar="NAME|FILE",
+    help="Block format to quantise to and pack in, instead of a core's: mxfp4, q4_0, int4_g128 ...",
+)
 @click.option(
     "--weights",
     metavar="W.npy",
@@ -42,9 +48,41 @@ from hwgen.cli.outputs import atomic_directory, check_directory
     help="keys: the beats of port wgt; trits: two bits a ternary weight, row by row.",
 )
 @click.option("--per-column", is_flag=True, help="Quantise floats with a scale a column.")
+@click.option("--strict", is_flag=True, help="Refuse a K that is no multiple of a block.")
 @force_option
 @json_option
 def command(
+    config: Path | None,
+    block: str | None,
+    weights: Path,
+    output: Path,
+    layout: str,
+    per_column: bool,
+    strict: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Pack weights into the bytes that a core takes, or in a block format.
+
+    Writes NAME.bin, and NAME.json, which describes it.  For a core, floats are quantised: to
+    ternary weights by their mean magnitude, as in BitNet b1.58, to int1 by their signs, to other
+    integers by their largest magnitude; then NAME.npy holds the integers and NAME.scales.npy what
+    to multiply products with them by.
+    """
+    if (config is None) == (block is None):
+        raise click.UsageError("give either --config, for a core's weights, or --format")
+    if block is not None:
+        if per_column or layout != "keys":
+            raise click.UsageError("--layout and --per-column go with --config, not with --format")
+        _pack_blocks(block, weights, output, strict=strict, force=force, as_json=as_json)
+        return
+    if strict:
+        raise click.UsageError("--strict goes with --format")
+    assert config is not None
+    _pack(config, weights, output, layout, per_column, force, as_json)
+
+
+def _pack(
     config: Path,
     weights: Path,
     output: Path,
@@ -53,13 +91,7 @@ def command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Pack weights into the bytes that a core takes.
-
-    Writes NAME.bin, and NAME.json, which describes it.  Floats are quantised: to ternary weights
-    by their mean magnitude, as in BitNet b1.58, to int1 by their signs, to other integers by their
-    largest magnitude; then NAME.npy holds the integers and NAME.scales.npy what to multiply
-    products with them by.
-    """
+    """Pack for a core."""
     import io
     import json
 
@@ -72,8 +104,7 @@ def command(
     check_directory(output)
     core = load_config(config)
     array = load_matrix(weights, floats=True)
-    if output.resolve() == weights.resolve().parent:
-        raise InputError(f"{output} holds {weights.name}; choose another directory for the output")
+    _check_apart(output, weights)
     try:
         packed = pack(core, array, layout=layout, per_column=per_column)
     except InputError as error:
@@ -114,5 +145,58 @@ def command(
         )
     out.print(density)
     out.print(f"  {8 * len(packed.image) / (k * n):.4g} bits/weight with all filling")
+    for file, data in files.items():
+        out.print(f"  {file:<24} {len(data):10} bytes")
+
+
+def _check_apart(output: Path, weights: Path) -> None:
+    from hwgen.errors import InputError
+
+    if output.resolve() == weights.resolve().parent:
+        raise InputError(f"{output} holds {weights.name}; choose another directory for the output")
+
+
+def _pack_blocks(
+    block: str, weights: Path, output: Path, *, strict: bool, force: bool, as_json: bool
+) -> None:
+    """Quantise to a block format and pack."""
+    import json
+
+    from hwgen.block_packing import pack_matrix
+    from hwgen.errors import ConfigError, InputError
+    from hwgen.formats import block_format
+
+    check_directory(output)
+    fmt = block_format(block)
+    array = load_matrix(weights, floats=True)
+    _check_apart(output, weights)
+    try:
+        packed = pack_matrix(block, array, strict=strict)
+    except ConfigError:
+        raise
+    except InputError as error:
+        raise InputError(f"{weights}: {error}") from None
+    name = weights.stem
+    description = {**packed.description, "image": f"{name}.bin"}
+    files = {
+        f"{name}.bin": packed.image,
+        f"{name}.json": (json.dumps(description, indent=2) + "\n").encode(),
+    }
+    with atomic_directory(output, force=force) as staging:
+        for file, data in files.items():
+            (staging / file).write_bytes(data)
+    if as_json:
+        sizes = {file: len(data) for file, data in files.items()}
+        emit_json({"directory": str(output), **description, "files": sizes})
+        return
+    k, n = array.shape
+    out, lost = console(), description["error"]
+    density = 8 * len(packed.image) / (k * n)
+    out.print(f"{weights}: {k} x {n} numbers in {fmt} -> {output}")
+    out.print(f"  {fmt.bits_per_value:.4g} bits each, {density:.4g} with all filling")
+    out.print(
+        f"  signal to quantisation noise {lost['qsnr_db']:.2f} dB, relative error (rms)"
+        f" {lost['relative_rms']:.3g}, largest {lost['max_abs']:.3g}"
+    )
     for file, data in files.items():
         out.print(f"  {file:<24} {len(data):10} bytes")

@@ -8,17 +8,17 @@ from pathlib import Path
 import click
 
 from hwgen.cli.common import (
-    config_option,
     console,
     emit_json,
     force_option,
     json_option,
+    optional_config,
 )
 from hwgen.cli.outputs import check_file, write_file
 
 
 @click.command()
-@config_option
+@optional_config("Configuration that a core's weights were packed for; a block format needs none.")
 @click.option(
     "--input",
     "source",
@@ -32,26 +32,27 @@ from hwgen.cli.outputs import check_file, write_file
     metavar="W.npy",
     required=True,
     type=click.Path(path_type=Path),
-    help="Where to write the weights, integers of shape (K, N).",
+    help="Where to write the weights, shape (K, N): integers, or float64 of a block format.",
 )
 @force_option
 @json_option
-def command(config: Path, source: Path, output: Path, force: bool, as_json: bool) -> None:
+def command(config: Path | None, source: Path, output: Path, force: bool, as_json: bool) -> None:
     """Read back the weights that were packed, exactly.
 
-    The configuration must be the one they were packed for; the image's size and SHA-256 are
-    checked.
+    For weights of a core, the configuration must be the one they were packed for; the image's size
+    and SHA-256 are checked.
     """
     import io
     import json
 
     import numpy as np
 
+    from hwgen.block_packing import is_blocks, unpack_matrix
     from hwgen.config.load import load_config
     from hwgen.errors import InputError
     from hwgen.packing import unpack
 
-    core = load_config(config)
+    core = load_config(config) if config else None
     check_file(output, force=force)
     try:
         description = json.loads(source.read_text(encoding="utf-8"))
@@ -73,8 +74,12 @@ def command(config: Path, source: Path, output: Path, force: bool, as_json: bool
         raise InputError(f"{image} does not exist; {source} describes it") from None
     except ValueError as error:  # a NUL in the name
         raise InputError(f"{source}: image: {error}") from None
+    if not is_blocks(description) and core is None:
+        raise click.UsageError(f"{source} describes weights of a core: give its --config")
+    if is_blocks(description) and core is not None:
+        raise click.UsageError(f"{source} describes a matrix in a block format: leave --config out")
     try:
-        weights = unpack(core, description, data)
+        weights = unpack(core, description, data) if core else unpack_matrix(description, data)
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
     buffer = io.BytesIO()
