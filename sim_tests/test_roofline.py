@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -367,3 +369,90 @@ def test_the_page_has_the_kinds() -> None:
         assert (
             f"- `{name}`: energy: {kind.energy_source}; achieved: {kind.efficiency_source}." in page
         )
+
+
+# -- sweeps --------------------------------------------------------------------------------------
+
+
+def test_the_shipped_sweep_of_decoding_at_a_small_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (CONFIGS / "sweeps" / "decode.yaml").read_text()
+    small = text.replace("{from: 2, to: 32, step: 2}", "[4, 8]")
+    small = small.replace("{from: 4, to: 64, step: 4}", "[8, 16]")
+    assert small.count("[") == text.count("[") + 2
+    Path("decode.yaml").write_text(small)
+    assert main(["sweep", "--config", "decode.yaml", "--output", "out", "--jobs", "1"]) == 0
+    with open("out/pareto.csv", newline="") as stream:
+        front = list(csv.DictReader(stream))
+    assert front
+    for row in front:
+        figures = {key: float(row[f"{key}(decode)"]) for key in ("tokens_per_s", "gb_s_needed")}
+        assert figures["tokens_per_s"] >= 20
+        assert figures["gb_s_needed"] <= 14.45
+        assert float(row["area_mm2"]) <= 0.25
+        # Each point is written as a configuration with its memory, and estimated alike.
+        config = load_config(Path("out/configs") / row["config"])
+        assert config.target.memory == OffChip(kind="lpddr4x", gb_s=17, efficiency=0.85)
+        alone = one(config, load_workload("bitnet_2b4t_decode")[1])
+        for metric in ("tokens_per_s", "j_per_token", "floor_share", "gb_s_used"):
+            assert alone[metric] == pytest.approx(float(row[f"{metric}(decode)"]))
+
+
+SWEEP = """\
+name: s
+family: systolic
+parameters: {array: {rows: [4, 8]}}
+targets: {memory: %s}
+workloads: {w: %s}
+objectives: {minimize: [area_mm2]}
+"""
+
+
+def test_sweeps_over_memories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    network = "{network: gpt2_decode, context: 64}"
+    for memory, points in (("ddr4", 2), ("[ddr4, hbm2]", 4), ("{gb_s: [1, 10, 100]}", 6)):
+        Path("s.yaml").write_text(SWEEP % (memory, network) + "keep: all\n")
+        command = ["sweep", "--config", "s.yaml", "--output", "out", "--force", "--jobs", "1"]
+        assert main(command) == 0
+        found = parquet.read_table("out/results.parquet").to_pylist()
+        assert len(found) == points
+        assert all(row["tokens_per_s(w)"] > 0 for row in found)
+    times = [row["latency_ms(w)"] for row in found if row["array.rows"] == 4]
+    assert times == sorted(times, reverse=True)
+    Path("s.yaml").write_text(SWEEP % ("{}", network) + "keep: all\n")
+    assert main(["sweep", "--config", "s.yaml", "--output", "out", "--force", "--jobs", "1"]) == 0
+    assert "tokens_per_s(w)" not in parquet.read_table("out/results.parquet").column_names
+
+
+@pytest.mark.parametrize(
+    ("memory", "network", "place", "message"),
+    [
+        ("lpddr9", "gpt2_decode", "4:11: targets.memory", "(did you mean 'lpddr5'?)"),
+        ("[ddr4, lpddr9]", "gpt2_decode", "4:26: targets.memory.1", "(did you mean 'lpddr5'?)"),
+        ("{gb_s: [0, 5]}", "gpt2_decode", "4:27: targets.memory.gb_s.0", "must be 0.001..1e+06"),
+        ("{efficiency: 1.5}", "gpt2_decode", "targets.memory.efficiency", "must be 0.001..1"),
+        ("{port: {}}", "gpt2_decode", "targets.memory.port", "has no parameter"),
+        ("ddr4", "gpt2_decod", "5:13: workloads.w", "or that of a shipped workload (did you mean 'gpt2"),
+        ("ddr4", "{network: gpt2_decode, context: -1}", "5:39:", "an integer in 0.."),
+        ("ddr4", "{network: gpt2_decode, contexts: 1}", "5:39:", "did you mean 'context'?"),
+        ("ddr4", "{tokens: 1, layers: [{k: 5}]}", "5:37: workloads.w.layers.0", "n missing"),
+    ],
+)
+def test_what_is_wrong_with_a_sweep_behind_a_memory(
+    memory: str,
+    network: str,
+    place: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.yaml").write_text(SWEEP % (memory, network))
+    assert main(["sweep", "--config", "s.yaml", "--output", "out"]) == 2
+    said = capsys.readouterr().err.replace("\n", " ")
+    assert place in said
+    assert message in said

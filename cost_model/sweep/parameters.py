@@ -74,11 +74,18 @@ class SubspaceReader:
             parameter = self.described.get(name)
             if parameter is None or name[0] in _SET_BY_SWEEP:
                 self._unknown(inner, ".".join(name))
+            elif parameter.is_group and isinstance(value, (str, list)) and parameter.stands_for:
+                # What may stand for the group is the value of one of its parameters.
+                self._single(inner, self.described[*name, parameter.stands_for], value)
             elif parameter.is_group:
                 self.add(inner, value, name)
-            elif not self._repeated(inner, parameter.field):
-                self.paths[parameter.field] = inner
-                self._take(inner, parameter, value)
+            else:
+                self._single(inner, parameter, value)
+
+    def _single(self, path: Path, parameter: Parameter, value: Any) -> None:
+        if not self._repeated(path, parameter.field):
+            self.paths[parameter.field] = path
+            self._take(path, parameter, value)
 
     def _repeated(self, path: Path, name: str) -> bool:
         """Return whether a parameter is given twice; a family may override what all share."""

@@ -26,6 +26,7 @@ from cost_model.sweep.table import (
     figures_of,
     table_of,
 )
+from hwgen.config.dotted import nested
 from hwgen.config.load import parse_config
 from hwgen.config.model import FamilyConfig
 from hwgen.config.parameters import yaml_value
@@ -115,16 +116,23 @@ def _configuration(plan: Plan, name: str, table: Table, row: int, *, sparse: boo
     lines = [f"# Point {table[INDEX][row]} of the sweep {plan.name}, hwgen {plan.version}."]
     lines += [f"# {text}: {_shown(table[text][row])}" for text in figures_of(plan)]
     lines += [f"name: {name}", f"family: {family}"]
-    groups: dict[str, list[str]] = {}
-    for parameter in subspace.given:
-        if parameter in usual and usual[parameter] == table[parameter][row]:
-            continue
-        group, _, key = parameter.rpartition(".")
-        groups.setdefault(group, []).append(f"{key}: {_yaml(table[parameter][row])}")
-    lines += groups.pop("", [])
-    for group, entries in groups.items():
-        lines += [f"{group}:", *(f"  {entry}" for entry in entries)]
-    return "\n".join(lines) + "\n"
+    said = {
+        parameter: table[parameter][row]
+        for parameter in subspace.given
+        if parameter not in usual or usual[parameter] != table[parameter][row]
+    }
+    return "\n".join([*lines, *_lines(nested(said))]) + "\n"
+
+
+def _lines(group: Mapping[str, Any], margin: str = "") -> Iterator[str]:
+    """Yield the lines of a group of parameters, groups in it after what is plain."""
+    for key, value in group.items():
+        if not isinstance(value, dict):
+            yield f"{margin}{key}: {_yaml(value)}"
+    for key, value in group.items():
+        if isinstance(value, dict):
+            yield f"{margin}{key}:"
+            yield from _lines(value, f"{margin}  ")
 
 
 def _yaml(value: Any) -> str:

@@ -249,6 +249,7 @@ class Target(Model):
         description="The memory behind the ports, which limits every figure per second of a"
         " workload; the name of a kind alone will do. Without one, ports are taken to be served"
         " always.",
+        json_schema_extra={"stands_for": "kind"},
     )
 
     @model_validator(mode="before")

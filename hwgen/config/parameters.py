@@ -50,6 +50,8 @@ class Parameter:
         Legal keys of a group.
     entries : tuple
         The legal entries of a list where they are listed.
+    stands_for : str
+        Key of a group whose value may stand in the place of the group.
     required : bool
         Whether a file must give it.
     default : object
@@ -70,6 +72,7 @@ class Parameter:
     default: Any = None
     description: str = ""
     unit: str = ""
+    stands_for: str = ""
 
     @property
     def field(self) -> str:
@@ -184,7 +187,10 @@ def _walk(
         needed |= {"family"} if not path else set()
         members = sorted(properties, key=lambda key: _is_group(properties[key], defs))
         text = schema.get("description") or groups[0].get("description", "")
-        yield Parameter(path, ("object",), members=tuple(members), description=text)
+        alone = schema.get("stands_for", "")
+        yield Parameter(
+            path, ("object",), members=tuple(members), description=text, stands_for=alone
+        )
         for key in members:
             inner = default.get(key) if isinstance(default, dict) else None
             yield from _walk(properties[key], defs, (*path, key), inner, key in needed)
