@@ -435,7 +435,7 @@ def test_sweeps_over_memories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ("{gb_s: [0, 5]}", "gpt2_decode", "4:27: targets.memory.gb_s.0", "must be 0.001..1e+06"),
         ("{efficiency: 1.5}", "gpt2_decode", "targets.memory.efficiency", "must be 0.001..1"),
         ("{port: {}}", "gpt2_decode", "targets.memory.port", "has no parameter"),
-        ("ddr4", "gpt2_decod", "5:13: workloads.w", "or that of a shipped workload (did you mean 'gpt2"),
+        ("ddr4", "gpt2_decod", "5:13: workloads.w", "of a shipped workload (did you mean 'gpt2"),
         ("ddr4", "{network: gpt2_decode, context: -1}", "5:39:", "an integer in 0.."),
         ("ddr4", "{network: gpt2_decode, contexts: 1}", "5:39:", "did you mean 'context'?"),
         ("ddr4", "{tokens: 1, layers: [{k: 5}]}", "5:37: workloads.w.layers.0", "n missing"),
