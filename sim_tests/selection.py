@@ -110,10 +110,17 @@ def covering_points(
     """
     points = [list(point) for point in AllPairs(list(axes.values()), filter_func=legal)]
     # The search gives up on some pairs where not every point is legal.
-    while missing := missing_pairs(axes, points, legal):
+    missing, places = missing_pairs(axes, points, legal), {name: i for i, name in enumerate(axes)}
+    while missing:
         first, a, second, b = missing[0]
         chosen = {**axes, first: [a], second: [b]}
-        points.append(next(p for p in map(list, itertools.product(*chosen.values())) if legal(p)))
+        point = next(p for p in map(list, itertools.product(*chosen.values())) if legal(p))
+        points.append(point)
+        missing = [
+            (one, x, other, y)
+            for one, x, other, y in missing
+            if repr(point[places[one]]) != repr(x) or repr(point[places[other]]) != repr(y)
+        ]
     return points
 
 
