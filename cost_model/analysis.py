@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cost_model.structure.costs import Part, parts_of
+from cost_model.structure.memories import MemoryUse, memories_of
 from cost_model.timing.limit import limiting_path
 
 if TYPE_CHECKING:
     from cost_model.structure.model import Design
     from cost_model.technology import Technology
+    from cost_model.timing.compiled import MacroSteps
     from cost_model.timing.graph import Path
 
 
@@ -37,6 +39,12 @@ class Analysis:
         """Return the modules that consist of anything; see `cost_model.structure.costs`."""
         return parts_of(self.design, macros)
 
-    def limiting_path(self, tech: Technology, clock_mhz: float) -> Path | None:
+    def memories(self) -> list[MemoryUse]:
+        """Return the memories; see `cost_model.structure.memories`."""
+        return memories_of(self.design)
+
+    def limiting_path(
+        self, tech: Technology, clock_mhz: float, macros: Mapping[str, MacroSteps] | None = None
+    ) -> Path | None:
         """Return the path that limits the clock; see `cost_model.timing.limit`."""
-        return limiting_path(self.design, tech, clock_mhz)
+        return limiting_path(self.design, tech, clock_mhz, macros)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cost_model import memories, roofline
+from cost_model import macros, memories, roofline
 from cost_model import technology as technologies
 from cost_model.bill import Space
 from cost_model.certainty import certainty, timed
@@ -37,6 +37,7 @@ from hwgen.workloads import Network, network_of
 if TYPE_CHECKING:
     from cost_model.analysis import Analysis
     from cost_model.certainty import Operands
+    from cost_model.structure.costs import Part
     from cost_model.timing.graph import Path
     from hwgen.config.model import FamilyConfig
     from hwgen.figures import Cycles
@@ -57,7 +58,7 @@ def estimate(
     *,
     operands: Operands | None = None,
     analysis: Analysis | None = None,
-    buffers: memories.Form = "flip_flops",
+    made_of: memories.Form = "macros",
     behind: OffChip | None = None,
 ) -> dict[str, Any]:
     """Return what a configuration costs and how fast it is.
@@ -75,8 +76,8 @@ def estimate(
     analysis : Analysis, optional
         Of the structure of its hardware.  Without it, and in technologies without costs of
         structures, costs are those of the closed forms of its family, if it has any.
-    buffers : {"flip_flops", "sram"}
-        What the buffers of an engine are made of.
+    made_of : {"macros", "registers"}
+        What memories are made of; see `cost_model.memories`.
     behind : OffChip, optional
         The memory behind the ports, instead of ``config.target.memory``.
 
@@ -110,15 +111,25 @@ def estimate(
     fixed[DEVICE] = device
     tech = technologies.technology(technology) if technologies.is_calibrated(technology) else None
     notes: list[str] = []
-    path = None if analysis is None or tech is None else analysis.limiting_path(tech, clock)
+    uses = analysis.memories() if analysis is not None else []
+    below = config.memories.registers_below
+    library = macros.library(technology)
+    made_macros = memories.macros_of(uses, technology, tech, below) if made_of == "macros" else {}
+    path, made = None, []
+    if analysis is not None and tech is not None:
+        steps = memories.steps_of(uses, made_macros, technology, clock)
+        path = analysis.limiting_path(tech, clock, steps)
     if analysis is not None and tech is not None and tech.structure:
-        macros = _macros(config, technology, buffers, notes)
+        parts = analysis.parts(made_macros)
+        counts = {part.module: part.components for part in parts}
+        made = memories.made_of(uses, made_macros, technology, tech.structure["costs"], counts)
         metrics, breakdown = _of_structure(
-            config, analysis, path, fixed, tech, networks, macros, notes
+            config, parts, path, fixed, tech, networks, made, notes
         )
         metrics |= {name: plain(value) for name, value in shares(device, _known(metrics)).items()}
+        notes += _unknown(made, technology)
         # Designs with macros are none of those that the costs were checked on.
-        margins, costs_of = {} if macros else tech.structure["uncertainty"], STRUCTURE
+        margins, costs_of = {} if made_macros else tech.structure["uncertainty"], STRUCTURE
     else:
         found = evaluate(config.family, fixed, {}, technology, networks)
         metrics = {name: plain(values[0]) for name, values in found.items() if name != "valid"}
@@ -126,7 +137,7 @@ def estimate(
         margins, costs_of = tech.uncertainty if tech else {}, CLOSED_FORMS
     cycles = timed(config, networks, operands or {}, metrics)
     paces = {name: _count(metrics, name, cycles[name]) for name in operands or {}}
-    memory = _memory(config, technology, tech, networks, metrics, clock, buffers, behind)
+    memory = _memory(config, technology, networks, metrics, clock, made, behind)
     limits = _behind_memory(config.family, fixed, behind, networks, metrics, clock, paces)
     if limits is not None and (reason := _without_energy(networks, behind)):
         notes.append(reason)
@@ -149,6 +160,8 @@ def estimate(
         "extrapolated": _extrapolated(config.family, fixed, tech)
         if breakdown and costs_of == CLOSED_FORMS
         else [],
+        "memories": [_plain(each.document()) for each in made],
+        "memories_source": library.source if made_macros and library else None,
         "memory": memory,
         "roofline": limits,
         "device": _utilization(device, metrics),
@@ -252,6 +265,8 @@ def without_figures(
         "certainty": {},
         "breakdown": [],
         "extrapolated": [],
+        "memories": [],
+        "memories_source": None,
         "memory": None,
         "roofline": None,
         "device": _utilization(_device(config, technology), {}),
@@ -262,28 +277,31 @@ def without_figures(
 
 def _of_structure(
     config: FamilyConfig,
-    analysis: Analysis,
+    parts: list[Part],
     path: Path | None,
     fixed: Mapping[str, Any],
     tech: technologies.Technology,
     workloads: Workloads,
-    macros: Sequence[memories.Buffer],
+    made: Sequence[memories.Made],
     notes: list[str],
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return metrics and breakdown, costs being those of the structure and of `macros` in it."""
+    """Return metrics and breakdown, costs being those of the structure and of memories in it."""
     found = without_costs(config.family, fixed, workloads)
     values = {name: float(value[0]) for name, value in found.items() if name != "valid"}
+    of_macros = [each for each in made if each.composition is not None]
     if path is None:
         values["fmax_mhz"] = _fmax(config.family, fixed, tech, notes)
     else:
-        values["fmax_mhz"] = 1000 / path.period_ns
+        shortest = (each.composition.macro.min_period_ns for each in of_macros if each.composition)
+        values["fmax_mhz"] = 1000 / max(path.period_ns, *(ns or 0.0 for ns in shortest), 0.0)
     asked = float(fixed["target.clock_mhz"])
     clock = asked if math.isnan(values["fmax_mhz"]) else min(asked, values["fmax_mhz"])
+    names = {each.use.module for each in of_macros}
     logic = structural_breakdown(
-        analysis.parts({buffer.module for buffer in macros}), tech.structure["costs"]
+        [part for part in parts if part.module not in names], tech.structure["costs"]
     )
-    made = memories.macro_parts(macros, fixed["target.technology"])
-    breakdown = sorted([*logic, *made], key=lambda part: -part["area_um2"]) if made else logic
+    breakdown = [*logic, *map(memories.part_of, of_macros)]
+    breakdown.sort(key=lambda part: -part[next(iter(tech.structure["costs"]), "count")])
     sums = {
         quantity: sum(part[quantity] for part in breakdown) for quantity in tech.structure["costs"]
     }
@@ -299,42 +317,30 @@ def _of_structure(
     if "energy_fj" in sums:
         power = (sums["leakage_nw"] + sums["energy_fj"] * clock) * 1e-9
         values |= {"power_w": power, "tops_per_w": values["tops"] / power}
+        engine = family(config.family).part("cost")
+        counted = _buffers(config) if of_macros else []
         # Of macros, what a workload takes is counted, not taken to be that of a full cycle.
-        power -= sum(part["energy_fj"] for part in made) * clock * 1e-9
+        power -= sum(each.access_pj(counted) for each in of_macros) * clock * 1e-6
         for name, sizes in workloads.items():
-            accesses = _access_pj(config, macros, fixed["target.technology"], sizes)
+            use = engine.use(config, sizes) if counted else None
+            accesses = memories.workload_pj(of_macros, use) if use else 0.0
             values[f"energy_mj({name})"] = values[f"latency_ms({name})"] * power + accesses * 1e-9
     return {name: plain(value) for name, value in values.items()}, breakdown
 
 
-def _macros(
-    config: FamilyConfig, technology: str, form: memories.Form, notes: list[str]
-) -> tuple[memories.Buffer, ...]:
-    """Return the buffers whose memories are macros in the place of registers."""
+def _buffers(config: FamilyConfig) -> list[str]:
+    """Return what the memories hold whose accesses by workloads are known: buffers of engines."""
     module = family(config.family).part("cost")
-    if form != "sram" or not hasattr(module, "buffers"):
-        return ()
-    if memories.macro_form(technology) is None:
-        notes.append(
-            f"no SRAM macros of {technology} are known: area and power are those of buffers made of"
-            " flip-flops"
-        )
-        return ()
-    return tuple(buffer for buffer in module.buffers(config) if buffer.module)
+    return [buffer.name for buffer in module.buffers(config)] if hasattr(module, "use") else []
 
 
-def _access_pj(
-    config: FamilyConfig,
-    macros: Sequence[memories.Buffer],
-    technology: str,
-    sizes: Sequence[tuple[int, int, int]],
-) -> float:
-    """Return what all accesses of products to macros take."""
-    if not macros:
-        return 0.0
-    use = family(config.family).part("cost").use(config, sizes)
-    costs = memories.buffer_costs(macros, "sram", technology, None)
-    return float(sum(use.accesses[cost["buffer"]] * cost["access_pj"] for cost in costs))
+def _unknown(made: Sequence[memories.Made], technology: str) -> list[str]:
+    """Return why the power of memories is not known, if it is not."""
+    if not any(math.isnan(each.energy_fj) or math.isnan(each.leakage_nw) for each in made):
+        return []
+    library = macros.library(technology)
+    reason = library.no_energy if library and library.no_energy else "they are not published"
+    return [f"energies of the SRAM macros of {technology} are not known, nor is power: {reason}"]
 
 
 def _fmax(
@@ -351,11 +357,10 @@ def _fmax(
 def _memory(
     config: FamilyConfig,
     technology: str,
-    tech: technologies.Technology | None,
     workloads: Workloads,
     metrics: dict[str, Any],
     clock_mhz: float,
-    form: memories.Form,
+    made: Sequence[memories.Made],
     behind: OffChip,
 ) -> dict[str, Any] | None:
     """Return what the memories of an engine cost, and add ``memory_energy_mj(W)`` to the metrics.
@@ -365,7 +370,7 @@ def _memory(
     module = family(config.family).part("cost")
     if not hasattr(module, "buffers"):
         return None
-    costs = memories.buffer_costs(module.buffers(config), form, technology, tech)
+    buffers = memories.buffers_of(made, _buffers(config))
     per_bit = math.nan if behind.energy_pj_per_bit is None else behind.energy_pj_per_bit
     clock = min(clock_mhz, metrics["fmax_mhz"] or clock_mhz)
     found: dict[str, Any] = {}
@@ -373,29 +378,33 @@ def _memory(
         cycles = metrics[f"cycles({name})"]
         use = module.use(config, sizes)
         energy = memories.energy_mj(
-            costs, use, math.nan if cycles is None else cycles, clock, per_bit
+            buffers, use, math.nan if cycles is None else cycles, clock, per_bit
         )
+        if not buffers:
+            energy["on_chip"] = math.nan
         metrics[f"memory_energy_mj({name})"] = plain(sum(energy.values()))
         found[name] = {
             "moved_bytes": use.moved_bytes,
             **{f"{where}_mj": plain(value) for where, value in energy.items()},
         }
-    library = memories.library(technology)
     return {
-        "form": form,
-        "form_source": (library.source if library else None) if form == "sram" else (
-            "costs of the technology: a register for each bit, as synthesized" if tech else None
-        ),
         "buffers": [
-            {key: value if isinstance(value, str) else plain(value) for key, value in cost.items()}
-            for cost in costs
+            {"buffer": buffer.name, "memories": buffer.memories, "words": buffer.words,
+             "width_bits": buffer.width, "kib": buffer.bits / 8192}
+            for buffer in module.buffers(config)
         ],
-        "area_mm2": plain(sum(cost["area_um2"] for cost in costs) * 1e-6),
+        "area_mm2": plain(sum(each.area_um2 for each in buffers) * 1e-6) if buffers else None,
         "off_chip": behind.kind,
         "off_chip_pj_per_bit": behind.energy_pj_per_bit,
         "off_chip_source": behind.energy_source,
         "workloads": found,
     }  # fmt: skip
+
+
+def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: plain(value) if isinstance(value, float) else value for key, value in document.items()
+    }
 
 
 def plain(value: Any) -> float | int | None:

@@ -1,40 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memories beside a core: buffers on the chip, and the memory behind the port.
+"""Memories of a design: what they are made of and cost, and the memory behind an engine's port.
 
-A buffer is either as it is synthesized, a register for each bit, or an SRAM macro.  Macros are
-closed forms that are fitted to published ones, which the data file of a technology lists, by least
-squares of the relative errors:
-
-==================  =============================================
-area in um2         ``a bits + b width + c words``
-energy in pJ        ``width (p + q sqrt(words))``, of one access
-leakage in nW       ``l bits + m width``
-==================  =============================================
-
-Cells, the periphery of columns and that of rows make the area; an access charges bit lines, which
-are as long as the square root of the words if the array is folded to a square.  A memory that is
-larger than the largest published macro is made of several: those side by side are all accessed,
-of those that share the words one is.  What is not published is NaN.
+A memory is a module of its own (`hwgen.memories`).  It is made of SRAM macros (`cost_model.macros`)
+if it has as many bits as the configuration says, if its reads are synchronous, and if the macros of
+the technology are smaller than registers; else of registers, one for each bit, as synthesis makes
+of the Verilog.  What is not published is NaN.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-import numpy as np
-
+from cost_model.macros import Composition, composed, energies, library
+from cost_model.structure.costs import cost
+from cost_model.structure.memories import MemoryUse
 from cost_model.technology import Technology
-from hwgen.technologies import technologies
-from hwgen.technologies.model import Macro, Memories, StandardCells
+from cost_model.timing.compiled import MacroSteps
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-Form = Literal["flip_flops", "sram"]
+Form = Literal["macros", "registers"]
 
 
 @dataclass(frozen=True)
@@ -44,22 +30,16 @@ class Buffer:
     Parameters
     ----------
     name : str
+        What it holds, as the instances of its memories are called.
     memories : int
     words, width : int
         Of one memory; bits of a word.
-    parts : int
-        Macros with a port of their own that a memory falls into, because it reads and writes in
-        one cycle: one for each half, or two for each half.
-    module : str
-        The module of the hardware whose memories it is; empty if there is none of its own.
     """
 
     name: str
     memories: int
     words: int
     width: int
-    parts: int = 2
-    module: str = ""
 
     @property
     def bits(self) -> int:
@@ -77,177 +57,247 @@ class Use:
         Over the memory port.
     accesses : mapping
         Buffer: words read and written, of all its memories.
+    writes : mapping
+        Buffer: those of them that are written.
     """
 
     moved_bytes: int
     accesses: Mapping[str, int]
+    writes: Mapping[str, int]
 
 
-# -- macros ------------------------------------------------------------------------------------
+# -- what memories are made of -----------------------------------------------------------------
 
-
-def library(technology: str) -> Memories | None:
-    """Return the macros that are published of a technology, None if there are none."""
-    if technology not in technologies():
-        return None
-    known = technologies()[technology]
-    return known.memories if isinstance(known, StandardCells) else None
+RATES: Mapping[str, tuple[float, float]] = {
+    "activations": (1.0, 0.0),
+    "weights": (1.0, 0.0),
+    "results": (0.5, 0.5),
+    "columns": (1.0, 0.0),
+}
+"""Words that a memory reads and writes in a cycle of full throughput, by what it holds: operands
+are loaded once and read again and again, and one half of the results is at work.  All others read
+and write a word."""
 
 
 @dataclass(frozen=True)
-class MacroForm:
-    """Closed forms of the macros of a technology; see the module.
+class Made:
+    """Memories of one shape, made of macros or of registers.
 
     Parameters
     ----------
-    area : tuple of float
-        a, b and c.
-    energy : tuple of float
-        p and q.
-    leakage : tuple of float
-        l and m.
-    words, width : int
-        Of the largest published macro, along each axis.
+    use : MemoryUse
+    composition : Composition or None
+        The macros of one of them; None: registers.
+    read_pj, write_pj : float
+        Energy of an access to one of them; NaN if it is not known.  Accesses to registers take
+        nothing of their own.
+    area_um2, leakage_nw, energy_fj : float
+        Of all of them: area, leakage, energy of a cycle of full throughput, accesses and what is
+        around macros included.
+    glue : mapping
+        Components around the macros of one of them.
     """
 
-    area: tuple[float, float, float]
-    energy: tuple[float, float]
-    leakage: tuple[float, float]
-    words: int
-    width: int
+    use: MemoryUse
+    composition: Composition | None
+    read_pj: float
+    write_pj: float
+    area_um2: float
+    leakage_nw: float
+    energy_fj: float
+    glue: Mapping[str, float]
 
-    def macro(self, words: int, width: int) -> Macro:
-        """Return a memory of any size, made of as few macros as hold it."""
-        deep, wide = -(-words // self.words), -(-width // self.width)
-        n, w = -(-words // deep), -(-width // wide)
-        a, b, c = self.area
-        p, q = self.energy
-        l_, m = self.leakage
-        count = deep * wide
-        return Macro(
-            words=words,
-            width=width,
-            area_um2=count * (a * n * w + b * w + c * n),
-            access_pj=wide * w * (p + q * math.sqrt(n)),
-            leakage_nw=count * (l_ * n * w + m * w),
-        )
+    @property
+    def clock_pj(self) -> float:
+        """Energy of a cycle that does not depend on accesses, of all of them."""
+        return self.energy_fj * 1e-3 - self.access_pj()
+
+    def access_pj(self, names: Collection[str] | None = None) -> float:
+        """Return the energy of the accesses of a cycle of full throughput, of all of them.
+
+        Parameters
+        ----------
+        names : collection of str, optional
+            Count those alone that hold this.
+        """
+        total = 0.0
+        if self.composition is None:
+            return total
+        for name, count in self.use.holds.items():
+            if names is not None and name not in names:
+                continue
+            reads, writes = RATES.get(name, (1.0, 1.0))
+            total += count * ((reads * self.read_pj if reads else 0.0)
+                              + (writes * self.write_pj if writes else 0.0))  # fmt: skip
+        return total
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON values, with NaN for what is unknown."""
+        ram, made = self.use.ram, self.composition
+        return {
+            "module": self.use.module,
+            "holds": dict(self.use.holds),
+            "count": self.use.count,
+            "words": ram.words,
+            "bits": ram.bits,
+            "kib": self.use.count * ram.capacity / 8192,
+            "ports": ram.ports,
+            "form": "registers" if made is None else "macros",
+            "macro": made and made.macro.name,
+            "arrangement": made and made.arrangement,
+            "banks": made and made.banks,
+            "slices": made and made.wide,
+            "macros": made and made.count,
+            "area_um2": self.area_um2,
+            "leakage_nw": self.leakage_nw,
+            "read_pj": self.read_pj,
+            "write_pj": self.write_pj,
+        }
 
 
-@cache
-def macro_form(technology: str) -> MacroForm | None:
-    """Return the closed forms of a technology, None if no macros of it are published here."""
+def macros_of(
+    uses: Sequence[MemoryUse], technology: str, tech: Technology | None, registers_below: int
+) -> dict[str, Composition]:
+    """Return the memories that are made of macros, by their modules.
+
+    Parameters
+    ----------
+    uses : sequence of MemoryUse
+    technology : str
+    tech : Technology or None
+        Its costs, if they are known.
+    registers_below : int
+        Bits of a memory from which on macros are taken.
+    """
     published = library(technology)
-    if published is None:
-        return None
-    macros = published.macros
-    n = np.array([macro.words for macro in macros], float)
-    w = np.array([macro.width for macro in macros], float)
-    area = _fit([n * w, w, n], [macro.area_um2 for macro in macros])
-    energy = _fit([w, w * np.sqrt(n)], [macro.access_pj for macro in macros])
-    leakage = _fit([n * w, w], [macro.leakage_nw for macro in macros])
-    return MacroForm(
-        (area[0], area[1], area[2]),
-        (energy[0], energy[1]),
-        (leakage[0], leakage[1]),
-        int(n.max()),
-        int(w.max()),
-    )
+    prices = tech.structure.get("costs", {}).get("area_um2", {}) if tech else {}
+    found = {}
+    for use in uses if published else ():
+        if use.ram.capacity < registers_below:
+            continue
+        assert published is not None
+        made = composed(use.ram, published, prices)
+        if made is not None and (not prices or _smaller(made, prices)):
+            found[use.module] = made
+    return found
 
 
-def _fit(terms: Sequence[NDArray[np.float64]], values: Sequence[float]) -> list[float]:
-    """Return coefficients, none negative: a term that would be is left out."""
-    kept = list(range(len(terms)))
-    while True:
-        rows = np.stack([terms[i] / values for i in kept], axis=1)
-        weights = np.linalg.lstsq(rows, np.ones(len(values)), rcond=None)[0]
-        if (weights >= 0).all():
-            return [float(weights[kept.index(i)]) if i in kept else 0.0 for i in range(len(terms))]
-        del kept[int(weights.argmin())]
+def _smaller(made: Composition, prices: Mapping[str, float]) -> bool:
+    """Return whether macros are smaller than the registers of a memory."""
+    ram = made.ram
+    registers = {
+        "register_bit": ram.capacity,
+        "enable_bit": ram.capacity,
+        "read_bit": ram.bits * (ram.words - 1),
+    }
+    return made.area_um2 + cost(prices, made.glue(held=True)) < cost(prices, registers)
 
 
-# -- estimates ---------------------------------------------------------------------------------
+def steps_of(
+    uses: Sequence[MemoryUse], macros: Mapping[str, Composition], technology: str, clock_mhz: float
+) -> dict[str, MacroSteps]:
+    """Return the steps into and out of the memories that are made of macros."""
+    published = library(technology)
+    found = {}
+    for use in uses:
+        if (made := macros.get(use.module)) is not None and published is not None:
+            found[use.module] = MacroSteps(
+                made.start_steps(published, 1000 / clock_mhz, held=use.held),
+                made.end_steps(published),
+                made.data_steps(published),
+            )
+    return found
 
 
-def buffer_costs(
-    buffers: Sequence[Buffer], form: Form, technology: str, tech: Technology | None
-) -> list[dict[str, Any]]:
-    """Return what buffers cost, NaN where unknown.
+def made_of(
+    uses: Sequence[MemoryUse],
+    macros: Mapping[str, Composition],
+    technology: str,
+    prices: Mapping[str, Mapping[str, float]],
+    parts: Mapping[str, Mapping[str, float]],
+) -> list[Made]:
+    """Return what memories cost.
 
-    Returns
-    -------
-    list of dict
-        For each buffer its shape and ``area_um2``, ``leakage_nw``, ``access_pj`` (of a word of one
-        memory) and ``clock_pj`` (of all its memories, in every cycle).
+    Parameters
+    ----------
+    uses : sequence of MemoryUse
+    macros : mapping
+        As `macros_of` returns them.
+    technology : str
+    prices : mapping
+        Quantity: price of a component of each kind.
+    parts : mapping
+        Components of the modules that are registers.
     """
-    costs = []
-    for buffer in buffers:
-        shape = {
-            "buffer": buffer.name,
-            "memories": buffer.memories,
-            "words": buffer.words,
-            "width_bits": buffer.width,
-            "kib": buffer.bits / 8192,
+    found = []
+    published = library(technology)
+    for use in uses:
+        made = macros.get(use.module)
+        counts = parts.get(use.module, {}) if made is None else made.glue(held=use.held)
+        own = {
+            quantity: use.count * cost(prices[quantity], counts) if quantity in prices else math.nan
+            for quantity in ("area_um2", "leakage_nw", "energy_fj")
         }
-        of_form = _registers(buffer, tech) if form == "flip_flops" else _macros(buffer, technology)
-        costs.append({**shape, **of_form})
-    return costs
+        if made is None or published is None:
+            found.append(Made(use, None, 0.0, 0.0, glue={}, **own))
+            continue
+        read, write = energies(made.macro, published)
+        leakage = made.macro.leakage_nw
+        of = Made(
+            use, made, made.wide * read, made.wide * write,
+            own["area_um2"] + use.count * made.area_um2,
+            own["leakage_nw"] + use.count * made.count * (math.nan if leakage is None else leakage),
+            0.0, counts,
+        )  # fmt: skip
+        found.append(replace(of, energy_fj=own["energy_fj"] + of.access_pj() * 1e3))
+    return found
 
 
-def macro_parts(buffers: Sequence[Buffer], technology: str) -> list[dict[str, Any]]:
-    """Return what buffers cost as macros, as parts of a breakdown of costs.
-
-    In a cycle at full rate a word of each memory is accessed.
-    """
-    costs = buffer_costs(buffers, "sram", technology, None)
-    return [
-        {
-            "part": f"{buffer.name}, SRAM",
-            "count": 1,
-            "area_um2": cost["area_um2"],
-            "leakage_nw": cost["leakage_nw"],
-            "energy_fj": buffer.memories * cost["access_pj"] * 1e3,
-            "components": {"sram_bit": float(buffer.bits)},
-        }
-        for buffer, cost in zip(buffers, costs, strict=True)
-    ]
-
-
-def _registers(buffer: Buffer, tech: Technology | None) -> dict[str, float]:
-    bill = {"memory_bit": buffer.bits, "memory_word": buffer.memories * buffer.words}
-
-    def cost(quantity: Any) -> float:
-        return float(tech.cost(quantity, bill)) if tech else math.nan
-
+def part_of(made: Made) -> dict[str, Any]:
+    """Return memories of macros as a part of a breakdown of costs."""
+    bits = made.use.count * made.use.ram.capacity
     return {
-        "area_um2": cost("area_um2"),
-        "leakage_nw": cost("leakage_nw"),
-        "access_pj": 0.0,  # what an access takes is in the average of every cycle
-        "clock_pj": cost("energy_fj") * 1e-3,
+        "part": made.use.module,
+        "count": made.use.count,
+        "area_um2": made.area_um2,
+        "leakage_nw": made.leakage_nw,
+        "energy_fj": made.energy_fj,
+        "components": {
+            "sram_bit": float(bits),
+            **{kind: made.use.count * count for kind, count in sorted(made.glue.items())},
+        },
     }
 
 
-def _macros(buffer: Buffer, technology: str) -> dict[str, float]:
-    form = macro_form(technology)
-    if form is None:
-        return dict.fromkeys(("area_um2", "leakage_nw", "access_pj", "clock_pj"), math.nan)
-    macro = form.macro(-(-buffer.words // buffer.parts), buffer.width)
-    count = buffer.memories * buffer.parts
-    return {
-        "area_um2": count * macro.area_um2,
-        "leakage_nw": count * macro.leakage_nw,
-        "access_pj": macro.access_pj,
-        "clock_pj": 0.0,
-    }
+# -- what workloads take -----------------------------------------------------------------------
+
+
+def workload_pj(made: Sequence[Made], use: Use) -> float:
+    """Return the energy of all accesses of a workload to memories that are macros, in pJ."""
+    total = 0.0
+    for each in made:
+        if each.composition is None:
+            continue
+        for name in each.use.holds:
+            writes = use.writes.get(name, 0)
+            reads = use.accesses.get(name, 0) - writes
+            total += (reads * each.read_pj if reads else 0.0) + (
+                writes * each.write_pj if writes else 0.0
+            )
+    return total
+
+
+def buffers_of(made: Sequence[Made], names: Sequence[str]) -> list[Made]:
+    """Return the memories that hold what the buffers of an engine hold."""
+    return [each for each in made if set(each.use.holds) & set(names)]
 
 
 def energy_mj(
-    costs: Sequence[Mapping[str, Any]], use: Use, cycles: float, clock_mhz: float, dram_pj: float
+    made: Sequence[Made], use: Use, cycles: float, clock_mhz: float, dram_pj: float
 ) -> dict[str, float]:
     """Return the energy of the memories for a workload, ``off_chip`` and ``on_chip``, in mJ."""
     seconds = cycles / clock_mhz * 1e-6
-    on_chip = sum(
-        (use.accesses[cost["buffer"]] * cost["access_pj"] + cycles * cost["clock_pj"]) * 1e-9
-        + cost["leakage_nw"] * seconds * 1e-6
-        for cost in costs
+    on_chip = workload_pj(made, use) * 1e-9 + sum(
+        cycles * each.clock_pj * 1e-9 + each.leakage_nw * seconds * 1e-6 for each in made
     )
     return {"off_chip": use.moved_bytes * 8 * dram_pj * 1e-9, "on_chip": on_chip}

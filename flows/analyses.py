@@ -8,7 +8,7 @@ modules nor goes through them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
@@ -16,7 +16,7 @@ from pathlib import Path as File
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cost_model.analysis import Analysis
-from cost_model.structure import costs, model
+from cost_model.structure import costs, memories, model
 from cost_model.timing import graph, limit
 from flows import structures
 from flows.cache import Document, digest
@@ -24,6 +24,7 @@ from hwgen.errors import InputError
 
 if TYPE_CHECKING:
     from cost_model.technology import Technology
+    from cost_model.timing.compiled import MacroSteps
     from hwgen.config.model import FamilyConfig
 
 T = TypeVar("T")
@@ -56,13 +57,27 @@ class KeptAnalysis(Analysis):
             lambda document: [costs.Part(*entry) for entry in document],
         )
 
-    def limiting_path(self, tech: Technology, clock_mhz: float) -> graph.Path | None:
+    def memories(self) -> list[memories.MemoryUse]:
         """See `Analysis`."""
-        shaping = [self.key, sources(), clock_mhz, *(tech.timing.get(k) for k in ("ns", "outside"))]
+        return _kept(
+            Document("memories", digest([self.key, sources()])[:32]),
+            super().memories,
+            lambda found: [asdict(each) for each in found],
+            lambda document: [memories.MemoryUse(**each) for each in document],
+        )
+
+    def limiting_path(
+        self, tech: Technology, clock_mhz: float, macros: Mapping[str, MacroSteps] | None = None
+    ) -> graph.Path | None:
+        """See `Analysis`."""
+        made = {name: asdict(steps) for name, steps in (macros or {}).items()}
+        shaping = [
+            self.key, sources(), clock_mhz, made, *(tech.timing.get(k) for k in ("ns", "outside")),
+        ]  # fmt: skip
         find = super().limiting_path
         return _kept(
             Document("limiting-path", digest(shaping)[:32]),
-            lambda: find(tech, clock_mhz),
+            lambda: find(tech, clock_mhz, macros),
             lambda found: [] if found is None else [asdict(found)],
             lambda document: _path(*document) if document else None,
         )

@@ -19,7 +19,7 @@ from hwgen.families import Family, families
 COUNTED = 4
 """A parameter with at most so many numbers to choose from is a choice, with more it is a size."""
 
-SHARED = ("target",)
+SHARED = ("target", "memories")
 """Groups of parameters that say nothing about the hardware."""
 
 

@@ -6,11 +6,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import memory
 from amaranth.lib.wiring import In, Out
+
+from hwgen.memories import Ram
 
 from .arithmetic.integer import accumulate
 from .hierarchy import Block
+from .memory import place_ram
 
 if TYPE_CHECKING:
     from hwgen.config.product import IntegerProductConfig
@@ -106,9 +108,7 @@ class Accumulators(Block):
         if depth == 1:
             m.d.comb += stored.eq(totals)
         else:
-            m.submodules.rows = rows = memory.Memory(shape=cols * width, depth=depth, init=[])
-            read = rows.read_port()
-            write = rows.write_port()
+            (read,), write = place_ram(m, "rows", Ram(depth, cols * width))
             m.d.comb += [
                 read.addr.eq(address),
                 read.en.eq(self.run),

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib.fifo import SyncFIFO
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
+from hwgen.memories import Ram
+
 from .hierarchy import Block
+from .memory import place_ram
 
 
 def _stream_members(width: int) -> dict[str, Member]:
@@ -130,15 +132,75 @@ class StreamFifo(Block):
         self.data_width, self.depth = width, depth
 
     def build(self, m: Module) -> None:
-        m.submodules.store = fifo = SyncFIFO(width=self.data_width, depth=self.depth)
+        (read,), write = place_ram(
+            m, "entries", Ram(self.depth, self.data_width, asynchronous=True)
+        )
+        level = Signal(range(self.depth + 1))
+        put, take = self.i_valid & self.i_ready, self.o_valid & self.o_ready
         m.d.comb += [
-            fifo.w_data.eq(self.i_data),
-            fifo.w_en.eq(self.i_valid),
-            self.i_ready.eq(fifo.w_rdy),
-            self.o_data.eq(fifo.r_data),
-            self.o_valid.eq(fifo.r_rdy),
-            fifo.r_en.eq(self.o_ready),
+            self.i_ready.eq(level != self.depth),
+            self.o_valid.eq(level != 0),
+            write.addr.eq(_counter(m, "produce", self.depth, put)),
+            write.data.eq(self.i_data),
+            write.en.eq(put),
+            read.addr.eq(_counter(m, "consume", self.depth, take)),
+            self.o_data.eq(read.data),
         ]
+        m.d.sync += level.eq(level + put - take)
+
+
+class StreamStore(Block):
+    """A FIFO whose reads are synchronous, so that a macro can be its memory; two cycles of latency.
+
+    The oldest entry is the data of the read port; see `StreamBuffer` for the other members.
+
+    Parameters
+    ----------
+    width, depth : int
+        Payload bits, and entries of the memory; it holds one more.
+
+    Members
+    -------
+    level : Out
+        Entries.
+    """
+
+    resettable = True
+
+    def __init__(self, width: int, depth: int) -> None:
+        super().__init__(
+            f"store_{width}x{depth}",
+            {**_stream_members(width), "level": Out(range(depth + 2))},
+        )
+        self.data_width, self.depth = width, depth
+
+    def build(self, m: Module) -> None:
+        (read,), write = place_ram(m, "beats", Ram(self.depth, self.data_width))
+        inside = Signal(range(self.depth + 1))
+        put, fetch = self.i_valid & self.i_ready, Signal()
+        m.d.comb += [
+            fetch.eq((inside != 0) & (~self.o_valid | self.o_ready)),
+            self.i_ready.eq(inside != self.depth),
+            self.level.eq(inside + self.o_valid),
+            write.addr.eq(_counter(m, "produce", self.depth, put)),
+            write.data.eq(self.i_data),
+            write.en.eq(put),
+            read.addr.eq(_counter(m, "consume", self.depth, fetch)),
+            read.en.eq(fetch),
+            self.o_data.eq(read.data),
+        ]
+        m.d.sync += [
+            inside.eq(inside + put - fetch),
+            self.o_valid.eq(fetch | (self.o_valid & ~self.o_ready)),
+        ]
+
+
+def _counter(m: Module, name: str, count: int, advance: Value) -> Signal:
+    """Return a signal that goes through ``0 ... count - 1`` again and again."""
+    place = Signal(range(count), name=name)
+    with m.If(advance):
+        m.d.sync += place.eq(Mux(place == count - 1, 0, place + 1))
+    return place
 
 
 class DelayLines(Block):

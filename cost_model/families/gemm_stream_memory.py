@@ -19,16 +19,11 @@ Size = tuple[int, int, int]
 
 
 def buffers(config: GemmStreamConfig) -> tuple[Buffer, ...]:
-    """Return the buffers of an engine, each as the memories of its RTL.
-
-    Results are added up in place: a word is read and another written in every cycle, so that each
-    half has a part for even words and one for odd ones.
-    """
+    """Return the buffers of an engine, each as the memories of its RTL."""
     return tuple(
-        Buffer(shape.name, shape.memories, shape.words, shape.width,
-               4 if shape.name == "results" else 2, shape.module)
+        Buffer(shape.name, shape.memories, shape.words, shape.width)
         for shape in config.buffer_shapes.values()
-    )  # fmt: skip
+    )
 
 
 def use(config: GemmStreamConfig, sizes: Iterable[Size]) -> Use:
@@ -36,13 +31,14 @@ def use(config: GemmStreamConfig, sizes: Iterable[Size]) -> Use:
 
     They leave as accumulators: no parameters of columns are read.
     """
-    moved, accesses = 0, Counter[str]()
+    moved, accesses, writes = 0, Counter[str](), Counter[str]()
     for size, times in Counter(sizes).items():
         plan = Plan(config, *size)
         moved += times * plan.traffic.total
-        for name, count in _accesses(plan).items():
-            accesses[name] += times * count
-    return Use(moved, accesses)
+        for name, (read, written) in _accesses(plan).items():
+            accesses[name] += times * (read + written)
+            writes[name] += times * written
+    return Use(moved, accesses, writes)
 
 
 def weight_bytes(config: GemmStreamConfig, size: Size) -> int:
@@ -50,8 +46,8 @@ def weight_bytes(config: GemmStreamConfig, size: Size) -> int:
     return Plan(config, *size).extent.w
 
 
-def _accesses(plan: Plan) -> Counter[str]:
-    """Return the words that are read and written, by buffer, of all its memories."""
+def _accesses(plan: Plan) -> dict[str, tuple[int, int]]:
+    """Return the words that are read, and written, by buffer, of all its memories."""
     config, walk, traffic = plan.config, plan.config.loop_nest, plan.traffic
     shapes = {buffer.name: buffer for buffer in buffers(config)}
     found = Counter[str]()
@@ -62,14 +58,15 @@ def _accesses(plan: Plan) -> Counter[str]:
         results += steps * plan.beats(walk.out, block)
     # All beats are written; those of all steps of a reduction but the first are added to what was
     # there; what the last one leaves is read once more.
-    found["results"] = 2 * results
+    written = {"results": results}
+    found["results"] = results
     for name, moved, bytes_ in (
         ("activations", traffic.activations, config.activation_bytes),
         ("weights", traffic.weights, config.weight_bytes),
     ):
         width = config.weight_width if name == "weights" else config.activation.width
-        found[name] += -(-moved // bytes_ * width // shapes[name].width)
-    return found
+        written[name] = -(-moved // bytes_ * width // shapes[name].width)
+    return {name: (count, written[name]) for name, count in found.items()}
 
 
 def _steps(plan: Plan) -> Iterator[tuple[Block, int]]:

@@ -41,7 +41,7 @@ def parts_of(design: Design, macros: Collection[str] = ()) -> list[Part]:
     ]
 
 
-def cost(prices: Mapping[str, float], counts: Counts) -> float:
+def cost(prices: Mapping[str, float], counts: Mapping[str, float]) -> float:
     """Return what components cost; a kind without a price was met in no calibration and is free."""
     return sum(prices.get(kind, 0.0) * count for kind, count in counts.items())
 

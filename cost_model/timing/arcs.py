@@ -42,6 +42,10 @@ STEPS: Mapping[str, str] = {
 }
 """Kinds of steps, and what one of them is."""
 
+MACRO = "macro"
+"""A nanosecond of an SRAM macro, from the clock to its data or of its setup time: a kind of step
+that takes 1 ns in every technology."""
+
 LIGHT = 4.0
 """Loads that a gate drives as quickly as one."""
 
@@ -72,7 +76,7 @@ class Costs:
     """Steps, weighed by a technology."""
 
     def __init__(self, ns: Mapping[str, float]) -> None:
-        self.ns = ns
+        self.ns = {MACRO: 1.0, **ns}
 
     def of(self, steps: Mapping[str, float]) -> float:
         """Return how long steps take."""

@@ -56,6 +56,23 @@ class End:
     steps: Steps
 
 
+@dataclass(frozen=True)
+class MacroSteps:
+    """The steps into and out of a memory that is made of macros.
+
+    Parameters
+    ----------
+    out : mapping
+        From the clock to the data that are read.
+    address, data : mapping
+        From addresses and enables, and from data that are written, to the macros.
+    """
+
+    out: Steps
+    address: Steps
+    data: Steps
+
+
 class Compiled:
     """A module: what drives what, and in which order.
 
@@ -65,9 +82,17 @@ class Compiled:
     below : mapping
         The compiled modules that it instantiates, by name.
     costs : Costs
+    macros : MacroSteps, optional
+        If its memories are made of macros.
     """
 
-    def __init__(self, module: Module, below: Mapping[str, Compiled], costs: Costs) -> None:
+    def __init__(
+        self,
+        module: Module,
+        below: Mapping[str, Compiled],
+        costs: Costs,
+        macros: MacroSteps | None = None,
+    ) -> None:
         self.module, self.below, self.costs = module, below, costs
         self._numbers: dict[int, int] = {}
         for bits in _all_bits(module):
@@ -86,7 +111,10 @@ class Compiled:
             else:
                 self.nodes.append(arcs.operator(cell, self.number, self.constant, costs))
         for memory in module.memories:
-            self._memory(memory)
+            if macros is None:
+                self._memory(memory)
+            else:
+                self._macros(memory, macros)
         self.instances: list[Inside] = []
         for instance in module.instances:
             self._instance(instance)
@@ -200,6 +228,15 @@ class Compiled:
             self.starts.append(Start(memory.name, data, word))
             ins = np.broadcast_to(address[:, None], (len(address), len(data)))
             self.nodes.append(Parallel(data, ins, [steps] * len(address), self.costs))
+
+    def _macros(self, memory: Memory, macros: MacroSteps) -> None:
+        for port in (*memory.reads, *memory.writes):
+            self.ends.append(End(memory.name, self.number(port.address), macros.address))
+            self.ends.append(End(memory.name, self.number(port.enable), macros.address))
+        for port in memory.writes:
+            self.ends.append(End(memory.name, self.number(port.data), macros.data))
+        for port in memory.reads:
+            self.starts.append(Start(memory.name, self.number(port.data), macros.out))
 
     def _instance(self, instance: Instance) -> None:
         child = self.below[instance.module]

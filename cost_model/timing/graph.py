@@ -14,7 +14,7 @@ import numpy as np
 
 from cost_model.structure.model import TOP, Design
 from cost_model.timing.arcs import Costs, Steps, Times
-from cost_model.timing.compiled import Compiled, End, Inside
+from cost_model.timing.compiled import Compiled, End, Inside, MacroSteps
 
 
 @dataclass(frozen=True)
@@ -98,16 +98,24 @@ class Timer:
     design : Design
     ns : mapping
         How long each kind of step takes.
+    macros : mapping, optional
+        Modules whose memories are made of macros: the steps into and out of them.
     """
 
-    def __init__(self, design: Design, ns: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        design: Design,
+        ns: Mapping[str, float],
+        macros: Mapping[str, MacroSteps] | None = None,
+    ) -> None:
         self.costs = Costs(ns)
         self._compiled: dict[str, Compiled] = {}
         self._timed: dict[tuple[str, bytes], _Timed] = {}
         for name in reversed(tuple(design.counts)):
             module = design.modules[name]
             below = {each.module: self._compiled[each.module] for each in module.instances}
-            self._compiled[name] = Compiled(module, below, self.costs)
+            made = (macros or {}).get(name)
+            self._compiled[name] = Compiled(module, below, self.costs, made)
 
     def limiting(self, outside_ns: float = 0.0) -> Path | None:
         """Return the slowest path, None if there is none.

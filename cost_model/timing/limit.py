@@ -7,16 +7,23 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from cost_model.timing.arcs import Costs
 from cost_model.timing.graph import Path, Timer
 
 if TYPE_CHECKING:
     from cost_model.structure.model import Design
     from cost_model.technology import Technology
+    from cost_model.timing.compiled import MacroSteps
 
 _ROUNDS = 20
 
 
-def limiting_path(design: Design, tech: Technology, clock_mhz: float) -> Path | None:
+def limiting_path(
+    design: Design,
+    tech: Technology,
+    clock_mhz: float,
+    macros: Mapping[str, MacroSteps] | None = None,
+) -> Path | None:
     """Return the path of a design that limits its clock, None if delays are not known.
 
     Parameters
@@ -26,10 +33,12 @@ def limiting_path(design: Design, tech: Technology, clock_mhz: float) -> Path | 
     clock_mhz : float
         The clock for which `hwgen synth` would map it: a part of its period is gone when inputs
         arrive and before outputs must be there.
+    macros : mapping, optional
+        Modules whose memories are made of macros: the steps into and out of them.
     """
     if not tech.timing:
         return None
-    timer = Timer(design, tech.timing["ns"])
+    timer = Timer(design, tech.timing["ns"], macros)
     return timer.limiting(tech.timing["outside"] * 1000 / clock_mhz)
 
 
@@ -55,14 +64,14 @@ def shortest(design: Design, tech: Technology) -> Path | None:
 
 def described(path: Path, ns: Mapping[str, float]) -> dict[str, Any]:
     """Return a path as JSON values: its ends, its delay, and what it leads through in order."""
-    stages = []
+    stages, costs = [], Costs(ns)
     for instance, group in groupby(path.stages, lambda stage: stage.instance):
         steps: dict[str, float] = {}
         for stage in group:
             for kind, count in stage.steps.items():
                 if count:
                     steps[kind] = steps.get(kind, 0.0) + count
-        each = {kind: ns.get(kind, 0.0) * count for kind, count in steps.items()}
+        each = {kind: costs.ns.get(kind, 0.0) * count for kind, count in steps.items()}
         stages.append({
             "instance": instance,
             "ns": round(sum(each.values()), 4),

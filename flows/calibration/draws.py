@@ -38,7 +38,7 @@ MOST = 6
 LARGE = 1024
 
 _ATTEMPTS = 2000
-_FIXED = ("name", "family", "target")
+_FIXED = ("name", "family", "target", "memories")
 _FORMATS = ("activation", "weight")
 
 

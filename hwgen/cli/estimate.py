@@ -26,6 +26,7 @@ from hwgen.datasheet import METRICS, assumed_clock, breakdown, number, standing
 from hwgen.roofline import SERVED, behind, summary
 
 if TYPE_CHECKING:
+    from cost_model.memories import Form
     from flows.result import SynthesisResult
     from hwgen.config.model import FamilyConfig
 
@@ -44,8 +45,9 @@ _BAR = 24
     help="Another configuration to show beside it; may be repeated.",
 )  # fmt: skip
 @click.option(
-    "--buffers", type=click.Choice(["flip-flops", "sram"]), default="flip-flops",
-    show_default=True, help="What the buffers of a memory engine are made of.",
+    "--memories", "made_of", type=click.Choice(["macros", "registers"]), default="macros",
+    show_default=True, help="What memories are made of; those below `memories.registers_below` bits"
+    " are registers in any case.",
 )  # fmt: skip
 @memory_options
 @json_option
@@ -60,7 +62,7 @@ def command(
     weights: Path | None,
     n: int | None,
     compare: Sequence[Path],
-    buffers: str,
+    made_of: Form,
     memory: str | None,
     gb_s: str | None,
     efficiency: str | None,
@@ -74,7 +76,6 @@ def command(
     --activations gives values.  Where `hwgen synth` has kept a result for the same hardware, it is
     shown beside the estimate.
     """
-    from cost_model.memories import Form
     from cost_model.technology import calibrated
     from flows.estimates import estimated
     from hwgen.config.load import load_config
@@ -88,10 +89,11 @@ def command(
     matrices = [given_operands(core, activations, weights, n) for core in cores]
     for name, (a, w) in matrices[0].items():
         workloads[name] = network_of([(*a.shape, w.shape[1])])
-    form: Form = "sram" if buffers == "sram" else "flip_flops"
     served = [given_memory(core, memory, gb_s, efficiency) for core in cores]
     estimates = [
-        estimated(core, target, clock_mhz, workloads, operands=each, buffers=form, behind=off_chip)
+        estimated(
+            core, target, clock_mhz, workloads, operands=each, made_of=made_of, behind=off_chip
+        )
         for core, each, off_chip in zip(cores, matrices, served, strict=True)
     ]
     results = [_kept(core, entry) for core, entry in zip(cores, estimates, strict=True)]
@@ -197,6 +199,8 @@ def _show(entry: Mapping[str, Any]) -> None:
     for note in entry["notes"]:
         out.print(f"[yellow]note:[/] {escape(note)}")
     _print_workloads(entry, out)
+    if entry["memories"]:
+        _print_memories(entry, out)
     if entry["memory"]:
         _print_memory(entry["memory"], out)
     for item in entry["extrapolated"]:
@@ -300,21 +304,40 @@ def _print_roofline(entry: Mapping[str, Any], out: Any) -> None:
         out.print("  " + summary(entry, name))
 
 
+def _print_memories(entry: Mapping[str, Any], out: Any) -> None:
+    from rich.table import Table
+
+    table = Table("memories", box=None, pad_edge=False)
+    table.add_column("hold")
+    for heading in ("", "words x bits", "made of", "area_um2", "leakage_nw", "pJ read", "write"):
+        table.add_column(heading, justify="left" if heading == "made of" else "right")
+    rest = 0
+    for each in entry["memories"]:
+        if each["form"] == "registers" and each["words"] * each["bits"] < _SMALL:
+            rest += each["count"]
+            continue
+        made = f"{each['macros']} {each['macro']}" if each["macro"] else "registers"
+        table.add_row(
+            each["ports"], ", ".join(each["holds"]), f"{each['count']} x",
+            f"{each['words']} x {each['bits']}", made,
+            *(number(each[name]) for name in ("area_um2", "leakage_nw", "read_pj", "write_pj")),
+        )  # fmt: skip
+    if table.row_count:
+        out.print(table)
+    if rest:
+        out.print(f"  and {rest} small ones, registers")
+    if entry["memories_source"]:
+        out.print(f"  macros: {entry['memories_source']}")
+
+
+_SMALL = 2048
+"""Bits below which a memory of registers is not listed."""
+
+
 def _print_memory(memory: Mapping[str, Any], out: Any) -> None:
     from rich.table import Table
 
-    made = "SRAM macros" if memory["form"] == "sram" else "flip-flops, as synthesized"
-    table = Table(f"buffers, {made}", box=None, pad_edge=False)
-    for heading in ("memories", "words x bits", "KiB", "area_um2", "leakage_nw", "pJ an access"):
-        table.add_column(heading, justify="right")
-    for buffer in memory["buffers"]:
-        table.add_row(
-            buffer["buffer"], str(buffer["memories"]),
-            f"{buffer['words']} x {buffer['width_bits']}", number(buffer["kib"]),
-            *(number(buffer[name]) for name in ("area_um2", "leakage_nw", "access_pj")),
-        )  # fmt: skip
-    out.print(table)
-    out.print(f"  by {memory['form_source'] or 'nothing that is known of this technology'}")
+    each = number(memory["off_chip_pj_per_bit"])
     if memory["workloads"]:
         table = Table("memory energy", box=None, pad_edge=False)
         for heading in ("bytes moved", "off chip mJ", "buffers mJ"):

@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 CLOCK_MHZ = (1.0, 5000.0)
 """Bounds of ``target.clock_mhz``."""
 
+REGISTERS_BELOW = 2048
+"""Bits of the smallest memory that is made of macros: about where the smallest published macros are
+smaller than registers in every shipped technology that is manufactured."""
+
 AUTO = "auto"
 """A parameter that the generator chooses."""
 
@@ -275,6 +279,19 @@ class Target(Model):
         return check_rules(self, [text])
 
 
+class MemoryChoice(Model):
+    """What memories are made of."""
+
+    registers_below: int = Field(
+        REGISTERS_BELOW,
+        ge=0,
+        le=1 << 30,
+        description="Memories of fewer bits are registers in estimates and in synthesis for"
+        " standard cells, larger ones SRAM macros; the hardware does not depend on it.",
+        json_schema_extra={"unit": "bits"},
+    )
+
+
 class FamilyConfig(Model):
     """What the configuration of every family has.
 
@@ -286,6 +303,9 @@ class FamilyConfig(Model):
     family: str = Field(description="Family of the accelerator.")
     target: Target = Field(
         default_factory=Target, description="Defaults for `hwgen estimate` and `hwgen synth`."
+    )
+    memories: MemoryChoice = Field(
+        default_factory=MemoryChoice, description="Which memories are SRAM macros."
     )
 
     def too_wide(self) -> list[str]:
@@ -358,9 +378,12 @@ class FamilyConfig(Model):
     def resolved(self) -> dict[str, Any]:
         """Return every parameter, defaults included, as plain JSON values.
 
-        A distribution of activations, a device and a memory are named only where they are given.
+        A distribution of activations, a device and a memory are named only where they are given, as
+        is which memories are macros: none of them shapes any hardware.
         """
         values = self.model_dump(mode="json")
+        if self.memories == MemoryChoice():
+            del values["memories"]
         if self.target.activation_sigma is None:
             del values["target"]["activation_sigma"]
         if self.target.device is None:

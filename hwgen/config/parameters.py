@@ -27,6 +27,9 @@ _TYPES = {
     "object": "a group of parameters",
     "null": "null",
 }
+_OUTER = ("name", "target", "memories", "post")
+"""What an engine says for its core."""
+
 _NUMBERED = re.compile(r"(.*?[^0-9])([1-9][0-9]*|0)")
 
 
@@ -145,7 +148,7 @@ def inner_parameters(
         for path, parameter in parameters(core).items():
             members = parameter.members
             if not path:  # what the engine says for its core
-                members = tuple(key for key in members if key not in ("name", "target", "post"))
+                members = tuple(key for key in members if key not in _OUTER)
             inner = (field, *path)
             by_path[inner] = replace(parameter, path=inner, members=members)
     return by_path

@@ -7,10 +7,13 @@ import json
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from cost_model.structure.memories import memories_of
 from flows.estimates import estimated
+from flows.structures import structure_of
 from hwgen import __version__
 from hwgen.emission import register_files
 from hwgen.families import family
+from hwgen.memories import HOLDS
 from hwgen.register_map import is_engine
 from hwgen.streams import POST
 
@@ -112,7 +115,28 @@ def manifest(config: FamilyConfig, design: Design | None = None) -> str:
             NoEstimate,
             stacklevel=2,
         )
-    return json.dumps({**description(config), "estimate": found}, indent=2) + "\n"
+    document = {
+        **description(config),
+        "memories": memories(config, structure_of(config) if design is None else design),
+        "estimate": found,
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def memories(config: FamilyConfig, design: Design) -> list[dict[str, Any]]:
+    """Return the modules that are memories, which macros can take the place of."""
+    return [
+        {
+            "module": f"{config.name}_{use.module}",
+            "words": use.ram.words,
+            "bits": use.ram.bits,
+            "ports": use.ram.ports,
+            "read_latency": use.ram.read_latency,
+            "instances": use.count,
+            "holds": [HOLDS.get(name, name) for name in sorted(use.holds)],
+        }
+        for use in memories_of(design)
+    ]
 
 
 def constraints(config: FamilyConfig) -> str:

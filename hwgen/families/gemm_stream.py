@@ -361,7 +361,7 @@ class GemmStreamConfig(FamilyConfig):
                         self.act_lanes * self.activation.width),
             BufferShape("weights", "engine_wgt_buffer", self.wgt_banks, 2 * self.wgt_depth,
                         self.wgt_lanes * self.weight_width),
-            BufferShape("results", "engine_result_buffer", 1, 2 * self.out_depth,
+            BufferShape("results", "engine_result_buffer", 2, self.out_depth,
                         self.n_lanes * self.result.width),
             BufferShape("columns", "engine_column_buffer", 1,
                         2 * (self.column_groups // self.record_groups), record),

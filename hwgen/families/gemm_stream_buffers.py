@@ -18,7 +18,7 @@ class BufferShape:
         The module that its memories are in.
     memories : int
     words, width : int
-        Of one memory, both halves; bits of a word.
+        Of one memory: both halves, but of results, which have a memory for each; bits of a word.
     """
 
     name: str

@@ -14,7 +14,7 @@ from hwgen.config.post_parameters import FORMATS, PostProcessing
 from hwgen.families import families
 from hwgen.numerics.post import OUTPUTS
 
-OUTER = ("name", "target", "post")
+OUTER = ("name", "target", "memories", "post")
 """Fields of a core that are those of the engine."""
 
 DEFAULT_COMPUTE = {"family": "systolic", "array": {"dataflow": "weight_stationary"}}

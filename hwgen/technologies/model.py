@@ -31,28 +31,73 @@ memories, and memories (or shift registers) made of look-up tables."""
 # -- memories ----------------------------------------------------------------------------------
 
 
-class Macro(Model):
-    """A published single-port SRAM macro, typical corner."""
+Ports = Literal["1rw", "1rw1r", "2rw"]
+"""Ports of a macro: one for both, one for both and one that reads, two for both."""
 
+Role = Literal[
+    "clock", "enable", "read", "write", "not_read", "not_write", "address", "read_address",
+    "write_address", "data", "mask", "result", "high", "low",
+]  # fmt: skip
+"""What a pin of a macro is connected to."""
+
+
+class Macro(Model):
+    """A published SRAM macro, typical corner."""
+
+    name: str = Field(pattern=r"^[A-Za-z_]\w*$", description="Name of the cell.")
+    ports: Ports = Field(
+        "1rw", description="`1rw` (one port), `1rw1r` (and one that reads) or `2rw` (two ports)."
+    )
     words: Count = Field(description="Words of one macro.")
     width: Count = Field(description="Bits of a word.")
     area_um2: Positive = Field(description="Area in um2.")
-    access_pj: Positive = Field(description="Energy of an access in pJ.")
-    leakage_nw: Positive = Field(description="Leakage in nW.")
+    read_pj: Positive | None = Field(None, description="Energy of a read in pJ.")
+    write_pj: Positive | None = Field(None, description="Energy of a write in pJ.")
+    write_through_pj: Positive | None = Field(
+        None, description="Energy in pJ of a write whose word is read at once."
+    )
+    leakage_nw: Positive | None = Field(None, description="Leakage in nW.")
+    clk_to_q_ns: Positive = Field(description="From the clock edge to the data, in ns.")
+    min_period_ns: Positive | None = Field(None, description="Shortest clock period in ns.")
+    lacks: Several[str] = Field((), description="Patterns of pins of `ports` that it has not.")
 
 
 class Memories(Model):
-    """SRAM macros that the closed forms of `cost_model.memories` are fitted to."""
+    """SRAM macros that memories are made of."""
 
     source: str = Field(description="Where the figures are from.")
+    no_energy: str | None = Field(
+        None,
+        description="Why energies are not known; needed if those of a macro are missing"
+        " and no other macro has any.",
+    )
+    setup_ns: Positive = Field(description="Setup time of the inputs in ns.")
+    input_ff: Positive = Field(description="Load of an input in fF.")
+    clock_ff: Positive = Field(description="Load of a clock in fF.")
+    holds: bool = Field(
+        description="Whether the data stay until the next read; else a register holds them."
+    )
+    falling: bool = Field(
+        False, description="Whether `clk_to_q_ns` begins with the falling edge of the clock."
+    )
+    ports: Mapping[Ports, Mapping[str, Role]] = Field(
+        description="Of macros with these ports, what each pin is connected to: `clock`; `enable`"
+        " (of either access), `read`, `write`, `not_read`, `not_write`; `address`, or"
+        " `read_address` and `write_address`; `data`, `mask` (all ones), `result`; `high`, `low`."
+    )
     macros: Several[Macro] = Field(description="At least three, of different words and widths.")
 
     @model_validator(mode="after")
-    def _enough(self) -> Self:
-        few = len(self.macros) < 3
-        return check_rules(
-            self, ["macros: must be three or more, a fit has three terms"] if few else []
-        )
+    def _whole(self) -> Self:
+        broken = []
+        if len(self.macros) < 3:
+            broken.append("macros: must be three or more, a fit has three terms")
+        missing = {macro.ports for macro in self.macros} - self.ports.keys()
+        if missing:
+            broken.append(f"ports: the pins of {', '.join(sorted(missing))} are missing")
+        if self.no_energy is None and not any(macro.read_pj for macro in self.macros):
+            broken.append("no_energy: missing; no macro has energies, say why")
+        return check_rules(self, broken)
 
 
 # -- technologies ------------------------------------------------------------------------------

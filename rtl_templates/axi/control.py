@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import memory
 from amaranth.lib.wiring import In, Member, Out
 
 from hwgen.buses import axi_lite_signals
+from hwgen.memories import Ram
 from hwgen.register_map import (
     COUNTER_BITS,
     COUNTERS,
@@ -22,6 +22,7 @@ from hwgen.register_map import (
     register_map,
 )
 from rtl_templates.hierarchy import Block
+from rtl_templates.memory import place_ram
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,8 +163,8 @@ class Control(Block):
     ) -> None:
         """Keep the jobs and a pointer for each consumer."""
         queue, pointers = self.config.queue, self.pointers
-        m.submodules.jobs = jobs = memory.Memory(shape=self.job_layout.size, depth=queue, init=[])
-        write = jobs.write_port()
+        ram = Ram(queue, self.job_layout.size, len(self.consumers), asynchronous=True)
+        reads, write = place_ram(m, "jobs", ram)
         m.d.comb += [
             write.addr.eq(pointers["submit"][:-1]),
             write.data.eq(_descriptor(self.job_layout, window)),
@@ -171,8 +172,8 @@ class Control(Block):
         ]
         with m.If(submit):
             m.d.sync += pointers["submit"].eq(pointers["submit"] + 1)
-        for name in self.consumers:
-            pointer, read = pointers[name], jobs.read_port(domain="comb")
+        for name, read in zip(self.consumers, reads, strict=True):
+            pointer = pointers[name]
             m.d.comb += [
                 read.addr.eq(pointer[:-1]),
                 getattr(self, f"{name}_job").eq(read.data),

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from hwgen.buses import writer_beats
 from rtl_templates.axi.bursts import BurstSplitter, check_bursts, request_members
 from rtl_templates.hierarchy import Block, place
-from rtl_templates.stream import StreamFifo
+from rtl_templates.stream import StreamFifo, StreamStore
 
 
 class BurstWriter(Block):
@@ -147,10 +146,13 @@ class BurstWriter(Block):
         held: Signal,
     ) -> None:
         """Keep the beats, and send those of the bursts that were announced."""
-        m.submodules.beats = beats = SyncFIFOBuffered(
-            width=len(self.w_data) + len(self.w_strb), depth=self.depth
-        )
-        beat = Signal(len(beats.w_data))
+        bits = len(self.w_data) + len(self.w_strb)
+        room, there, take = Signal(name="room_for_beat"), Signal(name="beat_there"), Signal()
+        place(
+            m, "beats", StreamStore(bits, self.depth - 1),
+            i_data=Cat(self.d_data, self.d_strobe), i_valid=pushed, i_ready=room,
+            o_data=Cat(self.w_data, self.w_strb), o_valid=there, o_ready=take, level=held,
+        )  # fmt: skip
         length = Signal(8, name="sending_length")
         position = Signal(8)
         sent = Signal()
@@ -166,17 +168,12 @@ class BurstWriter(Block):
             o_ready=sent & self.w_last,
         )
         m.d.comb += [
-            held.eq(beats.level),
-            pushed.eq(self.d_valid & beats.w_rdy & ~self.stop),
-            self.d_ready.eq(beats.w_rdy | self.stop),
-            beat.eq(Cat(self.d_data, self.d_strobe)),
-            beats.w_data.eq(beat),
-            beats.w_en.eq(pushed),
-            Cat(self.w_data, self.w_strb).eq(beats.r_data),
-            self.w_valid.eq(beats.r_rdy & spoken_for),
+            pushed.eq(self.d_valid & room & ~self.stop),
+            self.d_ready.eq(room | self.stop),
+            self.w_valid.eq(there & spoken_for),
             self.w_last.eq(position == length),
             sent.eq(self.w_valid & self.w_ready),
-            beats.r_en.eq(sent | (self.stop & ~spoken_for)),
+            take.eq(sent | (self.stop & ~spoken_for)),
         ]
         with m.If(sent):
             m.d.sync += position.eq(Mux(self.w_last, 0, position + 1))

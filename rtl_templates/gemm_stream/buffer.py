@@ -6,10 +6,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import memory
 from amaranth.lib.wiring import In, Out
 
+from hwgen.memories import Ram
 from rtl_templates.hierarchy import Block, place
+from rtl_templates.memory import place_ram
 from rtl_templates.stream import StreamFifo
 
 from .loops import AddressLoops, BlockSteps
@@ -226,11 +227,12 @@ class OperandBuffer(Block):
         with m.If(step):
             m.d.sync += chosen.eq(addresses.address[:select])
         elements = []
+        # A block is read while the next one comes, into the other half; one that takes both halves
+        # is alone.
+        ram = Ram(2 * self.depth, self.word, halves=True)
+        holds = "activations" if act else "weights"
         for bank, enable in enumerate(enables):
-            m.submodules[f"bank_{bank}"] = words = memory.Memory(
-                shape=self.word, depth=2 * self.depth, init=[]
-            )
-            write, read = words.write_port(), words.read_port()
+            (read,), write = place_ram(m, f"{holds}_{bank}", ram)
             m.d.comb += [
                 write.addr.eq(address),
                 write.data.eq(self.i_data),

@@ -6,10 +6,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import memory
 from amaranth.lib.wiring import In, Out
 
+from hwgen.memories import Ram
 from rtl_templates.hierarchy import Block
+from rtl_templates.memory import place_ram
 
 from .buffer import Tokens
 from .loops import AddressLoops, BlockSteps
@@ -51,7 +52,7 @@ class ResultBuffer(Block):
     def __init__(self, config: GemmStreamConfig, job: Any) -> None:
         self.config, self.job_layout = config, job
         shape = config.buffer_shapes["results"]
-        beat, self.depth = shape.width, shape.words // 2  # of each half
+        beat, self.depth = shape.width, shape.words  # of each half
         super().__init__(
             shape.module,
             {
@@ -144,10 +145,7 @@ class ResultBuffer(Block):
         width = config.result.width
         stored = []
         for h in range(2):
-            m.submodules[f"half_{h}"] = words = memory.Memory(
-                shape=len(self.i_data), depth=depth, init=[]
-            )
-            write, read = words.write_port(), words.read_port()
+            (read,), write = place_ram(m, f"results_{h}", Ram(depth, len(self.i_data)))
             collects = half == h
             m.d.comb += [
                 read.addr.eq(Mux(collects & accepted, address, self.address)),

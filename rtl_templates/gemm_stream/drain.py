@@ -6,10 +6,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Module, Mux, Signal, Value
-from amaranth.lib import memory
 from amaranth.lib.wiring import In, Out
 
+from hwgen.memories import Ram
 from rtl_templates.hierarchy import Block, place
+from rtl_templates.memory import place_ram
 from rtl_templates.stream import StreamFifo
 
 from .buffer import Tokens
@@ -233,8 +234,7 @@ class ColumnBuffer(Block):
         m.d.sync += halves.eq(halves ^ filled ^ (self.free << 1))
         select = (groups - 1).bit_length()
         chosen = Signal(range(groups), reset_less=True)
-        m.submodules.records = records = memory.Memory(shape=self.word, depth=2 * depth, init=[])
-        write, read = records.write_port(), records.read_port()
+        (read,), write = place_ram(m, "columns", Ram(2 * depth, self.word, halves=True))
         m.d.comb += [
             write.addr.eq(address + Mux(halves[0], depth, 0)),
             write.data.eq(self.i_data),

@@ -6,10 +6,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amaranth.hdl import Module, Mux, Signal, Value
-from amaranth.lib import memory
 from amaranth.lib.wiring import In, Out
 
+from hwgen.memories import Ram
 from rtl_templates.hierarchy import Block
+from rtl_templates.memory import place_ram
 
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut import TernaryLutConfig
@@ -54,8 +55,7 @@ class Rows(Block):
 
     def build(self, m: Module) -> None:
         depth = self.config.array.accumulator_depth
-        m.submodules.store = rows = memory.Memory(shape=len(self.next), depth=depth, init=[])
-        read, write = rows.read_port(), rows.write_port()
+        (read,), write = place_ram(m, "rows", Ram(depth, len(self.next)))
 
         # The row of the beat in the key register, and of those on their way to the accumulators.
         address = Signal(range(depth), name="where")
