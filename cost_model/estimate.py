@@ -123,9 +123,7 @@ def estimate(
         parts = analysis.parts(made_macros)
         counts = {part.module: part.components for part in parts}
         made = memories.made_of(uses, made_macros, technology, tech.structure["costs"], counts)
-        metrics, breakdown = _of_structure(
-            config, parts, path, fixed, tech, networks, made, notes
-        )
+        metrics, breakdown = _of_structure(config, parts, path, fixed, tech, networks, made, notes)
         metrics |= {name: plain(value) for name, value in shares(device, _known(metrics)).items()}
         notes += _unknown(made, technology)
         # Designs with macros are none of those that the costs were checked on.
