@@ -7,9 +7,11 @@ What it is made of is plain data (`hwgen.cli.report` collects it); nothing is lo
 from __future__ import annotations
 
 import html
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 METRICS = {
     "area_mm2": ("area", "mm²"), "luts": ("LUTs", ""), "flip_flops": ("flip-flops", ""),
@@ -132,7 +134,7 @@ def _joined(parts: list[Any], key: str | None) -> list[Any]:
     ]  # fmt: skip
 
 
-def markdown(sheet: Mapping[str, Any]) -> str:
+def markdown(sheet: Mapping[str, Any], pictures: Mapping[str, str] | None = None) -> str:
     """Return a data sheet as Markdown.
 
     Parameters
@@ -141,6 +143,8 @@ def markdown(sheet: Mapping[str, Any]) -> str:
         ``manifest``, as `hwgen build` writes it; ``configuration``, its text; ``estimates``, one
         for each technology, first that of the configuration; ``synthesis`` and
         ``place_and_route``, documents of results, which may be none.
+    pictures : mapping, optional
+        Names of files with the roofline of each workload, by its name.
     """
     about = sheet["manifest"]
     title = (
@@ -152,6 +156,7 @@ def markdown(sheet: Mapping[str, Any]) -> str:
         _configuration(sheet["configuration"]),
         _interface(about),
         _speed(about, sheet["estimates"][0]),
+        _roofline(sheet["estimates"][0], pictures or {}),
         _estimates(sheet["estimates"]),
         _synthesis(sheet["synthesis"]),
         _place_and_route(sheet["place_and_route"]),
@@ -159,11 +164,21 @@ def markdown(sheet: Mapping[str, Any]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def page(text: str, title: str) -> str:
-    """Return Markdown as an HTML page that needs no other file."""
+def page(text: str, title: str, pictures: Mapping[str, str] | None = None) -> str:
+    """Return Markdown as an HTML page that needs no other file.
+
+    Parameters
+    ----------
+    text, title : str
+    pictures : mapping, optional
+        SVG by the name of the file that the text says.
+    """
     from markdown_it import MarkdownIt
 
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
+    for name, svg in (pictures or {}).items():
+        image = re.compile(rf'<img src="{re.escape(quote(name))}"[^>]*>')
+        body = image.sub(lambda _, svg=svg: svg, body)  # type: ignore[misc]
     return _PAGE.format(title=html.escape(title), body=body)
 
 
@@ -217,6 +232,33 @@ def _speed(about: Mapping[str, Any], estimate: Mapping[str, Any]) -> str:
     if rows:
         text += "\n\n" + _table(("product or workload", "cycles", "", "ms", "mJ"), rows, " r rr")
     return f"## Speed\n\n{text}"
+
+
+def _roofline(entry: Mapping[str, Any], pictures: Mapping[str, str]) -> str:
+    """Return what the memory does to workloads, layer by layer."""
+    from hwgen.roofline import SERVED, behind, summary
+
+    if not entry["roofline"]:
+        return SERVED if any(name.startswith("latency_ms(") for name in entry["metrics"]) else ""
+    words = behind(entry["roofline"])
+    paragraphs = [f"## Roofline\n\n{words[:1].upper()}{words[1:]}."]
+    for name, workload in entry["roofline"]["workloads"].items():
+        rows = [
+            (layer["name"], f"{layer['repeat']:,}",
+             *(number(layer[key]) for key in ("ops_per_byte", "compute_ms", "memory_ms")),
+             layer["limit"])
+            for layer in workload["layers"]
+        ]  # fmt: skip
+        headings = (f"layers of {name}", "times", "operations a byte", "compute ms", "memory ms",
+                    "limited by")  # fmt: skip
+        found = [(label, entry["metrics"].get(f"{metric}({name})")) for label, metric in
+                 (("tokens/s", "tokens_per_s"), ("J/token", "j_per_token"))]  # fmt: skip
+        shown = "; ".join(f"{number(value)} {label}" for label, value in found if value)
+        text = "; ".join(filter(None, (shown, summary(entry, name))))
+        paragraphs += [_table(headings, rows, " rrrr"), f"{text[:1].upper()}{text[1:]}."]
+        if name in pictures:
+            paragraphs.append(f"![Roofline of {name}]({quote(pictures[name])})")
+    return "\n\n".join(paragraphs)
 
 
 def _estimates(estimates: Sequence[Mapping[str, Any]]) -> str:

@@ -6,17 +6,25 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from cost_model.roofline import PREFIX
+from cost_model.roofline_picture import Dot, picture
 from cost_model.sweep.engine import Outcome
+from cost_model.sweep.plan import Plan
 from cost_model.sweep.results import CONFIG, PARETO, Chosen
-from cost_model.sweep.table import FAMILY, columns_of, figures_of
+from cost_model.sweep.table import FAMILY, INDEX, Table, columns_of, figures_of
+from hwgen.config.off_chip import OffChip
 from hwgen.errors import ToolMissing
 
 MOST_POINTS = 4000
 """Points of a page; a browser draws more only with pauses."""
+
+MOST_ROOFS = 8
+"""Memories up to which a roofline is drawn."""
 
 _PART = re.compile(r"(.+)\[(.+)\]")
 
@@ -37,6 +45,9 @@ def report_html(outcome: Outcome, chosen: Chosen) -> str:
         "SUMMARY": html.escape(summary),
         # An end tag inside a text would end the script element.
         "DATA": data.replace("<", "\\u003c"),
+        "ROOFLINES": "".join(
+            f'<section class="wide">{svg}</section>\n' for svg in rooflines(outcome, chosen)
+        ),
         "LOGIC": _asset("logic.js"),
         "VIEW": _asset("view.js"),
     }
@@ -88,6 +99,45 @@ def report_data(outcome: Outcome, chosen: Chosen) -> dict[str, Any]:
         "objectives": [{"name": str(o), "maximise": o.maximise} for o in plan.objectives],
         "breakdowns": breakdowns,
     }
+
+
+def rooflines(outcome: Outcome, chosen: Chosen) -> Iterator[str]:
+    """Yield a picture of each workload behind a memory: the chosen points under its bandwidth.
+
+    A line above a point leads to what its core could compute.
+    """
+    plan, table = outcome.plan, chosen.table
+    rows = range(0, chosen.count, -(-chosen.count // MOST_POINTS) or 1)
+    roofs: dict[str, float] = {}
+    for row in rows:
+        if (memory := _memory_of(plan, table, row)).peak_gb_s:
+            gb_s = memory.peak_gb_s * memory.share
+            roofs.setdefault(f"{memory.kind or 'memory'}, {gb_s:.4g} GB/s", gb_s)
+    if not roofs or len(roofs) > MOST_ROOFS:
+        return
+    for name, network in plan.workloads.items():
+        intensities = table.get(f"ops_per_byte({name})", [None] * chosen.count)
+        times, peaks = (table.get(key, intensities) for key in (f"latency_ms({name})", "tops"))
+        dots = [
+            Dot(f"point {table[INDEX][row]}", intensities[row], 2e-9 * network.macs / times[row],
+                str(table[FAMILY][row]), peaks[row])
+            for row in rows
+            if intensities[row] and times[row]
+        ]  # fmt: skip
+        if svg := picture(f"Roofline of {name}", roofs, None, dots):
+            yield svg
+
+
+def _memory_of(plan: Plan, table: Table, row: int) -> OffChip:
+    """Return the memory of a chosen point."""
+    family = table[FAMILY][row]
+    fixed = next(s.fixed for s in plan.space.subspaces if s.family == family)
+    names = ("kind", "gb_s", "efficiency")
+    said = {
+        name: table[PREFIX + name][row] if PREFIX + name in table else fixed.get(PREFIX + name)
+        for name in names
+    }
+    return OffChip.model_validate(said)
 
 
 def write_figures(directory: Path, outcome: Outcome, chosen: Chosen) -> list[str]:

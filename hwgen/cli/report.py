@@ -14,13 +14,16 @@ from hwgen.cli.common import (
     console,
     emit_json,
     force_option,
+    given_memory,
     json_option,
+    memory_options,
     workload_options,
 )
 from hwgen.cli.outputs import check_file, write_file
 
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
+    from hwgen.config.off_chip import OffChip
     from hwgen.workloads import Network
 
 _SUFFIXES = (".md", ".html")
@@ -29,6 +32,7 @@ _SUFFIXES = (".md", ".html")
 @click.command()
 @config_option
 @workload_options
+@memory_options
 @click.option("--output", metavar="FILE", type=click.Path(path_type=Path),
               help="NAME.md or NAME.html; default: shown here.")  # fmt: skip
 @force_option
@@ -38,6 +42,9 @@ def command(
     gemms: Sequence[str],
     names: Sequence[str],
     context: int | None,
+    memory: str | None,
+    gb_s: str | None,
+    efficiency: str | None,
     output: Path | None,
     force: bool,
     as_json: bool,
@@ -49,7 +56,7 @@ def command(
     Nothing is built or run.
     """
     from hwgen.config.load import load_config
-    from hwgen.datasheet import markdown, page
+    from hwgen.datasheet import markdown
     from hwgen.errors import InputError
     from hwgen.workloads import named_workloads
 
@@ -58,10 +65,10 @@ def command(
     if output:
         check_file(output, force=force)
     core = load_config(config)
-    sheet = sheet_of(core, named_workloads(gemms, names, [core], context))
+    behind = given_memory(core, memory, gb_s, efficiency)
+    sheet = sheet_of(core, named_workloads(gemms, names, [core], context), behind)
     if output:
-        text = markdown(sheet)
-        write_file(output, page(text, core.name) if output.suffix == ".html" else text, force=force)
+        _write(output, core.name, sheet, force=force)
     if as_json:
         emit_json(sheet)
     elif output:
@@ -72,7 +79,30 @@ def command(
         console().print(Markdown(markdown(sheet)))
 
 
-def sheet_of(core: FamilyConfig, workloads: Mapping[str, Network]) -> dict[str, Any]:
+def _write(output: Path, title: str, sheet: Mapping[str, Any], *, force: bool) -> None:
+    """Write a data sheet, with its pictures in the page or beside the Markdown."""
+    from cost_model.roofline_picture import of_estimate
+    from hwgen.datasheet import markdown, page
+
+    entry = sheet["estimates"][0]
+    limits = entry["roofline"] or {"workloads": {}}
+    drawn = {name: of_estimate(entry, name) for name in limits["workloads"]}
+    files = {name: f"{output.stem}.{name}.svg" for name, svg in drawn.items() if svg}
+    pictures = {files[name]: drawn[name] for name in files}
+    text = markdown(sheet, files)
+    if output.suffix == ".html":
+        write_file(output, page(text, title, pictures), force=force)
+        return
+    for name in pictures:
+        check_file(output.with_name(name), force=force)
+    for name, svg in pictures.items():
+        write_file(output.with_name(name), f"{svg}\n", force=force)
+    write_file(output, text, force=force)
+
+
+def sheet_of(
+    core: FamilyConfig, workloads: Mapping[str, Network], behind: OffChip | None = None
+) -> dict[str, Any]:
     """Return what `hwgen.datasheet.markdown` shows."""
     import yaml
 
@@ -89,7 +119,9 @@ def sheet_of(core: FamilyConfig, workloads: Mapping[str, Network]) -> dict[str, 
     return {
         "manifest": about,
         "configuration": yaml.safe_dump(about["config"], sort_keys=False, allow_unicode=True),
-        "estimates": [estimated(core, name, None, workloads) for name in (own, *others)],
+        "estimates": [
+            estimated(core, name, None, workloads, behind=behind) for name in (own, *others)
+        ],
         "synthesis": [r.document() for target in targets for r in kept.recorded(core, target)],
         "place_and_route": [r.document() for target in targets for r in pnr.recorded(core, target)],
     }
