@@ -12,6 +12,7 @@ from cost_model.structure.memories import MemoryUse, memories_of
 from cost_model.timing.limit import limiting_path
 
 if TYPE_CHECKING:
+    from cost_model.fabric import Fabric
     from cost_model.structure.model import Design
     from cost_model.technology import Technology
     from cost_model.timing.compiled import MacroSteps
@@ -35,9 +36,9 @@ class Analysis:
         """The structure."""
         return self._load()
 
-    def parts(self, macros: Collection[str] = ()) -> list[Part]:
+    def parts(self, macros: Collection[str] = (), fabric: Fabric | None = None) -> list[Part]:
         """Return the modules that consist of anything; see `cost_model.structure.costs`."""
-        return parts_of(self.design, macros)
+        return parts_of(self.design, macros, fabric)
 
     def memories(self) -> list[MemoryUse]:
         """Return the memories; see `cost_model.structure.memories`."""

@@ -23,7 +23,7 @@ from cost_model.closed_forms import (
     shares,
     without_costs,
 )
-from cost_model.fabric import has_rules
+from cost_model.fabric import fabric, has_rules
 from cost_model.roofline_report import roofline as report
 from cost_model.structure.costs import breakdown as structural_breakdown
 from cost_model.timing.limit import described
@@ -120,9 +120,12 @@ def estimate(
         steps = memories.steps_of(uses, made_macros, technology, clock)
         path = analysis.limiting_path(tech, clock, steps)
     if analysis is not None and tech is not None and tech.structure:
-        parts = analysis.parts(made_macros)
+        rules = fabric(technology)
+        parts = analysis.parts(made_macros, rules)
         counts = {part.module: part.components for part in parts}
-        made = memories.made_of(uses, made_macros, technology, tech.structure["costs"], counts)
+        if rules is None:  # else memories are of the fabric, and counted with the rest
+            prices = tech.structure["costs"]
+            made = memories.made_of(uses, made_macros, technology, prices, counts)
         metrics, breakdown = _of_structure(config, parts, path, fixed, tech, networks, made, notes)
         metrics |= {name: plain(value) for name, value in shares(device, _known(metrics)).items()}
         notes += _unknown(made, technology)

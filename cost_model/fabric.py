@@ -65,6 +65,30 @@ class Fabric(FabricRules):
         """Return whether a product of `bits` bits with a factor of `narrow` bits is a DSP block."""
         return self.dsp_bits is not None and bits >= self.dsp_bits and narrow >= 2
 
+    def divided(self, wide: int, narrow: int, *, signed: bool) -> tuple[list[int], list[int]]:
+        """Return into which parts Yosys's ``mul2dsp`` divides the factors of a product.
+
+        Returns
+        -------
+        (list of int, list of int)
+            Bits of the parts of the longer and of the shorter one; each of one with each of the
+            other is a DSP block.
+        """
+        if self.dsp_factors is None:
+            return [wide], [narrow]
+        longest, shortest, part, head = self.dsp_factors
+        extra = head if not signed else 0
+
+        def parts(bits: int, most: int) -> list[int]:
+            step = min(part, most) - head
+            found = []
+            while bits > most:
+                found.append(step)
+                bits -= step
+            return [*found, bits]
+
+        return parts(wide + extra, longest), parts(narrow + extra, shortest)
+
     def drained(self, rows: Number) -> Number:
         """Return the look-up tables by which one bit of `rows` words drains.
 
@@ -162,7 +186,14 @@ def _shifts(length: Number) -> tuple[Number, Number]:
 
 
 def product_counts(
-    fabric: Fabric, a: int, w: int, *, signed: tuple[bool, bool], width: int | None = None
+    fabric: Fabric,
+    a: int,
+    w: int,
+    *,
+    signed: tuple[bool, bool],
+    width: int | None = None,
+    positive: bool = False,
+    top: int | None = None,
 ) -> dict[str, float]:
     """Return the bill of a product of `a` by `w` bits; see `flows.fpga.PRODUCTS`.
 
@@ -173,29 +204,37 @@ def product_counts(
     signed : tuple of bool
     width : int, optional
         Bits of the product that are used, of two factors of which one has two bits.
+    positive : bool
+        Whether the sign of the shorter factor is known to be zero, so that its row is none.
+    top : int, optional
+        Bits of the product that are made; default all.
     """
     if fabric.multiplies(a + w, min(a, w)):
         return {"dsp": 1.0}
     unused = 0 if width is None else a + w - width
     bill: dict[str, float] = {"row_bit": 0.0, "row_adder_bit": 0.0, "carry": 0.0}
 
-    def walk(a: int, w: int, last_signed: bool) -> None:
+    def walk(a: int, w: int, last_signed: bool, top: int) -> None:
         if a < w:
             a, w = w, a
-        if w == 1:
-            bill["row_bit"] += a
+        if w == 1 or top < 1:
+            bill["row_bit"] += max(0, min(a, top))
             return
         low, high = w // 2, w - w // 2
-        walk(a, low, False)
+        walk(a, low, False, top)
+        ends = positive and last_signed
+        if high == 1 and ends:
+            return
         if high == 1 and last_signed:
-            bill["row_bit"] += a
+            bill["row_bit"] += max(0, min(a, top - low))
         else:
-            walk(a, high, last_signed)
+            walk(a, high, last_signed, top - low)
         free = fabric.signed_rows_free and signed[0] and high == 1 and not last_signed
-        bill["row_adder_bit"] += a + high
-        bill["carry"] += float(fabric.carries(a + high - free - unused))
+        bits = max(0, min(a + high - ends, top - low))
+        bill["row_adder_bit"] += bits
+        bill["carry"] += float(fabric.carries(max(0, bits - free - unused)))
 
-    walk(a, w, all(signed))
+    walk(a, w, all(signed), a + w if top is None else top)
     return bill
 
 

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cost_model import fabric as fabrics
 from cost_model.analysis import Analysis
 from cost_model.structure import costs, memories, model
 from cost_model.timing import graph, limit
@@ -23,6 +24,7 @@ from flows.cache import Document, digest
 from hwgen.errors import InputError
 
 if TYPE_CHECKING:
+    from cost_model.fabric import Fabric
     from cost_model.technology import Technology
     from cost_model.timing.compiled import MacroSteps
     from hwgen.config.model import FamilyConfig
@@ -47,12 +49,13 @@ class KeptAnalysis(Analysis):
         super().__init__(load)
         self.key = key
 
-    def parts(self, macros: Collection[str] = ()) -> list[costs.Part]:
+    def parts(self, macros: Collection[str] = (), fabric: Fabric | None = None) -> list[costs.Part]:
         """See `Analysis`."""
+        about = None if fabric is None else fabric.model_dump(mode="json")
         find = super().parts
         return _kept(
-            Document("components", digest([self.key, sources(), sorted(macros)])[:32]),
-            lambda: find(macros),
+            Document("components", digest([self.key, sources(), sorted(macros), about])[:32]),
+            lambda: find(macros, fabric),
             lambda found: [[part.module, part.count, part.components] for part in found],
             lambda document: [costs.Part(*entry) for entry in document],
         )
@@ -126,4 +129,5 @@ def sources() -> str:
     """Return a name for what finds components and paths."""
     folders = [File(str(module.__file__)).parent for module in (costs, limit)]
     paths = [path for folder in folders for path in sorted(folder.glob("*.py"))]
+    paths.append(File(str(fabrics.__file__)))
     return digest([path.read_text(encoding="utf-8") for path in paths])

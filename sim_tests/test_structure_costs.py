@@ -13,6 +13,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 
 from cost_model import estimate as estimates
 from cost_model import technology as technologies
+from cost_model.fabric import fabric
 from cost_model.structure.components import totals
 from flows.analyses import KeptAnalysis
 from flows.calibration import draws, structural
@@ -106,7 +107,12 @@ def test_engines_have_area_and_power() -> None:
     assert found["notes"] == []
 
 
-STRUCTURAL = [t for t in technologies.calibrated() if technologies.technology(t).structure]
+STRUCTURAL = [
+    t
+    for t in technologies.calibrated()
+    if technologies.technology(t).structure and fabric(t) is None
+]
+"""Standard cells; kinds of components of FPGAs are others."""
 
 
 @pytest.mark.parametrize("technology", STRUCTURAL)

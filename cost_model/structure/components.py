@@ -9,10 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 
+from cost_model.structure.fabric_bill import counting
 from cost_model.structure.model import Design
 from cost_model.structure.module_bill import Counts, bill_of
 from cost_model.structure.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from cost_model.fabric import Fabric
 
 __all__ = ["KINDS", "Counts", "components", "totals"]
 
@@ -47,7 +52,9 @@ KINDS: Mapping[str, tuple[str, float]] = {
 stands in where measured designs do not tell."""
 
 
-def components(design: Design, macros: Collection[str] = ()) -> dict[str, Counts]:
+def components(
+    design: Design, macros: Collection[str] = (), fabric: Fabric | None = None
+) -> dict[str, Counts]:
     """Return the components of each module of a design, without those of modules in it.
 
     Parameters
@@ -55,6 +62,8 @@ def components(design: Design, macros: Collection[str] = ()) -> dict[str, Counts
     design : Design
     macros : collection of str
         Modules whose memories are macros, which are not counted, instead of registers.
+    fabric : Fabric, optional
+        The FPGA family that it is for; default standard cells.
 
     Raises
     ------
@@ -72,12 +81,18 @@ def components(design: Design, macros: Collection[str] = ()) -> dict[str, Counts
     def is_output(module: str, port: str) -> bool:
         return port in outputs[module]
 
+    kind = None if fabric is None else counting(fabric)
     context = Surroundings(design, is_output)
     loads: dict[str, Mapping[str, list[int]]] = {}
     found: dict[str, Counts] = {}
     for name in reversed(design.counts):  # what is inside comes first
         found[name], loads[name] = bill_of(
-            context.modules[name], context.live[name], is_output, loads, macros=name in macros
+            context.modules[name],
+            context.live[name],
+            is_output,
+            loads,
+            macros=name in macros,
+            kind=kind,
         )
     return {name: found[name] for name in design.counts}
 

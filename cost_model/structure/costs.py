@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cost_model.structure.components import Counts, components
 from cost_model.structure.model import Design
+
+if TYPE_CHECKING:
+    from cost_model.fabric import Fabric
 
 
 @dataclass(frozen=True)
@@ -29,14 +32,16 @@ class Part:
     components: Counts
 
 
-def parts_of(design: Design, macros: Collection[str] = ()) -> list[Part]:
+def parts_of(
+    design: Design, macros: Collection[str] = (), fabric: Fabric | None = None
+) -> list[Part]:
     """Return the modules that consist of anything, parents before those in them.
 
-    `macros` are as `cost_model.structure.components.components` takes them.
+    `macros` and `fabric` are as `cost_model.structure.components.components` takes them.
     """
     return [
         Part(name, design.counts[name], counts)
-        for name, counts in components(design, macros).items()
+        for name, counts in components(design, macros, fabric).items()
         if counts
     ]
 

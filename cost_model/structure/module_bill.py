@@ -27,9 +27,9 @@ FAN_OUT = 16
 Counts = dict[str, float]
 
 
-def _decoder(depth: int) -> int:
+def decoder(depth: int) -> int:
     """Return the gates that make a line for each word of an address."""
-    return 0 if depth < 2 else depth + _decoder(math.isqrt(depth - 1) + 1) if depth > 2 else 1
+    return 0 if depth < 2 else depth + decoder(math.isqrt(depth - 1) + 1) if depth > 2 else 1
 
 
 def bill_of(
@@ -39,6 +39,7 @@ def bill_of(
     inside: Mapping[str, Mapping[str, list[int]]],
     *,
     macros: bool,
+    kind: type[_Bill] | None = None,
 ) -> tuple[Counts, dict[str, list[int]]]:
     """Return the components of a module, and how many loads each bit of each input has.
 
@@ -53,11 +54,18 @@ def bill_of(
         The loads of the inputs of the modules in it.
     macros : bool
         Whether its memories are macros, which are not counted.
+    kind : type, optional
+        What counts them; default for standard cells.
     """
-    return _Bill(module, live, is_output, inside).result(macros=macros)
+    return (kind or _Bill)(module, live, is_output, inside).result(macros=macros)
 
 
 class _Bill:
+    """Counts the components of a module; see `bill_of`."""
+
+    joins_products = True
+    """Whether narrow products are rows of the sums that they are in."""
+
     def __init__(
         self,
         module: Module,
@@ -79,7 +87,7 @@ class _Bill:
         if module.is_full_adder:
             inputs = {port.name: [1] * port.width for port in module.ports if not port.output}
             return {}, inputs
-        totals, summed = sums(module, self.used)
+        totals, summed = sums(module, self.used, products=self.joins_products)
         for total in totals:
             self.count_sum(total)
         for number, (cell, bits) in enumerate(zip(module.cells, self.used, strict=True)):
@@ -101,11 +109,15 @@ class _Bill:
         for port in module.ports:
             if not port.output:
                 driven[port.name] = [min(self.loads[net], FAN_OUT) for net in port.bits]
+        self.finish()
         clocks = {net for cell in module.cells for net in cell.pins.get("clk", ())}
         for net, load in self.loads.items():
             if net >= 0 and load > FAN_OUT and net not in clocks:
                 self.found["buffer"] += load / FAN_OUT  # type: ignore[assignment]
         return {kind: float(n) for kind, n in self.found.items() if n}, driven
+
+    def finish(self) -> None:
+        """Count what takes all cells together: nothing of standard cells."""
 
     def is_repeated(self, cell: Cell) -> bool:
         """Return whether another cell does the same."""
@@ -144,11 +156,11 @@ class _Bill:
         self.add("register_bit", width * depth)
         for port in memory.writes:
             self.add("enable_bit", width * depth)
-            self.add("and_bit", _decoder(depth) + depth * len(set(port.enable)))
+            self.add("and_bit", decoder(depth) + depth * len(set(port.enable)))
             self.load(port.data, depth)
         for port in memory.reads:
             self.add("read_bit", width * (depth - 1))
-            self.add("and_bit", _decoder(depth))
+            self.add("and_bit", decoder(depth))
             self.load(port.address, width)
             if port.clocked:
                 self.add("register_bit", width)

@@ -55,12 +55,15 @@ class Sum:
         The products of narrow factors that are part of it.
     inverted : bool
         Whether numbers are subtracted.
+    result : Bits
+        The nets that it drives.
     """
 
     width: int
     rows: list[Bits] = field(default_factory=list)
     products: list[Rows] = field(default_factory=list)
     inverted: bool = False
+    result: Bits = ()
 
 
 def trimmed(bits: Bits, signed: bool) -> Bits:
@@ -78,7 +81,9 @@ def trimmed(bits: Bits, signed: bool) -> Bits:
     return bits[:end]
 
 
-def sums(module: Module, used: Sequence[set[int]]) -> tuple[list[Sum], set[int]]:
+def sums(
+    module: Module, used: Sequence[set[int]], *, products: bool = True
+) -> tuple[list[Sum], set[int]]:
     """Return the sums of a module, and the numbers of the cells that are part of them.
 
     Parameters
@@ -86,17 +91,20 @@ def sums(module: Module, used: Sequence[set[int]]) -> tuple[list[Sum], set[int]]
     module : Module
     used : sequence of set of int
         As `cost_model.structure.liveness.Liveness` has it.
+    products : bool
+        Whether products of narrow factors are part of them.
     """
-    return _Sums(module, used).result()
+    return _Sums(module, used, products=products).result()
 
 
 class _Sums:
-    def __init__(self, module: Module, used: Sequence[set[int]]) -> None:
+    def __init__(self, module: Module, used: Sequence[set[int]], *, products: bool) -> None:
         self.cells, self.used = module.cells, used
         self.parts = [
             number
             for number, cell in enumerate(module.cells)
-            if used[number] and (cell.kind in ("add", "sub", "neg") or _is_narrow(cell))
+            if used[number]
+            and (cell.kind in ("add", "sub", "neg") or (products and _is_narrow(cell)))
         ]
         self.at = {
             module.cells[number].pins["y"][0]: number
@@ -139,7 +147,7 @@ class _Sums:
                 continue
             seen.add(key)
             cell = self.cells[number]
-            total = Sum(self._width(cell, self.used[number]))
+            total = Sum(self._width(cell, self.used[number]), result=cell.result)
             self._collect(number, total, inner)
             found.append(total)
         return found, set(self.parts)

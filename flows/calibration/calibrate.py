@@ -10,7 +10,7 @@ from typing import Any
 from cost_model.fabric import fabric
 from cost_model.technology import Technology, is_calibrated
 from cost_model.technology import technology as calibrated
-from flows.calibration import closed_forms, delays, fit_fpga, fpga, structural
+from flows.calibration import closed_forms, delays, fit_fpga, fpga, structural, structural_fpga
 from flows.calibration.points import calibration_points
 from hwgen.errors import InputError
 from hwgen.technologies import technology as installed
@@ -29,8 +29,8 @@ def calibrate(
     """Return the table of a technology.
 
     Of standard cells the costs of structures are fitted to synthesis, where that is asked for or
-    they are not known, and then closed forms to structural estimates.  Those of an FPGA family are
-    fitted to synthesis.
+    they are not known, and then closed forms to structural estimates.  Closed forms of an FPGA
+    family are fitted to synthesis; with `structure` its costs of structures are instead.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def calibrate(
         As `flows.standard_cells.map_core`.
     """
     if installed(technology).kind == "fpga":
-        return _fpga(technology, progress, designs)
+        return _fpga(technology, progress, designs, structure=structure)
     known = calibrated(technology) if is_calibrated(technology) else Technology(technology, {})
     if structure or not known.structure:
         measured = structural.measured(technology, progress, designs)
@@ -62,15 +62,22 @@ def calibrate(
     return closed_forms.table(known, closed_forms.designs(designs, progress))
 
 
-def _fpga(technology: str, progress: Progress, designs: int | None) -> Technology:
+def _fpga(
+    technology: str, progress: Progress, designs: int | None, *, structure: bool
+) -> Technology:
     if fabric(technology) is None:
         raise InputError(
             f"{technology!r} cannot be calibrated: its data file has no `rules`, what components"
             " become there"
         )
+    known = calibrated(technology) if is_calibrated(technology) else Technology(technology, {})
+    if structure:
+        mapped = structural_fpga.measured(technology, progress, designs)
+        return replace(known, structure=structural_fpga.table(technology, mapped))
     points = list(calibration_points())[:designs]
     measured: list[Any] = []
     for number, values in enumerate(points):
         progress(number, len(points))
         measured.append(fpga.measure(values, technology))
-    return fit_fpga.table(technology, measured)
+    table = fit_fpga.table(technology, measured)
+    return replace(table, structure=known.structure, timing=known.timing)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -44,21 +44,30 @@ class Used:
 
 def measure(values: Mapping[str, Any], target: str) -> Used:
     """Map the core that dotted parameters describe; results are kept in the user's cache."""
-    config, chosen = config_of(values), fpga_family(target)
-    verilog = verilog_of(config)
+    config = config_of(values)
     keep = [f"{NAME}_{prefix}*" for prefix in kept_modules(config)]
-    key = digest([_flow(), hashed(verilog), NAME, chosen.mapping, chosen.recipe, keep])
-    entry = Entry("mapped-fpga", key)
-    document = entry.read()
-    if document is None:
-        with tempfile.TemporaryDirectory(prefix="hwgen-map-") as work:
-            mapped = fpga.map_fpga(
-                require("yosys"), verilog, NAME, chosen, chosen.recipe, keep, Path(work), TIMEOUT
-            )
-        document = json.loads(json.dumps(mapped.document()))
-        entry.write(document, {})
+    document = mapped(verilog_of(config), target, keep)
     parts = {name: (count, of_one) for name, (count, of_one) in document["parts"].items()}
     return Used(values, document["resources"], parts)
+
+
+def mapped(verilog: str, target: str, keep: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the document of a design called `NAME`, mapped; it is kept in the user's cache.
+
+    Without modules to keep it is what ``hwgen synth`` makes by default, all in one.
+    """
+    chosen = fpga_family(target)
+    key = digest([_flow(), hashed(verilog), NAME, chosen.mapping, chosen.recipe, list(keep)])
+    entry = Entry("mapped-fpga", key)
+    document: dict[str, Any] | None = entry.read()
+    if document is None:
+        with tempfile.TemporaryDirectory(prefix="hwgen-map-") as work:
+            found = fpga.map_fpga(
+                require("yosys"), verilog, NAME, chosen, chosen.recipe, keep, Path(work), TIMEOUT
+            )
+        document = json.loads(json.dumps(found.document()))
+        entry.write(document, {})
+    return document
 
 
 def provenance(target: str) -> dict[str, Any]:

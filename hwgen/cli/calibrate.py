@@ -29,8 +29,8 @@ from hwgen.cli.outputs import check_file
 )  # fmt: skip
 @click.option(
     "--structure", is_flag=True,
-    help="Of standard cells, also fit the costs of what emitted hardware consists of, by synthesis;"
-    " without it those that are known stay as they are.",
+    help="Fit the costs of what emitted hardware consists of, by synthesis; without it those that"
+    " are known stay as they are. Of an FPGA family these only.",
 )  # fmt: skip
 @force_option
 @json_option
@@ -47,15 +47,16 @@ def command(
     Of standard cells the costs of what emitted hardware consists of come first: designs are mapped
     with Yosys and timed by OpenSTA.  Where they are known, that is done with --structure only.
     Then the closed forms of the families, which sweeps use, are fitted to what the structures of
-    other designs cost, without synthesis.  The costs of an FPGA family are fitted to small cores
-    that are mapped.  What has been mapped is kept, so a run that was stopped goes on where it was.
+    other designs cost, without synthesis.  The closed forms of an FPGA family are fitted to small
+    cores that are mapped, and with --structure the costs of its structures.
+    What has been mapped is kept, so a run that was stopped goes on where it was.
     """
     from rich.progress import Progress
 
     from cost_model.technology import write
     from flows.calibration.calibrate import calibrate
     from hwgen.errors import InputError
-    from hwgen.technologies import costs_of, file_of, of_kind
+    from hwgen.technologies import costs_of, file_of, technology
 
     path = output or costs_of(target)
     if path is None:
@@ -65,10 +66,6 @@ def command(
         )
     check_file(path, force=force or output is None)
     out = console()
-    if structure and target not in of_kind("standard_cells"):
-        raise InputError(
-            f"--structure: {target} is an FPGA family; costs of structures are for standard cells"
-        )
     with Progress(console=out, transient=True, disable=as_json or not out.is_terminal) as progress:
         task = progress.add_task("designs", total=1)
 
@@ -80,7 +77,8 @@ def command(
     if as_json:
         emit_json(tech.document())
         return
-    about = tech.provenance
+    fpga = structure and technology(target).kind == "fpga"
+    about = tech.structure["provenance"] if fpga else tech.provenance
     number = about.get("designs", about.get("cores"))
     out.print(f"{path}: {number} designs", markup=False)
     for quantity, summary in about.get("left_out", about.get("residuals", {})).items():

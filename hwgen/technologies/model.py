@@ -270,6 +270,11 @@ class FabricRules(Model):
         None,
         description="Bits of the smallest product that becomes a DSP block; none: none does.",
     )
+    dsp_factors: Annotated[tuple[int, int, int, int], Field(strict=False)] | None = Field(
+        None,
+        description="Bits of the longer and the shorter factor of a DSP block, bits of a part of"
+        " longer ones, and 1 if factors are signed only.",
+    )
     lut_inputs: Annotated[int, Field(ge=2)] = Field(description="Inputs of a look-up table.")
     drain: Several[int] = Field(
         (),
