@@ -177,12 +177,12 @@ def macros_of(
             continue
         assert published is not None
         made = composed(use.ram, published, prices)
-        if made is not None and (not prices or _smaller(made, prices)):
+        if made is not None and (not prices or smaller(made, prices)):
             found[use.module] = made
     return found
 
 
-def _smaller(made: Composition, prices: Mapping[str, float]) -> bool:
+def smaller(made: Composition, prices: Mapping[str, float]) -> bool:
     """Return whether macros are smaller than the registers of a memory."""
     ram = made.ram
     registers = {

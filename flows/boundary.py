@@ -9,10 +9,10 @@ modules' inputs, as many as their load needs; ABC then sees the inputs of these 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flows.liberty import Library
+from flows.liberty import Cell, Library
 from hwgen.technologies.model import Buffer
 
 Netlist = dict[str, Any]
@@ -20,7 +20,13 @@ Netlist = dict[str, Any]
 
 
 def buffered(
-    netlist: Netlist, top: str, clock: str, library: Library, buffer: Buffer, light_ff: float
+    netlist: Netlist,
+    top: str,
+    clock: str,
+    library: Library,
+    buffer: Buffer,
+    light_ff: float,
+    macros: Mapping[str, Cell] | None = None,
 ) -> int:
     """Insert buffers into the top module of `netlist` and return their number.
 
@@ -35,6 +41,8 @@ def buffered(
         The buffer to insert.
     light_ff : float
         Loads up to this need none.
+    macros : mapping, optional
+        Cells of the library that are mapped modules here: macros.
     """
     modules = netlist["modules"]
     module = modules[top]
@@ -46,7 +54,14 @@ def buffered(
     clocks = set(module["ports"][clock]["bits"])
     sinks: dict[int, list[tuple[list[Any], int, float]]] = defaultdict(list)
     for cell in module["cells"].values():
-        for port, each in kept.get(cell["type"], {}).items():
+        loads = kept.get(cell["type"], {})
+        if macro := (macros or {}).get(cell["type"]):
+            loads = {
+                port: [macro.inputs[port]] * len(bits)
+                for port, bits in cell["connections"].items()
+                if port in macro.inputs
+            }
+        for port, each in loads.items():
             bits = cell["connections"].get(port, [])
             for position, bit in enumerate(bits):
                 # A constant is a string.

@@ -17,9 +17,22 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows import boundary, fpga, levels, liberty, mapping, netlists, outline, timing
+from cost_model import macros as composition
+from flows import (
+    boundary,
+    fpga,
+    levels,
+    liberty,
+    macro_files,
+    macros,
+    mapping,
+    netlists,
+    outline,
+    timing,
+)
 from flows import standard_cells as synthesis
 from flows.cache import Entry, digest
+from flows.macros import prices_of
 from flows.mapping import Job, Way, map_design
 from flows.process import scratch
 from flows.result import SynthesisResult, Trial
@@ -49,7 +62,8 @@ def synthesized(job: Job, way: Way, *, use_cache: bool) -> SynthesisResult:
     """
     library, tools = _library(job.target, way.liberty_files), _tools(job.target)
     about = (netlists.source_digest(job.verilog), job.top, job.clock, job.target, job.clock_mhz)
-    entry = Entry(_kind(job.target, about[0]), _key(about, way, library, tools))
+    made = _made(way, job.target, job.registers_below)
+    entry = Entry(_kind(job.target, about[0]), _key(about, way, library, tools, made))
     if use_cache and (kept := _Kept.read(entry)) and (files := entry.files()):
         return replace(kept.result, files=files)
     start = time.monotonic()
@@ -72,7 +86,14 @@ def synthesized(job: Job, way: Way, *, use_cache: bool) -> SynthesisResult:
         trials=(trial,),
     )
     paths = [str(path.absolute()) for path, _ in library]
-    entry.write({"result": result.document(), "liberty": paths}, result.files)
+    entry.write(
+        {
+            "result": result.document(), "liberty": paths,
+            "macros": [str(Path(path).absolute()) for path in way.macro_files],
+            "registers_below": job.registers_below,
+        },
+        result.files,
+    )  # fmt: skip
     return result
 
 
@@ -98,13 +119,18 @@ class _Kept:
 
     result: SynthesisResult
     liberty: tuple[str, ...]
+    macros: tuple[str, ...]
+    registers_below: int
 
     @classmethod
     def read(cls, entry: Entry) -> _Kept | None:
         """Return it without the files, or None if it is absent or of another version."""
         document = entry.read()
         try:
-            return cls(SynthesisResult.of_document(document["result"]), tuple(document["liberty"]))
+            return cls(
+                SynthesisResult.of_document(document["result"]), tuple(document["liberty"]),
+                tuple(document["macros"]), document["registers_below"],
+            )  # fmt: skip
         except (KeyError, TypeError):
             return None
 
@@ -112,14 +138,22 @@ class _Kept:
         """Return whether the result would come out again, and be kept there."""
         result = self.result
         about = (verilog, result.name, CLOCK, result.target, result.clock_target_mhz)
-        way = Way(result.recipe, result.full_adders, result.hierarchy, ())  # type: ignore[arg-type]
+        way = Way(
+            result.recipe,
+            result.full_adders,
+            result.hierarchy,  # type: ignore[arg-type]
+            (),
+            result.memories,  # type: ignore[arg-type]
+            self.macros,
+        )
         # The technology's own files may lie elsewhere today; others may have been chosen.
         for paths in {self.liberty, ()}:
             try:
                 library = _library(result.target, paths)
+                made = _made(way, result.target, self.registers_below)
             except HwgenError:  # they are no longer there
                 continue
-            key = _key(about, way, library, _tools(result.target))
+            key = _key(about, way, library, _tools(result.target), made)
             if Entry(entry.kind, key).name == entry.name:
                 return True
         return False
@@ -129,11 +163,24 @@ def _kind(target: str, verilog: str) -> str:
     return f"synth/{target}/{verilog[:32]}"
 
 
-def _key(about: Sequence[Any], way: Way, library: Library, tools: Mapping[str, str]) -> str:
+def _made(way: Way, target: str, registers_below: int) -> list[Any]:
+    """Return what decides which macros memories are made of, as JSON values."""
+    if way.memories == "registers":
+        return []
+    tech = technology(target)
+    assert tech.kind == "standard_cells"
+    contents = [_content(path, path.stat().st_mtime_ns) for path in map(Path, way.macro_files)]
+    data = tech.memories and tech.memories.model_dump_json()
+    return [registers_below, contents, data, prices_of(target)]
+
+
+def _key(
+    about: Sequence[Any], way: Way, library: Library, tools: Mapping[str, str], made: list[Any]
+) -> str:
     contents = [content for _, content in library]
     return digest([
         *about, technology(about[3]).mapping, way.recipe, way.full_adders, way.hierarchy, contents,
-        tools, sources_digest(),
+        tools, sources_digest(), made,
     ])  # fmt: skip
 
 
@@ -164,5 +211,8 @@ def tool_versions(names: Sequence[str]) -> dict[str, str]:
 @cache
 def sources_digest() -> str:
     """Return a name for the part of this package that shapes a result."""
-    modules = (boundary, fpga, levels, liberty, mapping, outline, synthesis, timing)
+    modules = (
+        boundary, composition, fpga, levels, liberty, macro_files, macros, mapping, outline,
+        synthesis, timing,
+    )  # fmt: skip
     return digest([Path(str(module.__file__)).read_text(encoding="utf-8") for module in modules])

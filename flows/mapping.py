@@ -10,24 +10,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from flows import fpga, levels, liberty, outline, process
+from cost_model.memories import Form
+from flows import fpga, levels, liberty, macros, outline, process
 from flows import standard_cells as synthesis
 from flows.cache import collect
 from flows.levels import Kind, Longest
 from flows.liberty import Library
+from flows.macro_files import macro_files_of
+from flows.macros import Chosen
 from flows.netlists import source_digest
 from flows.result import ModuleUse, SynthesisResult
 from flows.toolchain import require
+from hwgen.config.model import REGISTERS_BELOW
 from hwgen.technologies import fpga_family, technology
+from hwgen.technologies.model import Memories
 
 Hierarchy = Literal["keep", "flatten"]
 
 _CELL_FILES = (
     "design.v", "kept.ys", "rest.ys", "kept.abc", "rest.abc", "map.constr", "explicit.v",
-    "adders.v", "time.tcl", "kept.log", "rest.log", "time.log", "netlist.v",
+    "adders.v", "macros.v", "macros.lib", "time.tcl", "kept.log", "rest.log", "time.log",
+    "netlist.v",
 )  # fmt: skip
 _FPGA_FILES = ("design.v", "products.v", "map.ys", "map.log", "netlist.v", "netlist.json")
-_SCRIPTS = (".ys", ".abc", ".constr", ".tcl", "explicit.v", "adders.v", "products.v")
+_SCRIPTS = (".ys", ".abc", ".constr", ".tcl", "explicit.v", "adders.v", "products.v",
+            "macros.v", "macros.lib")  # fmt: skip
 """Ends of the names of scripts and of what they read beside the design."""
 _FPGA_NOTE = (
     "look-up tables and DSP blocks on the longest path, a carry chain is one; no delay, which wires"
@@ -48,6 +55,8 @@ class Job:
     clock_mhz : float
     timeout : float
         Seconds for one run of a tool.
+    registers_below : int
+        Bits of a memory from which on it is made of macros, where the way says so.
     """
 
     verilog: str
@@ -56,6 +65,7 @@ class Job:
     target: str
     clock_mhz: float
     timeout: float
+    registers_below: int = REGISTERS_BELOW
 
 
 @dataclass(frozen=True)
@@ -66,12 +76,15 @@ class Way:
     full_adders: bool | None
     hierarchy: Hierarchy
     liberty_files: tuple[str, ...]
+    memories: Form = "registers"
+    macro_files: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         """What it is, in a few words."""
         adders = ", full adders" if self.full_adders else ""
-        return f"{self.recipe}{adders}, {self.hierarchy}"
+        made = ", SRAM macros" if self.memories == "macros" else ""
+        return f"{self.recipe}{adders}, {self.hierarchy}{made}"
 
 
 def map_design(job: Job, way: Way, work: Path) -> SynthesisResult:
@@ -100,7 +113,23 @@ def _kept(job: Job, way: Way, work: Path) -> tuple[str, ...]:
     return outline.kept_modules(design)
 
 
+def chosen_macros(job: Job, macro_files: tuple[str, ...]) -> tuple[Memories | None, Chosen]:
+    """Return the macros at hand, and which memories are made of them; none for an FPGA."""
+    tech = technology(job.target)
+    if tech.kind == "fpga":
+        return None, {}
+    memories = macro_files_of(macro_files, job.target) if macro_files else tech.memories
+    if memories is None:
+        return None, {}
+    chosen = macros.choose(job.verilog, job.top, memories, job.target, job.registers_below)
+    return memories, chosen
+
+
 def _cells(job: Job, way: Way, work: Path) -> SynthesisResult:
+    memories: Memories | None = None
+    chosen: Chosen = {}
+    if way.memories == "macros":
+        memories, chosen = chosen_macros(job, way.macro_files)
     mapped = synthesis.map_core(
         job.verilog,
         job.top,
@@ -111,13 +140,16 @@ def _cells(job: Job, way: Way, work: Path) -> SynthesisResult:
         full_adders=bool(way.full_adders),
         liberty_files=way.liberty_files,
         clock=job.clock,
+        memories=memories,
+        chosen=chosen,
+        macro_files=way.macro_files,
         work=work,
         timeout=job.timeout,
     )
     library = liberty.load(job.target, way.liberty_files)
     path: Longest | None = None
     if mapped.timing is None:
-        path = _gate_levels(job, work, library)
+        path = _gate_levels(job, work, library, mapped.macros)
     place = mapped.timing or path
     files = collect(work, _CELL_FILES)
     return SynthesisResult(
@@ -132,8 +164,13 @@ def _cells(job: Job, way: Way, work: Path) -> SynthesisResult:
         ),
         cells=dict(sorted(mapped.cells.items())),
         flip_flops=sum(
-            count for name, count in mapped.cells.items() if library.cells[name].sequential
+            count
+            for name, count in mapped.cells.items()
+            if name not in mapped.macros and library.cells[name].sequential
         ),
+        memories=way.memories,
+        macros=dict(mapped.macros),
+        macro_area_um2=mapped.macro_area if mapped.macros else None,
         luts=None, carries=None, wide_muxes=None, dsps=None, brams=None, lutrams=None,
         bram_kbit=None,
         critical_path_ns=mapped.timing.path_ns if mapped.timing else None,
@@ -205,10 +242,13 @@ def _basics(job: Job, way: Way, files: Mapping[str, bytes]) -> dict[str, Any]:
     }
 
 
-def _gate_levels(job: Job, work: Path, library: Library) -> Longest | None:
+def _gate_levels(
+    job: Job, work: Path, library: Library, boxes: Mapping[str, int]
+) -> Longest | None:
     """Return the longest path of ``netlist.v``, counted in cells."""
+    more = "read_verilog -lib macros.v\n" if boxes else ""
     script = (
-        "read_liberty -lib cells.lib\nread_verilog netlist.v\n"
+        f"read_liberty -lib cells.lib\n{more}read_verilog netlist.v\n"
         f"hierarchy -top {job.top}\nselect {job.top}\nwrite_json -selected netlist.json\n"
     )
     (work / "levels.ys").write_text(script, encoding="utf-8")
@@ -216,6 +256,6 @@ def _gate_levels(job: Job, work: Path, library: Library) -> Longest | None:
     netlist = json.loads((work / "netlist.json").read_text(encoding="utf-8"))
 
     def kind(cell: str) -> Kind:
-        return "state" if library.cells[cell].sequential else "logic"
+        return "state" if cell in boxes or library.cells[cell].sequential else "logic"
 
     return levels.longest(netlist["modules"][job.top], kind)

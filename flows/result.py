@@ -109,6 +109,12 @@ class SynthesisResult:
         SHA-256 of the Verilog that went in and of the netlist that came out.
     scripts : tuple of str
         Which of the files beside the result are the scripts.
+    memories : str
+        ``macros`` if memories are SRAM macros, else ``registers``; on FPGAs always the latter.
+    macros : mapping
+        Number of each SRAM macro.
+    macro_area_um2 : float or None
+        Their area, part of `area_um2` and `sequential_area_um2`; None if there are none.
     trials : tuple of Trial
         Everything that was tried; more than one with ``effort="best"``.
     files : mapping
@@ -147,6 +153,9 @@ class SynthesisResult:
     source_digest: str
     netlist_digest: str
     scripts: tuple[str, ...]
+    memories: str = "registers"
+    macros: Mapping[str, int] = field(default_factory=dict)
+    macro_area_um2: float | None = None
     trials: tuple[Trial, ...] = ()
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
 
@@ -157,7 +166,7 @@ class SynthesisResult:
             for entry in fields(self)
             if entry.name not in ("files", "modules", "trials")
         }
-        document |= {name: dict(document[name]) for name in ("cells", "tools", "library")}
+        document |= {name: dict(document[name]) for name in ("cells", "tools", "library", "macros")}
         document["scripts"] = list(self.scripts)
         document["modules"] = [asdict(module) for module in self.modules]
         document["trials"] = [asdict(trial) for trial in self.trials]

@@ -34,17 +34,18 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flows import boundary, liberty, process, timing
+from flows import boundary, liberty, macros, process, timing
 from flows.liberty import Library
+from flows.macros import Chosen
 from flows.timing import Timing
 from flows.toolchain import require
 from hwgen.errors import CheckFailed, InputError, did_you_mean
 from hwgen.technologies import cell_library
-from hwgen.technologies.model import FullAdder, StandardCells
+from hwgen.technologies.model import FullAdder, Macro, Memories, StandardCells
 
 TIMEOUT = 1800.0
 """Seconds for one run of Yosys."""
@@ -135,6 +136,10 @@ class Mapped:
         Worst path; None if it was not analysed.
     note : str
         Why there is no timing.
+    macros : mapping
+        Number of each SRAM macro.
+    macro_area : float
+        Their area in um2, part of both areas.
     """
 
     technology: str
@@ -147,6 +152,8 @@ class Mapped:
     cells: Mapping[str, int]
     timing: Timing | None
     note: str = ""
+    macros: Mapping[str, int] = field(default_factory=dict)
+    macro_area: float = 0.0
 
     def document(self) -> dict[str, Any]:
         """Return everything as plain JSON values."""
@@ -173,6 +180,9 @@ def map_core(
     liberty_files: Sequence[str | Path] = (),
     clock: str = "aclk",
     input_delay: float = INPUT_DELAY,
+    memories: Memories | None = None,
+    chosen: Chosen | None = None,
+    macro_files: Sequence[str | Path] = (),
     work: Path | None = None,
     timeout: float = TIMEOUT,
 ) -> Mapped:
@@ -199,6 +209,12 @@ def map_core(
         The clock port.
     input_delay : float
         Part of the clock period that is gone when inputs arrive and before outputs must be there.
+    memories : Memories, optional
+        The technology's macros.
+    chosen : mapping, optional
+        The memories that are made of them; see `flows.macros.choose`.
+    macro_files : sequence of path
+        Liberty files that the timer reads of these macros; default one that is made of the data.
     work : Path, optional
         Directory for scripts, logs and netlists (``netlist.v``); default a temporary one.
     timeout : float
@@ -223,11 +239,22 @@ def map_core(
         raise InputError(f"{technology} has no full-adder cell")
     yosys = require("yosys")
     library = liberty.load(technology, liberty_files)
+    boxes: Sequence[Macro] = ()
+    if memories is not None and chosen:
+        verilog, boxes = macros.replaced(verilog, chosen, memories), macros.used(chosen)
+        library = Library(library.text, {**library.cells, **macros.cells_of(boxes, memories)})
     with ExitStack() as stack:
         if work is None:
             work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hwgen-synth-")))
         work.mkdir(parents=True, exist_ok=True)
-        files = _scripts(top, tech, RECIPES[recipe], keep, clock_ps, full_adders=full_adders)
+        files = _scripts(
+            top, tech, RECIPES[recipe], keep, clock_ps, full_adders=full_adders, boxes=bool(boxes)
+        )
+        if memories is not None and boxes:
+            files["macros.v"] = macros.black_boxes(boxes, memories)
+            texts = [liberty.read(Path(path)) for path in macro_files]
+            for number, text in enumerate(texts or [macros.liberty_text(boxes, memories)]):
+                files[f"macros{number or ''}.lib"] = text
         files |= {"design.v": verilog, "cells.lib": library.text}
         if full_adders and tech.full_adder:
             files["explicit.v"] = explicit_adders(verilog)
@@ -235,17 +262,20 @@ def map_core(
         for name, text in files.items():
             (work / name).write_text(text, encoding="utf-8")
         process.run(yosys, ["-q", "-T", "kept.ys"], work, "kept.log", timeout)
-        _buffer(work, top, clock, tech, library)
+        _buffer(work, top, clock, tech, library, [macro.name for macro in boxes])
         process.run(yosys, ["-q", "-T", "rest.ys"], work, "rest.log", timeout)
         parts = _parts(_statistics(work / "parts.json"), top, library)
         histogram = _statistics(work / "flat.json")[top]
         area, sequential = _areas(histogram, library)
+        made = {macro.name: histogram.get(macro.name, 0) for macro in boxes}
         path, note = timing.analyse(
-            work, top, tech, clock, clock_ps / 1000, input_delay, timeout=timeout
-        )
+            work, top, tech, clock, clock_ps / 1000, input_delay, timeout=timeout,
+            libraries=sorted(name for name in files if name.endswith(".lib")),
+        )  # fmt: skip
     return Mapped(
-        technology, recipe, full_adders, clock_ps, area, sequential, parts, histogram, path, note
-    )
+        technology, recipe, full_adders, clock_ps, area, sequential, parts, histogram, path, note,
+        made, sum(library.cells[name].area * count for name, count in made.items()),
+    )  # fmt: skip
 
 
 def _scripts(
@@ -256,9 +286,16 @@ def _scripts(
     clock_ps: float,
     *,
     full_adders: bool,
+    boxes: bool,
 ) -> dict[str, str]:
     """Return the scripts of Yosys and ABC by the names of their files."""
     kept, rest = yosys_scripts(top, tech, keep, clock_ps, full_adders=full_adders)
+    if boxes:
+        library = "read_liberty -lib cells.lib\n"
+        kept, rest = (
+            script.replace(library, f"{library}read_verilog -lib macros.v\n", 1)
+            for script in (kept, rest)
+        )
     return {
         "map.constr": f"set_driving_cell {tech.driver}\nset_load {tech.load_ff}\n",
         "kept.abc": abc_script(recipe.kept, clock_ps),
@@ -268,10 +305,18 @@ def _scripts(
     }
 
 
-def _buffer(work: Path, top: str, clock: str, tech: StandardCells, library: Library) -> None:
+def _buffer(
+    work: Path,
+    top: str,
+    clock: str,
+    tech: StandardCells,
+    library: Library,
+    boxes: Sequence[str],
+) -> None:
     """Put buffers between the modules mapped on their own and the rest of the design."""
     netlist = json.loads((work / "kept.json").read_text(encoding="utf-8"))
-    boundary.buffered(netlist, top, clock, library, tech.buffer, LIGHT * tech.load_ff)
+    blocks = {name: library.cells[name] for name in boxes}
+    boundary.buffered(netlist, top, clock, library, tech.buffer, LIGHT * tech.load_ff, blocks)
     netlist["modules"] = {
         name: module
         for name, module in netlist["modules"].items()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from flows import fpga, outline
 from flows import standard_cells as synthesis
 from flows.kept import CLOCK, synthesized
-from flows.mapping import Hierarchy, Job, Way
+from flows.mapping import Hierarchy, Job, Way, chosen_macros
 from flows.netlists import emitted
 from flows.parallel import run_all
 from flows.process import scratch
@@ -28,6 +28,7 @@ from hwgen.errors import InputError, did_you_mean
 from hwgen.technologies import technology
 
 if TYPE_CHECKING:
+    from cost_model.memories import Form
     from hwgen.config.model import FamilyConfig
 
 RECIPE = "nf"
@@ -52,6 +53,8 @@ def synthesize(
     hierarchy: Hierarchy | None = None,
     effort: Effort = "normal",
     liberty_files: Sequence[str | Path] = (),
+    memories: Form = "macros",
+    macro_files: Sequence[str | Path] = (),
     use_cache: bool = True,
     jobs: int = 1,
     timeout: float = synthesis.TIMEOUT,
@@ -83,6 +86,11 @@ def synthesize(
         hierarchy is left open too, it then tries the other one in the same way.
     liberty_files : sequence of path
         Liberty files instead of those of the technology.
+    memories : {"macros", "registers"}
+        What memories of standard-cell designs are made of: SRAM macros, from as many bits on as the
+        configuration says and if they are smaller than registers, or registers.
+    macro_files : sequence of path
+        Liberty files of macros instead of those in the technology's data file.
     use_cache : bool
         Whether results of earlier runs are taken; a new result is kept in any case.
     jobs : int
@@ -102,9 +110,13 @@ def synthesize(
         If a tool fails.
     """
     job = _job(design, target, top, clock, clock_mhz, timeout)
-    ways = list(
-        _ways(target, recipe, full_adders, hierarchy, effort, tuple(map(str, liberty_files)))
-    )
+    made = _memories(job, memories, tuple(map(str, macro_files)))
+    ways = [
+        replace(way, **made)
+        for way in _ways(
+            target, recipe, full_adders, hierarchy, effort, tuple(map(str, liberty_files))
+        )
+    ]
     total, done = len(ways), 0
     on_progress(ways[0].text, 0, total)
 
@@ -117,7 +129,14 @@ def synthesize(
     results = run_all(work, jobs, follow)
     best = min(results, key=rank)
     if effort == "best" and hierarchy is None and _size(job) <= FLATTENED_GATES:
-        ways.append(Way(best.recipe, best.full_adders, "flatten", ways[0].liberty_files))
+        ways.append(
+            replace(
+                ways[0],
+                recipe=best.recipe,
+                full_adders=best.full_adders,
+                hierarchy="flatten",
+            )
+        )
         total += 1
         on_progress(ways[-1].text, done, total)
         results.append(synthesized(job, ways[-1], use_cache=use_cache))
@@ -139,10 +158,29 @@ def _job(
     clock_mhz = check_clock(design, clock_mhz)
     require("yosys")
     if not isinstance(design, str):
-        return Job(emitted(design), design.name, clock, target, clock_mhz, timeout)
+        below = design.memories.registers_below
+        return Job(emitted(design), design.name, clock, target, clock_mhz, timeout, below)
     if not top:
         raise InputError("the top module of the Verilog must be named")
     return Job(design, top, clock, target, clock_mhz, timeout)
+
+
+def _memories(job: Job, memories: Form, macro_files: tuple[str, ...]) -> dict[str, Any]:
+    """Return how a way makes memories; of registers if no macros are to be used."""
+    if macro_files and technology(job.target).kind == "fpga":
+        raise InputError(f"files of macros are for standard cells, not for {job.target}")
+    if macro_files and memories == "registers":
+        raise InputError("files of macros are of no use where memories are registers")
+    chosen = chosen_macros(job, macro_files)[1] if memories == "macros" else {}
+    if chosen:
+        return {"memories": "macros", "macro_files": macro_files}
+    if macro_files:
+        raise InputError(
+            f"{', '.join(macro_files)}: no memory of {job.top} is made of these macros; one must"
+            f" have {job.registers_below} bits (memories.registers_below) or more and be smaller"
+            " so than as registers, and its reads must be synchronous"
+        )
+    return {}
 
 
 def check_clock(design: FamilyConfig | str, clock_mhz: float | None) -> float:

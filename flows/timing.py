@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +41,7 @@ def analyse(
     outside: float,
     *,
     timeout: float,
+    libraries: Sequence[str] = ("cells.lib",),
 ) -> tuple[Timing | None, str]:
     """Time ``netlist.v`` with ``cells.lib``, both in `work`.
 
@@ -58,6 +60,8 @@ def analyse(
         Part of the period that inputs and outputs need outside.
     timeout : float
         Seconds.
+    libraries : sequence of str
+        Files of the cells, in `work`.
 
     Returns
     -------
@@ -70,8 +74,9 @@ def analyse(
     if status.found is None:
         return None, f"not timed: {status.line}"
     delay = period_ns * outside
+    read = "\n".join(f"read_liberty {name}" for name in libraries)
     script = f"""\
-read_liberty cells.lib
+{read}
 read_verilog netlist.v
 link_design {top}
 set_cmd_units -time ns -capacitance fF

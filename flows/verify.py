@@ -15,6 +15,7 @@ from flows.synth import default_way, rank, synthesize
 from hwgen.errors import CheckFailed
 
 if TYPE_CHECKING:
+    from cost_model.memories import Form
     from flows.result import SynthesisResult
     from hwgen.config.model import FamilyConfig
 
@@ -74,7 +75,8 @@ def measure(
 
 def _measure(config: FamilyConfig) -> Measured:
     try:
-        return Measured(figures_of(synthesize(config, config.target.technology)))
+        technology = config.target.technology
+        return Measured(figures_of(synthesize(config, technology, memories="registers")))
     except CheckFailed as error:  # a tool gave up on this one
         return Measured({}, str(error))
 
@@ -89,11 +91,14 @@ def figures_of(result: SynthesisResult) -> dict[str, float]:
     }
 
 
-def kept_result(config: FamilyConfig, target: str, clock_mhz: float) -> SynthesisResult | None:
+def kept_result(
+    config: FamilyConfig, target: str, clock_mhz: float, memories: Form | None = None
+) -> SynthesisResult | None:
     """Return the kept result that an estimate is best set beside, None if there is none.
 
     Of those with the nearest clock target, it is the one that was mapped as costs are calibrated,
     with the defaults; else the smallest that meets its clock, or the fastest.  Nothing is run.
+    With `memories`, only those are looked at whose memories are made so.
     """
     way = default_way(target)
 
@@ -102,7 +107,12 @@ def kept_result(config: FamilyConfig, target: str, clock_mhz: float) -> Synthesi
         usual = settings == (way.recipe, way.full_adders, way.hierarchy)
         return abs(result.clock_target_mhz - clock_mhz), not usual, rank(result)
 
-    return min(reversed(recorded(config, target)), key=order, default=None)
+    results = [
+        result
+        for result in reversed(recorded(config, target))
+        if memories in (None, result.memories)
+    ]
+    return min(results, key=order, default=None)
 
 
 def beside(

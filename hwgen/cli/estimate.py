@@ -124,7 +124,9 @@ def _kept(core: FamilyConfig, entry: Mapping[str, Any]) -> SynthesisResult | Non
         return None
     from flows.verify import kept_result
 
-    return kept_result(core, entry["technology"], entry["clock_mhz"])
+    macros = any(memory["form"] == "macros" for memory in entry["memories"])
+    form: Form = "macros" if macros else "registers"
+    return kept_result(core, entry["technology"], entry["clock_mhz"], form)
 
 
 def _measured(entry: Mapping[str, Any], result: SynthesisResult) -> dict[str, Any]:

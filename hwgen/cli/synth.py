@@ -44,6 +44,12 @@ BAR = 24
 @click.option("--liberty", metavar="FILE", multiple=True, type=click.Path(path_type=Path),
               help="Liberty file of the technology, instead of those in HWGEN_PDK_DIR; may be given"
               " several times.")  # fmt: skip
+@click.option("--macros", metavar="FILE", multiple=True, type=click.Path(path_type=Path),
+              help="Liberty file of SRAM macros, instead of those of the technology's data file;"
+              " may be given several times.")  # fmt: skip
+@click.option("--memories", type=click.Choice(["macros", "registers"]),
+              help="What memories are made of in standard cells; default macros, and registers with"
+              " --activity.")  # fmt: skip
 @clock_option("Clock to aim at; default that of the configuration.")
 @click.option(
     "--recipe", metavar="NAME", help="How to map: nf, area or speed; for an FPGA dsp or logic."
@@ -87,6 +93,8 @@ def command(
     config: Path,
     target: str | None,
     liberty: tuple[Path, ...],
+    macros: tuple[Path, ...],
+    memories: str | None,
     clock_mhz: float | None,
     recipe: str | None,
     full_adders: bool | None,
@@ -111,7 +119,7 @@ def command(
     from flows.result import write_result
     from flows.synth import synthesize
     from hwgen.config.load import load_config
-    from hwgen.errors import CheckFailed
+    from hwgen.errors import CheckFailed, InputError
 
     core = load_config(config)
     target = target or core.target.technology
@@ -119,6 +127,9 @@ def command(
     if activity is not None:
         from flows.simulation.netlist_power import measurable, measure_power, workload
 
+        if memories == "macros" or macros:
+            raise InputError("--activity measures netlists without SRAM macros: leave them out")
+        memories = "registers"
         measurable(core, target)
         work = workload(core, activity)
     with ExitStack() as stack:
@@ -134,6 +145,8 @@ def command(
                 hierarchy=hierarchy,  # type: ignore[arg-type]
                 effort=effort,  # type: ignore[arg-type]
                 liberty_files=liberty,
+                memories=memories or "macros",  # type: ignore[arg-type]
+                macro_files=macros,
                 use_cache=not no_cache,
                 jobs=jobs or processors(),
                 on_progress=update,
@@ -189,8 +202,11 @@ def _print(result: SynthesisResult) -> None:
         registers = (result.sequential_area_um2 or 0) / result.area_um2
         out.print(
             f"  area       {result.area_um2:,.0f} um2, {100 * registers:.0f} % of it in"
-            f" {result.flip_flops:,} flip-flops"
+            f" {result.flip_flops:,} flip-flops{' and SRAM macros' if result.macros else ''}"
         )
+        if result.macros:
+            made = ", ".join(f"{count:,} {name}" for name, count in result.macros.items())
+            out.print(f"    macros   {result.macro_area_um2:,.0f} um2: {made}")
     else:
         for index, text in enumerate(_resources(result)):
             out.print(f"  {'used' if index == 0 else '':<10} {text}")
