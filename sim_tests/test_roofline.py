@@ -340,7 +340,7 @@ def test_the_command_refuses(
 
 
 def test_the_command_names_what_limits(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     command = ["estimate", "--config", str(CONFIGS / "systolic_ws.yaml")]
@@ -353,6 +353,12 @@ def test_the_command_names_what_limits(
     assert "memory: weights" in shown
     assert "memory: cached keys and values" in shown
     assert "of the bandwidth floor" in shown
+    other = tmp_path / "other.yaml"
+    other.write_text(SYSTOLIC % "hbm2")
+    assert main([*command[:3], "--compare", str(other), "--gemm", "8,8,8"]) == 0
+    shown = capsys.readouterr().out
+    assert "a: behind hbm2" in shown
+    assert "systolic_ws: No memory is named" in shown
     assert main([*command, "--memory", "ddr4", "--json"]) == 0
     entry = json.loads(capsys.readouterr().out)
     assert entry["roofline"]["memory"]["peak_gb_s"] == 19.2

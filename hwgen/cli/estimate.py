@@ -373,5 +373,9 @@ def _compare(estimates: Sequence[Mapping[str, Any]]) -> None:
         bases = [e["certainty"][metric]["basis"] for e in estimates if metric in e["certainty"]]
         table.add_row(f"{name} {unit}".strip(), *cells, "/".join(dict.fromkeys(bases)))
     console().print(table)
+    if any(metric.startswith("latency_ms(") for metric in estimates[0]["metrics"]):
+        for entry in estimates:
+            served = behind(entry["roofline"]) if entry["roofline"] else SERVED
+            console().print(f"{entry['name']}: {served}", soft_wrap=True)
     for text in dict.fromkeys(filter(None, map(assumed_clock, estimates))):
         console().print(text, style="yellow")
