@@ -165,17 +165,18 @@ def _weight_bytes(family: str, size: Gemm) -> Callable[[Any], float]:
 
 @lru_cache(maxsize=1024)
 def _beats(family: str, size: Gemm) -> Callable[[Any], tuple[float, ...]]:
-    """Return what takes a configuration to the bytes of its ports, by its schedule."""
+    """Return what takes a configuration to the bytes of its ports, by its schedule.
+
+    They are NaN where the schedule does not count the beats of its inputs.
+    """
     schedule = family_of(family).part("schedule").schedule
 
     def moved(config: Any) -> tuple[float, ...]:
-        plan = schedule(config, *size)
-        act, wgt, *_, out = config.ports
-        return (
-            float(plan.input_beats(act) * act.beat_bytes),
-            float(plan.input_beats(wgt) * wgt.beat_bytes),
-            float(plan.output_beats * out.beat_bytes),
-        )
+        plan, ports = schedule(config, *size), {port.name: port for port in config.ports}
+        if not hasattr(plan, "input_beats") or not {"act", "wgt", "out"} <= ports.keys():
+            return (np.nan,) * 3
+        inputs = (plan.input_beats(ports[name]) * ports[name].beat_bytes for name in ("act", "wgt"))
+        return (*map(float, inputs), float(plan.output_beats * ports["out"].beat_bytes))
 
     return moved
 

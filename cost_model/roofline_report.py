@@ -16,6 +16,9 @@ from hwgen.workloads import Network
 COMPUTE = "compute"
 """What limits a layer that the memory does not."""
 
+UNKNOWN = "unknown"
+"""The same of a family that does not count the beats of its ports."""
+
 _CARRIED = {PORT: PORT, KV_CACHE: "cached keys and values"}
 
 
@@ -127,22 +130,24 @@ def _workload(
 
 def _layer(work: Work) -> dict[str, Any]:
     layer, moved = work.layer, {port: float(n) for port, n in work.moved.items()}
-    ms = max(float(work.compute_ms), float(work.memory_ms))
+    memory = float(work.memory_ms)
+    ms = max(float(work.compute_ms), memory)
     macs = layer.product.macs if layer.product else 0
     total = sum(moved.values())
     most = max(moved, key=lambda port: moved[port]) if moved else ""
-    slow = float(work.memory_ms) > float(work.compute_ms)
+    slow = memory > float(work.compute_ms)
+    limit = f"memory: {_CARRIED.get(most, most)}" if slow else COMPUTE
     return {
         "name": layer.name,
         "repeat": layer.repeat,
         "size": list(layer.product) if layer.product else None,
-        "bytes": moved,
+        "bytes": {port: _plain(n) for port, n in moved.items()},
         "compute_ms": _plain(float(work.compute_ms)),
-        "memory_ms": float(work.memory_ms),
+        "memory_ms": _plain(memory),
         "total_ms": 0.0 if math.isnan(ms) else layer.repeat * ms,
-        "limit": f"memory: {_CARRIED.get(most, most)}" if slow else COMPUTE,
-        "ops_per_byte": 2 * macs / total if total and macs else None,
-        "tops": 2e-9 * macs / ms if macs and ms > 0 else None,
+        "limit": UNKNOWN if math.isnan(memory) else limit,
+        "ops_per_byte": _plain(2 * macs / total) if total and macs else None,
+        "tops": _plain(2e-9 * macs / ms) if macs and ms > 0 and memory >= 0 else None,
     }
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from cost_model.closed_forms import evaluate, view_of
 from cost_model.estimate import estimate
-from cost_model.roofline import own_cycles, traffic, weight_bytes
+from cost_model.roofline import _beats, own_cycles, traffic, weight_bytes
 from hwgen.cli import main
 from hwgen.config.dotted import flattened
 from hwgen.config.load import load_config, parse_config
@@ -224,6 +224,21 @@ def test_many_points_are_as_each_alone() -> None:
         single = evaluate("ternary_lut", alone, {}, "nangate45", network)
         for name, values in together.items():
             np.testing.assert_allclose(values[row], single[name][0], rtol=1e-12, err_msg=name)
+
+
+def test_a_family_without_closed_forms_of_its_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
+    core = parse_config(SYSTOLIC % "{gb_s: 0.1}")
+    gemm = Gemm(20, 30, 40)
+    known, entry = traffic(view_of(core), gemm), estimate(core, workloads={"w": [gemm]})
+    monkeypatch.delattr("cost_model.families.systolic.traffic_at")
+    assert traffic(view_of(core), gemm) == known
+    assert estimate(core, workloads={"w": [gemm]})["roofline"] == entry["roofline"]
+    monkeypatch.delattr("hwgen.schedules.systolic.Schedule.input_beats")
+    _beats.cache_clear()
+    unknown = estimate(core, workloads={"w": [(21, 30, 40)]})
+    json.dumps(unknown, allow_nan=False)
+    assert unknown["metrics"]["latency_ms(w)"] is None
+    assert unknown["roofline"]["workloads"]["w"]["layers"][0]["limit"] == "unknown"
 
 
 def test_engines_are_limited_by_their_port() -> None:
