@@ -108,3 +108,25 @@ def test_every_kind_of_a_structure_has_a_price(target: str) -> None:
     assert {kind for kind, resource in EXACT.items() if costs[resource] == {kind: 1.0}} == set(
         EXACT
     )
+
+
+@pytest.mark.parametrize("target", FABRICS)
+def test_figures_per_second_are_at_fmax(target: str) -> None:
+    config = parse_config("name: core\nfamily: systolic\narray: {rows: 2, cols: 3}\n")
+    found = estimated(config, target, 500.0, {"w": [(4, 8, 4)]})
+    fmax = found["metrics"]["fmax_mhz"]
+    assert 20 < fmax < 300  # the class of these families
+    assert found["clock_basis"] == "fmax"
+    assert found["figures_at_mhz"] == fmax
+    assert found["metrics"]["tops"] == pytest.approx(2e-6 * config.macs_per_cycle * fmax)
+    cycles = found["metrics"]["cycles(w)"]
+    assert found["metrics"]["latency_ms(w)"] == pytest.approx(cycles / fmax * 1e-3)
+    slow = estimated(config, target, 10.0)
+    assert slow["clock_basis"] == "asked for"
+
+
+@pytest.mark.parametrize("target", FABRICS)
+def test_delays_state_their_error(target: str) -> None:
+    timing = technology(target).timing
+    assert timing["provenance"]["held_out"]["designs"] >= 8
+    assert 0 < timing["uncertainty"] < 0.3

@@ -91,7 +91,7 @@ def test_limits_depend_on_the_technology_and_not_on_the_clock_asked_for() -> Non
     text = "target: {{technology: {}, clock_mhz: {}}}\narray: {{tables: 2, fetch_ports: 2}}"
     slow, fast, other, unknown = (
         limit_of(configuration(text.format(*target)))
-        for target in (("nangate45", 1), ("nangate45", 900), ("asap7", 1), ("ecp5", 1))
+        for target in (("nangate45", 1), ("nangate45", 900), ("asap7", 1), ("xc7", 1))
     )
     assert slow == fast
     assert unknown is None
@@ -197,8 +197,8 @@ def test_a_chosen_configuration_is_an_ordinary_one() -> None:
             r"x\.yaml:3:\d+: pipeline\.reduce: auto cannot reach target\.clock_mhz 5000 in nang",
         ),
         (
-            "pipeline: {table: auto}\ntarget: {technology: ecp5}",
-            r"x\.yaml:3:\d+: pipeline\.table: must be a number with target\.technology ecp5",
+            "pipeline: {table: auto}\ntarget: {technology: xc7}",
+            r"x\.yaml:3:\d+: pipeline\.table: must be a number with target\.technology xc7",
         ),
         ("pipeline: {reduce: 5}", r"x\.yaml:3:\d+: pipeline\.reduce: must be auto or 0\.\.4, n"),
         ("pipeline: {reduce: autom}", r"pipeline\.reduce: must be auto or 0\.\.4, not 'autom'"),

@@ -10,8 +10,17 @@ from typing import Any
 from cost_model.fabric import fabric
 from cost_model.technology import Technology, is_calibrated
 from cost_model.technology import technology as calibrated
-from flows.calibration import closed_forms, delays, fit_fpga, fpga, structural, structural_fpga
+from flows.calibration import (
+    closed_forms,
+    delays,
+    delays_fpga,
+    fit_fpga,
+    fpga,
+    structural,
+    structural_fpga,
+)
 from flows.calibration.points import calibration_points
+from flows.devices import placed
 from hwgen.errors import InputError
 from hwgen.technologies import technology as installed
 
@@ -73,7 +82,11 @@ def _fpga(
     known = calibrated(technology) if is_calibrated(technology) else Technology(technology, {})
     if structure:
         mapped = structural_fpga.measured(technology, progress, designs)
-        return replace(known, structure=structural_fpga.table(technology, mapped))
+        known = replace(known, structure=structural_fpga.table(technology, mapped))
+        if technology in placed():
+            timed, spreads = delays_fpga.measured(technology, progress, designs)
+            known = replace(known, timing=delays_fpga.table(technology, timed, spreads))
+        return known
     points = list(calibration_points())[:designs]
     measured: list[Any] = []
     for number, values in enumerate(points):

@@ -341,6 +341,9 @@ class PlaceAndRoute(Model):
         description="Packages of each device, the first one taken unless another is asked for.",
     )
     device: str = Field(description="The one taken unless another is asked for: the largest.")
+    timed_on: str | None = Field(
+        None, description="The device that delays are calibrated on; default `device`."
+    )
     dsp_devices: str = Field("*", description="Pattern of the devices that have DSP blocks.")
     speeds: Several[str] = Field(
         (), description="Speed grades, slowest first; empty where the device says it."
