@@ -46,6 +46,12 @@ Waves = Literal["fst", "vcd"]
 OPTIMISATION: Mapping[str, str] = {"OPT_FAST": "-O1", "OPT_SLOW": "-O0", "OPT_GLOBAL": "-O1"}
 """Compiler options by kind of source, as Verilator's makefile names them."""
 
+# Large designs take longer to compile than to simulate.  Processor seconds to compile, in pieces
+# with -O1 and at once with -O0, and to run the regression: an engine 13 6, 3.5 5.4; five lookup
+# tables with one-hot reads 17 7, 1.4 2.4; serial PEs, with the most cycles, 17 10, 4 13.
+LARGE_BYTES = 1_000_000
+"""C++ of a design from which on `build` does not optimise."""
+
 # With C++ that drives the model itself (thousand cycles per second of processor on 8x8 and 16x16
 # arrays and on configs/lut_core.yaml): -O1 3900 920 95, -O2 5100 1290 98, -O3 5100 1000 90.  -O2
 # takes a tenth longer to compile than -O1.
@@ -61,8 +67,17 @@ PROGRAM_OPTIMISATION: Mapping[str, str] = {
 LIBRARY_OPTIMISATION: Mapping[str, str] = {**PROGRAM_OPTIMISATION, "OPT_FAST": "-O1"}
 """The same for `build_library`."""
 
-QUICK: Mapping[str, str] = {"OPT_FAST": "-O0", "OPT_SLOW": "-O0", "OPT_GLOBAL": "-O2"}
-"""The same where compiling is most of the work: large designs for few cycles."""
+QUICK: Mapping[str, str] = {**PROGRAM_OPTIMISATION, "OPT_FAST": "-O0"}
+"""The same where compiling is most of the work: for few cycles."""
+
+FEW_CYCLES = 50_000
+"""Cycles up to which it is.  A 16x16 array: 3.5 s to compile with -O2, 2.2 with -O0, and 1220 and
+100 thousand cycles per second."""
+
+# What is not optimised compiles in a time that headers are much of, so it is cut into pieces late.
+# Processor seconds to compile with pieces as by default (20000 statements) and so:
+# configs/gemm_stream.yaml 13.1 7.7, lut_core.yaml 15.1 10.5.
+_LATE_SPLIT = ("--output-split", "100000")
 
 # Unknown values: nothing at run time for those in expressions, but registers without a reset can
 # be started at random by the program's argument +verilator+rand+reset+2.
@@ -110,6 +125,11 @@ def program_id() -> str:
     """Return what, beside the sources, shapes what `build_program` makes: for cache keys."""
     options = [*VERILATE, *PROGRAM_OPTIMISATION.values(), *LIBRARY_OPTIMISATION.values()]
     return f"{compiler_id()}, {' '.join(options)}"
+
+
+def is_quick(cycles: int | None) -> bool:
+    """Return whether so many cycles, None if nobody knows, are too few to optimise for."""
+    return cycles is not None and cycles <= FEW_CYCLES
 
 
 @cache
@@ -240,7 +260,10 @@ def build(
     link = ["-LDFLAGS", _link_options(Path(cocotb.libs_dir), build_dir)]
     verilate = ["--vpi", *trace, *arguments, *link, "verilator.cpp", *public]
     features, main = f"vpi {waves}", ["verilator.cpp"]
-    return _compile(sources, verilate, top, build_dir, OPTIMISATION, features, jobs, main)
+    return _compile(
+        sources, [*verilate, *_LATE_SPLIT], top, build_dir, OPTIMISATION, features, jobs, main,
+        large={**OPTIMISATION, "OPT_FAST": "-O0"},
+    )  # fmt: skip
 
 
 def build_program(
@@ -292,7 +315,12 @@ def build_program(
 
 
 def build_library(
-    sources: Sequence[Path], top: str, build_dir: Path, program: Sequence[str]
+    sources: Sequence[Path],
+    top: str,
+    build_dir: Path,
+    program: Sequence[str],
+    *,
+    optimisation: Mapping[str, str] = LIBRARY_OPTIMISATION,
 ) -> Path:
     """Compile a design and C++ around it into a shared library; see `build_program`.
 
@@ -301,7 +329,7 @@ def build_library(
     """
     options = ["-CFLAGS", "-fPIC -fvisibility=hidden", "-LDFLAGS", "-shared"]
     verilate = [*options, *program]
-    return _compile(sources, verilate, top, build_dir, LIBRARY_OPTIMISATION, "library", None)
+    return _compile(sources, verilate, top, build_dir, optimisation, "library", None)
 
 
 def _compile(
@@ -313,11 +341,12 @@ def _compile(
     features: str,
     jobs: int | None,
     main: Sequence[str] = (),
+    large: Mapping[str, str] | None = None,
 ) -> Path:
     """Run Verilator and the compiler.
 
     `features` say what else shapes the run-time library; `main` are those C++ files that may be
-    compiled together with the design.
+    compiled together with the design; `large` are the compiler's options for a large one.
     """
     verilator, make, compiler = require("verilator"), require("make"), require("g++")
     environment = {**os.environ, **verilator.environment}
@@ -329,18 +358,17 @@ def _compile(
     # No dependency files (--no-MMD): make stumbles over the spaces in them.
     verilate = [
         "--cc", "--exe", "-Mdir", ".", "--prefix", "Vtop", "-o", top,
-        "--top-module", top, "--no-MMD", *VERILATE, *arguments,
+        "--top-module", top, "--no-MMD", *VERILATE,
+        *(_LATE_SPLIT if optimisation["OPT_FAST"] == "-O0" else ()), *arguments,
         *(str(path.resolve()) for path in sources),
     ]  # fmt: skip
     count = jobs or os.cpu_count() or 1
-    variables = [f"{name}={value}" for name, value in optimisation.items()]
     programs = {"CXX": compiler.argv[0], "LINK": compiler.argv[0], "PYTHON3": sys.executable}
-    variables += [f"{name}={shlex.quote(path)}" for name, path in programs.items()]
+    variables = [f"{name}={shlex.quote(path)}" for name, path in programs.items()]
     variables += _missing_make_variables()
     # Verilator's makefile refuses a directory with a space in its name, though all its paths are
     # relative to it: it is not told the name.
     variables.append("CURDIR=.")
-    kept = Runtime(Store(cache_directory() / "verilator"), _runtime_name([*variables, features]))
 
     def translate(*more: str) -> int:
         run(verilator, [*verilate, *more], build_dir, "verilate.log", TIMEOUT_S, environment)
@@ -348,13 +376,16 @@ def _compile(
 
     text = "".join(path.read_text(encoding="utf-8") for path in sources)
     repeated = repeated_bytes(text, top)
-    if repeated is None:
-        translate()
-    elif translate(*SHARING) > GROWTH * repeated:
+    size = translate(*(SHARING if repeated is not None else ()))
+    if repeated is not None and size > GROWTH * repeated:
         for path in build_dir.glob("Vtop*"):
             path.unlink()
-        translate()
+        size = translate()
+    if large is not None and size >= LARGE_BYTES:
+        optimisation = large
+    kept = _runtime(optimisation, [*variables, features])
     kept.take(build_dir)
+    variables += [f"{name}={value}" for name, value in optimisation.items()]
     compilation = ["-j", str(count), "-f", "Vtop.mk", *variables]
     compilation += kept.arguments(build_dir, optimisation, main)
     run(make, compilation, build_dir, "compile.log", TIMEOUT_S, environment)
@@ -362,10 +393,16 @@ def _compile(
     return build_dir / top
 
 
-def _runtime_name(flags: Sequence[str]) -> str:
-    """Return the name under which the compiled run-time library for `flags` is kept."""
-    key = "\n".join([compiler_id(), require("verilator").where, *flags])
-    return hashlib.sha256(key.encode()).hexdigest()[:16]
+def _runtime(optimisation: Mapping[str, str], flags: Sequence[str]) -> Runtime:
+    """Return the run-time library for compiler options and what else shapes it."""
+
+    def name(*options: str) -> str:
+        key = "\n".join([compiler_id(), require("verilator").where, *options, *flags])
+        return hashlib.sha256(key.encode()).hexdigest()[:16]
+
+    # The library itself is compiled with the options for all designs, its headers with a design's.
+    objects, headers = name(optimisation["OPT_GLOBAL"]), name(*optimisation.values())
+    return Runtime(Store(cache_directory() / "verilator"), objects, headers)
 
 
 def writes_fst() -> bool:

@@ -40,15 +40,15 @@ class Runtime:
     ----------
     store : Store
         Where it is, or is to be, kept.
-    name : str
-        What tells the options apart.
+    objects, headers : str
+        What tells the options apart with which the library and its headers are compiled.
     """
 
-    def __init__(self, store: Store, name: str) -> None:
-        self._store, self._objects = store, name
+    def __init__(self, store: Store, objects: str, headers: str) -> None:
+        self._store, self._objects, self._name = store, objects, headers
 
     def _headers(self, speed: str) -> str:
-        return f"{self._objects}-{speed}-headers"
+        return f"{self._name}-{speed}-headers"
 
     def take(self, build_dir: Path) -> None:
         """Put what is kept into a build directory.

@@ -71,7 +71,7 @@ def run_engine(
     expected = family(config.family).part("cost").plan_cycles(plan)
     patience = 2 * expected + 1000
     registers = {register.name: register.offset for register in register_map(config)}
-    library = compile_model(config.name, verilog_of(config), config.buses)
+    library = compile_model(config.name, verilog_of(config), config.buses, cycles=expected)
     end = time.monotonic() + timeout
 
     def follow(done: int) -> None:

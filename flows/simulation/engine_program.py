@@ -17,7 +17,7 @@ import numpy as np
 
 from flows.simulation.programs import compiled
 from flows.simulation.stream_program import HARNESS
-from flows.verilator import build_library, program_id
+from flows.verilator import LIBRARY_OPTIMISATION, QUICK, build_library, is_quick, program_id
 from hwgen.buses import BusPort
 from hwgen.errors import CheckFailed
 
@@ -37,7 +37,9 @@ _RESPONSES: dict[str, int] = {"OKAY": 0, "SLVERR": 2, "DECERR": 3}
 _LIMIT, _VIOLATION = 1, -1
 
 
-def compile_model(top: str, verilog: str, buses: Iterable[BusPort]) -> Path:
+def compile_model(
+    top: str, verilog: str, buses: Iterable[BusPort], *, cycles: int | None = None
+) -> Path:
     """Return a directory with the library ``TOP`` of an engine and its header ``model.h``.
 
     Parameters
@@ -49,14 +51,18 @@ def compile_model(top: str, verilog: str, buses: Iterable[BusPort]) -> Path:
     buses : iterable of BusPort
         Its ports beside clock and reset: any number of AXI4 ports, at most one AXI4-Lite port,
         and outputs, of which `INTERRUPT` is watched.
+    cycles : int, optional
+        How many it is for: a library for few is compiled sooner and runs slower.
     """
+    optimisation = QUICK if is_quick(cycles) else LIBRARY_OPTIMISATION
     sources = {name: (HARNESS / name).read_text(encoding="utf-8") for name in SOURCES + HEADERS}
     sources |= {f"{top}.v": verilog, "design.h": _connections(buses)}
 
     def make(work: Path) -> None:
-        build_library([work / f"{top}.v"], top, work, SOURCES)
+        build_library([work / f"{top}.v"], top, work, SOURCES, optimisation=optimisation)
 
-    return compiled(top, sources, [program_id(), "library"], make, kind="fast")
+    identity = [program_id(), "library", optimisation["OPT_FAST"]]
+    return compiled(top, sources, identity, make, kind="fast")
 
 
 def _connections(buses: Iterable[BusPort]) -> str:

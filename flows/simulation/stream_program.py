@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from flows.simulation.programs import compiled, follow
-from flows.verilator import PROGRAM_OPTIMISATION, QUICK, build_program, program_id
+from flows.verilator import PROGRAM_OPTIMISATION, QUICK, build_program, is_quick, program_id
 from hwgen.config.model import FamilyConfig
 from hwgen.emission import verilog_of
 from hwgen.errors import CheckFailed
@@ -41,7 +41,11 @@ BATCH_BYTES, BATCH_CHUNKS = 1 << 18, 1 << 12
 
 
 def compile_stream(
-    config: FamilyConfig, *, verilog: str | None = None, activity: bool = False
+    config: FamilyConfig,
+    *,
+    verilog: str | None = None,
+    activity: bool = False,
+    cycles: int | None = None,
 ) -> Path:
     """Return the program that simulates a stream core; see ``cpp/stream.cpp``.
 
@@ -52,8 +56,11 @@ def compile_stream(
         Text to compile instead of what the generator emits.
     activity : bool
         Whether `run_stream` also leaves how signals switched, in ``beats.bin.saif``.
+    cycles : int, optional
+        How many it is for: a program for few is compiled sooner and runs slower.
     """
     top, options = config.name, ACTIVITY if activity else ()
+    optimisation = QUICK if activity or is_quick(cycles) else PROGRAM_OPTIMISATION
     sources = {
         f"{top}.v": verilog_of(config) if verilog is None else verilog,
         "stream.cpp": (HARNESS / "stream.cpp").read_text(encoding="utf-8"),
@@ -63,10 +70,11 @@ def compile_stream(
     def make(work: Path) -> None:
         build_program(
             [work / f"{top}.v"], top, work, ["stream.cpp"], arguments=options,
-            optimisation=QUICK if activity else PROGRAM_OPTIMISATION,
+            optimisation=optimisation,
         )  # fmt: skip
 
-    return compiled(top, sources, [program_id(), *options], make, kind="fast") / top
+    identity = [program_id(), optimisation["OPT_FAST"], *options]
+    return compiled(top, sources, identity, make, kind="fast") / top
 
 
 def _connections(ports: Any) -> str:
@@ -219,9 +227,10 @@ def run_product(
     plan.check_operands(a, w)
     blocks = pack_inputs(plan, a, w)
     model = family(config.family).timed_operands(config, [(a, w)])
-    program = compile_stream(config, verilog=verilog, activity=activity)
+    expected = model.most or model.number
+    program = compile_stream(config, verilog=verilog, activity=activity, cycles=expected)
     image, cycles = run_stream(
-        config, program, plan, blocks, model.most or model.number, work,
+        config, program, plan, blocks, expected, work,
         on_line=progress(on_progress), timeout=timeout,
     )  # fmt: skip
     check_cycles(f"{plan.m} x {plan.k} x {plan.n}", cycles, model)
