@@ -317,6 +317,8 @@ def _without_bill(view: View, workloads: Workloads, *, behind_memory: bool) -> d
     known = hasattr(module, "macs_at")
     macs = module.macs_at(view) if known else view.figure(varying, _macs_per_cycle)
     metrics: dict[str, Number] = {"tops": 2e-6 * macs * clock}
+    if hasattr(module, "port_bits_at"):
+        metrics["bandwidth_gb_s"] = module.port_bits_at(view) / 8 * clock * 1e-3
     for name, sizes in workloads.items():
         cycles = view.figure(varying, _cycles_of(view.space.family, tuple(sizes)))
         metrics[f"cycles({name})"] = cycles

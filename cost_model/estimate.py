@@ -27,6 +27,7 @@ from cost_model.fabric import fabric, has_rules
 from cost_model.roofline_report import roofline as report
 from cost_model.structure.costs import breakdown as structural_breakdown
 from cost_model.timing.limit import described
+from cost_model.unknown import reasons
 from hwgen.config.dotted import flattened
 from hwgen.config.off_chip import OffChip
 from hwgen.families import family
@@ -88,6 +89,7 @@ def estimate(
         ``clock_basis``, whether it is the one ``asked for``, ``fmax`` where that is less, or
         ``assumed``, the one that was asked for where no Fmax is known; ``metrics`` as
         `cost_model.closed_forms.evaluate` names them, None if unknown;
+        ``unknown``, by metric that is None, why, see `cost_model.unknown`;
         ``uncertainty``, by metric, the relative error that nine of ten designs that calibration
         has not seen stay within; ``breakdown``, what each part costs and consists of;
         ``certainty``, by metric, whether it is exact, expected, assumed or modelled, see
@@ -151,6 +153,7 @@ def estimate(
         "clock_mhz": clock,
         **_speed(metrics["fmax_mhz"], clock),
         "metrics": metrics,
+        "unknown": reasons(metrics, technology, streams=bool(config.ports)),
         "limiting_path": described(path, tech.timing["ns"]) if path and tech else None,
         "uncertainty": uncertainty,
         "certainty": certainty(
@@ -261,6 +264,7 @@ def without_figures(
         "clock_mhz": float(clock_mhz or config.target.clock_mhz),
         **_speed(None, float(clock_mhz or config.target.clock_mhz)),
         "metrics": dict.fromkeys(metric_names(workloads or {}, _device(config, technology))),
+        "unknown": {},
         "limiting_path": None,
         "uncertainty": dict.fromkeys(_OF),
         "certainty": {},

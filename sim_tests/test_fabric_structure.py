@@ -15,6 +15,9 @@ from flows.calibration import fpga
 from flows.calibration.structural_fpga import totals
 from flows.estimates import estimated
 from hwgen.config.load import parse_config
+from hwgen.config.reference import template
+from hwgen.families import families
+from hwgen.technologies import technologies
 
 FABRICS = ("ecp5", "ice40")
 CORES = {
@@ -130,3 +133,13 @@ def test_delays_state_their_error(target: str) -> None:
     timing = technology(target).timing
     assert timing["provenance"]["held_out"]["designs"] >= 8
     assert 0 < timing["uncertainty"] < 0.3
+
+
+@pytest.mark.parametrize("family", families())
+def test_nothing_is_null_without_a_reason(family: str) -> None:
+    config = parse_config(template(family))
+    design = structures.structure_of(config)
+    for name in technologies():
+        found = estimated(config, name, workloads={"w": [(8, 8, 8)]}, design=design)
+        null = {metric for metric, value in found["metrics"].items() if value is None}
+        assert null == set(found["unknown"]), name

@@ -60,9 +60,10 @@ def _matrix(as_json: bool) -> None:
     known = list(families())
     choices = {feature.name: feature.legal for feature in features()}
     cores = cores_of_engines()
-    costs = _estimated()
+    costs, unknown = _estimated()
     if as_json:
-        emit_json({"features": choices, "cores_of_engines": cores, "estimates": costs})
+        document = {"features": choices, "cores_of_engines": cores, "estimates": costs}
+        emit_json({**document, "unknown": unknown})
         return
     rows = [
         [f"`{name}`", *(described(legal[f]) if f in legal else "" for f in known)]
@@ -77,11 +78,33 @@ def _matrix(as_json: bool) -> None:
         ["technology", *(f"`{f}`" for f in known)],
         [[technology, *(by[f] for f in known)] for technology, by in costs.items()],
     )
-    click.echo(f"{table}\n\n{estimates}")
+    click.echo(f"{table}\n\n{estimates}\n\n{_nulls(unknown)}")
 
 
-def _estimated() -> dict[str, dict[str, str]]:
-    """Return, by technology and family, what is estimated of its default configuration."""
+def _nulls(unknown: dict[str, dict[str, dict[str, str]]]) -> str:
+    """Return why figures are null: a row for each reason, with its technologies and families."""
+    groups: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for technology, by in unknown.items():
+        for name, reasons in by.items():
+            texts: dict[str, list[str]] = {}
+            for metric, reason in reasons.items():
+                texts.setdefault(reason, []).append(f"`{metric}`")
+            for reason, null in texts.items():
+                where = groups.setdefault((", ".join(null), reason), {})
+                where.setdefault(technology, []).append(name)
+    rows = []
+    for (metrics, reason), where in groups.items():
+        places: dict[str, list[str]] = {}
+        for technology, names in where.items():
+            text = "all" if len(names) == len(unknown[technology]) else ", ".join(names)
+            places.setdefault(text, []).append(technology)
+        shown = "; ".join(f"{', '.join(found)}: {names}" for names, found in places.items())
+        rows.append([metrics, shown, reason])
+    return _markdown(["null in `estimate --json`", "technologies: families", "because"], rows)
+
+
+def _estimated() -> tuple[dict[str, dict[str, str]], dict[str, dict[str, dict[str, str]]]]:
+    """Return what is estimated of each family, by technology, and why other figures are null."""
     from flows.estimates import estimated
     from flows.structures import structure_of
     from hwgen.config.load import parse_config
@@ -91,15 +114,17 @@ def _estimated() -> dict[str, dict[str, str]]:
 
     words = {"area_mm2": "area", "power_w": "power", "fmax_mhz": "Fmax", "luts": "resources"}
     known: dict[str, dict[str, str]] = {technology: {} for technology in technologies()}
+    unknown: dict[str, dict[str, dict[str, str]]] = {technology: {} for technology in known}
     for name in families():
         config = parse_config(template(name))
         design = structure_of(config)
         for technology, by in known.items():
-            metrics = estimated(config, technology, design=design)["metrics"]
+            found = estimated(config, technology, design=design)
+            metrics, unknown[technology][name] = found["metrics"], found["unknown"]
             by[name] = ", ".join(
                 ["cycles", *(word for key, word in words.items() if metrics.get(key) is not None)]
             )
-    return known
+    return known, unknown
 
 
 def _markdown(head: list[str], rows: list[list[str]]) -> str:

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why figures of an estimate are null."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cost_model import technology as technologies
+from cost_model.closed_forms import RESOURCES
+from cost_model.fabric import has_rules
+from hwgen.technologies import technologies as installed
+from hwgen.technologies.model import Fpga
+
+AREA = ("area_mm2", "tops_per_mm2")
+ENERGY = ("power_w", "tops_per_w", "energy_mj", "memory_energy_mj")
+
+
+def reasons(metrics: Mapping[str, Any], technology: str, *, streams: bool) -> dict[str, str]:
+    """Return why metrics of an estimate are null, by metric.
+
+    Those of which no reason is known are left out: a defect, or what `notes` of the estimate say.
+
+    Parameters
+    ----------
+    metrics : mapping
+        Of `cost_model.estimate.estimate`.
+    technology : str
+    streams : bool
+        Whether the accelerator has stream ports.
+    """
+    if technology not in installed():
+        return {}
+    fpga = isinstance(installed()[technology], Fpga)
+    find = _of_fpga if fpga else _of_cells
+    found = {}
+    for metric, value in metrics.items():
+        kind = metric.partition("(")[0]
+        if value is not None:
+            continue
+        if kind == "bandwidth_gb_s":
+            if not streams:
+                found[metric] = "no stream ports; what its memory port moves is counted by job"
+        elif reason := find(kind, technology):
+            found[metric] = reason
+    return found
+
+
+def _of_cells(kind: str, technology: str) -> str | None:
+    if kind in RESOURCES:
+        return "standard cells have an area, no resources of an FPGA"
+    if not technologies.is_calibrated(technology):
+        return "the technology is not calibrated"
+    if kind in ENERGY:
+        return "no energy of the memories of this technology is published"
+    return None
+
+
+def _of_fpga(kind: str, technology: str) -> str | None:
+    if kind in AREA:
+        return "an FPGA has resources, no area"
+    if kind in ENERGY:
+        return "no energies of this fabric are known"
+    if not has_rules(technology):
+        return "the data file has no rules of this fabric, and it is not calibrated"
+    if not technologies.is_calibrated(technology):
+        return "the technology is not calibrated"
+    tech = technologies.technology(technology)
+    if kind == "fmax_mhz" and not tech.timing:
+        return "no open place and route whose delays could be fitted"
+    shared = kind in RESOURCES or kind.endswith("_share") or kind == "fits"
+    if shared and not tech.structure:
+        return "closed forms do not cover it, and structures are not calibrated on this fabric"
+    return None
