@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cost_model import macros, memories, roofline
+from cost_model import memories, roofline
 from cost_model import technology as technologies
 from cost_model.bill import Space
 from cost_model.certainty import certainty, timed
@@ -17,15 +17,10 @@ from cost_model.closed_forms import (
     DEVICE,
     RESOURCES,
     Workloads,
-    evaluate,
-    fmax_mhz,
     metric_names,
-    shares,
-    without_costs,
 )
-from cost_model.fabric import fabric, has_rules
+from cost_model.costed import CLOSED_FORMS, Costed, buffers_of, costed, known_resources, plain
 from cost_model.roofline_report import roofline as report
-from cost_model.structure.costs import breakdown as structural_breakdown
 from cost_model.timing.limit import described
 from cost_model.unknown import reasons
 from hwgen.config.dotted import flattened
@@ -38,17 +33,12 @@ from hwgen.workloads import Network, network_of
 if TYPE_CHECKING:
     from cost_model.analysis import Analysis
     from cost_model.certainty import Operands
-    from cost_model.structure.costs import Part
-    from cost_model.timing.graph import Path
     from hwgen.config.model import FamilyConfig
     from hwgen.figures import Cycles
 
 _OF = {"area_mm2": "area", "fmax_mhz": "fmax", "power_w": "power", "luts": "luts",
        **{name: name for name in RESOURCES}}  # fmt: skip
 """Metrics of which the uncertainty is known, and its name in a table of costs."""
-
-STRUCTURE, CLOSED_FORMS = "structure", "closed forms"
-"""What costs are sums over."""
 
 
 def estimate(
@@ -99,8 +89,9 @@ def estimate(
         `cost_model.roofline_report.roofline`, None where ports are taken to be served always;
         ``device``, what is used of the device that the configuration names, see
         `hwgen.technologies.utilization`, else None; ``costs_of``, what area and power are sums
-        over, `STRUCTURE` or `CLOSED_FORMS`; ``limiting_path``, which limits Fmax, if it is known,
-        see `cost_model.timing.limit.described`; ``notes``, why figures are missing.
+        over, `cost_model.costed.STRUCTURE` or `CLOSED_FORMS` there; ``limiting_path``, which limits
+        Fmax, if it is known, see `cost_model.timing.limit.described`; ``notes``, why figures are
+        missing.
     """
     technology = technology or config.target.technology
     clock = float(clock_mhz or config.target.clock_mhz)
@@ -112,39 +103,15 @@ def estimate(
     device = _device(config, technology)
     fixed[DEVICE] = device
     tech = technologies.technology(technology) if technologies.is_calibrated(technology) else None
-    notes: list[str] = []
-    uses = analysis.memories() if analysis is not None else []
-    below = config.memories.registers_below
-    library = macros.library(technology)
-    made_macros = memories.macros_of(uses, technology, tech, below) if made_of == "macros" else {}
-    path, made = None, []
-    if analysis is not None and tech is not None:
-        steps = memories.steps_of(uses, made_macros, technology, clock)
-        path = analysis.limiting_path(tech, clock, steps)
-    if analysis is not None and tech is not None and tech.structure:
-        rules = fabric(technology)
-        parts = analysis.parts(made_macros, rules)
-        counts = {part.module: part.components for part in parts}
-        if rules is None:  # else memories are of the fabric, and counted with the rest
-            prices = tech.structure["costs"]
-            made = memories.made_of(uses, made_macros, technology, prices, counts)
-        metrics, breakdown = _of_structure(config, parts, path, fixed, tech, networks, made, notes)
-        metrics |= {name: plain(value) for name, value in shares(device, _known(metrics)).items()}
-        notes += _unknown(made, technology)
-        # Designs with macros are none of those that the costs were checked on.
-        margins, costs_of = {} if made_macros else tech.structure["uncertainty"], STRUCTURE
-    else:
-        found = evaluate(config.family, fixed, {}, technology, networks)
-        metrics = {name: plain(values[0]) for name, values in found.items() if name != "valid"}
-        breakdown = _breakdown(config.family, fixed, tech) if has_rules(technology) else []
-        margins, costs_of = tech.uncertainty if tech else {}, CLOSED_FORMS
+    costs = costed(config, fixed, tech, networks, analysis, made_of)
+    metrics, notes = costs.metrics, costs.notes
     cycles = timed(config, networks, operands or {}, metrics)
     paces = {name: _count(metrics, name, cycles[name]) for name in operands or {}}
-    memory = _memory(config, technology, networks, metrics, clock, made, behind)
+    memory = _memory(config, networks, metrics, clock, costs.made, behind)
     limits = _behind_memory(config.family, fixed, behind, networks, metrics, clock, paces)
     if limits is not None and (reason := _without_energy(networks, behind)):
         notes.append(reason)
-    uncertainty = _uncertainty(tech, margins, structural=path is not None)
+    uncertainty = _uncertainty(tech, costs)
     return {
         "name": config.name,
         "family": config.family,
@@ -154,22 +121,22 @@ def estimate(
         **_speed(metrics["fmax_mhz"], clock),
         "metrics": metrics,
         "unknown": reasons(metrics, technology, streams=bool(config.ports)),
-        "limiting_path": described(path, tech.timing["ns"]) if path and tech else None,
+        "limiting_path": described(costs.path, tech.timing["ns"]) if costs.path and tech else None,
         "uncertainty": uncertainty,
         "certainty": certainty(
             config, metrics, uncertainty, clock, cycles, limited=limits is not None
         ),
-        "breakdown": breakdown,
+        "breakdown": costs.breakdown,
         # Nothing to extrapolate where there is no bill; a structure is that of the hardware itself.
         "extrapolated": _extrapolated(config.family, fixed, tech)
-        if breakdown and costs_of == CLOSED_FORMS
+        if costs.breakdown and costs.of == CLOSED_FORMS
         else [],
-        "memories": [_plain(each.document()) for each in made],
-        "memories_source": library.source if made_macros and library else None,
+        "memories": [_plain(each.document()) for each in costs.made],
+        "memories_source": costs.macros_source,
         "memory": memory,
         "roofline": limits,
         "device": _utilization(device, metrics),
-        "costs_of": costs_of if breakdown else None,
+        "costs_of": costs.of if costs.breakdown else None,
         "notes": notes,
     }
 
@@ -189,22 +156,14 @@ def _device(config: FamilyConfig, technology: str) -> str | None:
     return device if device is not None and technology_of(device) == technology else None
 
 
-def _known(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return the resources of an FPGA, NaN where unknown."""
-    found = {name: metrics.get(name) for name in RESOURCES}
-    return {name: math.nan if value is None else value for name, value in found.items()}
-
-
 def _utilization(device: str | None, metrics: Mapping[str, Any]) -> dict[str, Any] | None:
-    return None if device is None else utilization(device, _known(metrics))
+    return None if device is None else utilization(device, known_resources(metrics))
 
 
-def _uncertainty(
-    tech: technologies.Technology | None, margins: Mapping[str, Any], *, structural: bool
-) -> dict[str, float | None]:
+def _uncertainty(tech: technologies.Technology | None, costs: Costed) -> dict[str, float | None]:
     """Return how far off each metric may be, Fmax by the structure or by closed forms."""
-    found = {metric: margins.get(name) for metric, name in _OF.items()}
-    if tech is not None and structural:
+    found = {metric: costs.margins.get(name) for metric, name in _OF.items()}
+    if tech is not None and costs.path is not None:
         return {**found, "fmax_mhz": tech.timing["uncertainty"]}
     return {**found, "fmax_mhz": tech.uncertainty.get("fmax") if tech else None}
 
@@ -280,88 +239,8 @@ def without_figures(
     }
 
 
-def _of_structure(
-    config: FamilyConfig,
-    parts: list[Part],
-    path: Path | None,
-    fixed: Mapping[str, Any],
-    tech: technologies.Technology,
-    workloads: Workloads,
-    made: Sequence[memories.Made],
-    notes: list[str],
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return metrics and breakdown, costs being those of the structure and of memories in it."""
-    found = without_costs(config.family, fixed, workloads)
-    values = {name: float(value[0]) for name, value in found.items() if name != "valid"}
-    of_macros = [each for each in made if each.composition is not None]
-    if path is None:
-        values["fmax_mhz"] = _fmax(config.family, fixed, tech, notes)
-    else:
-        shortest = (each.composition.macro.min_period_ns for each in of_macros if each.composition)
-        values["fmax_mhz"] = 1000 / max(path.period_ns, *(ns or 0.0 for ns in shortest), 0.0)
-    asked = float(fixed["target.clock_mhz"])
-    clock = asked if math.isnan(values["fmax_mhz"]) else min(asked, values["fmax_mhz"])
-    names = {each.use.module for each in of_macros}
-    logic = structural_breakdown(
-        [part for part in parts if part.module not in names], tech.structure["costs"]
-    )
-    breakdown = [*logic, *map(memories.part_of, of_macros)]
-    breakdown.sort(key=lambda part: -part[next(iter(tech.structure["costs"]), "count")])
-    sums = {
-        quantity: sum(part[quantity] for part in breakdown) for quantity in tech.structure["costs"]
-    }
-    values |= {name: float(round(sums[name])) for name in RESOURCES if name in sums}
-    for name in values:
-        if name in ("tops", "bandwidth_gb_s"):
-            values[name] *= clock / asked
-        elif name.startswith("latency_ms("):
-            values[name] *= asked / clock
-    if "area_um2" in sums:
-        values["area_mm2"] = sums["area_um2"] * 1e-6
-        values["tops_per_mm2"] = values["tops"] / values["area_mm2"]
-    if "energy_fj" in sums:
-        power = (sums["leakage_nw"] + sums["energy_fj"] * clock) * 1e-9
-        values |= {"power_w": power, "tops_per_w": values["tops"] / power}
-        engine = family(config.family).part("cost")
-        counted = _buffers(config) if of_macros else []
-        # Of macros, what a workload takes is counted, not taken to be that of a full cycle.
-        power -= sum(each.access_pj(counted) for each in of_macros) * clock * 1e-6
-        for name, sizes in workloads.items():
-            use = engine.use(config, sizes) if counted else None
-            accesses = memories.workload_pj(of_macros, use) if use else 0.0
-            values[f"energy_mj({name})"] = values[f"latency_ms({name})"] * power + accesses * 1e-9
-    return {name: plain(value) for name, value in values.items()}, breakdown
-
-
-def _buffers(config: FamilyConfig) -> list[str]:
-    """Return what the memories hold whose accesses by workloads are known: buffers of engines."""
-    module = family(config.family).part("cost")
-    return [buffer.name for buffer in module.buffers(config)] if hasattr(module, "use") else []
-
-
-def _unknown(made: Sequence[memories.Made], technology: str) -> list[str]:
-    """Return why the power of memories is not known, if it is not."""
-    if not any(math.isnan(each.energy_fj) or math.isnan(each.leakage_nw) for each in made):
-        return []
-    library = macros.library(technology)
-    reason = library.no_energy if library and library.no_energy else "they are not published"
-    return [f"energies of the SRAM macros of {technology} are not known, nor is power: {reason}"]
-
-
-def _fmax(
-    family: str, fixed: Mapping[str, Any], tech: technologies.Technology, notes: list[str]
-) -> float:
-    # Whatever closed forms do not cover must not take away the other figures.
-    try:
-        return fmax_mhz(family, fixed, tech)
-    except Exception as error:
-        notes.append(f"Fmax: {error}")
-        return math.nan
-
-
 def _memory(
     config: FamilyConfig,
-    technology: str,
     workloads: Workloads,
     metrics: dict[str, Any],
     clock_mhz: float,
@@ -375,7 +254,7 @@ def _memory(
     module = family(config.family).part("cost")
     if not hasattr(module, "buffers"):
         return None
-    buffers = memories.buffers_of(made, _buffers(config))
+    buffers = memories.buffers_of(made, buffers_of(config))
     per_bit = math.nan if behind.energy_pj_per_bit is None else behind.energy_pj_per_bit
     clock = min(clock_mhz, metrics["fmax_mhz"] or clock_mhz)
     found: dict[str, Any] = {}
@@ -410,29 +289,6 @@ def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: plain(value) if isinstance(value, float) else value for key, value in document.items()
     }
-
-
-def plain(value: Any) -> float | int | None:
-    """Return a number as JSON has it, None for what is unknown."""
-    number = float(value)
-    if not math.isfinite(number):
-        return None
-    return int(number) if number.is_integer() and abs(number) >= 1 else number
-
-
-def _breakdown(
-    name: str, fixed: Mapping[str, Any], tech: technologies.Technology | None
-) -> list[dict[str, Any]]:
-    view, module = Space(name, fixed).view({}), family(name).part("cost")
-    found = []
-    for part in module.parts(view.config) if hasattr(module, "parts") else ():
-        counts = part.counts(view)
-        components = {kind: plain(n) for kind, n in counts.items() if float(n)}
-        costs: dict[str, Any] = {}
-        if tech is not None:
-            costs = {quantity: plain(tech.cost(quantity, counts)) for quantity in tech.costs}
-        found.append({"part": part.name, **costs, "components": components})
-    return found
 
 
 def _extrapolated(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from cost_model.estimate import STRUCTURE
+from cost_model.costed import STRUCTURE
 from cost_model.fabric import fabric
 from cost_model.structure.fabric_bill import EXACT, KINDS
 from cost_model.structure.lut_cover import Network

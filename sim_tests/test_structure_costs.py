@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 
-from cost_model import estimate as estimates
+from cost_model import costed
 from cost_model import technology as technologies
+from cost_model.costed import STRUCTURE
 from cost_model.fabric import fabric
 from cost_model.structure.components import totals
 from flows.analyses import KeptAnalysis
@@ -103,7 +104,7 @@ def test_engines_have_area_and_power() -> None:
     assert sum(part["area_um2"] for part in parts) == pytest.approx(metrics["area_mm2"] * 1e6)
     assert parts == sorted(parts, key=lambda part: -part["area_um2"])
     assert {"pe_19", "control"} <= {part["part"] for part in parts}
-    assert found["costs_of"] == estimates.STRUCTURE
+    assert found["costs_of"] == STRUCTURE
     assert found["notes"] == []
 
 
@@ -133,7 +134,7 @@ def test_a_closed_form_that_fails_takes_no_other_figure_away(
 
     # A technology whose structures have prices but no delays.
     monkeypatch.setattr(KeptAnalysis, "limiting_path", lambda *arguments: None)
-    monkeypatch.setattr(estimates, "fmax_mhz", broken)
+    monkeypatch.setattr(costed, "fmax_mhz", broken)
     found = estimated(load_config(CONFIGS / "systolic.yaml"), TECH)
     assert found["metrics"]["area_mm2"] > 0
     assert found["metrics"]["fmax_mhz"] is None
