@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from cost_model import macros as composition
 from flows import (
     boundary,
+    cell_scripts,
     fpga,
     levels,
     liberty,
@@ -212,7 +213,7 @@ def tool_versions(names: Sequence[str]) -> dict[str, str]:
 def sources_digest() -> str:
     """Return a name for the part of this package that shapes a result."""
     modules = (
-        boundary, composition, fpga, levels, liberty, macro_files, macros, mapping, outline,
-        synthesis, timing,
+        boundary, cell_scripts, composition, fpga, levels, liberty, macro_files, macros, mapping,
+        outline, synthesis, timing,
     )  # fmt: skip
     return digest([Path(str(module.__file__)).read_text(encoding="utf-8") for module in modules])

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from flows import fpga, outline
+from flows import cell_scripts, fpga, outline
 from flows import standard_cells as synthesis
 from flows.kept import CLOCK, synthesized
 from flows.mapping import Hierarchy, Job, Way, chosen_macros
@@ -73,7 +73,7 @@ def synthesize(
     clock_mhz : float, optional
         What to aim at; default that of the configuration.
     recipe : str, optional
-        A key of `flows.standard_cells.RECIPES` or `flows.fpga.RECIPES`; default `RECIPE`,
+        A key of `flows.cell_scripts.RECIPES` or `flows.fpga.RECIPES`; default `RECIPE`,
         or that of the FPGA family.
     full_adders : bool, optional
         Whether to use the technology's full-adder cell; default if there is one.
@@ -221,7 +221,7 @@ def _ways(
         check_recipe(recipe, fpga.RECIPES, target)
         yield Way(recipe or tech.recipe, None, hierarchy or "flatten", ())
         return
-    check_recipe(recipe, synthesis.RECIPES, target)
+    check_recipe(recipe, cell_scripts.RECIPES, target)
     cell = tech.full_adder
     if full_adders and cell is None:
         raise InputError(f"{target} has no full-adder cell")
@@ -230,7 +230,7 @@ def _ways(
     else:
         adders = [True, False] if effort == "best" else [True]
     if recipe is None:
-        recipes = [*synthesis.RECIPES] if effort == "best" else [RECIPE]
+        recipes = [*cell_scripts.RECIPES] if effort == "best" else [RECIPE]
     else:
         recipes = [recipe]
     for name in recipes:

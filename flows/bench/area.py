@@ -21,7 +21,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from flows.standard_cells import RECIPES, Mapped, map_core
+from flows.cell_scripts import RECIPES
+from flows.standard_cells import Mapped, map_core
 from hwgen.emission import verilog_of
 from hwgen.errors import HwgenError
 from hwgen.families.systolic import SystolicConfig

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from flows import boundary, liberty, timing
+from flows import boundary, cell_scripts, liberty, timing
 from flows import standard_cells as synthesis
 from flows.cache import Document, hashed
 from flows.standard_cells import Mapped, map_core
@@ -60,7 +60,7 @@ def _flow() -> str:
     """Return a name for the tools and for the part of this package that drives them."""
     sources = [
         Path(str(module.__file__)).read_text(encoding="utf-8")
-        for module in (synthesis, boundary, timing, liberty)
+        for module in (synthesis, cell_scripts, boundary, timing, liberty)
     ]
     return hashed("\n".join([*sources, str(versions())]))
 
