@@ -20,6 +20,8 @@ from hwgen.cli.common import (
 from hwgen.cli.outputs import check_file, write_file
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from flows.simulation.matrices import Engine
     from hwgen.numerics.post import Columns, PostSettings
 
@@ -87,9 +89,8 @@ def command(
 
     from flows.simulation.matrices import run_matrices
     from hwgen.config.load import load_config
-    from hwgen.errors import CheckFailed, InputError
+    from hwgen.errors import InputError
     from hwgen.families import family
-    from hwgen.numerics import differences
 
     core = load_config(config)
     check_file(output, force=force)
@@ -110,13 +111,7 @@ def command(
     np.save(buffer, result.c.astype(_file_dtype(core, *processing)))
     if check:
         golden = family(core.family).part("golden").golden(core, a, w, *processing)
-        wrong = differences(result.c, golden)
-        if len(wrong):
-            m, n = (int(i) for i in wrong[0])
-            raise CheckFailed(
-                f"{len(wrong)} of {golden.size} results differ from the golden model, first"
-                f" C[{m},{n}]: expected {golden[m, n]}, got {result.c[m, n]}; nothing written"
-            )
+        _compare(result.c, golden)
     write_file(output, buffer.getvalue(), force=force)
     m, k, n = (*a.shape, w.shape[1])
     utilisation = m * k * n / (core.macs_per_cycle * result.cycles)
@@ -147,6 +142,20 @@ def command(
         f"  {result.cycles} cycles{known}, {100 * utilisation:.1f} % of the PEs' cycles used",
         soft_wrap=True,
     )
+
+
+def _compare(c: NDArray[Any], golden: NDArray[Any]) -> None:
+    """Raise `CheckFailed` unless results equal the golden model's, bit for bit."""
+    from hwgen.errors import CheckFailed
+    from hwgen.numerics import differences
+
+    wrong = differences(c, golden)
+    if len(wrong):
+        m, n = (int(i) for i in wrong[0])
+        raise CheckFailed(
+            f"{len(wrong)} of {golden.size} results differ from the golden model, first"
+            f" C[{m},{n}]: expected {golden[m, n]}, got {c[m, n]}; nothing written"
+        )
 
 
 def post_processing(
