@@ -7,6 +7,8 @@ the result depends neither on the order in which points arrive nor on how they a
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,6 +33,22 @@ def nondominated(values: Floats) -> NDArray[np.bool_]:
     import moocore
 
     return np.asarray(moocore.is_nondominated(values, keep_weakly=False), np.bool_)
+
+
+class Takes(Protocol):
+    """What a sweep gives its points to, in the order of their indices."""
+
+    def screen(self, columns: list[Floats]) -> NDArray[np.intp]:
+        """Return the positions of points that may matter, of the figures of new ones."""
+        ...  # pragma: no cover
+
+    def add(self, values: Floats, indices: Indices) -> None:
+        """Take points; `values` has a row for each index, all finite."""
+        ...  # pragma: no cover
+
+    def result(self) -> tuple[Floats, Indices]:
+        """Return the figures and indices of what was kept."""
+        ...  # pragma: no cover
 
 
 class Front:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cost_model.sweep.expressions import Expression, ExpressionError
-from cost_model.sweep.pareto import Best, Front, Indices
+from cost_model.sweep.pareto import Best, Front, Indices, Takes
 from cost_model.sweep.plan import Evaluate, Plan, metrics_of
 from cost_model.sweep.space import Values
 from hwgen.errors import InputError
@@ -74,9 +74,11 @@ class Reducer:
     ----------
     plan : Plan
     evaluate : Evaluate
+    front : Takes, optional
+        What keeps points; default those that no other beats.
     """
 
-    def __init__(self, plan: Plan, evaluate: Evaluate) -> None:
+    def __init__(self, plan: Plan, evaluate: Evaluate, front: Takes | None = None) -> None:
         self.plan = plan
         self.evaluate = evaluate
         self.tally = Tally.of(plan)
@@ -84,7 +86,7 @@ class Reducer:
         self.failed = np.zeros(len(plan.specs), np.int64)
         self.lowest = np.full(len(plan.specs), np.nan)
         self.highest = np.full(len(plan.specs), np.nan)
-        self.front = Front(len(plan.objectives))
+        self.front = front or Front(len(plan.objectives))
         self.best = [Best(top.count) for top in plan.tops]
         self.rows: list[Indices] = []
         self._subjects = [spec.subject for spec in plan.specs]

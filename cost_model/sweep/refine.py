@@ -144,9 +144,8 @@ def _sign(column: Floats) -> int:
 
 
 def _reducer(plan: Plan, evaluate: Evaluate, front: Floats, margin: float, count: int) -> Reducer:
-    reducer = Reducer(replace(plan, tops=(), keep="pareto"), evaluate)
-    reducer.front = _Near(front, margin, count)  # type: ignore[assignment]
-    return reducer
+    near = _Near(front, margin, count)
+    return Reducer(replace(plan, tops=(), keep="pareto"), evaluate, near)
 
 
 def _near_chunk(

@@ -31,7 +31,7 @@ from flows.calibration.draws import MOST, NAME, alone, drawn
 from flows.calibration.fit import Equation, fit_longest, fit_robust
 from flows.calibration.parts import is_operator, operator_kind, owner, parts_of
 from flows.calibration.points import config_of, rare_points
-from flows.calibration.results import covered, ranges, rounded, summary
+from flows.calibration.results import QUANTITIES, covered, ranges, rounded, summary
 from flows.executors import LocalProcesses
 from flows.parallel import processors
 from flows.structures import structure_of
@@ -40,7 +40,7 @@ from hwgen.errors import HwgenError
 from hwgen.families import family
 
 if TYPE_CHECKING:
-    from cost_model.technology import Quantity, Technology
+    from cost_model.technology import Technology
     from hwgen.config.model import FamilyConfig
 
 Array = NDArray[np.float64]
@@ -57,7 +57,6 @@ PART = 0.4
 FOLDS = 4
 """Parts of the designs of which each is left out once."""
 
-QUANTITIES: tuple[Quantity, ...] = ("area_um2", "leakage_nw", "energy_fj")
 METRICS = ("area", "power", "fmax")
 
 

@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 from hwgen.config.dotted import flattened
 
 if TYPE_CHECKING:
+    from cost_model.technology import Quantity
     from hwgen.config.model import FamilyConfig
 
+QUANTITIES: tuple[Quantity, ...] = ("area_um2", "leakage_nw", "energy_fj")
+"""What a component of standard cells costs."""
 
 COVERED = 0.9
 """Share of the designs that a stated uncertainty covers."""

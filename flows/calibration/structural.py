@@ -28,7 +28,7 @@ from flows.calibration.draws import NAME, alone, draws
 from flows.calibration.fit import Equation, fit_robust
 from flows.calibration.mapping_cache import map_cached, versions
 from flows.calibration.measure import RECIPE, cell_costs, provenance, summed
-from flows.calibration.results import covered
+from flows.calibration.results import QUANTITIES, covered
 from flows.standard_cells import Mapped
 from flows.toolchain import require
 from hwgen.config.load import parse_config
@@ -55,8 +55,6 @@ REGISTER, FLIP_FLOP = "register_bit", 3.0
 
 GUESS = 0.05
 """Weight of what components cost by guess: it decides where the designs do not."""
-
-QUANTITIES = ("area_um2", "leakage_nw", "energy_fj")
 
 CLOCK_MHZ = 500.0
 """Clock at which the error of the power is stated."""
@@ -181,7 +179,7 @@ def table(technology: str, measured: Sequence[Measured]) -> dict[str, Any]:
     flip_flops = _flip_flop(measured)
 
     def fitted(chosen: Sequence[int]) -> dict[str, dict[str, float]]:
-        found = {}
+        found: dict[str, dict[str, float]] = {}
         for quantity in QUANTITIES:
             equations = [Equation(measured[i].name, wholes[i], costs[i][quantity]) for i in chosen]
             weights = [1.0] * len(equations)
@@ -231,7 +229,7 @@ def errors_of(
     """
     errors: dict[str, list[float]] = {"area": [], "power": []}
     for prices, counts, costs in found:
-        sums = {
+        sums: dict[str, float] = {
             quantity: sum(prices[quantity].get(kind, 0.0) * n for kind, n in counts.items())
             for quantity in QUANTITIES
         }
