@@ -252,18 +252,14 @@ class Space:
         arrays = {name: np.asarray(values) for name, values in varying.items()}
         if self._legal is None or self._legal.keys() != arrays.keys():
             self._legal = None
-            columns = (values.flat[:_TRIED].tolist() for values in _alike(*arrays.values()))
-            rows = zip(*columns, strict=True)
+            columns = np.broadcast_arrays(*arrays.values())
+            rows = zip(*(values.flat[:_TRIED].tolist() for values in columns), strict=True)
             for row in rows if arrays else [()]:
                 values = {name: _plain(x) for name, x in zip(arrays, row, strict=True)}
                 if self.configuration(values) is not None:
                     self._legal = values
                     break
         return View(self, arrays)
-
-
-def _alike(*arrays: NDArray[Any]) -> list[NDArray[Any]]:
-    return list(np.broadcast_arrays(*arrays))
 
 
 _TRIED = 1000
@@ -355,7 +351,7 @@ class View:
         sizes = tuple(int(column.max(initial=0)) + 1 for column in columns)
         whole = all(c.dtype.kind in "iu" and c.min(initial=0) >= 0 for c in columns)
         if not whole or count * np.prod([float(size) for size in sizes]) > _DENSE:
-            columns = _alike(*columns)
+            columns = list(np.broadcast_arrays(*columns))
             points = np.stack([column.ravel() for column in columns], 1)
             rows, inverse = np.unique(points, axis=0, return_inverse=True)
             figures = np.array([self._evaluated(of, count, names, row) for row in rows.tolist()])

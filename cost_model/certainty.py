@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cost_model.roofline import OF_MEMORY, OF_TOKENS
 from hwgen.families import family
 from hwgen.figures import BASES, Basis, Cycles
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     Operands = Mapping[str, tuple[NDArray[Any], NDArray[Any]]]
 
 PER_SECOND = (
-    "power_w", "tops_per_w", "tops_per_mm2", "energy_mj", "memory_energy_mj", "tokens_per_s",
-    "j_per_token", "floor_share", "gb_s_needed", "gb_s_used",
+    "power_w", "tops_per_w", "tops_per_mm2", "energy_mj", "memory_energy_mj",
+    *OF_TOKENS, *OF_MEMORY,
 )  # fmt: skip
 """Metrics beside those of cycles that depend on the clock, and are modelled at best."""
 

@@ -149,7 +149,10 @@ def _evaluated(
     valid = _valid(view)
     whole = bool(np.all(valid))
     with np.errstate(all="ignore"):
-        computed = _metrics(view, tech, workloads, behind_memory=behind)
+        computed = _metrics(view, tech, workloads)
+        if behind:
+            networks = {name: network_of(sizes) for name, sizes in workloads.items()}
+            computed |= roofline.limited(view, networks, computed, _clock(view, computed))
         computed |= shares(device, computed)
     for name, values in computed.items():
         found = np.asarray(values, np.float64)
@@ -262,16 +265,18 @@ def _one(config: Any) -> float:
     return 1.0
 
 
+def _clock(view: View, metrics: Mapping[str, Number]) -> Number:
+    """Return the clock that figures are at: the one that was asked for, or Fmax if that is less."""
+    clock, fmax = np.asarray(view["target.clock_mhz"], np.float64), metrics.get("fmax_mhz", np.nan)
+    return np.where(np.isnan(fmax), clock, np.minimum(clock, fmax))
+
+
 def _metrics(
-    view: View,
-    tech: technologies.Technology | None,
-    workloads: Workloads,
-    *,
-    behind_memory: bool,
+    view: View, tech: technologies.Technology | None, workloads: Workloads
 ) -> dict[str, Number]:
     module = family_of(view.space.family).part("cost")
     if not hasattr(module, "parts") or not module.parts(view.config):
-        return _without_bill(view, workloads, behind_memory=behind_memory)
+        return _without_bill(view, workloads)
     metrics: dict[str, Number] = {}
     area = leakage = energy = fmax = np.nan
     if tech is not None:
@@ -283,14 +288,13 @@ def _metrics(
         leakage, energy = quantities.get("leakage_nw", np.nan), quantities.get("energy_fj", np.nan)
         fmax = 1000 / tech.delay_ns(module.paths(view), view["target.clock_mhz"])
         metrics |= {name: np.round(quantities[name]) for name in RESOURCES if name in quantities}
-    clock = np.asarray(view["target.clock_mhz"], np.float64)
-    clock = np.where(np.isnan(fmax), clock, np.minimum(clock, fmax))
+    metrics["fmax_mhz"] = fmax
+    clock = _clock(view, metrics)
     tops = 2e-6 * module.macs_at(view) * clock
     power = leakage * 1e-9 + energy * clock * 1e-9
     metrics |= {
         "area_mm2": area * 1e-6,
         "power_w": power,
-        "fmax_mhz": fmax,
         "tops": tops,
         "tops_per_w": tops / power,
         "tops_per_mm2": tops / (area * 1e-6),
@@ -303,15 +307,12 @@ def _metrics(
         metrics[f"cycles({name})"] = cycles
         metrics[f"latency_ms({name})"] = cycles / clock * 1e-3
         metrics[f"energy_mj({name})"] = cycles / clock * 1e-3 * power
-    if behind_memory:
-        networks = {name: network_of(sizes) for name, sizes in workloads.items()}
-        metrics |= roofline.limited(view, networks, metrics, clock)
     return metrics
 
 
-def _without_bill(view: View, workloads: Workloads, *, behind_memory: bool) -> dict[str, Number]:
+def _without_bill(view: View, workloads: Workloads) -> dict[str, Number]:
     """Return the metrics of a family that knows no more than its cycles."""
-    clock = np.asarray(view["target.clock_mhz"], np.float64)
+    clock = _clock(view, {})
     varying = tuple(view.varying)
     module = family_of(view.space.family).part("cost")
     known = hasattr(module, "macs_at")
@@ -323,9 +324,6 @@ def _without_bill(view: View, workloads: Workloads, *, behind_memory: bool) -> d
         cycles = view.figure(varying, _cycles_of(view.space.family, tuple(sizes)))
         metrics[f"cycles({name})"] = cycles
         metrics[f"latency_ms({name})"] = cycles / clock * 1e-3
-    if behind_memory:
-        networks = {name: network_of(sizes) for name, sizes in workloads.items()}
-        metrics |= roofline.limited(view, networks, metrics, clock)
     return metrics
 
 

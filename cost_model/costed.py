@@ -107,7 +107,7 @@ def costed(
     notes: list[str] = []
     metrics, breakdown = _of_structure(config, parts, path, fixed, tech, workloads, made, notes)
     device = fixed[DEVICE]
-    found = shares(device, known_resources(metrics))
+    found = shares(device, _known_resources(metrics))
     metrics |= {name: plain(value) for name, value in found.items()}
     library = macros.library(technology)
     return Costed(
@@ -220,7 +220,7 @@ def _fmax(
         return math.nan
 
 
-def known_resources(metrics: Mapping[str, Any]) -> dict[str, float]:
+def _known_resources(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Return the resources of an FPGA, NaN where unknown."""
     found = {name: metrics.get(name) for name in RESOURCES}
     return {name: math.nan if value is None else value for name, value in found.items()}

@@ -19,7 +19,7 @@ from cost_model.closed_forms import (
     Workloads,
     metric_names,
 )
-from cost_model.costed import CLOSED_FORMS, Costed, buffers_of, costed, known_resources, plain
+from cost_model.costed import CLOSED_FORMS, Costed, buffers_of, costed, plain
 from cost_model.roofline_report import roofline as report
 from cost_model.timing.limit import described
 from cost_model.unknown import reasons
@@ -157,7 +157,9 @@ def _device(config: FamilyConfig, technology: str) -> str | None:
 
 
 def _utilization(device: str | None, metrics: Mapping[str, Any]) -> dict[str, Any] | None:
-    return None if device is None else utilization(device, known_resources(metrics))
+    if device is None:
+        return None
+    return utilization(device, {name: metrics.get(name) for name in RESOURCES})
 
 
 def _uncertainty(tech: technologies.Technology | None, costs: Costed) -> dict[str, float | None]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from cost_model.closed_forms import DEVICE
 from cost_model.sweep.expressions import Expression, ExpressionError
 from cost_model.sweep.reader import Path, Reader
 from cost_model.sweep.space import (
-    DEVICE,
     TECHNOLOGY,
     Axis,
     Constraint,

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cost_model.closed_forms import DEVICE
 from cost_model.sweep.expressions import Expression
 from hwgen.technologies import technology_of
 
-TECHNOLOGY, DEVICE = "target.technology", "target.device"
+TECHNOLOGY = "target.technology"
 
 Digits = NDArray[np.int64]
 Values = dict[str, Any]
