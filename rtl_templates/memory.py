@@ -99,11 +99,12 @@ def place_ram(m: Module, name: str, ram: Ram) -> tuple[tuple[ReadPort, ...], Wri
     write : WritePort
         Signals to connect.
     """
+    block = RamBlock(ram)
     signals = {
         port: Signal(member.shape, name=f"{name}_{port}", reset_less=True)
-        for port, member in RamBlock(ram).members.items()
+        for port, member in block.members.items()
     }
-    place(m, name, RamBlock(ram), **signals)
+    place(m, name, block, **signals)
     reads = tuple(
         ReadPort(
             signals.get(f"{port}_en", Signal()), signals[f"{port}_addr"], signals[f"{port}_data"]
