@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hwgen.errors import InputError
-from hwgen.formats import block_format
 from hwgen.numerics.blocks import error_of, pack_blocks, quantise_blocks, unpack_blocks
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hwgen.numerics.blocks import Blocks
+    from hwgen.numerics.blocks import BlockFormat, Blocks
 
 FORMAT = "hwgen packed blocks"
 VERSION = 1
@@ -42,13 +41,12 @@ class PackedBlocks:
     blocks: Blocks
 
 
-def pack_matrix(name: str, weights: NDArray[Any], *, strict: bool = False) -> PackedBlocks:
+def pack_matrix(fmt: BlockFormat, weights: NDArray[Any], *, strict: bool = False) -> PackedBlocks:
     """Quantise a matrix to a block format and pack it.
 
     Parameters
     ----------
-    name : str
-        Of the format; see `hwgen.formats.block_format`.
+    fmt : BlockFormat
     weights : ndarray, shape (K, N)
     strict : bool
         Whether a K that is no multiple of a block is refused.
@@ -56,11 +54,10 @@ def pack_matrix(name: str, weights: NDArray[Any], *, strict: bool = False) -> Pa
     Raises
     ------
     InputError
-        If there is no such format, or the matrix does not fit it.
+        If the matrix does not fit the format.
     """
     from hwgen.formats.model import document_of
 
-    fmt = block_format(name)
     blocks = quantise_blocks(weights, fmt, strict=strict)
     image = pack_blocks(blocks)
     k, n = blocks.shape

@@ -29,22 +29,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def config_option(function: F) -> F:
     """Add ``--config FILE`` (parameter `config`, a `Path` of an existing, readable file)."""
-    return click.option(
-        "--config",
-        metavar="FILE",
-        required=True,
-        type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
-        help="Configuration file (YAML); `hwgen init FAMILY` writes one.",
-    )(function)
+    about = "Configuration file (YAML); `hwgen init FAMILY` writes one."
+    return _config(about, required=True)(function)
 
 
-def optional_config(help: str) -> Callable[[F], F]:
+def optional_config(about: str) -> Callable[[F], F]:
     """Return what adds a ``--config FILE`` that may be left out (parameter `config`)."""
+    return _config(about, required=False)
+
+
+def _config(about: str, *, required: bool) -> Callable[[F], F]:
     return click.option(
         "--config",
         metavar="FILE",
+        required=required,
         type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
-        help=help,
+        help=about,
     )
 
 

@@ -163,7 +163,7 @@ def _pack_blocks(
     import json
 
     from hwgen.block_packing import pack_matrix
-    from hwgen.errors import ConfigError, InputError
+    from hwgen.errors import InputError
     from hwgen.formats import block_format
 
     check_directory(output)
@@ -171,9 +171,7 @@ def _pack_blocks(
     array = load_matrix(weights, floats=True)
     _check_apart(output, weights)
     try:
-        packed = pack_matrix(block, array, strict=strict)
-    except ConfigError:
-        raise
+        packed = pack_matrix(fmt, array, strict=strict)
     except InputError as error:
         raise InputError(f"{weights}: {error}") from None
     name = weights.stem
