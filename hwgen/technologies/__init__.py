@@ -132,17 +132,17 @@ def read(path: Path, name: str) -> Technology:
         With every problem of the file, and its place.
     """
     from hwgen.config.document import read_document
-    from hwgen.config.load import load_model, problem_at, shown
+    from hwgen.config.load import of_model, problem_at, shown
     from hwgen.technologies.model import KINDS
 
-    document = read_document(path)
+    document = read_document(path, quickly=True)
     kind = document.data.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         text = f"must be {' or '.join(KINDS)}"
         if "kind" in document.data:
             text += f", not {shown(kind)}"
         raise ConfigError([problem_at(document, ("kind",), text)])
-    found, _ = load_model(path, KINDS[kind])
+    found = of_model(document, KINDS[kind])
     if found.name != name:
         text = f"must be {name}, as its entry point says, not {shown(found.name)}"
         raise ConfigError([problem_at(document, ("name",), text)])
