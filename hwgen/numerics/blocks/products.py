@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of blocks: how wide every sum is, for golden models and hardware alike.
+
+The products of a block are summed exactly, in integers.  The sum times the significands of both
+scales is the block's *term*, an integer times a power of two.  Terms are accumulated
+
+- ``exact``: in a long integer that holds every bit of every term, rounded once at the end;
+- ``fp32``: each is rounded to single precision, and added to the total, which is rounded too, in
+  the order of the blocks, to nearest, ties to even; from +0 on;
+- ``aligned(n)``: those of a step and the total, which is a single-precision number, are aligned at
+  the largest of their exponents, cut off below `n` fractional bits, towards zero, and added; the
+  sum is cut off to single precision.  The exponent of a term is the sum of those of its scales,
+  zeros do not count, and none is below that of the total, at least -126.  So add tensor cores.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from hwgen.numerics.floating import FloatFormat, floating
+from hwgen.numerics.integer import IntegerFormat, enclosing_format
+
+from .factors import Factor, ScaleNumber
+
+_ALIGNED = re.compile(r"aligned\(([1-9][0-9]?)\)")
+
+MAX_PLACES = 48
+"""Most fractional bits of terms that are aligned."""
+
+
+@dataclass(frozen=True)
+class BlockAccumulator:
+    """How the terms of blocks are accumulated; see the module's description.
+
+    Parameters
+    ----------
+    kind : {"exact", "fp32", "aligned"}
+    places : int
+        Fractional bits of ``aligned``.
+    """
+
+    kind: Literal["exact", "fp32", "aligned"]
+    places: int = 0
+
+    @property
+    def name(self) -> str:
+        """As it stands in configurations."""
+        return f"aligned({self.places})" if self.kind == "aligned" else self.kind
+
+    def __str__(self) -> str:
+        return self.name
+
+    @staticmethod
+    def named(name: str) -> BlockAccumulator:
+        """Return the accumulator called `name`.
+
+        Raises
+        ------
+        ValueError
+            If there is none.
+        """
+        if name == "exact":
+            return BlockAccumulator("exact")
+        if name == "fp32":
+            return BlockAccumulator("fp32")
+        match = _ALIGNED.fullmatch(name)
+        if not match or int(match[1]) > MAX_PLACES:
+            raise ValueError(
+                f"must be exact, fp32 or aligned(n) with n of 1..{MAX_PLACES}, not {name!r}"
+            )
+        return BlockAccumulator("aligned", int(match[1]))
+
+
+@dataclass(frozen=True)
+class BlockProduct:
+    """The arithmetic of a core that multiplies blocks.
+
+    Parameters
+    ----------
+    a, w : Factor
+        At least one of them has blocks; both, if they do, of one length.
+    accumulator : BlockAccumulator
+    length : int
+        Elements of a block.
+    blocks_per_step : int
+        Blocks that are accumulated at a time.
+    blocks : int
+        Most blocks of a reduction.
+    """
+
+    a: Factor
+    w: Factor
+    accumulator: BlockAccumulator
+    length: int
+    blocks_per_step: int
+    blocks: int
+
+    @property
+    def result(self) -> FloatFormat:
+        """Format of results."""
+        return floating("fp32")
+
+    def sum_of(self, terms: int) -> IntegerFormat:
+        """Return the format of sums of products of elements."""
+        low, high = _products(self.a.range, self.w.range)
+        return enclosing_format(terms * low, terms * high)
+
+    @cached_property
+    def sum(self) -> IntegerFormat:
+        """Format of the exact sum of a block."""
+        return self.sum_of(self.length)
+
+    @property
+    def scales(self) -> tuple[ScaleNumber, ...]:
+        """The scales that there are."""
+        return tuple(factor.scale for factor in (self.a, self.w) if factor.scale is not None)
+
+    @cached_property
+    def significand(self) -> IntegerFormat:
+        """Format of the product of the significands of the scales."""
+        return enclosing_format(*self._significands)
+
+    @property
+    def _significands(self) -> tuple[int, int]:
+        ends = (1, 1)
+        for scale in self.scales:
+            ends = _products(ends, scale.range)
+        return ends
+
+    @cached_property
+    def term(self) -> IntegerFormat:
+        """Format of a block's term, as an integer; signed."""
+        low, high = _products(self.a.range, self.w.range)
+        low, high = _products((self.length * low, self.length * high), self._significands)
+        return enclosing_format(min(low, -1), high)
+
+    @property
+    def fraction(self) -> int:
+        """A term is so many times ``2**-1`` smaller than its integer times ``2**exponent``."""
+        return sum(scale.fraction for scale in self.scales) - self.a.unit - self.w.unit
+
+    @property
+    def exponents(self) -> tuple[int, int]:
+        """Smallest and largest exponent of a term: the sum of those of its scales."""
+        lows, highs = [s.exponents[0] for s in self.scales], [s.exponents[1] for s in self.scales]
+        return sum(lows), sum(highs)
+
+    @property
+    def last_place(self) -> int:
+        """Exponent of the last bit of exact totals."""
+        return self.exponents[0] - self.fraction
+
+    @cached_property
+    def total(self) -> IntegerFormat:
+        """Format of exact totals, in units of ``2**last_place``."""
+        low, high = self.exponents
+        most = self.blocks << (high - low)
+        return enclosing_format(most * -(1 << self.term.width - 1), most << (self.term.width - 1))
+
+    @property
+    def whole_bits(self) -> int:
+        """Bits of a term in front of its binary point, without the sign."""
+        return max(self.term.width - 1 - self.fraction, 1)
+
+    @property
+    def aligned(self) -> IntegerFormat:
+        """Format of the sum of aligned terms and the total."""
+        terms = self.blocks_per_step * (1 << self.whole_bits) + 2  # the total is below 2
+        return IntegerFormat((terms - 1).bit_length() + self.accumulator.places + 1, True)
+
+    @property
+    def has_nan(self) -> bool:
+        """Whether a NaN can come in, by an element or a scale."""
+        factors = (self.a, self.w)
+        return any(f.has_nan or (f.scale is not None and f.scale.has_nan) for f in factors)
+
+    @property
+    def has_infinities(self) -> bool:
+        """Whether an infinity can come in."""
+        return self.a.has_infinities or self.w.has_infinities
+
+
+def _products(x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int]:
+    """Return the smallest and largest product of numbers of two ranges."""
+    corners = [a * b for a in x for b in y]
+    return min(corners), max(corners)
