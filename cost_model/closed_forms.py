@@ -203,10 +203,7 @@ def shares(device: str | None, metrics: Mapping[str, Any]) -> dict[str, Any]:
             number = np.asarray(taken, np.float64)
             share = np.where(number == 0, 0.0, number / getattr(there, resource))
             found[f"{resource}_share"] = share
-        every = np.stack(np.broadcast_arrays(*found.values()))
-        # What is too much stays so, whatever is not known of the others.
-        fits = np.where(np.isnan(every).any(axis=0), np.nan, 1.0)
-        found[utilization.FITS] = np.where((every > 1).any(axis=0), 0.0, fits)
+    found[utilization.FITS] = utilization.all_fit(found.values())
     return found
 
 

@@ -15,7 +15,7 @@ from cost_model.sweep.expressions import Expression
 from cost_model.sweep.pareto import Indices
 from cost_model.sweep.plan import Evaluate, Metrics, Plan, metrics_of
 from cost_model.sweep.space import Digits, Values
-from hwgen.technologies.utilization import FITS, SHARES
+from hwgen.technologies.utilization import FITS, SHARES, all_fit
 
 INDEX, FAMILY = "index", "family"
 
@@ -147,10 +147,9 @@ def table_of(plan: Plan, evaluate: Evaluate, metrics: Sequence[str], points: Poi
 
 def _fits(metrics: Metrics) -> NDArray[Any]:
     """Return whether points fit their device, None where that is not known."""
-    every = np.stack([metrics[share] for share in SHARES])
-    known = (every > 1).any(axis=0) | ~np.isnan(every).any(axis=0)
-    fits = metrics[FITS].astype(object)
-    fits[~known] = None
+    found = all_fit(metrics[share] for share in SHARES)
+    fits: NDArray[Any] = (found == 1).astype(object)
+    fits[np.isnan(found)] = None
     return fits
 
 

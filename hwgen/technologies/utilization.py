@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from hwgen.technologies import fpga_family, technology_of
 from hwgen.technologies.model import Device, Fpga
@@ -52,6 +55,21 @@ def taken(family: Fpga, used: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def all_fit(shares: Iterable[ArrayLike]) -> NDArray[np.float64]:
+    """Return whether designs fit a device: 1, 0, or NaN where that is not known.
+
+    What is too much of one resource stays so, whatever is not known of the others.
+
+    Parameters
+    ----------
+    shares : iterable of array_like
+        Of each resource the share used, NaN where unknown; they broadcast to one shape.
+    """
+    every = np.stack(np.broadcast_arrays(*[np.asarray(share, np.float64) for share in shares]))
+    known = np.where(np.isnan(every).any(axis=0), np.nan, 1.0)
+    return np.where((every > 1).any(axis=0), 0.0, known)
+
+
 def utilization(name: str, used: Mapping[str, float | None]) -> dict[str, Any]:
     """Return what a design takes of a device, as plain JSON values.
 
@@ -71,14 +89,19 @@ def utilization(name: str, used: Mapping[str, float | None]) -> dict[str, Any]:
     family, device = of(name)
     known = {key: math.nan if value is None else value for key, value in used.items()}
     resources: dict[str, Any] = {}
-    fits: bool | None = True
+    shares = [0.0]
     for resource, number in taken(family, known).items():
         there = getattr(device, resource)
         if math.isnan(number):
-            fits = fits and None
+            shares.append(math.nan)
             resources[resource] = {"used": None, "available": there, "share": None}
         elif number or there:
-            fits = fits if number <= there else False
             share = number / there if there else None
+            shares.append(math.inf if share is None else share)
             resources[resource] = {"used": round(number), "available": there, "share": share}
-    return {"name": name, "resources": resources, "fits": fits}
+    fits = all_fit(shares)
+    return {
+        "name": name,
+        "resources": resources,
+        FITS: None if np.isnan(fits) else bool(fits),
+    }
