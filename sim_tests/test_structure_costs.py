@@ -17,6 +17,7 @@ from cost_model.costed import STRUCTURE
 from cost_model.fabric import fabric
 from cost_model.structure.components import totals
 from flows.analyses import KeptAnalysis
+from flows.bench import draws as held_out
 from flows.calibration import draws, structural
 from flows.calibration.fit import Equation, fit_robust
 from flows.estimates import estimated
@@ -153,6 +154,31 @@ def test_calibration_designs_are_legal_and_of_every_family() -> None:
     found = structural.designs()
     assert {config.family for config in found} == set(draws.alone())
     assert len({config.digest for config in found}) == len(found)
+
+
+def test_held_out_designs_are_of_a_size_and_repeatable() -> None:
+    names = draws.alone()
+    found = held_out.draw(11, len(names), 1500.0, names=names)
+    assert held_out.draw(11, 2, 1500.0, names=names) == found[:2]
+    assert held_out.draw(12, 2, 1500.0, names=names) != found[:2]
+    assert [config.family for config in found] == list(names)
+    assert all(
+        0 < held_out.size(structure_of(config), config.memories.registers_below) <= 1500
+        for config in found
+    )
+
+
+def test_held_out_designs_have_every_operand_width() -> None:
+    draw = random.Random(5)
+    how = draws.Draw(draw, 3, held_out.USUAL, buffers=True, mend=True)
+    some = [draws.drawn(name, how) for name in draws.alone() for _ in range(60)]
+    assert {config.activation.width for config in some} >= set(range(2, 17))
+    assert {config.weight.width for config in some} >= set(range(2, 17))
+
+
+@pytest.mark.parametrize(("technology", "luts"), [("ecp5", 43848), ("nangate45", None)])
+def test_the_limit_of_sizes_is_a_middling_device(technology: str, luts: int | None) -> None:
+    assert held_out.limit(technology) == (luts or held_out.LARGEST)
 
 
 def test_draws_are_legal_and_repeatable() -> None:

@@ -27,7 +27,7 @@ from cost_model.structure.costs import cost
 from cost_model.structure.model import TOP, Design
 from cost_model.technology import OUTSIDE, PORTS
 from cost_model.timing.limit import limiting_path
-from flows.calibration.draws import MOST, NAME, alone, drawn
+from flows.calibration.draws import MOST, NAME, Draw, alone, drawn
 from flows.calibration.fit import Equation, fit_longest, fit_robust
 from flows.calibration.parts import is_operator, operator_kind, owner, parts_of
 from flows.calibration.points import config_of, rare_points
@@ -113,7 +113,7 @@ def configurations(seed: int, sizes: Sequence[int] = SIZES) -> Iterator[FamilyCo
     while True:
         for most in sizes:
             for name in names:
-                yield drawn(name, draw, most)
+                yield drawn(name, Draw(draw, most))
 
 
 def samples(

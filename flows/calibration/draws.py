@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small configurations drawn from everything that the families' models allow.
+"""Configurations drawn from everything that the families' models allow.
 
 What may stand where is read from the JSON Schema of a family's model, so that every family is
 drawn, also one from another package, with every option.  Rules that a schema does not show are
@@ -12,6 +12,7 @@ import json
 import math
 import random
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +38,34 @@ MOST = 6
 
 LARGE = 1024
 
-_ATTEMPTS = 2000
+_ATTEMPTS, _MENDED = 2000, 12
 _FIXED = ("name", "family", "target", "memories")
 _FORMATS = ("activation", "weight")
+
+
+@dataclass(frozen=True)
+class Draw:
+    """How parameters are drawn.
+
+    Parameters
+    ----------
+    random : random.Random
+    most : int
+        By how much the largest size that is drawn exceeds the smallest that is legal.
+    usual : float
+        Share of the parameters that keep their defaults; of formats it is half of that.
+    buffers : bool
+        Whether sizes of buffers are drawn like others; else they are the smallest.
+    mend : bool
+        Whether what breaks a rule gets its default, before everything is drawn again: rare
+        combinations are found so that rejection alone hardly finds.
+    """
+
+    random: random.Random
+    most: int = MOST
+    usual: float = USUAL
+    buffers: bool = False
+    mend: bool = False
 
 
 def draws(
@@ -53,11 +79,11 @@ def draws(
     names : tuple of str
         The families; default all that are installed.
     most : int
-        By how much the largest size that is drawn exceeds the smallest that is legal.
+        As `Draw` has it.
     """
     while True:
         for name in names or tuple(families()):
-            yield drawn(name, draw, most)
+            yield drawn(name, Draw(draw, most))
 
 
 def alone() -> tuple[str, ...]:
@@ -65,7 +91,7 @@ def alone() -> tuple[str, ...]:
     return tuple(name for name in families() if not _holds_cores(name))
 
 
-def drawn(name: str, draw: random.Random, most: int = MOST) -> FamilyConfig:
+def drawn(name: str, draw: Draw) -> FamilyConfig:
     """Return a legal configuration of a family.
 
     Raises
@@ -74,12 +100,26 @@ def drawn(name: str, draw: random.Random, most: int = MOST) -> FamilyConfig:
         If its rules let none through.
     """
     for _ in range(_ATTEMPTS):
-        values = {"name": NAME, "family": name, **_core(name, draw, most)}
-        try:
-            return _checked(values)
-        except ConfigError:
-            continue
+        values = {"name": NAME, "family": name, **_core(name, draw)}
+        for _ in range(_MENDED if draw.mend else 1):
+            try:
+                return _checked(values)
+            except ConfigError as error:
+                if not any([_removed(values, problem.field) for problem in error.problems]):
+                    break
     raise RuntimeError(f"no legal configuration of {name} in {_ATTEMPTS} draws")
+
+
+def _removed(values: dict[str, Any], field: str) -> bool:
+    """Leave a parameter to its default; return whether it was there."""
+    *path, last = field.split(".")
+    place: Any = values
+    for key in path:
+        place = place.get(key) if isinstance(place, dict) else None
+    if not isinstance(place, dict) or last not in place or last in _FIXED:
+        return False
+    del place[last]
+    return True
 
 
 def _checked(values: Mapping[str, Any]) -> FamilyConfig:
@@ -91,14 +131,14 @@ def _schema(name: str) -> Mapping[str, Any]:
     return family(name).config.model_json_schema()
 
 
-def _core(name: str, draw: random.Random, most: int) -> dict[str, Any]:
+def _core(name: str, draw: Draw) -> dict[str, Any]:
     """Draw the parameters of a family, those of the cores in it included."""
     schema, model = _schema(name), family(name).config
-    found: dict[str, Any] = _object(schema, schema, draw, most)
+    found: dict[str, Any] = _object(schema, schema, draw)
     others = [other for other in families() if not _holds_cores(other)]
     for field in _core_fields(name):
-        inner = draw.choice(others)
-        values = _core(inner, draw, most)
+        inner = draw.random.choice(others)
+        values = _core(inner, draw)
         values = {key: value for key, value in values.items() if key not in ("post", *_FIXED)}
         found[field] = {"family": inner, **values}
         assert model.cores_in(found)
@@ -118,18 +158,16 @@ def _holds_cores(name: str) -> bool:
     return bool(_core_fields(name))
 
 
-def _object(
-    schema: Mapping[str, Any], root: Mapping[str, Any], draw: random.Random, most: int
-) -> dict[str, Any]:
+def _object(schema: Mapping[str, Any], root: Mapping[str, Any], draw: Draw) -> dict[str, Any]:
     found = {}
     for key, entry in schema["properties"].items():
-        usual = USUAL / 2 if key in _FORMATS else USUAL
+        usual = draw.usual / 2 if key in _FORMATS else draw.usual
         if entry.get("default") == []:
             usual = 1 - RARELY
-        keeps = "$ref" not in entry and not _is_large(entry) and draw.random() < usual
+        keeps = "$ref" not in entry and not _is_large(entry) and draw.random.random() < usual
         if key in _FIXED or keeps:
             continue
-        value = _value(entry, root, draw, most)
+        value = _value(entry, root, draw)
         if value is not None:
             found[key] = value
     return found
@@ -142,39 +180,37 @@ def _is_large(entry: Mapping[str, Any]) -> bool:
     return type(default) is int and counts and MOST < default <= LARGE
 
 
-def _value(
-    entry: Mapping[str, Any], root: Mapping[str, Any], draw: random.Random, most: int
-) -> Any:
+def _value(entry: Mapping[str, Any], root: Mapping[str, Any], draw: Draw) -> Any:
     """Draw a value; None leaves the default."""
     if "$ref" in entry:
         entry = {**entry, **root["$defs"][entry["$ref"].rpartition("/")[2]]}
     if "enum" in entry:
-        return draw.choice(entry["enum"])
+        return draw.random.choice(entry["enum"])
     if "anyOf" in entry:
-        return _value({**entry["anyOf"][draw.randrange(len(entry["anyOf"]))],
-                       "default": entry.get("default")}, root, draw, most)  # fmt: skip
+        return _value({**entry["anyOf"][draw.random.randrange(len(entry["anyOf"]))],
+                       "default": entry.get("default")}, root, draw)  # fmt: skip
     kind = entry.get("type")
     if kind == "object" and "properties" in entry:
-        return _object(entry, root, draw, most)
+        return _object(entry, root, draw)
     if kind == "boolean":
-        return draw.random() < 0.5
+        return draw.random.random() < 0.5
     if kind == "integer":
-        return _integer(entry, draw, most)
+        return _integer(entry, draw)
     if kind == "array" and "enum" in entry["items"]:
         choices = entry["items"]["enum"]
         most = min(len(choices), 3)
-        return draw.sample(choices, draw.randint(entry.get("minItems", 0), most))
+        return draw.random.sample(choices, draw.random.randint(entry.get("minItems", 0), most))
     return None
 
 
-def _integer(entry: Mapping[str, Any], draw: random.Random, largest: int) -> int:
+def _integer(entry: Mapping[str, Any], draw: Draw) -> int:
     """Draw an integer: small ones are as likely as large ones of twice as many."""
     low, high = int(entry.get("minimum", 0)), int(entry.get("maximum", 1 << 20))
     default = entry.get("default")
-    if entry.get("unit") == "KiB":
+    if entry.get("unit") == "KiB" and not draw.buffers:
         return low
     if low < MOST and not (isinstance(default, int) and default > LARGE):
-        high = min(high, low + largest)
+        high = min(high, low + draw.most)
     start = max(low, 1)
-    value = round(math.exp(draw.uniform(math.log(start - 0.49), math.log(high + 0.49))))
-    return low if low == 0 and draw.random() < 0.3 else max(low, min(high, value))
+    value = round(math.exp(draw.random.uniform(math.log(start - 0.49), math.log(high + 0.49))))
+    return low if low == 0 and draw.random.random() < 0.3 else max(low, min(high, value))

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Designs that calibration has never seen, of every size, drawn from everything that is legal.
+
+What may stand where comes from the schemas of all families (`flows.calibration.draws`), engines
+with their cores included, so that no list of parameters is kept here.  Calibration has other
+random numbers, and this generator does not know what it was calibrated on.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from cost_model.closed_forms import view_of
+from cost_model.structure.components import KINDS, totals
+from cost_model.structure.memories import memories_of
+from cost_model.structure.model import Design
+from flows import structures
+from flows.calibration.draws import Draw, drawn
+from flows.calibration.parts import parts_of
+from hwgen.config.model import FamilyConfig
+from hwgen.families import families, family
+from hwgen.technologies import fpga_family, of_kind
+
+SMALLEST, LARGEST = 100.0, 100_000.0
+"""Sizes that are drawn for standard cells, see `size`; the largest is about 0.5 mm2 at 45 nm."""
+
+WIDEST = 48
+"""By how much the largest parameter that is a size exceeds the smallest that is legal."""
+
+USUAL = 0.25
+"""Share of the parameters that keep their defaults."""
+
+_CHOICES = 16
+"""Configurations of which that is taken which is nearest to the size that was drawn."""
+
+_LOOKED_AT = 3
+"""Of these how many are elaborated to see whether they are small enough."""
+
+_NO_BITS = ("fanout", "control")
+_OPERATOR = 150.0
+"""Bits of registers that an operator on floating-point numbers is about as large as."""
+
+
+def draw(
+    seed: int,
+    count: int,
+    size_limit: float | None = None,
+    technology: str = "nangate45",
+    names: Sequence[str] = (),
+) -> list[FamilyConfig]:
+    """Return legal configurations of families in turn.
+
+    Those of a seed begin alike, however many are asked for, and are the same in each technology of
+    the same `size_limit`, so that Verilog and structures are made once.
+
+    Parameters
+    ----------
+    seed : int
+    count : int
+        How many.
+    size_limit : float, optional
+        Largest `size`; default that of the technology, see `limit`.  What family has none that
+        small is left out.
+    technology : str
+        Only decides the limit.
+    names : sequence of str
+        The families; default all that are installed.
+    """
+    most = limit(technology) if size_limit is None else size_limit
+    return list(islice(_draws(seed, most, tuple(names) or tuple(families())), count))
+
+
+def limit(technology: str) -> float:
+    """Return the largest `size` for a technology: of an FPGA what fills a middling device."""
+    if technology not in of_kind("fpga"):
+        return LARGEST
+    luts = sorted(device.luts for device in fpga_family(technology).devices.values())
+    return min(LARGEST, float(luts[len(luts) // 2])) if luts else LARGEST
+
+
+def size(design: Design, registers_below: int) -> float:
+    """Return how large a design is, in bits of registers, in no technology in particular.
+
+    Memories of as many bits as SRAM macros are made for are not counted.
+    """
+    macros = sum(
+        use.count * use.ram.capacity
+        for use in memories_of(design)
+        if use.ram.capacity >= registers_below
+    )
+    counts = totals(design)
+    return sum(KINDS[kind][1] * n for kind, n in counts.items()) - macros
+
+
+def _draws(seed: int, size_limit: float, names: Sequence[str]) -> Iterator[FamilyConfig]:
+    number = 0
+    while True:
+        for name in names:
+            # Each has random numbers of its own: how many one took changes no other.
+            own = random.Random(f"held out {seed} {name} {number}")
+            wanted = math.exp(own.uniform(math.log(SMALLEST), math.log(max(SMALLEST, size_limit))))
+            config = _of_size(name, own, wanted, size_limit)
+            if config is not None:
+                yield config
+        number += 1
+
+
+def _of_size(
+    name: str, own: random.Random, wanted: float, size_limit: float
+) -> FamilyConfig | None:
+    """Return a configuration of about a size; None if the first few are above a limit."""
+    some = []
+    for _ in range(_CHOICES):
+        most = round(math.exp(own.uniform(0.0, math.log(WIDEST))))
+        config = drawn(name, Draw(own, most, USUAL, buffers=True, mend=True))
+        some.append((abs(math.log(_about(config) / wanted)), config))
+    some.sort(key=lambda each: each[0])
+    for _, config in some[:_LOOKED_AT]:
+        if _about(config) > 2 * size_limit:
+            continue
+        if size(structures.structure_of(config), config.memories.registers_below) <= size_limit:
+            return config
+    return None
+
+
+def _about(config: FamilyConfig) -> float:
+    """Return about what `size` is, without the hardware."""
+    if hasattr(family(config.family).part("cost"), "parts"):
+        found, view = 0.0, view_of(config)
+        for part in parts_of(config):
+            for kind, count in part.counts(view).items():
+                each = _OPERATOR if kind.startswith("float_") else kind not in _NO_BITS
+                found += each * float(count)
+        return max(1.0, found)
+    factors = config.activation.width * config.weight.width
+    return max(1.0, config.macs_per_cycle * factors)
