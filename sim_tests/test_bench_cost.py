@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables and pictures of estimates compared with synthesis."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from flows.bench import cost, cost_tables
+from hwgen.config.load import parse_config
+
+TECH = "nangate45"
+
+
+def point(family: str, area: float, error: float, *traits: str) -> cost.Point:
+    return cost.Point(
+        TECH,
+        {"family": family, "array.rows": 3},
+        1.0,
+        {"area": area * (1 + error), "fmax": 800.0},
+        {"area": area, "fmax": 1000.0},
+        {"area": 0.05, "fmax": 0.1},
+        (family, *traits),
+        6.0,
+    )
+
+
+POINTS = [
+    point("systolic", 1e-3, 0.02, "5..8 bits"),
+    point("systolic", 5e-3, -0.04, "2..4 bits", cost_tables.NARROW),
+    point("cube", 2e-2, 0.1, "5..8 bits"),
+]
+
+
+def test_errors_are_told_with_their_sign_and_what_was_stated() -> None:
+    found = cost.summarise(POINTS, "area")
+    assert found is not None
+    assert found.bias == pytest.approx(0.08 / 3)
+    assert found.worst == pytest.approx(0.1)
+    assert found.uncertainty == 0.05
+    assert found.inside == pytest.approx(2 / 3)
+    fmax = cost.summarise(POINTS, "fmax")
+    assert fmax is not None
+    assert fmax.bias == pytest.approx(-0.2)
+    assert fmax.inside == 0.0
+
+
+def test_tables_are_by_parts_of_the_domain() -> None:
+    text = cost.markdown([s for m in ("area",) if (s := cost.summarise(POINTS, m))], POINTS, 7)
+    assert "Seed 7." in text
+    assert "| systolic | 3.0 %, -1.0 % (2) |" in text
+    assert "| 5..8 bits | 6.0 %, +6.0 % (2) |" in text
+    assert f"| {cost_tables.NARROW} | 4.0 %, -4.0 % (1) |" in text
+    assert "| nangate45 | area | +10.0 % | cube, array.rows 3 |" in text
+    assert "Minutes that the syntheses took: nangate45 0." in text
+
+
+def test_pictures_show_every_design() -> None:
+    root = ElementTree.fromstring(cost_tables.pictures(POINTS))
+    circles = [each for each in root.iter() if each.tag.endswith("circle")]
+    assert len(circles) == 2 * len(POINTS) + 2  # area and Fmax, and the legend
+    titles = [each.text or "" for each in root.iter() if each.tag.endswith("title")]
+    assert any("measured 0.001, estimated 0.00102" in title for title in titles)
+
+
+def test_parts_of_the_domain_of_a_design() -> None:
+    text = """
+name: core
+family: adder_tree
+activation: int9
+weight: uint2
+accumulator: int10
+array: {rows: 64, cols: 1, depth: 2}
+post: {outputs: [fp32]}
+"""
+    found = cost_tables.traits(parse_config(text, "core.yaml"), macros=True)
+    assert found == (
+        "adder_tree", "9..12 bits", cost_tables.MIXED, cost_tables.BEYOND, cost_tables.NARROW,
+        cost_tables.POST, cost_tables.MACROS,
+    )  # fmt: skip
