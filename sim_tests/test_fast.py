@@ -27,7 +27,7 @@ CONFIGS = [
     if load_config(path).ports
 ]
 """Of cores with streams."""
-LARGE = {"lut_core_fp16", "lut_w2"}  # more than half a minute to compile
+LARGE = {"lut_core_fp16", "lut_core_fp16_aligned", "lut_w2"}  # more than half a minute to compile
 
 OUTPUT = "name: c\nfamily: systolic\narray: {rows: 3, cols: 5}\nmax_k: 64\n"
 NARROW = (

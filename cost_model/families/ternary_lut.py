@@ -28,6 +28,12 @@ from cost_model.bill import (
     total,
 )
 from cost_model.fabric import LISTED, fabric_of
+from cost_model.families.ternary_lut_aligned import (
+    ALIGNED,
+    aligned_column,
+    alignment,
+)
+from cost_model.families.ternary_lut_aligned import paths as aligned_paths
 from cost_model.families.ternary_lut_bill import (
     COLUMN_KINDS,
     TABLE_KINDS,
@@ -125,6 +131,13 @@ def parts(config: TernaryLutConfig) -> tuple[Part, ...]:
         Part("sequencer", (), _sequencer),
         *post.parts(config, "array.fetch_ports"),
     )
+    if config.aligned:
+        return (
+            Part("alignment", ("align", "largest_"), _alignment),
+            Part("tables", ("table",), _aligned_tables),
+            Part("columns", ("column", "scaled_", *operators), _aligned_columns),
+            *shared,
+        )
     if config.is_float:
         return (
             Part("tables", ("table",), _float_tables),
@@ -146,6 +159,7 @@ RULES = (
 
 _TABLE = ("array.group_size", "pipeline.table")
 _COLUMN = ("array.group_size", "array.tables", "pipeline.reduce", "max_k")
+_ALIGNED_KINDS = ("flip_flop", "enable", "adder_bit", "adder_level", "and", "mux", "xor")
 _FLOAT_COLUMN = ("array.group_size", "array.tables", "pipeline.reduce", "pipeline.accumulate")
 
 
@@ -187,6 +201,29 @@ def _float_columns(v: View) -> Counts:
     old = held * v.config.result.width * (fabric_of(v.config) is None)
     deep = {"mux": old, "fanout": inputs}
     return times(v["array.fetch_ports"], total(one, deep))
+
+
+def _alignment(v: View) -> Counts:
+    kinds = (*_ALIGNED_KINDS, *_more(v))
+    return times(v["array.clusters"], v.counts(ALIGNED, kinds, alignment))
+
+
+def _aligned_tables(v: View) -> Counts:
+    count = v["array.clusters"] * v["array.tables"]
+    return times(count, v.counts(ALIGNED, (*TABLE_KINDS, *_more(v), "select"), _aligned_table))
+
+
+def _aligned_table(config: TernaryLutConfig) -> Counts:
+    return table(config.integer_core)
+
+
+def _aligned_columns(v: View) -> Counts:
+    kinds = (*COLUMN_KINDS, *operators(v.config), *_more(v))
+    one = v.counts(ALIGNED, kinds, aligned_column)
+    held = v["array.accumulator_depth"] > np.int64(1)
+    inputs = v["array.tables"] * v.figure(ALIGNED, _table_width)
+    old = held * v.config.result.width * (fabric_of(v.config) is None)
+    return times(v["array.fetch_ports"], total(one, {"mux": old, "fanout": inputs}))
 
 
 def _table_width(config: TernaryLutConfig) -> float:
@@ -273,6 +310,8 @@ def _sequencer(v: View) -> Counts:
 
 def paths(v: View) -> list[Counts]:
     """Return what the longest paths lead through; see `cost_model.technology.Technology.delays`."""
+    if v.config.aligned:
+        return aligned_paths(v)
     return [*core_paths(v), *post.paths(v)]
 
 

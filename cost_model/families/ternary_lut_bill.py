@@ -118,7 +118,7 @@ def column(config: TernaryLutConfig) -> dict[str, float]:
     array, result, planes = config.array, config.total_width, config.planes
     compressed, on_fpga = array.reduction == "compressors", fabric_of(config) is not None
     found = total(
-        times(array.tables, _read(config)),
+        times(array.tables, read_counts(config)),
         {
             "flip_flop": result + planes - 1,  # and what the total gives away
             "enable": result + planes - 1 - counted_bits(config),
@@ -158,7 +158,7 @@ def _made(config: TernaryLutConfig, width: int) -> int:
     return int(min(width, config.total_width))
 
 
-def _read(config: TernaryLutConfig) -> dict[str, float]:
+def read_counts(config: TernaryLutConfig) -> dict[str, float]:
     """Return the bill of a read of a table; see `rtl_templates.ternary_lut.fetch`."""
     array, value = config.array, value_width(config)
     if array.method == "select":
@@ -321,6 +321,24 @@ def _added(config: TernaryLutConfig, addends: list[_Addend]) -> dict[str, float]
             merged.append(_Addend(width, second.carry, tables, 0, second.carry_held))
         addends = merged + addends[len(addends) & ~1 :]
     return total(*found, *(registers_of(addend, carry=True) for addend in addends))
+
+
+def exact_sum(config: TernaryLutConfig) -> dict[str, float]:
+    """Return the bill of the sum of the reads of a column of integers, without its total."""
+    width, tables = config.result.width, config.array.tables
+    carries = config.array.method != "multiply"
+    if config.array.reduction == "compressors":
+        weight = int(config.array.method == "lut")
+        reads = [(value_width(config), 0, True)] * tables + [(1, weight, False)] * tables * carries
+        full, half = _heap(reads, width)
+        return {"full_adder": full, "half_adder": half}
+    fabric = fabric_of(config)
+    widths, found = [value_width(config)] * tables, []
+    while len(widths) > 1:
+        merged = [max(pair) + 1 for pair in zip(widths[::2], widths[1::2], strict=False)]
+        found += [_sum_of_two(each, fabric, carry=carries) for each in merged]
+        widths = merged + widths[len(widths) & ~1 :]
+    return total(*found, adder(width, fabric) if carries else {})
 
 
 def float_column(config: TernaryLutConfig) -> dict[str, float]:

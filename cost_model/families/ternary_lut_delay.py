@@ -42,7 +42,8 @@ def paths(v: View) -> list[Counts]:
     return [total(start, v.counts(names, kinds, of)) for of in paths_of]
 
 
-def _read_path(config: TernaryLutConfig) -> dict[str, float]:
+def read_path(config: TernaryLutConfig) -> dict[str, float]:
+    """Return the path through a read."""
     method = config.array.method
     if method == "select":
         return {"select": 1}
@@ -77,7 +78,7 @@ def _first_column_path(config: TernaryLutConfig) -> dict[str, float]:
 def _stage_paths(config: TernaryLutConfig) -> list[dict[str, float]]:
     """Return the paths of the stages of a column."""
     registers, tables = config.pipeline.reduce, config.array.tables
-    found, read = [], _read_path(config)
+    found, read = [], read_path(config)
     if config.array.reduction == "adders":
         levels = (tables - 1).bit_length()
         places = [stage * levels // registers for stage in range(registers)]
@@ -102,17 +103,17 @@ def _stage_paths(config: TernaryLutConfig) -> list[dict[str, float]]:
             group = sum_groups(tables, registers)[stage]
             left, covered = ceil(left / group), min(tables, covered * group)
             width = sum_width(config, covered)
-            found.append({"gate": _sum_delay(group, addend, carries * weight, width, 0)})
+            found.append({"gate": sum_delay(group, addend, carries * weight, width, 0)})
             addend, carries = width, False
     low = added_bits(config)
     kept, width = min(low, config.total_width), min(low + 2, config.total_width)
-    delay = _sum_delay(left, addend, carries * weight if carries else -1, width, kept)
+    delay = sum_delay(left, addend, carries * weight if carries else -1, width, kept)
     high = config.total_width - low
     return [*found, total(read, {"gate": delay}, {"count": log2(high + 1)} if high > 0 else {})]
 
 
 @lru_cache(maxsize=1 << 14)
-def _sum_delay(addends: int, bits: int, carry: int, width: int, kept: int) -> float:
+def sum_delay(addends: int, bits: int, carry: int, width: int, kept: int) -> float:
     """Return the delay of a sum in gates, by the plan that the hardware is made from."""
     heap = [[0] * (addends * (column < bits) + (column < kept)) for column in range(width)]
     if carry >= 0 and carry < width:

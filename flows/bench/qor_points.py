@@ -28,6 +28,8 @@ PREFIX = "bench"
 DESIGNS: Mapping[str, str] = {
     "lut": "(a) lut",
     "exact": "(a) lut, exact accumulators",
+    "aligned": "(a) lut, aligned",
+    "fixed": "(a) lut, aligned exactly",
     "published": "(b) published",
     "multiply": "(c) multiply",
     "select": "(d) select",
@@ -37,6 +39,8 @@ DESIGNS: Mapping[str, str] = {
 GROUP_SIZES: Mapping[str, Sequence[int]] = {
     "lut": range(1, 6),
     "exact": (2, 3),
+    "aligned": range(1, 7),
+    "fixed": range(1, 5),
     "published": range(1, 6),
     "multiply": (1,),
     "select": (1,),
@@ -68,7 +72,7 @@ INPUT_DELAY = 0.1
 
 KEPT: Mapping[str, Sequence[str]] = {
     "int8": ("table", "column"),
-    "fp16": ("table", "column", "add_", "multiply_", "widen_"),
+    "fp16": ("table", "column", "add_", "multiply_", "widen_", "align", "largest_", "scaled_"),
 }
 """Modules that are mapped on their own, by the beginnings of their names."""
 
@@ -134,6 +138,7 @@ class Point:
         """The configuration of a design of ours."""
         floats = self.activation != "int8"
         exact = self.design == "exact"
+        alignment = {"aligned": "beat", "fixed": "exact"}.get(self.design, "none")
         return TernaryLutConfig.model_validate(
             {
                 "name": PREFIX,
@@ -141,21 +146,26 @@ class Point:
                 "activation": self.activation,
                 "accumulator": "exact" if exact else "fp16" if floats else "int32",
                 "array": {
-                    "method": "lut" if exact else self.design,
+                    "method": self.design if self.design in ("select", "multiply") else "lut",
                     "group_size": self.group_size,
                     "tables": self.tables,
                     "fetch_ports": self.fetch_ports,
                     "accumulator_depth": 1,
                     "fetch": "one_hot",
-                    **({} if floats else {"reduction": "compressors"}),
+                    "alignment": alignment,
+                    **({"reduction": "compressors"} if not floats or alignment != "none" else {}),
                 },
-                "pipeline": {
-                    # Of floating-point numbers, one adder between two registers, as in (b).
-                    "table": max(1, self.group_size - 1) if floats else 1,
-                    "reduce": 1 if floats else 0,
-                },
+                "pipeline": self._pipeline(floats, alignment),
             }
         )
+
+    def _pipeline(self, floats: bool, alignment: str) -> dict[str, int]:
+        if not floats:
+            return {"table": 1, "reduce": 0}
+        if alignment != "none":
+            return {"table": 2, "reduce": 1}
+        # Of floating-point numbers, one adder between two registers, as in (b).
+        return {"table": max(1, self.group_size - 1), "reduce": 1}
 
     @property
     def top(self) -> str:

@@ -15,7 +15,7 @@ from pydantic import Field, ModelWrapValidatorHandler, model_validator
 from hwgen.config.model import AUTO, LowBitOperand, OperandFormat
 from hwgen.config.module_limits import DATA_BITS, input_bits
 from hwgen.config.product import ProductConfig
-from hwgen.families import Family, ternary_lut_choice
+from hwgen.families import Family, ternary_lut_alignment, ternary_lut_choice
 from hwgen.families.ternary_lut_parameters import Array, Pipeline
 from hwgen.loop_nest import LoopNest
 from hwgen.numerics import (
@@ -93,7 +93,9 @@ class TernaryLutConfig(ProductConfig):
                 f"array.group_size: must be 1 with method {self.array.method}, which serves every"
                 f" weight alone, not {self.array.group_size}"
             )
-        if self.is_float and self.array.reduction == "compressors":
+        broken += ternary_lut_alignment.broken_rules(self)
+        aligned = self.array.alignment in ("beat", "exact")
+        if self.is_float and not aligned and self.array.reduction == "compressors":
             broken.append(
                 f"array.reduction: must be adders with activation {self.activation}; compressors"
                 " add integers"
@@ -138,10 +140,12 @@ class TernaryLutConfig(ProductConfig):
     def resolved(self) -> dict[str, Any]:
         """Return every parameter that the formats have, as plain JSON values."""
         values = super().resolved()
-        if self.is_float:
-            del values["array"]["reduction"]
-        else:
+        if not self.aligned:
+            del values["array"]["alignment"], values["array"]["fraction_bits"]
+        if not self.is_float:
             del values["pipeline"]["accumulate"]
+        elif not self.aligned:
+            del values["array"]["reduction"]
         return values
 
     # -- geometry --------------------------------------------------------------------------
@@ -185,9 +189,49 @@ class TernaryLutConfig(ProductConfig):
     def reduce_latency(self) -> int:
         """Registers between the tables and the adder that accumulates."""
         levels = (self.array.tables - 1).bit_length() + (self.array.method == "multiply")
-        return self.pipeline.reduce * (levels if self.is_float else 1)
+        return self.pipeline.reduce * (levels if self.is_float and not self.aligned else 1)
 
     # -- formats ---------------------------------------------------------------------------
+
+    @property
+    def aligned(self) -> bool:
+        """Whether floating-point activations are aligned, and tables and columns add integers."""
+        return self.is_float and self.array.alignment in ("beat", "exact")
+
+    @property
+    def fraction_bits(self) -> int:
+        """Places of an aligned activation below the leading one of the largest of its beat."""
+        return int(self.array.fraction_bits)
+
+    @cached_property
+    def integer_core(self) -> TernaryLutConfig:
+        """The core that adds the aligned activations of a beat, its accumulator their exact sum."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        values["activation"] = IntegerFormat(self.fraction_bits + 2, True)
+        values["accumulator"] = "exact"
+        values["max_k"] = self.terms
+        registers = {"table": self.pipeline.table - self.alignment_registers, "reduce": 0}
+        values["pipeline"] = self.pipeline.model_copy(update=registers)
+        return type(self).model_construct(**values)
+
+    @property
+    def alignment_registers(self) -> int:
+        """How many of the registers that build tables lie behind the alignment of activations.
+
+        One behind the aligned activations, and then one behind the largest exponent.
+        """
+        most = {"beat": 2, "exact": 1}[self.array.alignment] if self.aligned else 0
+        return min(most, self.pipeline.table - 1)
+
+    @property
+    def column_cuts(self) -> tuple[str, ...]:
+        """Behind what a column of aligned activations has registers, but for the accumulator's."""
+        return ternary_lut_alignment.COLUMN_CUTS[self.pipeline.reduce]
+
+    @property
+    def sum_registers(self) -> int:
+        """How many of them are in front of the conversion of a beat's sum."""
+        return len({"read", "summed"} & set(self.column_cuts))
 
     @property
     def digit(self) -> IntegerFormat:
@@ -225,7 +269,7 @@ class TernaryLutConfig(ProductConfig):
         """Bits that the table of a group holds: of `select`, both polarities of an integer."""
         words = {
             "lut": len(self.stored_patterns),
-            "select": 1 if self.is_float else 2,
+            "select": 1 if self.is_float and not self.aligned else 2,
             "multiply": 1,
         }
         return words[self.array.method] * int(self.entry.width)
@@ -254,6 +298,8 @@ class TernaryLutConfig(ProductConfig):
     def entry(self) -> Any:
         """Format of a table entry, of integers exact: its first non-zero digit is +1."""
         a, others = self.activation, self.array.group_size - 1
+        if self.aligned:
+            return self.integer_core.entry
         if self.is_float:
             return a
         return enclosing_format(

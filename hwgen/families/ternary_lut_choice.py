@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from hwgen.config.limits import Limit, limit_of
 from hwgen.config.measured import smallest
 from hwgen.config.model import AUTO, check_rules
+from hwgen.families.ternary_lut_alignment import chosen_alignment
 
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut import TernaryLutConfig
@@ -54,10 +55,14 @@ def divider(config: TernaryLutConfig, limit: Limit) -> str | None:
     inside = [name.split(".") for name in limit.instances]
     columns = [names for names in inside if any(n.startswith("column_") for n in names)]
     if not columns:
-        tables = any(name.startswith("table_") for names in inside for name in names)
+        built = ("table_", "alignment")
+        tables = any(name.startswith(built) for names in inside for name in names)
         return "table" if tables else None
     if not config.is_float:
         return "reduce"
+    if config.aligned:
+        summed = any(name.startswith(("read_", "fa_", "convert")) for n in columns for name in n)
+        return "reduce" if summed or not any("accumulate" in n for n in columns) else "accumulate"
     accumulates = any("accumulate" in names for names in columns)
     tree = any(name.startswith("add_") for names in columns for name in names)
     return "accumulate" if accumulates and (config.pipeline.reduce or not tree) else "reduce"
@@ -123,9 +128,10 @@ def chosen(config: Config, automatic: Sequence[str]) -> Config:
     """
     array = config.array
     structure = smallest(config.target.technology)
-    if config.is_float:
+    aligned = chosen_alignment(config)
+    if config.is_float and aligned["alignment"] == "none":
         structure = {**structure, "reduction": "adders"}
-    update = {f: way for f, way in structure.items() if getattr(array, f) == AUTO}
+    update = {f: way for f, way in structure.items() if getattr(array, f) == AUTO} | aligned
     config = config.model_copy(update={"array": array.model_copy(update=update)})
     if not config.is_float:
         automatic = [field for field in automatic if field != "accumulate"]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -62,6 +62,19 @@ class Array(Model):
         " total included; `auto` takes what was measured to be the smallest in the target"
         " technology.",
     )
+    alignment: Literal["auto", "none", "beat", "exact"] = Field(
+        "auto",
+        description="With a floating-point activation: `none` adds floating-point numbers, each"
+        " sum rounded; `beat` aligns the activations of a beat to their largest exponent and adds"
+        " integers, whose sum is rounded once; `exact` makes them multiples of the format's"
+        " smallest number, which loses nothing. `auto` is `none`.",
+    )
+    fraction_bits: Literal["auto"] | Annotated[int, Field(ge=1, le=40)] = Field(
+        "auto",
+        description="Places that aligned activations have below the leading one of the largest;"
+        " `auto` takes the fewest whose error bound is no larger than that of rounded additions.",
+        json_schema_extra={"unit": "bits"},
+    )
     accumulator_depth: int = Field(
         64,
         ge=1,
@@ -88,7 +101,8 @@ class Pipeline(Model):
         le=4,
         description="Registers between the tables and the sum of a column: the first after the"
         " fetch, the others in the adder tree; with a floating-point activation registers in every"
-        " adder of the tree; or `auto`.",
+        " adder of the tree; with one that is aligned behind the conversion of a beat's sum, the"
+        " sum, the fetch, and in the conversion; or `auto`.",
         json_schema_extra=or_auto("registers"),
     )
     accumulate: int = Field(

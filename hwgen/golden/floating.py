@@ -9,7 +9,8 @@ The order of the additions decides how they round, so it is part of what a core 
 - *column*: a balanced tree over the tables, neighbours first; an odd one at the end moves up;
 - *accumulator*: the sum of a column, widened, is added to the total, which starts from +0.
 
-All but the last are rounded to the format of the activations.
+All but the last are rounded to the format of the activations.  Activations that are aligned are
+added up otherwise: `hwgen.golden.aligned`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hwgen.golden.aligned import aligned_sums
 from hwgen.numerics import entries, index_width, parent_pattern, stored_patterns
 from hwgen.numerics.float_arithmetic import add, convert, multiply
 
@@ -52,6 +54,8 @@ def accumulated_sums(plan: Schedule, a: NDArray[Any], w: NDArray[np.integer]) ->
     InputError
         If an operand is not of the plan's shape, or a value is not of its format.
     """
+    if plan.config.aligned:
+        return aligned_sums(plan, a, w)
     plan.check_operands(a, w)
     config = plan.config
     fmt, array = config.activation, config.array

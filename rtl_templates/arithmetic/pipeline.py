@@ -91,6 +91,14 @@ def shift_left(m: Module, name: str, value: Value, amount: Value) -> Value:
     return value
 
 
+def shift_right(m: Module, name: str, value: Value, amount: Value) -> Value:
+    """Return `value` shifted to the right within its width, a level of multiplexers a bit."""
+    for k, bit in enumerate(amount):
+        by = min(1 << k, len(value))
+        value = named(m, f"{name}_{k}", Mux(bit, Cat(value[by:], Const(0, by)), value))
+    return value
+
+
 def shift_right_sticky(
     m: Module, name: str, value: Value, amount: Value, fill: Value | None = None
 ) -> tuple[Value, Value]:

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Member
 
+from rtl_templates.arithmetic.pipeline import Pipeline
 from rtl_templates.hierarchy import Block, place
 
+from .aligned_column import AlignedColumn
+from .alignment import Alignment
 from .column import Column, column_members
 from .correction import Correction
 from .float_column import FloatColumn
@@ -59,8 +62,12 @@ class Cluster(Block):
 
     def build(self, m: Module) -> None:
         config = self.config
-        group = config.array.group_size * config.activation.width
-        tables, table = [], FloatTable(config) if config.is_float else Table(config)
+        x: Value = self.x
+        shared: dict[str, Value] = {}
+        if config.aligned:
+            x, shared = self._aligned(m)
+        group = len(x) // config.array.tables
+        tables, table = [], _table(config)
         for i in range(config.array.tables):
             entries = Signal(config.table_width, name=f"entries_{i}")
             place(
@@ -68,13 +75,13 @@ class Cluster(Block):
                 f"table_{i}",
                 table,
                 step=self.step,
-                x=self.x.word_select(i, group),
+                x=x.word_select(i, group),
                 entries=entries,
             )
             tables.append(entries)
 
-        column = FloatColumn(config) if config.is_float else Column(config)
-        shared: dict[str, Value] = {"tables": Cat(*tables)}
+        column = _column(config)
+        shared["tables"] = Cat(*tables)
         if config.planes > 1:
             shared["correction"] = correction = Signal(
                 column.width("correction"), name="correction"
@@ -96,3 +103,32 @@ class Cluster(Block):
                 elif name not in shared:
                     ports[name] = getattr(self, name)
             place(m, f"column_{p}", column, **ports)
+
+    def _aligned(self, m: Module) -> tuple[Value, dict[str, Value]]:
+        """Return the aligned activations, and what columns get of them, when they convert sums."""
+        config = self.config
+        block = Alignment(config)
+        outputs = {
+            name: Signal(block.width(name), name=name)
+            for name in block.members
+            if name not in ("step", "x")
+        }
+        place(m, "alignment", block, step=self.step, x=self.x, **outputs)
+        x = outputs.pop("aligned")
+        stages = [f"column_{stage}" for stage in range(config.sum_registers)]
+        pipe = Pipeline(m, stages, self.run)
+        for stage in stages:
+            outputs = dict(zip(outputs, pipe.cut(stage, **outputs), strict=True))
+        return x, dict(outputs)
+
+
+def _table(config: TernaryLutConfig) -> Block:
+    if config.aligned:
+        return Table(config.integer_core)
+    return FloatTable(config) if config.is_float else Table(config)
+
+
+def _column(config: TernaryLutConfig) -> Block:
+    if config.aligned:
+        return AlignedColumn(config)
+    return FloatColumn(config) if config.is_float else Column(config)
