@@ -94,7 +94,7 @@ def costed(
     technology, uses = str(fixed["target.technology"]), analysis.memories()
     below = config.memories.registers_below
     chosen = memories.macros_of(uses, technology, tech, below) if made_of == "macros" else {}
-    steps = memories.steps_of(uses, chosen, technology, float(fixed["target.clock_mhz"]))
+    steps = memories.steps_of(uses, chosen, technology, 1000 / float(fixed["target.clock_mhz"]))
     path = analysis.limiting_path(tech, float(fixed["target.clock_mhz"]), steps)
     if not tech.structure:
         return _by_closed_forms(config, fixed, tech, workloads, path)
@@ -158,8 +158,8 @@ def _of_structure(
     if path is None:
         values["fmax_mhz"] = _fmax(config.family, fixed, tech, notes)
     else:
-        shortest = (each.composition.macro.min_period_ns for each in of_macros if each.composition)
-        values["fmax_mhz"] = 1000 / max(path.period_ns, *(ns or 0.0 for ns in shortest), 0.0)
+        shortest = memories.shortest_period_ns(e.composition for e in of_macros if e.composition)
+        values["fmax_mhz"] = 1000 / max(path.period_ns, shortest)
     asked = float(fixed["target.clock_mhz"])
     clock = asked if math.isnan(values["fmax_mhz"]) else min(asked, values["fmax_mhz"])
     names = {each.use.module for each in of_macros}

@@ -10,7 +10,7 @@ of the Verilog.  What is not published is NaN.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -194,7 +194,7 @@ def smaller(made: Composition, prices: Mapping[str, float]) -> bool:
 
 
 def steps_of(
-    uses: Sequence[MemoryUse], macros: Mapping[str, Composition], technology: str, clock_mhz: float
+    uses: Sequence[MemoryUse], macros: Mapping[str, Composition], technology: str, period_ns: float
 ) -> dict[str, MacroSteps]:
     """Return the steps into and out of the memories that are made of macros."""
     published = library(technology)
@@ -202,11 +202,16 @@ def steps_of(
     for use in uses:
         if (made := macros.get(use.module)) is not None and published is not None:
             found[use.module] = MacroSteps(
-                made.start_steps(published, 1000 / clock_mhz, held=use.held),
+                made.start_steps(published, period_ns, held=use.held),
                 made.end_steps(published),
                 made.data_steps(published),
             )
     return found
+
+
+def shortest_period_ns(macros: Iterable[Composition]) -> float:
+    """Return the shortest clock period that macros themselves allow, 0 if none is published."""
+    return max((made.macro.min_period_ns or 0.0 for made in macros), default=0.0)
 
 
 def made_of(

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING
 
+from cost_model import memories
 from cost_model import technology as technologies
 from cost_model.timing import limit as timing
 from flows import netlists
-from flows.analyses import sources
+from flows.analyses import analysis_of, sources
 from flows.cache import Document, digest
-from flows.structures import structure_of
 from hwgen.config.limits import Limit
 from hwgen.errors import InputError
 
@@ -43,16 +44,30 @@ def limit(config: FamilyConfig) -> Limit | None:
         return None
     # Hardware depends neither on its name nor on its target.
     plain = config.model_copy(update={"name": "core", "target": type(config.target)()})
-    ns, outside = dict(tech.timing["ns"]), tech.timing["outside"]
-    kept = Document(_KIND, digest([netlists.memo(plain, _KIND).key, sources(), ns, outside])[:32])
+    analysed = analysis_of(plain)
+    uses = analysed.memories()
+    below = config.memories.registers_below
+    macros = memories.macros_of(uses, technology, tech, below)
+    steps = partial(memories.steps_of, uses, macros, technology)
+    floor_ns = memories.shortest_period_ns(macros.values())
+    shaping = [
+        netlists.memo(plain, _KIND).key, sources(), dict(tech.timing["ns"]), tech.timing["outside"],
+        floor_ns, *({name: asdict(s) for name, s in steps(ns).items()} for ns in (0.0, 1.0)),
+    ]  # fmt: skip
+    kept = Document(_KIND, digest(shaping)[:32])
     with suppress(InputError, *_DAMAGED):  # there is no cache, or it is damaged
         if (known := kept.read()) is not None:
             return Limit(**{**known, "instances": frozenset(known["instances"])})
-    path = timing.shortest(structure_of(plain), tech)
+    path = timing.shortest(analysed.design, tech, steps)
     if path is None:
         return None
-    instances = frozenset(stage.instance for stage in path.stages)
-    found = Limit(path.period_ns, path.start, path.end, instances)
+    found = Limit(
+        path.period_ns, path.start, path.end, frozenset(stage.instance for stage in path.stages)
+    )
+    if floor_ns > path.period_ns:
+        slowest = max(macros, key=lambda name: macros[name].macro.min_period_ns or 0.0)
+        own = f"a macro of {slowest}"
+        found = Limit(floor_ns, own, own, frozenset())
     with suppress(InputError):
-        kept.write({**asdict(found), "instances": sorted(instances)})
+        kept.write({**asdict(found), "instances": sorted(found.instances)})
     return found

@@ -170,6 +170,19 @@ def test_what_is_chosen_meets_its_clock_by_the_estimate() -> None:
     assert sum(judged(automatic(draw), draw.choice(CELLS), CLOCKS)) == len(CLOCKS)
 
 
+def test_the_memories_of_a_choice_are_those_of_the_estimate() -> None:
+    core = "array: {tables: 16, fetch_ports: 64}\ntarget: {technology: ihp-sg13g2}"
+    config = configuration(core)
+    limit = limit_of(config)
+    assert limit is not None
+    found = estimated(config, clock_mhz=limit.clock_mhz * (1 - 1e-9))
+    assert [memory["form"] for memory in found["memories"]] == ["macros"]
+    assert found["meets_clock"]
+    assert found["metrics"]["fmax_mhz"] == pytest.approx(limit.clock_mhz, rel=1e-6)
+    registers = estimated(config, clock_mhz=limit.clock_mhz, made_of="registers")
+    assert registers["metrics"]["fmax_mhz"] != pytest.approx(limit.clock_mhz, rel=1e-3)
+
+
 @pytest.mark.long
 def test_many_choices_meet_their_clocks_by_the_estimate() -> None:
     draw, met, refused = random.Random(commit_seed()), 0, 0

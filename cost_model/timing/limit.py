@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cost_model.technology import Technology
     from cost_model.timing.compiled import MacroSteps
 
-_ROUNDS = 20
+_ROUNDS = 40
 
 
 def limiting_path(
@@ -42,23 +42,36 @@ def limiting_path(
     return timer.limiting(tech.timing["outside"] * 1000 / clock_mhz)
 
 
-def shortest(design: Design, tech: Technology) -> Path | None:
+def shortest(
+    design: Design,
+    tech: Technology,
+    macros: Callable[[float], Mapping[str, MacroSteps]] | None = None,
+) -> Path | None:
     """Return the limiting path at the highest clock that a design allows.
 
     Its ``period_ns`` is the shortest period at which the path that `limiting_path` finds is fast
-    enough: paths from and to ports take a part of whatever the period is.
+    enough: paths from and to ports take a part of whatever the period is, and so do macros that
+    read at the falling edge of the clock.
+
+    Parameters
+    ----------
+    design : Design
+    tech : Technology
+    macros : callable, optional
+        Takes a period in ns and returns the steps into and out of macros; see `limiting_path`.
     """
     if not tech.timing:
         return None
-    timer, outside = Timer(design, tech.timing["ns"]), tech.timing["outside"]
-    found = timer.limiting(0.0)
+    outside, period = tech.timing["outside"], 0.0
+    timer, steps, found = None, None, None
     for _ in range(_ROUNDS):
-        if found is None:
-            return None
-        longer = timer.limiting(outside * found.period_ns)
-        if longer is None or longer.period_ns <= found.period_ns * (1 + 1e-12):
+        now = macros(period) if macros is not None else {}
+        if timer is None or now != steps:
+            timer, steps = Timer(design, tech.timing["ns"], now), now
+        longer = timer.limiting(outside * period)
+        if longer is None or (found and longer.period_ns <= found.period_ns * (1 + 1e-12)):
             break
-        found = longer
+        found, period = longer, longer.period_ns
     return found
 
 
