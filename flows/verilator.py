@@ -91,6 +91,17 @@ VERILATE = ("--x-assign", "fast", "--x-initial", "unique", "-fno-gate", "-Wno-fa
 TIMEOUT_S = 3600.0
 """Limit of one step of compiling a design."""
 
+# A program's `main` as a function of a library; what a simulation leaves when it is over is not for
+# the process that has loaded it.
+_ENTRY = """
+#include <unistd.h>
+extern "C" __attribute__((visibility("default"))) void hwgen_simulate(int argc, char** argv) {
+    const int status = main(argc, argv);
+    fflush(nullptr);
+    _exit(status);
+}
+"""
+
 _ROOT = "verilator-root"  # in the build directory, a link to Verilator; no design has this name
 _PLAIN = re.compile(r"[\w@%+=:,./~-]+")
 _MESSAGE = re.compile(r"%(Warning|Error)")
@@ -204,6 +215,7 @@ def build(
     internals: bool = False,
     jobs: int | None = None,
     arguments: Sequence[str] = (),
+    library: bool = False,
 ) -> Path:
     """Compile a design for cocotb.
 
@@ -226,11 +238,14 @@ def build(
         Compilers that run at once; default one per processor.
     arguments : sequence of str
         More options for Verilator.
+    library : bool
+        Whether to make a shared library ``TOP.so`` instead of a program.  Its function
+        ``hwgen_simulate(argc, argv)`` does what the program would do and ends the process.
 
     Returns
     -------
     Path
-        The program.
+        The program, or the library.
 
     Raises
     ------
@@ -249,20 +264,24 @@ def build(
             " works without them; VCD waveforms need nothing"
         )
     build_dir.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(
-        cocotb.share_dir / "lib" / "verilator" / "verilator.cpp", build_dir / "verilator.cpp"
-    )
+    main_program = cocotb.share_dir / "lib" / "verilator" / "verilator.cpp"
+    shutil.copyfile(main_program, build_dir / "verilator.cpp")
+    if library:
+        with (build_dir / "verilator.cpp").open("a", encoding="utf-8") as file:
+            file.write(_ENTRY)
     control = build_dir / "public.vlt"
     control.write_text(f'`verilator_config\npublic_flat_rw -module "{top}" -var "*"\n')
 
     public = ["--public-flat-rw"] if internals else [control.name]
     trace = [f"--trace-{waves}"] if waves else []
     link = ["-LDFLAGS", _link_options(Path(cocotb.libs_dir), build_dir)]
+    if library:
+        link = ["-CFLAGS", "-fPIC", "-LDFLAGS", "-shared -Wl,-u,hwgen_simulate", *link]
     verilate = ["--vpi", *trace, *arguments, *link, "verilator.cpp", *public]
-    features, main = f"vpi {waves}", ["verilator.cpp"]
+    features, main = f"vpi {waves}{' library' * library}", ["verilator.cpp"]
     return _compile(
-        sources, [*verilate, *_LATE_SPLIT], top, build_dir, OPTIMISATION, features, jobs, main,
-        large={**OPTIMISATION, "OPT_FAST": "-O0"},
+        sources, [*verilate, *_LATE_SPLIT], f"{top}.so" if library else top, top, build_dir,
+        OPTIMISATION, features, jobs, main, large={**OPTIMISATION, "OPT_FAST": "-O0"},
     )  # fmt: skip
 
 
@@ -311,7 +330,7 @@ def build_program(
     # Options shape the run-time library: one that traces has more in it.
     main = program if len(program) == 1 else ()
     features = " ".join(arguments)
-    return _compile(sources, verilate, top, build_dir, optimisation, features, jobs, main)
+    return _compile(sources, verilate, top, top, build_dir, optimisation, features, jobs, main)
 
 
 def build_library(
@@ -329,12 +348,13 @@ def build_library(
     """
     options = ["-CFLAGS", "-fPIC -fvisibility=hidden", "-LDFLAGS", "-shared"]
     verilate = [*options, *program]
-    return _compile(sources, verilate, top, build_dir, optimisation, "library", None)
+    return _compile(sources, verilate, top, top, build_dir, optimisation, "library", None)
 
 
 def _compile(
     sources: Sequence[Path],
     arguments: Sequence[str],
+    name: str,
     top: str,
     build_dir: Path,
     optimisation: Mapping[str, str],
@@ -343,28 +363,28 @@ def _compile(
     main: Sequence[str] = (),
     large: Mapping[str, str] | None = None,
 ) -> Path:
-    """Run Verilator and the compiler.
+    """Run Verilator and the compiler, and return the file `name` that they make.
 
     `features` say what else shapes the run-time library; `main` are those C++ files that may be
     compiled together with the design; `large` are the compiler's options for a large one.
     """
     verilator, make, compiler = require("verilator"), require("make"), require("g++")
     environment = {**os.environ, **verilator.environment}
-    for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
-        environment.pop(name, None)
+    for variable in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
+        environment.pop(variable, None)
     if root := verilator.environment.get("VERILATOR_ROOT"):
         # Verilator's makefiles do not quote their paths, so they are only told this one.
         environment["VERILATOR_ROOT"] = _link(build_dir / _ROOT, Path(root))
     # No dependency files (--no-MMD): make stumbles over the spaces in them.
     verilate = [
-        "--cc", "--exe", "-Mdir", ".", "--prefix", "Vtop", "-o", top,
+        "--cc", "--exe", "-Mdir", ".", "--prefix", "Vtop", "-o", name,
         "--top-module", top, "--no-MMD", *VERILATE,
         *(_LATE_SPLIT if optimisation["OPT_FAST"] == "-O0" else ()), *arguments,
         *(str(path.resolve()) for path in sources),
     ]  # fmt: skip
     count = jobs or os.cpu_count() or 1
     programs = {"CXX": compiler.argv[0], "LINK": compiler.argv[0], "PYTHON3": sys.executable}
-    variables = [f"{name}={shlex.quote(path)}" for name, path in programs.items()]
+    variables = [f"{key}={shlex.quote(path)}" for key, path in programs.items()]
     variables += _missing_make_variables()
     # Verilator's makefile refuses a directory with a space in its name, though all its paths are
     # relative to it: it is not told the name.
@@ -385,12 +405,12 @@ def _compile(
         optimisation = large
     kept = _runtime(optimisation, [*variables, features])
     kept.take(build_dir)
-    variables += [f"{name}={value}" for name, value in optimisation.items()]
+    variables += [f"{key}={value}" for key, value in optimisation.items()]
     compilation = ["-j", str(count), "-f", "Vtop.mk", *variables]
     compilation += kept.arguments(build_dir, optimisation, main)
     run(make, compilation, build_dir, "compile.log", TIMEOUT_S, environment)
     kept.keep(build_dir)
-    return build_dir / top
+    return build_dir / name
 
 
 def _runtime(optimisation: Mapping[str, str], flags: Sequence[str]) -> Runtime:

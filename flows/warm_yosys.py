@@ -8,25 +8,17 @@ each in a memory of its own: what is printed does not depend on what was run bef
 
 from __future__ import annotations
 
-import atexit
 import os
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from flows import wasm
-from flows.process import end, failure, scratch, start
+from flows.process import failure, scratch, start
+from flows.servers import Server, Servers
 from flows.toolchain import require
-from hwgen.errors import CheckFailed
 
-IDLE = 4
-"""Processes that are kept, of as many as were needed at once."""
-
-Server = subprocess.Popen[Any]
-
-_idle: list[tuple[int, Server]] = []  # with the process that started it: not a parent's
+SERVERS = Servers("Yosys")
 
 
 def run_script(script: str) -> str:
@@ -41,28 +33,16 @@ def run_script(script: str) -> str:
     wasm.prepare(tool)
     with scratch() as folder:
         (folder / "in").write_text(script, encoding="utf-8")
-        server = _server()
-        try:
-            status = _ask(server, folder)
-        except BaseException:
-            _leave(server)
-            raise
-        if len(_idle) < IDLE:
-            _idle.append((os.getpid(), server))
-        else:
-            _leave(server)
+        with SERVERS.lent(_begin) as server:
+            SERVERS.tell(server, str(folder))
+            status = SERVERS.answer(server)
         if status:
             said = (folder / "err").read_text(encoding="utf-8", errors="replace")
             raise failure(f"{tool.name} failed ({tool.where})", said)
         return (folder / "out").read_text(encoding="utf-8")
 
 
-def _server() -> Server:
-    """Return a process that waits for a script."""
-    while _idle:
-        owner, server = _idle.pop()
-        if owner == os.getpid() and server.poll() is None:
-            return server
+def _begin() -> Server:
     program = Path(__file__).with_name("wasm_server.py")
     return start(
         # -P: no module is looked for beside the program.
@@ -72,32 +52,3 @@ def _server() -> Server:
         stdout=subprocess.PIPE,
         text=True,
     )
-
-
-def _ask(server: Server, folder: Path) -> int:
-    """Let a process run the script of a folder and return the exit status."""
-    assert server.stdin is not None
-    assert server.stdout is not None
-    answer = ""
-    with suppress(BrokenPipeError):
-        server.stdin.write(f"{folder}\n")
-        server.stdin.flush()
-        answer = server.stdout.readline()
-    if not answer:
-        raise CheckFailed("the process that runs Yosys has ended")
-    return int(answer)
-
-
-def _leave(server: Server) -> None:
-    end(server)
-    for pipe in (server.stdin, server.stdout):
-        with suppress(OSError):  # a line that was not sent
-            if pipe is not None:
-                pipe.close()
-
-
-@atexit.register
-def _leave_all() -> None:
-    for owner, server in _idle:
-        if owner == os.getpid():
-            _leave(server)

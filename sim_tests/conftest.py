@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from flows.simulation.runner import use_host
 from flows.wasm import prepare_all
+from sim_tests import warm_simulations
 from sim_tests.selection import OVER, may_be_skipped, ordered
 
 _DEADLINE = "HWGEN_TESTS_UNTIL"  # seconds since the epoch, for the processes of pytest-xdist
@@ -24,6 +26,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if warm_simulations.possible():
+        use_host(warm_simulations.run)
     budget = config.getoption("--budget")
     if budget is not None and not hasattr(config, "workerinput"):
         os.environ[_DEADLINE] = str(time.time() + 60 * budget)

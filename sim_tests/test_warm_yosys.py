@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from flows import process, warm_yosys
+from flows.servers import IDLE, Server, Servers
 from flows.toolchain import require
 from flows.warm_yosys import run_script
 from hwgen.errors import CheckFailed
@@ -40,13 +41,13 @@ write_verilog
 def _none_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Begin with no process, and leave none."""
     with monkeypatch.context() as patched:
-        patched.setattr(warm_yosys, "_idle", [])
+        patched.setattr(warm_yosys, "SERVERS", Servers("Yosys"))
         yield
-        warm_yosys._leave_all()
+        warm_yosys.SERVERS.close()
 
 
 def pids() -> list[int]:
-    return [server.pid for _, server in warm_yosys._idle]
+    return warm_yosys.SERVERS.pids
 
 
 def test_what_ran_before_does_not_show() -> None:
@@ -72,7 +73,7 @@ def test_an_error_ends_nothing() -> None:
 
 def test_a_killed_process_is_replaced() -> None:
     run_script("")
-    ((_, server),) = warm_yosys._idle
+    ((_, server),) = warm_yosys.SERVERS._idle
     process.kill_all()
     server.wait()
     assert "module one(" in run_script(SCRIPT.format(name="one"))
@@ -80,29 +81,27 @@ def test_a_killed_process_is_replaced() -> None:
 
 
 def test_a_process_that_ends_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = warm_yosys._ask
-    run_script("")
-
-    def killed(server: warm_yosys.Server, folder: object) -> int:
+    def killed(server: Server, line: str) -> None:
         process.kill_all()
-        return asked(server, folder)  # type: ignore[arg-type]
+        server.wait()
 
-    monkeypatch.setattr(warm_yosys, "_ask", killed)
+    run_script("")
+    monkeypatch.setattr(warm_yosys.SERVERS, "tell", killed)
     with pytest.raises(CheckFailed, match="Yosys has ended"):
         run_script(SCRIPT.format(name="one"))
     assert pids() == []
 
 
 def test_scripts_at_once() -> None:
-    names = [f"number_{i}" for i in range(2 * warm_yosys.IDLE)]
+    names = [f"number_{i}" for i in range(2 * IDLE)]
     with ThreadPoolExecutor(len(names)) as pool:
         texts = list(pool.map(lambda name: run_script(SCRIPT.format(name=name)), names))
     assert all(f"module {name}(" in text for name, text in zip(names, texts, strict=True))
-    assert 0 < len(pids()) <= warm_yosys.IDLE
+    assert 0 < len(pids()) <= IDLE
 
 
 def test_it_ends_with_the_process_that_asked() -> None:
-    code = "from flows import warm_yosys as y; y.run_script(''); print(y._idle[0][1].pid)"
+    code = "from flows import warm_yosys as y; y.run_script(''); print(*y.SERVERS.pids)"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
     )

@@ -23,6 +23,7 @@ def compiled(
     identity: Sequence[str],
     make: Callable[[Path], None],
     kind: str = "sim",
+    file: str | None = None,
 ) -> Path:
     """Return a directory with a program, compiled now or earlier.
 
@@ -38,6 +39,8 @@ def compiled(
         Compiles the sources that are in the given directory, into it.
     kind : str
         Folder of the cache.
+    file : str, optional
+        What `make` makes; default a file called `name`.
     """
     parts = [*(text for source in sorted(sources.items()) for text in source), *identity]
     key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
@@ -48,7 +51,7 @@ def compiled(
         for source, text in sources.items():
             (work / source).write_text(text, encoding="utf-8")
         make(work)
-        return store.keep(work, kept, [name])
+        return store.keep(work, kept, [file or name])
 
 
 @dataclass(frozen=True)
