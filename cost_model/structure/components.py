@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from cost_model.structure.fabric_bill import counting
+from cost_model.structure.fabric_bill import fabric_components
 from cost_model.structure.model import Design
 from cost_model.structure.module_bill import Counts, bill_of
 from cost_model.structure.surroundings import Surroundings
@@ -81,7 +81,8 @@ def components(
     def is_output(module: str, port: str) -> bool:
         return port in outputs[module]
 
-    kind = None if fabric is None else counting(fabric)
+    if fabric is not None:
+        return fabric_components(design, is_output, fabric)
     context = Surroundings(design, is_output)
     loads: dict[str, Mapping[str, list[int]]] = {}
     found: dict[str, Counts] = {}
@@ -92,7 +93,6 @@ def components(
             is_output,
             loads,
             macros=name in macros,
-            kind=kind,
         )
     return {name: found[name] for name in design.counts}
 

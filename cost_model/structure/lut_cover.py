@@ -1,188 +1,278 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look-up tables that cover a network of gates, by the rule of Chortle.
+"""Look-up tables that cover a network of gates.
 
-Gates that one other gate reads are part of its look-up table as far as inputs suffice; gates of
-many inputs are packed into look-up tables, the fullest first, whose outputs are inputs of the next
-(R. J. Francis, J. Rose, Z. Vranesic, "Chortle-crf", DAC 1991).  What functions gates have does not
-matter, as a look-up table has any.
+Gates of many inputs are divided such that their parts fill look-up tables (R. J. Francis et al.,
+"Chortle-crf", DAC 1991); each gate then has a few cuts, sets of nodes that it is a function of,
+and those that take the fewest look-up tables cover the network (A. Mishchenko et al.,
+"Combinational and sequential mapping with priority cuts", ICCAD 2007).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from math import inf
+
+from cost_model.structure.gates import Gates
 
 Cut = frozenset[int]
-ADDER = ("sum", "carry")
-"""Kinds of gates that are outputs of a full adder."""
 
-Groups = tuple[tuple[int, ...], ...]
+CUTS = 8
+"""Cuts that are kept of each node."""
+
+ROUNDS = 2
+"""How often cuts are chosen anew by what they really save."""
 
 
-class Network:
-    """Gates of one module, bit by bit.
+def reached(gates: Gates, sinks: Iterable[int]) -> list[int]:
+    """Return the nodes that literals depend on, inputs of a node before it."""
+    order: list[int] = []
+    seen = {0}
+    waiting = [(literal >> 1, False) for literal in sinks]
+    while waiting:
+        node, done = waiting.pop()
+        if done:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            inside = gates.ands[node]
+            waiting.append((node, True))
+            for literal in inside or [other for other, _ in gates.behind.get(node, ())]:
+                waiting.append((literal >> 1, False))
+    return order
+
+
+def balanced(gates: Gates, sinks: list[int], size: int) -> tuple[Gates, list[int]]:
+    """Return an equal network whose gates of many inputs are divided to fill look-up tables.
 
     Parameters
     ----------
-    inputs : int
-        Of a look-up table.
+    gates : Gates
+    sinks : list of int
+        The literals that are needed.
+    size : int
+        Inputs of a look-up table.
+    """
+    order = reached(gates, sinks)
+    reads: Counter[int] = Counter(literal >> 1 for literal in sinks)
+    reads.update(reads)  # they are made, whoever else reads them
+    for node in order:
+        for literal in gates.ands[node] or ():
+            reads[literal >> 1] += 1
+    inside_of = {node for node in order if _is_inside(gates, node, reads)}
+    joined = {
+        literal >> 1
+        for node in order
+        for literal in gates.ands[node] or ()
+        if not literal & 1 and literal >> 1 in inside_of
+    }
+    found = Gates()
+    new: dict[int, int] = {0: 0}
+    levels: list[int] = [0]
+    for node in order:
+        found.owner = gates.owners[node]
+        if gates.ands[node] is None:
+            literal = new[node] = found.input()
+            levels.append(0)
+            found.behind[literal >> 1] = [
+                (new[other >> 1] ^ (other & 1), late) for other, late in gates.behind.get(node, ())
+            ]
+        elif node not in joined:
+            leaves = [new[leaf >> 1] ^ (leaf & 1) for leaf in _leaves(gates, node, joined)]
+            new[node] = _joined(found, leaves, levels)
+    return found, [new[literal >> 1] ^ (literal & 1) for literal in sinks]
+
+
+def _joined(gates: Gates, literals: list[int], levels: list[int]) -> int:
+    """Return the and of literals, of those first that there are gates in front of fewest."""
+    heap = [(levels[literal >> 1], literal) for literal in set(literals)]
+    heapify(heap)
+    while len(heap) > 1:
+        _, a = heappop(heap)
+        _, b = heappop(heap)
+        both = gates.both(a, b)
+        for node in range(len(levels), len(gates.ands)):
+            x, y = gates.ands[node] or (0, 0)
+            levels.append(1 + max(levels[x >> 1], levels[y >> 1]))
+        heappush(heap, (levels[both >> 1], both))
+    return heap[0][1]
+
+
+def _is_inside(gates: Gates, node: int, reads: Counter[int]) -> bool:
+    return gates.ands[node] is not None and reads[node] == 1
+
+
+def _leaves(gates: Gates, node: int, joined: set[int]) -> list[int]:
+    """Return the literals that a node is the and of."""
+    waiting, found = list(gates.ands[node] or ()), []
+    while waiting:
+        literal = waiting.pop()
+        if not literal & 1 and literal >> 1 in joined:
+            waiting += gates.ands[literal >> 1] or ()
+        else:
+            found.append(literal)
+    return sorted(set(found))
+
+
+class Cover:
+    """The look-up tables that a network takes.
+
+    Parameters
+    ----------
+    gates : Gates
+    sinks : iterable of int
+        The literals that are needed.
+    size : int
+        Inputs of a look-up table.
     """
 
-    def __init__(self, inputs: int) -> None:
-        self.inputs = inputs
-        self.gates: dict[int, tuple[str, Groups]] = {}
-        self.same: dict[int, int] = {}
-        self.sinks: set[int] = set()
+    def __init__(self, gates: Gates, sinks: Iterable[int], size: int) -> None:
+        self.gates, self.sinks, self.size = gates, sorted(set(sinks)), size
+        self.order = reached(gates, self.sinks)
+        self.fan_out: Counter[int] = Counter(literal >> 1 for literal in self.sinks)
+        for node in self.order:
+            for literal in gates.ands[node] or ():
+                self.fan_out[literal >> 1] += 1
+        self.cuts: dict[int, list[Cut]] = {}
+        self.best: dict[int, Cut] = {}
+        self.late: dict[int, float] = {0: 0.0}
+        self.needed: dict[int, float] = {}
+        self._enumerate()
+        self.latest = max([self.late[literal >> 1] for literal in self.sinks], default=0.0)
+        self._choose()
+        self._require()
+        self._enumerate()
+        self._choose()
+        for _ in range(ROUNDS):
+            self._require()
+            self._recover()
 
-    def alias(self, net: int, other: int) -> None:
-        """Say that a net has the value of another, or the inverse of it."""
-        if net != other:
-            self.same[net] = other
-
-    def gate(self, net: int, kind: str, groups: Iterable[Sequence[int]]) -> None:
-        """Add a gate that drives a net.
-
-        Parameters
-        ----------
-        net : int
-        kind : str
-            Gates of one kind and equal inputs are one.
-        groups : iterable of sequence of int
-            Nets; a gate of several groups can be divided between them, those of a group stay
-            together.  Constants, which are negative, are left out.
-        """
-        live = tuple(group for each in groups if (group := tuple(n for n in each if n >= 0)))
-        if len(live) == 1 and len(live[0]) == 1:
-            self.alias(net, live[0][0])
-        elif live:
-            self.gates[net] = (kind, live)
-
-    def sink(self, nets: Iterable[int]) -> None:
-        """Say that something other than a gate reads nets."""
-        self.sinks.update(net for net in nets if net >= 0)
-
-    def luts(self) -> dict[str, float]:
-        """Return how many look-up tables cover what leads to sinks.
-
-        Returns
-        -------
-        dict
-            ``full_adder_lut``, those whose last gate is an output of a full adder; ``lut``, the
-            others; ``masked_bit``, ands of two bits that are part of an or.
-        """
-        cover = _Cover(self)
-        return {
-            "lut": float(cover.count - cover.adders),
-            "full_adder_lut": float(cover.adders),
-            "masked_bit": float(cover.masked),
-        }
-
-
-class _Cover:
-    def __init__(self, network: Network) -> None:
-        self.network, self.most = network, network.inputs
-        self.count = self.adders = self.masked = self.closed = 0
-        self.open: dict[int, Cut] = {}
-        self.gates: dict[int, Groups] = {}
-        self.order = self._merged()
-        self.reads = self._reads()
-        self._visit_all()
-
-    def _root(self, net: int) -> int:
-        same = self.network.same
-        for _ in range(len(same) + 1):
-            if net not in same:
-                return net
-            net = same[net]
-        return net
-
-    def _inputs(self, net: int) -> set[int]:
-        _, groups = self.network.gates[net]
-        return {self._root(n) for group in groups for n in group}
-
-    def _merged(self) -> list[int]:
-        """Return the gates that lead to sinks, inputs first, after equal ones are made one."""
-        order: list[int] = []
-        seen: set[int] = set()
-        waiting = [(self._root(net), False) for net in sorted(self.network.sinks)]
-        known: dict[tuple[str, Groups], int] = {}
-        while waiting:
-            net, done = waiting.pop()
-            if done:
-                kind, groups = self.network.gates[net]
-                found = tuple(sorted(
-                    tuple(sorted({self._root(n) for n in group})) for group in groups
-                ))  # fmt: skip
-                first = known.setdefault((kind, found), net)
-                if first != net:
-                    self.network.alias(net, first)
-                elif len(found) == 1 and len(found[0]) == 1:
-                    self.network.alias(net, found[0][0])
-                else:
-                    self.gates[net] = found
-                    order.append(net)
-            elif net in self.network.gates and net not in seen:
-                seen.add(net)
-                waiting.append((net, True))
-                inputs = self._inputs(net)
-                waiting += [(other, False) for other in inputs if other not in seen]
-        return order
-
-    def _reads(self) -> Counter[int]:
-        """Return how many gates read each net; of sinks two more, so that they are made."""
-        found: Counter[int] = Counter()
-        for net in {self._root(net) for net in self.network.sinks}:
-            found[net] += 2
-        for net in reversed(self.order):
-            if found[net]:  # else what is equal to it is made
-                found.update({n for group in self.gates[net] for n in group})
+    def roots(self) -> list[int]:
+        """Return the nodes that look-up tables make, and inputs of which one makes the inverse."""
+        found = [node for node in self.order if self.reads[node]]
+        known = set(self.sinks)
+        for literal in self.sinks:
+            inverted = literal & 1 and literal > 1
+            if inverted and (self.gates.ands[literal >> 1] is None or literal ^ 1 in known):
+                found.append(literal >> 1)
         return found
 
-    def _visit_all(self) -> None:
-        for net in self.order:
-            if not self.reads[net]:
+    def _enumerate(self) -> None:
+        """Find the cuts of all nodes: the fastest first, or where time is known the smallest."""
+        ands, late, known, size = self.gates.ands, self.late, self.cuts, self.size
+        timed = not self.needed
+        flow: dict[int, float] = {}
+        for node in self.order:
+            inside = ands[node]
+            if inside is None:
+                late[node] = self._arrival(node)
                 continue
-            cut = self._packed([self._group(group) for group in self.gates[net]])
-            kind = self.network.gates[net][0]
-            if kind == "or":
-                self.masked += sum(self._is_mask(n) for group in self.gates[net] for n in group)
-            if self.reads[net] == 1:
-                self.open[net] = cut
+            a, b = inside[0] >> 1, inside[1] >> 1
+            sets = {
+                cut
+                for x in known.get(a) or (frozenset((a,)),)
+                for y in known.get(b) or (frozenset((b,)),)
+                if len(cut := x | y) <= size
+            }
+            if not timed:
+                sets.add(self.best[node])
+            limit = self.needed.get(node, inf)
+            rated = []
+            for cut in sets:
+                area = sum([flow.get(leaf, 0.0) for leaf in cut])
+                time = 1 + max([late[leaf] for leaf in cut])
+                first = time if timed else float(time > limit)
+                rated.append((first, area, time, len(cut), sorted(cut), cut))
+            rated.sort()
+            kept: list[Cut] = []
+            for rating in rated:
+                cut = rating[-1]
+                if not any(other <= cut for other in kept):
+                    kept.append(cut)
+                    if len(kept) == CUTS:
+                        break
+            best = rated[0]
+            flow[node] = (1.0 + best[1]) / max(1, self.fan_out[node])
+            late[node] = best[2]
+            self.best[node] = best[-1]
+            known[node] = [*kept, frozenset((node,))]
+
+    def _arrival(self, node: int) -> float:
+        behind = self.gates.behind.get(node, ())
+        return max([self.late[other >> 1] + time for other, time in behind], default=0.0)
+
+    def _require(self) -> None:
+        """Find when each node has to be there, for all to be there when the latest sink is."""
+        needed: dict[int, float] = {}
+        for literal in self.sinks:
+            needed[literal >> 1] = self.latest
+        for node in reversed(self.order):
+            limit = needed.get(node, inf)
+            if node in self.best:
+                if self.reads[node]:
+                    for leaf in self.best[node]:
+                        needed[leaf] = min(needed.get(leaf, inf), limit - 1)
             else:
-                self.count += 1
-                self.adders += kind in ADDER
+                for other, time in self.gates.behind.get(node, ()):
+                    needed[other >> 1] = min(needed.get(other >> 1, inf), limit - time)
+        self.needed = needed
 
-    def _is_mask(self, net: int) -> bool:
-        return net in self.open and self.network.gates[net][0] == "and"
+    def _choose(self) -> None:
+        self.reads: Counter[int] = Counter()
+        for literal in self.sinks:
+            self._take(literal >> 1)
 
-    def _group(self, group: tuple[int, ...]) -> Cut:
-        """Return the inputs of what stays together, with gates that nothing else reads."""
-        inside = sorted((n for n in group if n in self.open), key=lambda n: len(self.open[n]))
-        cut = frozenset(group)
-        for number, net in enumerate(inside):
-            wider = (cut - {net}) | self.open[net]
-            if len(wider) > self.most:
-                self.count += len(inside) - number
-                break
-            cut = wider
-        return cut
+    def _take(self, node: int) -> int:
+        """Count a read of a node; return how many look-up tables more it takes."""
+        area = 0
+        waiting = [node]
+        while waiting:
+            at = waiting.pop()
+            if at in self.best:
+                self.reads[at] += 1
+                if self.reads[at] == 1:
+                    area += 1
+                    waiting += self.best[at]
+        return area
 
-    def _packed(self, items: list[Cut]) -> Cut:
-        """Return the inputs of the last look-up table of a gate, after those in front of it."""
-        bins: list[Cut] = []
-        for item in sorted(items, key=len, reverse=True):
-            self._place(bins, item)
-        while len(bins) > 1:
-            bins.sort(key=len)
-            bins.pop()
-            self.count += 1
-            self.closed -= 1  # its output, a net like no other
-            self._place(bins, frozenset({self.closed}))
-        return bins[0] if bins else frozenset()
+    def _leave(self, node: int) -> int:
+        """Take back a read of a node; return how many look-up tables fewer it takes."""
+        area = 0
+        waiting = [node]
+        while waiting:
+            at = waiting.pop()
+            if at in self.best:
+                self.reads[at] -= 1
+                if not self.reads[at]:
+                    area += 1
+                    waiting += self.best[at]
+        return area
 
-    def _place(self, bins: list[Cut], item: Cut) -> None:
-        for number, each in enumerate(bins):
-            if len(each | item) <= self.most:
-                bins[number] = each | item
-                return
-        bins.append(item)
+    def _recover(self) -> None:
+        """Choose for each look-up table the cut that takes the fewest others."""
+        late = self.late
+        for node in self.order:
+            if node not in self.best:
+                late[node] = self._arrival(node)
+                continue
+            if self.reads[node]:
+                self._exchange(node)
+            late[node] = 1 + max([late[leaf] for leaf in self.best[node]])
+
+    def _exchange(self, node: int) -> None:
+        late, limit = self.late, self.needed.get(node, inf)
+        for leaf in self.best[node]:
+            self._leave(leaf)
+        least, chosen = None, self.best[node]
+        for cut in self.cuts[node][:-1]:
+            if cut != self.best[node] and 1 + max([late[leaf] for leaf in cut]) > limit:
+                continue
+            area = sum([self._take(leaf) for leaf in cut])
+            for leaf in cut:
+                self._leave(leaf)
+            if least is None or area < least:
+                least, chosen = area, cut
+        self.best[node] = chosen
+        for leaf in chosen:
+            self._take(leaf)

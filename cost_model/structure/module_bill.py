@@ -39,7 +39,6 @@ def bill_of(
     inside: Mapping[str, Mapping[str, list[int]]],
     *,
     macros: bool,
-    kind: type[_Bill] | None = None,
 ) -> tuple[Counts, dict[str, list[int]]]:
     """Return the components of a module, and how many loads each bit of each input has.
 
@@ -54,17 +53,12 @@ def bill_of(
         The loads of the inputs of the modules in it.
     macros : bool
         Whether its memories are macros, which are not counted.
-    kind : type, optional
-        What counts them; default for standard cells.
     """
-    return (kind or _Bill)(module, live, is_output, inside).result(macros=macros)
+    return _Bill(module, live, is_output, inside).result(macros=macros)
 
 
 class _Bill:
     """Counts the components of a module; see `bill_of`."""
-
-    joins_products = True
-    """Whether narrow products are rows of the sums that they are in."""
 
     def __init__(
         self,
@@ -87,7 +81,7 @@ class _Bill:
         if module.is_full_adder:
             inputs = {port.name: [1] * port.width for port in module.ports if not port.output}
             return {}, inputs
-        totals, summed = sums(module, self.used, products=self.joins_products)
+        totals, summed = sums(module, self.used)
         for total in totals:
             self.count_sum(total)
         for number, (cell, bits) in enumerate(zip(module.cells, self.used, strict=True)):
@@ -109,15 +103,11 @@ class _Bill:
         for port in module.ports:
             if not port.output:
                 driven[port.name] = [min(self.loads[net], FAN_OUT) for net in port.bits]
-        self.finish()
         clocks = {net for cell in module.cells for net in cell.pins.get("clk", ())}
         for net, load in self.loads.items():
             if net >= 0 and load > FAN_OUT and net not in clocks:
                 self.found["buffer"] += load / FAN_OUT  # type: ignore[assignment]
         return {kind: float(n) for kind, n in self.found.items() if n}, driven
-
-    def finish(self) -> None:
-        """Count what takes all cells together: nothing of standard cells."""
 
     def is_repeated(self, cell: Cell) -> bool:
         """Return whether another cell does the same."""

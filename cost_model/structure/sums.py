@@ -57,6 +57,10 @@ class Sum:
         Whether numbers are subtracted.
     result : Bits
         The nets that it drives.
+    terms : list of (bool, bool)
+        For each number, whether it is subtracted, and whether it is in two's complement.
+    signed : bool
+        Whether the result is in two's complement.
     """
 
     width: int
@@ -64,6 +68,8 @@ class Sum:
     products: list[Rows] = field(default_factory=list)
     inverted: bool = False
     result: Bits = ()
+    terms: list[tuple[bool, bool]] = field(default_factory=list)
+    signed: bool = False
 
 
 def trimmed(bits: Bits, signed: bool) -> Bits:
@@ -147,7 +153,8 @@ class _Sums:
                 continue
             seen.add(key)
             cell = self.cells[number]
-            total = Sum(self._width(cell, self.used[number]), result=cell.result)
+            signed = all(cell.signed) or cell.kind != "add"
+            total = Sum(self._width(cell, self.used[number]), result=cell.result, signed=signed)
             self._collect(number, total, inner)
             found.append(total)
         return found, set(self.parts)
@@ -181,7 +188,14 @@ class _Sums:
                 found.append((other, row))
         return found
 
-    def _collect(self, number: int, total: Sum, inner: dict[int, list[tuple[int, Bits]]]) -> None:
+    def _collect(
+        self,
+        number: int,
+        total: Sum,
+        inner: dict[int, list[tuple[int, Bits]]],
+        *,
+        minus: bool = False,
+    ) -> None:
         cell = self.cells[number]
         operands = self._operands(cell)
         if cell.kind == "mul":
@@ -191,11 +205,14 @@ class _Sums:
             return
         total.inverted |= cell.kind != "add"
         taken = {row: other for other, row in inner[number]}
-        for row in operands:
+        signed = all(cell.signed) if "b" in cell.pins else cell.signed[0]
+        for place, row in enumerate(operands):
+            turned = minus ^ (cell.kind == "neg" or (cell.kind == "sub" and place == 1))
             if row in taken:
-                self._collect(taken.pop(row), total, inner)
+                self._collect(taken.pop(row), total, inner, minus=turned)
             else:
                 total.rows.append(row)
+                total.terms.append((turned, signed))
 
 
 def _is_narrow(cell: Cell) -> bool:

@@ -22,7 +22,7 @@ class Surroundings:
 
     def __init__(self, design: Design, is_output: Callable[[str, str], bool]) -> None:
         self.is_output = is_output
-        self.modules = _folded_modules(design, is_output)
+        self.modules = folded_modules(design, is_output)
         # What a module needs depends on what is needed of it, and the other way round.
         self.live: dict[str, Liveness] = {}
         reads: dict[str, Inputs] = {}
@@ -60,15 +60,20 @@ class Surroundings:
         return found
 
 
-def _folded_modules(design: Design, is_output: Callable[[str, str], bool]) -> dict[str, Module]:
-    """Return the modules with the constants that all of their instances get."""
+def folded_modules(
+    design: Design, is_output: Callable[[str, str], bool], *, repeated: bool = True
+) -> dict[str, Module]:
+    """Return the modules with the constants that all of their instances get.
+
+    Large modules that repeat are left as they are if `repeated` says that they are mapped once.
+    """
     found: dict[str, Module] = {}
     given: dict[str, dict[str, list[int]]] = {}
-    sizes = _sizes(design)
+    sizes = sizes_of(design)
     for name, count in design.counts.items():  # parents come first
         module = design.modules[name]
-        repeated = count >= REPEATED and sizes[name] >= LARGE
-        kept = name == TOP or module.kept or repeated
+        once = repeated and count >= REPEATED and sizes[name] >= LARGE
+        kept = name == TOP or module.kept or once
         found[name] = module if kept else _folded(module, given[name])
         for instance in found[name].instances:
             inputs = given.setdefault(instance.module, {})
@@ -83,7 +88,7 @@ def _folded_modules(design: Design, is_output: Callable[[str, str], bool]) -> di
     return found
 
 
-def _sizes(design: Design) -> dict[str, float]:
+def sizes_of(design: Design) -> dict[str, float]:
     """Return about how many gates each module has, with those of modules in it."""
     found: dict[str, float] = {}
     for name in reversed(design.counts):

@@ -304,6 +304,17 @@ class FabricRules(Model):
         description="Whether the sum of two signed rows of a product needs no carry cell for its"
         " last bit.",
     )
+    sums_outside: bool = Field(
+        False,
+        description="Whether look-up tables in front of a carry cell add the bits of an adder.",
+    )
+    subtracts: bool = Field(
+        False, description="Whether a carry cell itself inverts a number that is subtracted."
+    )
+    reset_enables: bool = Field(
+        False,
+        description="Whether a register that may keep its value is reset only where it is enabled.",
+    )
     adders_choose: bool = Field(
         False,
         description="Whether the look-up tables of an adder choose one of its operands as well.",
