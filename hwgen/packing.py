@@ -65,7 +65,8 @@ def pack(
     ----------
     config : FamilyConfig
     weights : ndarray, shape (K, N)
-        Integers within the configuration's format, or floats, which are quantised to it.
+        Integers within the configuration's format, or floats, which are quantised to it; for a
+        block format always quantised.
     layout : {"keys", "trits"}
     per_column : bool
         Whether floats are given one scale a column.
@@ -75,11 +76,21 @@ def pack(
     InputError
         If the weights do not fit the configuration, or the layout the weights.
     """
+    from hwgen.numerics.blocks.operands import BlockOperand
     from hwgen.numerics.quantise import quantise
     from hwgen.schedules.checks import check_operand
 
     scales = None
-    if weights.dtype.kind == "f":
+    beside: dict[str, Any] = {}
+    fmt = _format(config)
+    if isinstance(fmt, BlockOperand):
+        if per_column:
+            raise InputError(f"scales per column are not for {fmt}, whose blocks have scales")
+        if weights.dtype.kind in "iuf":
+            records, second = fmt.quantised(weights.T)
+            weights = records.T
+            beside["second_scales"] = [float(scale) for scale in second] * bool(fmt.format.second)
+    elif weights.dtype.kind == "f":
         weights, scales = quantise(weights, _format(config), per_column=per_column)
     elif per_column:
         raise InputError(
@@ -118,6 +129,7 @@ def pack(
         "n": n,
         "weight": str(_format(config)),
         **facts,
+        **beside,
         "bytes": len(image),
         "sha256": hashlib.sha256(image).hexdigest(),
         "digest": config.digest,
@@ -126,10 +138,10 @@ def pack(
     return Packed(image, description, weights, scales)
 
 
-def unpack(
-    config: FamilyConfig, description: Mapping[str, Any], image: bytes
-) -> NDArray[np.integer]:
+def unpack(config: FamilyConfig, description: Mapping[str, Any], image: bytes) -> NDArray[Any]:
     """Return the integers that were packed, shape (K, N), the inverse of `pack`.
+
+    Of a block format the numbers, as float64, second scales included.
 
     Raises
     ------
@@ -138,6 +150,7 @@ def unpack(
     """
     import numpy as np
 
+    from hwgen.numerics.blocks.operands import BlockOperand
     from hwgen.schedules.checks import check_operand
 
     k, n, layout = _check(config, description)
@@ -158,7 +171,11 @@ def unpack(
     else:
         weights = plan.unpack_weights(data)
     check_operand("packed weights", weights, (k, n), _format(config))
-    return weights.astype(_format(config).dtype)
+    fmt = _format(config)
+    if isinstance(fmt, BlockOperand):
+        second = np.array(_second_scales(description, n), np.float32)
+        return np.ascontiguousarray(fmt.decode(weights.T, second).T)
+    return weights.astype(fmt.dtype)
 
 
 def pack_trits(weights: NDArray[np.integer]) -> Beats:
@@ -229,6 +246,16 @@ def _check(config: FamilyConfig, description: Mapping[str, Any]) -> tuple[int, i
             " them again"
         )
     return description["k"], description["n"], layout
+
+
+def _second_scales(description: Mapping[str, Any], n: int) -> list[float]:
+    """Return the second scales of a description, 1 of a format without any."""
+    scales = description.get("second_scales", [])
+    if not isinstance(scales, list) or len(scales) not in (0, 1, n):
+        raise InputError(f"the description's second_scales must be a list of 0, 1 or {n} numbers")
+    if not all(type(scale) in (int, float) for scale in scales):
+        raise InputError("the description's second_scales must be numbers")
+    return scales or [1.0]
 
 
 def _schedule(config: FamilyConfig, k: int, n: int) -> Any:

@@ -24,7 +24,7 @@ from cost_model.families.spatial_delay import paths
 from cost_model.families.spatial_flow import core_flow
 from hwgen.config.spatial_timing import core_latency, serial_latency
 from hwgen.figures import Cycles
-from hwgen.schedules.spatial import Schedule
+from hwgen.schedules.spatial import Schedule, schedule
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,9 +77,9 @@ def cycles_of(config: SpatialConfig, sizes: Iterable[Size], sigma: float | None 
     """
     if config.array.serial:
         return spatial_serial.expected(config, sizes, sigma or config.target.activation_sigma)
-    plans = [Schedule(config, *size) for size in sizes]
+    plans = [schedule(config, *size) for size in sizes]
     shape = config.rows, config.depth, config.cols
-    products = [(plan.m, plan.k, plan.n) for plan in plans]
+    products = [(plan.m, plan.blocks[1] * config.depth, plan.n) for plan in plans]
     return int(_cycles(shape, config.lead, config.latency, products))
 
 

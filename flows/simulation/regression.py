@@ -16,6 +16,7 @@ import numpy as np
 
 from flows.simulation.post_cases import PostConfig, settings_of
 from hwgen.config.model import FamilyConfig
+from hwgen.numerics.blocks.operands import BlockOperand
 
 Size = tuple[int, int, int]
 
@@ -78,7 +79,8 @@ def cases(config: FamilyConfig, seed: int) -> list[Case]:
     ports = [port.name for port in config.ports]
     planned = [Case(f"shapes_{i}", (size,), (OPERANDS[i % 2 * 6],)) for i, size in enumerate(sizes)]
     largest = (axes[0][-1], axes[1][-1], axes[2][-1])
-    kinds = OPERANDS if config.activation.specials else OPERANDS[:-1]
+    has_specials = config.activation.specials or config.weight.specials
+    kinds = OPERANDS if has_specials else OPERANDS[:-1]
     planned += [Case(f"values_{kind}", (largest, largest), (kind, "random")) for kind in kinds]
     for i, probabilities in enumerate(pairwise([list(PROBABILITIES)] * len(ports))):
         picked = tuple(sizes[j] for j in rng.integers(len(sizes), size=3))
@@ -149,6 +151,9 @@ def operands(
     m, k, n = size
     results = []
     for index, (fmt, shape) in enumerate(((config.activation, (m, k)), (config.weight, (k, n)))):
+        if isinstance(fmt, BlockOperand):
+            results.append(_blocks(fmt, shape, index, kind, rng))
+            continue
         low, high = fmt.min, fmt.max
         if kind in ("random", "sparse", "special"):
             values = fmt.random(rng, shape)
@@ -166,3 +171,12 @@ def operands(
             values = np.full(shape, ends[kind])
         results.append(values.astype(fmt.dtype))
     return results[0], results[1]
+
+
+def _blocks(
+    fmt: BlockOperand, shape: tuple[int, int], index: int, kind: str, rng: np.random.Generator
+) -> np.ndarray:
+    """Return an operand in blocks, which run along the rows of A and the columns of W."""
+    kind = {"opposite": ("lowest", "highest")[index]}.get(kind, kind)
+    lines = fmt.sample(rng, shape if index == 0 else shape[::-1], kind)
+    return lines if index == 0 else lines.T

@@ -15,6 +15,7 @@ import click
 from hwgen.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
     from rich.console import Console
     from rich.text import Text
@@ -213,9 +214,9 @@ def given_operands(
         return {}
     if (weights is None) == (n is None):
         raise InputError("--activations: give either --weights or --n, the columns of the weights")
-    a = load_matrix(activations, floats=core.activation.file_dtype.kind == "f")
+    a, _ = load_operand(activations, core.activation, weights=False)
     if weights is not None:
-        w = load_matrix(weights)
+        w, _ = load_operand(weights, core.weight, weights=True)
     else:
         w = np.broadcast_to(np.ones(1, core.weight.dtype), (a.shape[1], n or 1))
     plan = family(core.family).part("schedule").schedule(core, *a.shape, w.shape[1])
@@ -364,3 +365,37 @@ def load_matrix(path: Path, *, floats: bool = False) -> NDArray[Any]:
         f"{path}: must hold integers, not {array.dtype}; quantise it, then save it as an"
         " integer type"
     )
+
+
+def load_operand(
+    path: Path, fmt: Any, *, weights: bool
+) -> tuple[NDArray[Any], NDArray[np.float32] | None]:
+    """Read an operand of a core, quantised if the core takes a block format.
+
+    Parameters
+    ----------
+    path : Path
+        A ``.npy`` file.
+    fmt : NumberFormat or BlockOperand
+        What the core takes.
+    weights : bool
+        Whether it is W, whose blocks run along its columns, or A, with blocks along rows.
+
+    Returns
+    -------
+    matrix : ndarray
+        Numbers, or records of `BlockOperand`.
+    second : ndarray of float32 or None
+        Second scales, of the matrix, or of each column of W or row of A, of formats that have some.
+    """
+    from hwgen.numerics.blocks.operands import BlockOperand
+
+    if not isinstance(fmt, BlockOperand):
+        return load_matrix(path, floats=fmt.file_dtype.kind == "f"), None
+    matrix = load_matrix(path, floats=True)
+    try:
+        records, second = fmt.quantised(matrix.T if weights else matrix)
+    except InputError as error:
+        turned = "" if weights else "transposed, "
+        raise InputError(f"{path}: {turned}{error}") from None
+    return (records.T if weights else records), (second if fmt.format.second else None)

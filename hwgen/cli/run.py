@@ -15,7 +15,7 @@ from hwgen.cli.common import (
     emit_json,
     force_option,
     json_option,
-    load_matrix,
+    load_operand,
 )
 from hwgen.cli.outputs import check_file, write_file
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     metavar="W.npy",
     required=True,
     type=click.Path(path_type=Path),
-    help="Weights, integers of shape (K, N).",
+    help="Weights of shape (K, N): integers, or floats for a core that takes them.",
 )
 @click.option(
     "--output",
@@ -81,6 +81,9 @@ def command(
     Floating-point activations may be of any type, but each must be a number that the core's format
     holds exactly.  Files have no type for bf16 and the 8-bit formats: float32 holds their numbers,
     and is what such results are written as.
+
+    A core that takes a block format is given numbers, which are quantised by the format's rule.
+    Second scales are no part of a core: the result is multiplied by them, in single precision.
     """
     import io
     import time
@@ -94,9 +97,8 @@ def command(
 
     core = load_config(config)
     check_file(output, force=force)
-    fmt = core.activation
-    a = load_matrix(activations, floats=fmt.file_dtype.kind == "f")
-    w = load_matrix(weights)
+    a, a_second = load_operand(activations, core.activation, weights=False)
+    w, w_second = load_operand(weights, core.weight, weights=True)
     if a.shape[1] != w.shape[0]:
         raise InputError(
             f"{activations} has K = {a.shape[1]} columns but {weights} has K = {w.shape[0]} rows;"
@@ -108,7 +110,8 @@ def command(
         result = run_matrices(core, a, w, *processing, engine=engine, on_progress=update)
     seconds = time.monotonic() - start
     buffer = io.BytesIO()
-    np.save(buffer, result.c.astype(_file_dtype(core, *processing)))
+    c = result.c.astype(_file_dtype(core, *processing))
+    np.save(buffer, _with_second_scales(c, a_second, w_second))
     if check:
         golden = family(core.family).part("golden").golden(core, a, w, *processing)
         _compare(result.c, golden)
@@ -142,6 +145,15 @@ def command(
         f"  {result.cycles} cycles{known}, {100 * utilisation:.1f} % of the PEs' cycles used",
         soft_wrap=True,
     )
+
+
+def _with_second_scales(
+    c: NDArray[Any], of_rows: NDArray[Any] | None, of_columns: NDArray[Any] | None
+) -> NDArray[Any]:
+    """Return results times the second scales of the operands, in their type."""
+    if of_rows is not None:
+        c = c * of_rows[:, None]
+    return c if of_columns is None else c * of_columns
 
 
 def _compare(c: NDArray[Any], golden: NDArray[Any]) -> None:

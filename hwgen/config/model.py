@@ -123,14 +123,17 @@ def integer_names(low: int, high: int) -> tuple[str, ...]:
 
 _as_name = PlainSerializer(str, return_type=str)
 _WIDEST = 16
-_OPERANDS = integer_names(2, _WIDEST)
-_ACCUMULATORS = integer_names(2, 64)
+OPERANDS = integer_names(2, _WIDEST)
+"""Names of the integer formats of operands."""
+
+ACCUMULATORS = integer_names(2, 64)
+"""Names of the integer formats of accumulators."""
 
 IntegerOperand = Annotated[
     IntegerFormat,
-    BeforeValidator(format_field("int2..int16 or uint2..uint16", _OPERANDS)),
+    BeforeValidator(format_field("int2..int16 or uint2..uint16", OPERANDS)),
     _as_name,
-    WithJsonSchema({"type": "string", "enum": list(_OPERANDS)}),
+    WithJsonSchema({"type": "string", "enum": list(OPERANDS)}),
 ]
 """An operand format: signed or unsigned integer of 2 to 16 bits."""
 
@@ -139,10 +142,10 @@ _FLOATS = tuple(name for name, fmt in FLOATS.items() if fmt.width <= _WIDEST)
 OperandFormat = Annotated[
     Any,
     BeforeValidator(
-        format_field(f"int2..int16, uint2..uint16, {either(_FLOATS)}", (*_OPERANDS, *_FLOATS))
+        format_field(f"int2..int16, uint2..uint16, {either(_FLOATS)}", (*OPERANDS, *_FLOATS))
     ),
     _as_name,
-    WithJsonSchema({"type": "string", "enum": [*_OPERANDS, *_FLOATS]}),
+    WithJsonSchema({"type": "string", "enum": [*OPERANDS, *_FLOATS]}),
 ]
 """An operand format: an `IntegerOperand`, or a `FloatFormat` of up to 16 bits."""
 
@@ -159,9 +162,9 @@ LowBitOperand = Annotated[
 
 IntegerAccumulator = Annotated[
     IntegerFormat | Literal["exact"],
-    BeforeValidator(format_field("exact, int2..int64 or uint2..uint64", _ACCUMULATORS, "exact")),
+    BeforeValidator(format_field("exact, int2..int64 or uint2..uint64", ACCUMULATORS, "exact")),
     _as_name,
-    WithJsonSchema({"type": "string", "enum": ["exact", *_ACCUMULATORS]}),
+    WithJsonSchema({"type": "string", "enum": ["exact", *ACCUMULATORS]}),
 ]
 """An accumulator: ``exact`` (as wide as the longest reduction needs) or a given format."""
 
@@ -170,12 +173,12 @@ Accumulator = Annotated[
     BeforeValidator(
         format_field(
             f"exact, int2..int64, uint2..uint64, {either(tuple(FLOATS))}",
-            (*_ACCUMULATORS, *FLOATS),
+            (*ACCUMULATORS, *FLOATS),
             "exact",
         )
     ),
     _as_name,
-    WithJsonSchema({"type": "string", "enum": ["exact", *_ACCUMULATORS, *FLOATS]}),
+    WithJsonSchema({"type": "string", "enum": ["exact", *ACCUMULATORS, *FLOATS]}),
 ]
 """An accumulator: an `IntegerAccumulator` or a `FloatFormat`."""
 

@@ -30,7 +30,7 @@ _TYPES = {
 _OUTER = ("name", "target", "memories", "post")
 """What an engine says for its core."""
 
-_NUMBERED = re.compile(r"(.*?[^0-9])([1-9][0-9]*|0)")
+_NUMBERS = re.compile(r"([1-9][0-9]*|0)")
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class Parameter:
         Value if a file does not, as plain data.
     description, unit : str
         For the reader.
+    words : str
+        The legal values in words, where listing them would be long.
     """
 
     path: Path
@@ -76,6 +78,7 @@ class Parameter:
     description: str = ""
     unit: str = ""
     stands_for: str = ""
+    words: str = ""
 
     @property
     def field(self) -> str:
@@ -95,6 +98,8 @@ class Parameter:
     @property
     def allowed(self) -> str:
         """Legal values: ``1..256``, ``wrap or saturate``, or their type if nothing is tighter."""
+        if self.words:
+            return self.words
         values = ranges(self.choices)
         if self.bounds:
             values.append(self.bounds)
@@ -121,8 +126,12 @@ def ranges(names: Sequence[Any]) -> list[str]:
 
 
 def _follows(first: str, second: str) -> bool:
-    a, b = _NUMBERED.fullmatch(first), _NUMBERED.fullmatch(second)
-    return bool(a and b and a[1] == b[1] and int(b[2]) == int(a[2]) + 1)
+    """Return whether two names differ in one number alone, which is one more in the second."""
+    a, b = _NUMBERS.split(first), _NUMBERS.split(second)
+    different = [place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y]
+    if len(a) != len(b) or len(different) != 1 or not a[0] or not different[0] % 2:
+        return False
+    return int(b[different[0]]) == int(a[different[0]]) + 1
 
 
 def yaml_value(value: Any) -> str:
@@ -218,6 +227,7 @@ def _walk(
         default=None if required else "auto" if schema.get("default") == "auto" else default,
         description=schema.get("description", ""),
         unit=schema.get("unit", ""),
+        words=schema.get("words", ""),
     )
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -20,6 +20,9 @@ from hwgen.config.post_parameters import PostProcessing, with_post
 from hwgen.numerics import FLOATS, FloatFormat, IntegerFormat, floating, integer
 from hwgen.numerics.post import PostFeatures
 from hwgen.streams import StreamPort
+
+if TYPE_CHECKING:
+    from hwgen.numerics.blocks.products import BlockProduct
 
 WIDE_FLOAT = floating("fp32")
 """The accumulator of floating-point sums unless a configuration says otherwise."""
@@ -88,6 +91,11 @@ class ProductConfig(FamilyConfig):
         return values
 
     @property
+    def block_product(self) -> BlockProduct | None:
+        """The arithmetic of products of blocks, None of a core that adds product by product."""
+        return None
+
+    @property
     def is_float(self) -> bool:
         """Whether sums are of floating-point numbers, each rounded."""
         return isinstance(self.activation, FloatFormat)
@@ -131,7 +139,7 @@ class ProductConfig(FamilyConfig):
                 f"post.{name}: has no effect without post.outputs; name outputs, or remove it"
                 for name in unused
             ]
-        if self.is_float:
+        if isinstance(self.result, FloatFormat):
             text = (
                 f"post.outputs: must be empty with activation {self.activation}, not"
                 f" {', '.join(post.outputs)}; post-processing is of integer accumulators, not of"

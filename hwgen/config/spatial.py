@@ -13,7 +13,15 @@ from typing import Any
 from pydantic import Field
 
 from hwgen.config import spatial_timing
+from hwgen.config.block_operands import (
+    BlockOrIntegerAccumulator,
+    BlockOrPlainOperand,
+    block_product,
+    broken_by_operands,
+    is_plain,
+)
 from hwgen.config.elements import (
+    PARAMETERS,
     DigitArray,
     accumulation,
     broken_by_element,
@@ -25,6 +33,9 @@ from hwgen.config.model import Model
 from hwgen.config.module_limits import DATA_BITS, input_bits
 from hwgen.config.product import IntegerProductConfig
 from hwgen.loop_nest import LoopNest
+from hwgen.numerics import integer
+from hwgen.numerics.blocks.lanes import BlockLanes
+from hwgen.numerics.blocks.products import BlockAccumulator, BlockProduct
 from hwgen.numerics.digit_sums import DigitAccumulation, FinalAddition
 from hwgen.numerics.digits import digit_count
 from hwgen.numerics.sparse_digits import GROUP_TERMS, SerialSum
@@ -50,7 +61,8 @@ class Pipeline(Model):
         le=2,
         description="Registers between operands and accumulator: 1 in front of the accumulator;"
         " 2, with several products a PE, also among them (`mac`: behind the multipliers, else"
-        " behind the sums of four).",
+        " behind the sums of four). Of blocks: 1 behind the multipliers, 2 also behind the scales;"
+        " sums and terms of blocks have registers of their own.",
         json_schema_extra={"unit": "registers"},
     )
     final_adder: int = final_adder_field()
@@ -68,11 +80,31 @@ class SpatialArray(DigitArray):
 class SpatialConfig(IntegerProductConfig):
     """An array that computes a tile of C in place, behind AXI4-Stream ports."""
 
+    activation: BlockOrPlainOperand = Field(
+        integer("int8"), description="Format of A: integers, floating point, or a block format."
+    )
+    weight: BlockOrPlainOperand = Field(
+        integer("int8"), description="Format of W, as of A; blocks of both are equally long."
+    )
+    accumulator: BlockOrIntegerAccumulator = Field(
+        "exact",
+        description="Accumulator: of integers `exact`, which fits any reduction up to `max_k`, or"
+        " a format; otherwise of the sums of blocks: `exact`, a long integer, `fp32`, or"
+        " `aligned(n)`, as tensor cores add, n bits behind the point. Their results are fp32.",
+    )
     array: SpatialArray
     pipeline: Pipeline = Field(default_factory=Pipeline, description="Pipelining.")
 
     def broken_rules(self) -> list[str]:
         """Return the rules between fields that are broken."""
+        if not is_plain(self.activation, self.weight):
+            return self._broken_by_blocks()
+        if isinstance(self.accumulator, BlockAccumulator):
+            text = (
+                f"accumulator: must be exact or an integer with {self.activation} x {self.weight},"
+                f" not {self.accumulator}; sums of integers are exact"
+            )
+            return [text]
         broken = super().broken_rules() + broken_by_element(self)
         if self.array.pe == "same_weight" and self.depth == 1:
             broken.append(
@@ -87,10 +119,44 @@ class SpatialConfig(IntegerProductConfig):
             )
         return broken
 
+    def _broken_by_blocks(self) -> list[str]:
+        depth_field = "array.depth" if "depth" in type(self.array).model_fields else ""
+        operands = f"{self.activation} x {self.weight}"
+        broken = broken_by_operands(
+            self.activation, self.weight, self.accumulator, self.depth, depth_field
+        )
+        if self.array.pe != "mac":
+            broken.append(
+                f"array.pe: must be mac with {operands}, not {self.array.pe}: the elements of"
+                " blocks are multiplied whole"
+            )
+        broken += [
+            f"array.{name}: a mac does not multiply by digits; remove it"
+            for name in PARAMETERS
+            if self.array.pe == "mac" and name in self.array.model_fields_set
+        ]
+        if self.pipeline.final_adder:
+            broken.append(
+                f"pipeline.final_adder: must be 0 with {operands}, not {self.pipeline.final_adder}"
+            )
+        if self.overflow != "wrap":
+            broken.append(
+                f"overflow: must be wrap with {operands}, not {self.overflow}; a result that is"
+                " too large for fp32 becomes infinite"
+            )
+        return broken or self._broken_by_post()
+
     def too_wide(self) -> list[str]:
         """Return what makes a module wider than can be emitted."""
         broken = []
         bits = input_bits(self.ports)
+        if self.block_product is not None:
+            if bits > DATA_BITS:
+                broken.append(
+                    f"array: must be smaller: the input ports of a core have at most"
+                    f" {DATA_BITS:,} bits together, not {bits:,}"
+                )
+            return broken
         if bits > DATA_BITS:
             rows, depth, cols = self.array.sizes
             a, w = self.activation, self.weight
@@ -135,7 +201,37 @@ class SpatialConfig(IntegerProductConfig):
         """Return every parameter that the PE has, as plain JSON values."""
         values = super().resolved()
         resolved_element(values)
+        if self.block_product is not None:
+            values.pop("overflow", None)
         return values
+
+    # -- blocks ----------------------------------------------------------------------------
+
+    @cached_property
+    def block_product(self) -> BlockProduct | None:
+        """The arithmetic of products of blocks, None of integers alone."""
+        a, w = self.activation, self.weight
+        if is_plain(a, w):
+            return None
+        return block_product(a, w, self.accumulator, self.depth, self.max_k)
+
+    @cached_property
+    def lanes(self) -> tuple[BlockLanes, BlockLanes]:
+        """How beats hold rows of A and columns of W, of products of blocks."""
+        product = self.block_product
+        assert product is not None
+        sizes = product.length, self.depth
+        return BlockLanes(product.a, *sizes), BlockLanes(product.w, *sizes)
+
+    @cached_property
+    def result(self) -> Any:
+        """Format of the accumulators and of the elements of C."""
+        return self.block_product.result if self.block_product else super().result
+
+    @property
+    def saturates(self) -> bool:
+        """Whether the accumulator can overflow and then clamps."""
+        return self.block_product is None and super().saturates
 
     # -- geometry --------------------------------------------------------------------------
 
@@ -157,6 +253,8 @@ class SpatialConfig(IntegerProductConfig):
     @cached_property
     def digits(self) -> DigitAccumulation | None:
         """How the PEs accumulate by digits, or None if they do not."""
+        if self.block_product is not None:
+            return None
         return accumulation(
             self.array, self.activation, self.weight, self.depth, self.max_k, self.result.width
         )
@@ -182,6 +280,8 @@ class SpatialConfig(IntegerProductConfig):
     @property
     def held_width(self) -> int:
         """Bits of the registers of a PE's accumulators."""
+        if self.block_product is not None:
+            return self.block_product.held
         return self.digits.held if self.digits else self.result.width
 
     @property
@@ -198,18 +298,24 @@ class SpatialConfig(IntegerProductConfig):
     @property
     def lead(self) -> int:
         """Cycles from a beat's slot to the accumulators: the edge's register and the PE's."""
+        if self.block_product is not None:
+            return int(spatial_timing.block_lead(self.pipeline.pe))
         return int(spatial_timing.lead(self.pipeline.pe))
 
     @property
     def output_registers(self) -> int:
         """Registers with a handshake from where rows leave to the port, its buffer included."""
         adder = self.pipeline.final_adder
+        if self.block_product is not None:
+            return int(spatial_timing.output_registers(self.block_product.rounds_at_end, 0))
         return int(spatial_timing.output_registers(self.digits is not None, adder))
 
     @property
     def core_latency(self) -> int:
         """Cycles from the last input beat of a reduction to its first beat of accumulators."""
         pipeline, digits = self.pipeline, self.digits is not None
+        if self.block_product is not None:
+            return 2 + self.lead + self.output_registers
         if self.array.serial:
             return int(spatial_timing.serial_latency(pipeline.pe))
         return int(spatial_timing.core_latency(pipeline.pe, digits, pipeline.final_adder))
@@ -217,6 +323,11 @@ class SpatialConfig(IntegerProductConfig):
     @property
     def block_loop_nest(self) -> LoopNest | str:
         """The loops in which the array goes through a block, or why it cannot."""
+        if self.block_product is not None:
+            return (
+                f"activation: {self.activation} x {self.weight} has scales beside its elements, but"
+                " a memory engine keeps integers; use integers"
+            )
         if self.array.serial:
             return (
                 f"array.pe: {self.array.pe} takes a tile once for each digit, but a memory engine"
@@ -252,6 +363,8 @@ class SpatialConfig(IntegerProductConfig):
             if self.array.serial
             else "the end of the reduction"
         )
+        if self.block_product is not None:
+            return self._block_ports(m, terms, n, end)
         return (
             StreamPort(
                 "act", "in", a, rows * depth, a.width,
@@ -260,6 +373,24 @@ class SpatialConfig(IntegerProductConfig):
             StreamPort(
                 "wgt", "in", w, depth * cols, w.width,
                 f"W[{terms}, {n}], the terms of a column together",
+            ),
+            StreamPort(
+                "out", "out", c, cols, c.lane_width,
+                f"C[m, {n}], one m a beat, {rows} beats a tile", "the end of a tile",
+            ),
+        )  # fmt: skip
+
+    def _block_ports(self, m: str, terms: str, n: str, end: str) -> tuple[StreamPort, ...]:
+        """Return the ports of products of blocks: a lane of an input is a row or a column."""
+        (x, y), rows, cols, c = self.lanes, self.rows, self.cols, self.result
+        return (
+            StreamPort(
+                "act", "in", self.activation, rows, x.width,
+                f"A[{m}, {terms}], a lane for each row: {x.words}", end,
+            ),
+            StreamPort(
+                "wgt", "in", self.weight, cols, y.width,
+                f"W[{terms}, {n}], a lane for each column: {y.words}",
             ),
             StreamPort(
                 "out", "out", c, cols, c.lane_width,

@@ -16,6 +16,11 @@ def lead(pe: Any) -> Any:
     return 1 + pe
 
 
+def block_lead(pe: Any) -> Any:
+    """Return the same as `lead` of PEs that multiply blocks: also the sum and the term of one."""
+    return lead(pe) + 2
+
+
 def output_registers(digits: bool, final_adder: Any) -> Any:
     """Return the registers with a handshake from where rows leave to the port, its own included.
 

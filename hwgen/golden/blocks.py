@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwgen.numerics.blocks.factors import Factor
+from hwgen.numerics.blocks.operands import BlockOperand
 from hwgen.numerics.blocks.products import BlockProduct
 from hwgen.numerics.float_arithmetic import add
 from hwgen.numerics.floating import FloatFormat
@@ -61,6 +62,29 @@ class Terms:
     nan: NDArray[Any]
     positive: NDArray[Any]
     negative: NDArray[Any]
+
+
+def block_matrix(product: BlockProduct, fmt: Any, lines: NDArray[Any]) -> BlockMatrix:
+    """Return an operand, whole steps of blocks of it.
+
+    Parameters
+    ----------
+    product : BlockProduct
+    fmt : BlockOperand, IntegerFormat or FloatFormat
+    lines : ndarray, shape (lines, k)
+        As the format says an operand is, blocks along the last axis.
+    """
+    count, k = lines.shape
+    step = product.length * product.blocks_per_step
+    blocks = -(-k // step) * product.blocks_per_step
+    if isinstance(fmt, BlockOperand):
+        factor = Factor(fmt.format)
+        codes, scales, chosen = fmt.lines(lines, blocks)
+        return BlockMatrix(factor, factor.decode(codes, chosen[..., None]), scales)
+    whole = np.zeros((count, blocks * product.length), lines.dtype)
+    whole[:, :k] = lines
+    codes = fmt.encode(whole).reshape(count, blocks, product.length)
+    return BlockMatrix(Factor(fmt), Factor(fmt).decode(codes))
 
 
 def block_products(product: BlockProduct, a: BlockMatrix, w: BlockMatrix) -> NDArray[np.float32]:

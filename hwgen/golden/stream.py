@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hwgen.families import family
+from hwgen.golden.blocks import block_matrix, block_products
 from hwgen.golden.floating import accumulated_sums
 from hwgen.golden.integer import accumulated_product
 from hwgen.golden.post import processed
@@ -29,7 +30,8 @@ def golden(
 
     Of integers the result is the integer product; a saturating accumulator clamps after each
     addition, of as many terms as the schedule's ``exact_terms``.  Of floating-point numbers every
-    sum is rounded, in the order of `hwgen.golden.floating`.
+    sum is rounded, in the order of `hwgen.golden.floating`.  Of blocks the sums of each are exact,
+    and added as the configuration's accumulator says, see `hwgen.numerics.blocks.products`.
 
     Parameters
     ----------
@@ -55,5 +57,10 @@ def golden(
     """
     schedule = family(config.family).part("schedule").schedule
     plan = schedule(config, a.shape[0], a.shape[1], w.shape[1], settings, columns)
+    if config.block_product is not None:
+        plan.check_operands(a, w)
+        operands = (config.activation, a), (config.weight, w.T)
+        product = config.block_product
+        return block_products(product, *(block_matrix(product, *each) for each in operands))
     total = accumulated_sums(plan, a, w) if config.is_float else accumulated_product(plan, a, w)
     return processed(plan, total)

@@ -127,5 +127,18 @@ class Schedule(StreamProduct):
         return np.ascontiguousarray(c[: self.m, : self.n])
 
 
-schedule = Schedule
-"""The schedule of ``C[m,n] = post(A[m,k] . W[k,n])`` on the array."""
+def schedule(config: SpatialConfig, m: int, k: int, n: int, *post: Any) -> Schedule:
+    """Return the schedule of ``C[m,n] = post(A[m,k] . W[k,n])`` on the array.
+
+    Parameters
+    ----------
+    config : SpatialConfig
+    m, k, n : int
+    *post
+        Settings and columns of `StreamProduct`.
+    """
+    if config.block_product is None:
+        return Schedule(config, m, k, n, *post)
+    from hwgen.schedules.spatial_blocks import BlockSchedule
+
+    return BlockSchedule(config, m, k, n, *post)

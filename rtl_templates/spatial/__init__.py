@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rtl_templates.post.core import post_processed
 
+from .block_core import BlockCore
 from .core import SpatialCore
 from .serial import SerialCore
 
@@ -18,4 +19,6 @@ if TYPE_CHECKING:
 
 def generate(config: SpatialConfig) -> Component:
     """Return the core of a configuration, its ports inner streams."""
+    if config.block_product is not None:
+        return BlockCore(config)
     return post_processed(config, SerialCore(config) if config.serial else SpatialCore(config))

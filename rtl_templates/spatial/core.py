@@ -191,23 +191,59 @@ class SpatialCore(StreamCore):
 
         leaves = Cat(arrives, waiting)
         held = Signal(config.cols * config.held_width)
-        place(
-            m, "array", Array(config), on=fire, clear=starting & fire, x=x, w=w,
-            load=arrives, leaves=leaves, out=held,
-        )  # fmt: skip
-        push, ends = leaves.any(), leaves[-1]
-        if config.digits:
-            sign_constant = Signal(config.digits.width, name="excess")
-            place(
-                m, "excess", SignConstant(config.digits), add=fire, clear=starting, o=sign_constant
-            )
-            kept = Signal.like(sign_constant, name="excess_kept", reset_less=True)
-            with m.If(drain):
-                m.d.sync += kept.eq(sign_constant)
-            held, ends, push, ready = self._added_up(m, kept, held, ends, push, ready)
+        leaving = {"load": arrives, "leaves": leaves, "out": held}
+        self.array(m, fire, starting, x, w, leaving)
+        given = held, leaves[-1], leaves.any(), ready
+        held, ends, push, ready = self.results(m, fire, starting, drain, given)
         taken, _ = self.give(m, held, ends, push)
         m.d.comb += ready.eq(taken)
         return m
+
+    def array(
+        self, m: Module, fire: Value, starting: Value, x: Value, w: Value, leaving: dict[str, Value]
+    ) -> None:
+        """Place the array.
+
+        Parameters
+        ----------
+        m : Module
+        fire, starting : Value
+            There is a beat; the next is the first of a tile.
+        x, w : Value
+            The beat.
+        leaving : dict
+            Ports ``load``, ``leaves`` and ``out`` of the array.
+        """
+        place(m, "array", Array(self.config), on=fire, clear=starting & fire, x=x, w=w, **leaving)
+
+    def results(
+        self, m: Module, fire: Value, starting: Value, drain: Value, leaving: tuple[Value, ...]
+    ) -> tuple[Value, ...]:
+        """Return results from rows of accumulators.
+
+        Parameters
+        ----------
+        m : Module
+        fire, starting, drain : Value
+            There is a beat; it is the first of a tile; a tile's drain begins.
+        leaving : tuple
+            Accumulators, whether they are the last row of a tile, whether there are any, and the
+            signal that says that they are taken.
+
+        Returns
+        -------
+        tuple
+            The same of results.
+        """
+        if not self.config.digits:
+            return leaving
+        sign_constant = Signal(self.config.digits.width, name="excess")
+        block = SignConstant(self.config.digits)
+        place(m, "excess", block, add=fire, clear=starting, o=sign_constant)
+        kept = Signal.like(sign_constant, name="excess_kept", reset_less=True)
+        with m.If(drain):
+            m.d.sync += kept.eq(sign_constant)
+        return self._added_up(m, kept, *leaving)
 
     def _added_up(
         self,

@@ -73,6 +73,13 @@ class ScaleNumber:
         return 1 - floating.bias, highest - floating.bias
 
     @property
+    def exponent_width(self) -> int:
+        """Bits of how much an exponent is above the lowest one; one that is none included."""
+        if self.scale.floating is None:
+            return 8 if self.scale.name == "e8m0" else 0
+        return self.scale.floating.exponent_bits
+
+    @property
     def has_nan(self) -> bool:
         """Whether there are scales that are no finite numbers."""
         return self.scale.name != "uint8"
@@ -217,6 +224,18 @@ class Factor:
         values = [value for kind in self.kinds for value in kind.finite]
         low, high = min(values), max(values)
         return int(math.ldexp(low, -self.unit)), int(math.ldexp(high, -self.unit))
+
+    @property
+    def below_unit(self) -> int:
+        """Places from the unit up to the last bit of the smallest floating-point elements."""
+        return 0 if self.fields is None else _lowest_exponent(self.fields) - self.unit
+
+    @property
+    def special_code(self) -> int:
+        """The code that stands for the special number of a block."""
+        assert isinstance(self.format, BlockFormat)
+        assert self.format.special_code is not None
+        return self.format.special_code
 
     @property
     def shifts(self) -> int:

@@ -266,4 +266,6 @@ class BlockOperand:
             pool = np.concatenate([none[:1], none[-1:], extremes]).astype(drawn.dtype)
             chance = min(0.2, 1.0 / shape[1])
             drawn = np.where(rng.random(shape) < chance, rng.choice(pool, shape), drawn)
+            if len(none) and shape[0] > 2:  # one at least, and lines without
+                drawn[rng.integers(shape[0]), rng.integers(shape[1])] = none[0]
         return drawn

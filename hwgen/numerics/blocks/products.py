@@ -31,6 +31,10 @@ MAX_PLACES = 48
 """Most fractional bits of terms that are aligned."""
 
 
+MOST_SHIFTED = 4
+"""Places by which significands are shifted before they are multiplied, if those of both are."""
+
+
 @dataclass(frozen=True)
 class BlockAccumulator:
     """How the terms of blocks are accumulated; see the module's description.
@@ -114,6 +118,15 @@ class BlockProduct:
         return self.sum_of(self.length)
 
     @property
+    def splits(self) -> bool:
+        """Whether significands are multiplied and their products shifted, not whole elements.
+
+        Elements of one operand that are shifted far are so once for a row or a column; of two, the
+        products of their integers would be much longer than those of their significands.
+        """
+        return self.a.shifts > MOST_SHIFTED and self.w.shifts > MOST_SHIFTED
+
+    @property
     def scales(self) -> tuple[ScaleNumber, ...]:
         """The scales that there are."""
         return tuple(factor.scale for factor in (self.a, self.w) if factor.scale is not None)
@@ -172,10 +185,25 @@ class BlockProduct:
         return IntegerFormat((terms - 1).bit_length() + self.accumulator.places + 1, True)
 
     @property
+    def flags(self) -> int:
+        """Bits beside an exact total: that it is a NaN, and each infinity."""
+        return self.has_nan + 2 * self.has_infinities
+
+    @property
+    def rounds_at_end(self) -> bool:
+        """Whether totals are rounded on their way out, not in the accumulators."""
+        return self.accumulator.kind == "exact"
+
+    @property
+    def held(self) -> int:
+        """Bits of the accumulator of a result."""
+        return self.total.width + self.flags if self.rounds_at_end else self.result.width
+
+    @property
     def has_nan(self) -> bool:
         """Whether a NaN can come in, by an element or a scale."""
-        factors = (self.a, self.w)
-        return any(f.has_nan or (f.scale is not None and f.scale.has_nan) for f in factors)
+        scales = any(scale.has_nan for scale in self.scales)
+        return scales or any(factor.has_nan for factor in (self.a, self.w))
 
     @property
     def has_infinities(self) -> bool:

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operands in block formats, and in floating point where products are summed exactly.
+
+What a family needs to compute with them: types of its fields, the arithmetic that follows from
+them, and the rules between them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from hwgen.config.model import ACCUMULATORS, OPERANDS, format_field
+from hwgen.config.parameters import either
+from hwgen.errors import InputError, did_you_mean
+from hwgen.formats import block_format, shipped
+from hwgen.numerics import FloatFormat, IntegerFormat, floating
+from hwgen.numerics.blocks.factors import Factor
+from hwgen.numerics.blocks.operands import BlockOperand
+from hwgen.numerics.blocks.products import MAX_PLACES, BlockAccumulator, BlockProduct
+
+GROUP_SIZES = (16, 32, 64, 128, 256)
+GROUPS = tuple(
+    f"{kind}_g{size}"
+    for size in GROUP_SIZES
+    for kind in (*(f"int{w}" for w in range(2, 9)), "ternary")
+)
+"""Groups of integers that cores take."""
+
+SCALARS = ("fp16", "fp8_e5m2", "fp8_e4m3")
+"""Floating-point numbers whose products can be summed exactly in integers."""
+
+BLOCKS = tuple(name for name in shipped() if block_format(name).minimum is None)
+"""Block formats with a file that cores take: those without a minimum."""
+
+_ALIGNED = tuple(f"aligned({places})" for places in range(1, MAX_PLACES + 1))
+_SUMS = f"exact, int2..int64, uint2..uint64, fp32 or aligned(n) with n of 1..{MAX_PLACES}"
+_NAMES = (*OPERANDS, *SCALARS, *BLOCKS, *GROUPS)
+_ENDINGS = [f"_g{size}" for size in GROUP_SIZES]
+_WORDS = (
+    f"int2..int16, uint2..uint16, {', '.join(SCALARS)}, {', '.join(BLOCKS)}, or integers in groups:"
+    f" int2..int8 or ternary with {either(_ENDINGS)}"
+)
+
+
+def _operand(value: Any) -> Any:
+    if isinstance(value, (IntegerFormat, FloatFormat, BlockOperand)):
+        value = value.name
+    if isinstance(value, str) and value in (*BLOCKS, *GROUPS):
+        return BlockOperand(block_format(value))
+    if isinstance(value, str) and value in SCALARS:
+        return floating(value)
+    if isinstance(value, str) and value in OPERANDS:
+        return format_field("", OPERANDS)(value)
+    shown, near, why = repr(value)[:80], "", ""
+    if isinstance(value, str):
+        near, why = did_you_mean(value, _NAMES), _why_not(value)
+    raise PydanticCustomError(
+        "unusable" if why else "format",
+        "must be {allowed}, not {shown}{hint}",
+        {"allowed": _WORDS, "shown": shown, "hint": why or near},
+    )
+
+
+def _why_not(name: str) -> str:
+    """Return why a block format that there is cannot be taken."""
+    if name.endswith((".yaml", ".yml")):
+        return "; formats of your own are for packing only"
+    try:
+        fmt = block_format(name)
+    except InputError:
+        return ""
+    return f"; cores add no {'minimum' if fmt.minimum else 'blocks of that length'}"
+
+
+BlockOrPlainOperand = Annotated[
+    Any,
+    BeforeValidator(_operand),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "enum": list(_NAMES), "words": _WORDS}),
+]
+"""An operand: an integer, a floating-point number, or in a block format."""
+
+
+def _accumulator(value: Any) -> Any:
+    if isinstance(value, (BlockAccumulator, FloatFormat)):
+        value = value.name
+    if isinstance(value, str) and (value == "fp32" or value.startswith("aligned")):
+        try:
+            return BlockAccumulator.named(value)
+        except ValueError as error:
+            raise PydanticCustomError("format", "{text}", {"text": str(error)}) from None
+    return format_field(_SUMS, ACCUMULATORS, "exact")(value)
+
+
+BlockOrIntegerAccumulator = Annotated[
+    Any,
+    BeforeValidator(_accumulator),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema(
+        {"type": "string", "enum": ["exact", *ACCUMULATORS, "fp32", *_ALIGNED], "words": _SUMS}
+    ),
+]
+"""An accumulator: of integers ``exact`` or a format, of blocks ``exact``, fp32 or aligned(n)."""
+
+
+def factor_of(fmt: Any) -> Factor:
+    """Return what products of blocks take of an operand's format."""
+    return Factor(fmt.format if isinstance(fmt, BlockOperand) else fmt)
+
+
+def is_plain(activation: Any, weight: Any) -> bool:
+    """Whether products are of integers alone."""
+    return isinstance(activation, IntegerFormat) and isinstance(weight, IntegerFormat)
+
+
+def broken_by_operands(
+    activation: Any, weight: Any, accumulator: Any, depth: int, depth_field: str
+) -> list[str]:
+    """Return the rules between operands, their accumulator and a depth that are broken.
+
+    Parameters
+    ----------
+    activation, weight, accumulator
+        Formats, not of integers alone.
+    depth : int
+        Products that a PE takes at a time.
+    depth_field : str
+        The parameter that says so, empty if none does.
+    """
+    a, w = factor_of(activation), factor_of(weight)
+    if a.block and w.block and a.block != w.block:
+        text = (
+            f"weight: must have blocks of {a.block}, as activation {activation}, not of {w.block},"
+            f" as {weight}; or take an activation without blocks"
+        )
+        return [text]
+    broken = []
+    if isinstance(accumulator, IntegerFormat):
+        broken.append(
+            f"accumulator: must be exact, fp32 or aligned(n) with {activation} x {weight}, not"
+            f" {accumulator}; sums of scaled blocks are no integers"
+        )
+    length = a.block or w.block
+    if length and length % depth and depth % length:
+        divisors = [d for d in range(1, length + 1) if length % d == 0]
+        whole = f"{', '.join(map(str, divisors))} or a multiple of {length}"
+        broken.append(
+            f"{depth_field or 'weight'}: must be {whole} with blocks of {length}, not {depth}"
+        )
+    several = length and depth > length and depth % length == 0
+    if several and isinstance(accumulator, BlockAccumulator) and accumulator.kind == "fp32":
+        broken.append(
+            f"{depth_field}: must be at most {length}, a block, with accumulator fp32, not"
+            f" {depth}: blocks are added one after the other; use exact or aligned(n)"
+        )
+    return broken
+
+
+def block_product(
+    activation: Any, weight: Any, accumulator: Any, depth: int, max_k: int
+) -> BlockProduct:
+    """Return the arithmetic of products of blocks; without any, of what a PE takes at a time."""
+    a, w = factor_of(activation), factor_of(weight)
+    length = a.block or w.block or depth
+    step = max(1, depth // length)
+    blocks = -(-max_k // (length * step)) * step
+    kept = accumulator if isinstance(accumulator, BlockAccumulator) else BlockAccumulator("exact")
+    return BlockProduct(a, w, kept, length, step, blocks)

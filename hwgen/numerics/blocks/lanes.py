@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lanes of beats: what a beat holds of a row of A or a column of W in blocks.
+
+From the least significant bit up: codes, a part of the scale, and which special number the block
+has.  Where a block takes several beats its scale is spread over them, equal parts, the low ones
+first; the special number is in each of them, as elements depend on it.  Where a beat holds several
+blocks there is a scale and a choice for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hwgen.numerics.floating import FloatFormat
+from hwgen.numerics.integer import IntegerFormat
+
+from .factors import Factor
+from .operands import BlockOperand
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Bits = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class BlockLanes:
+    """A lane of a beat.
+
+    Parameters
+    ----------
+    factor : Factor
+    length : int
+        Elements of a block.
+    depth : int
+        Elements in a beat: a divisor or a multiple of `length`.
+    """
+
+    factor: Factor
+    length: int
+    depth: int
+
+    @property
+    def beats(self) -> int:
+        """Beats of a block, 1 if a beat holds several."""
+        return max(1, self.length // self.depth)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks in a beat, 1 if a block takes several."""
+        return max(1, self.depth // self.length)
+
+    @property
+    def scale_part(self) -> int:
+        """Bits of a beat for the scale of a block."""
+        return -(-self.factor.scale_width // self.beats)
+
+    @property
+    def width(self) -> int:
+        """Bits of a lane."""
+        beside = self.blocks * (self.scale_part + self.factor.special_width)
+        return self.depth * self.factor.width + beside
+
+    @property
+    def words(self) -> str:
+        """What a lane holds, in words."""
+        count = f"{self.blocks} x " if self.blocks > 1 else ""
+        parts = [f"{self.depth} x {self.factor.width} bits of elements"]
+        if self.scale_part:
+            share = "" if self.beats == 1 else f", 1/{self.beats} of it"
+            parts.append(f"{count}{self.scale_part} bits of scale{share}")
+        if self.factor.special_width:
+            parts.append(f"{count}{self.factor.special_width} bits of special number")
+        return " + ".join(parts)
+
+    def steps(self, k: int) -> int:
+        """Return the beats of a reduction: whole blocks."""
+        return -(-k // max(self.length, self.depth)) * self.beats
+
+    # -- packing ---------------------------------------------------------------------------
+
+    def pack(self, fmt: Any, lines: NDArray[Any]) -> Bits:
+        """Return the bits of lanes.
+
+        Parameters
+        ----------
+        fmt : BlockOperand, IntegerFormat or FloatFormat
+            The format of the operand.
+        lines : ndarray, shape (lines, k)
+            What it says an operand is, blocks along the last axis.
+
+        Returns
+        -------
+        ndarray of 0 and 1, shape (lines, beats of a reduction, width)
+        """
+        import numpy as np
+
+        count, k = lines.shape
+        steps = self.steps(k)
+        whole = steps * self.depth
+        parts = []
+        if isinstance(fmt, BlockOperand):
+            codes, scales, chosen = fmt.lines(lines, whole // self.length)
+            shared = _bits(scales, self.factor.scale_width)
+            padding = self.scale_part * self.beats - self.factor.scale_width
+            shared = np.concatenate([shared, np.zeros((*scales.shape, padding), np.uint8)], axis=-1)
+            parts.append(shared.reshape(count, steps, -1))
+            special = _bits(chosen, self.factor.special_width)
+            parts.append(np.repeat(special, self.beats, axis=1).reshape(count, steps, -1))
+        else:
+            codes = np.zeros((count, whole), np.int64)
+            codes[:, :k] = fmt.encode(lines)
+        elements = _bits(codes.reshape(count, steps, self.depth), self.factor.width)
+        return np.concatenate([elements.reshape(count, steps, -1), *parts], axis=-1)
+
+    def unpack(self, fmt: Any, bits: Bits, k: int) -> NDArray[Any]:
+        """Return lines, shape (lines, k), from what `pack` made of them."""
+        import numpy as np
+
+        count, steps, _ = bits.shape
+        places = np.cumsum([self.depth * self.factor.width, self.blocks * self.scale_part])
+        elements, shared, special = np.split(bits, places, axis=-1)
+        codes = _numbers(elements.reshape(count, steps * self.depth, self.factor.width))
+        if isinstance(fmt, BlockOperand):
+            blocks = steps * self.depth // self.length
+            shared = shared.reshape(count, blocks, self.beats * self.scale_part)
+            shared = shared[..., : self.factor.scale_width]
+            places_of = (count, steps * self.blocks, self.factor.special_width)
+            chosen = special.reshape(places_of)[:, :: self.beats]
+            return fmt.records(
+                codes.astype(np.uint8),
+                _numbers(shared).astype(fmt.format.scale.dtype),
+                _numbers(chosen).astype(np.uint8),
+                k,
+            )
+        if isinstance(fmt, FloatFormat):
+            return fmt.decode(codes[:, :k].astype(fmt.bits_dtype))
+        assert isinstance(fmt, IntegerFormat)
+        return fmt.decode(codes[:, :k])
+
+
+def _bits(numbers: NDArray[Any], width: int) -> Bits:
+    """Return the bits of numbers along a new last axis, the least significant first."""
+    import numpy as np
+
+    places = np.arange(width, dtype=np.int64)
+    return np.asarray((numbers[..., None].astype(np.int64) >> places & 1).astype(np.uint8))
+
+
+def _numbers(bits: Bits) -> NDArray[np.int64]:
+    """Return the numbers of bits along the last axis."""
+    import numpy as np
+
+    return np.asarray(bits.astype(np.int64) @ (1 << np.arange(bits.shape[-1], dtype=np.int64)))

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elements and scales of block formats as the integers that are multiplied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib.wiring import In, Out
+
+from hwgen.numerics.blocks.factors import Factor, ScaleNumber
+from rtl_templates.hierarchy import Block
+
+from .pipeline import named
+
+
+@dataclass(frozen=True)
+class ElementForm:
+    """How elements are given to multipliers: their bits, the lowest first.
+
+    Parameters
+    ----------
+    factor : Factor
+    split : bool
+        Whether as significand and shift, else as integers.
+    """
+
+    factor: Factor
+    split: bool
+
+    @property
+    def number_width(self) -> int:
+        """Bits of the signed or unsigned number that is multiplied."""
+        if self.split and self.factor.fields:
+            return self.factor.fields[1] + 2
+        return self.factor.integers.width
+
+    @property
+    def signed(self) -> bool:
+        """Whether that number is signed."""
+        return self.split or self.factor.integers.signed
+
+    @property
+    def shift_width(self) -> int:
+        """Bits of the shift of the product, 0 if there is none."""
+        return self.factor.fields[0] if self.split and self.factor.fields else 0
+
+    @property
+    def width(self) -> int:
+        """Bits of an element: number, shift, and whether it is infinite if it can be."""
+        return self.number_width + self.shift_width + self.factor.has_infinities
+
+    def parts(self, bits: Value) -> tuple[Value, Value, Value]:
+        """Return number, shift and whether it is infinite, of the bits of an element."""
+        number = bits[: self.number_width]
+        shift = bits[self.number_width :][: self.shift_width]
+        infinite = bits[-1] if self.factor.has_infinities else Const(0, 1)
+        return (number.as_signed() if self.signed else number), shift, infinite
+
+
+class ElementDecoder(Block):
+    """Decodes an element; combinational.
+
+    Members
+    -------
+    i : In
+        The code.
+    special : In
+        Which special number the block has; there if the format has any.
+    o : Out
+        As `ElementForm` says.
+    nan : Out(1)
+        It is a NaN; there if it can be one.
+    """
+
+    def __init__(self, form: ElementForm) -> None:
+        factor = form.factor
+        super().__init__(
+            f"decode_{factor}",
+            {
+                "i": In(factor.width),
+                **({"special": In(factor.special_width)} if factor.special_width else {}),
+                "o": Out(form.width),
+                **({"nan": Out(1)} if factor.has_nan else {}),
+            },
+        )
+        self.form = form
+
+    def build(self, m: Module) -> None:
+        form, factor = self.form, self.form.factor
+        if factor.fields is not None:
+            self._decode_float(m, *factor.fields)
+            return
+        number: Value = self.i
+        if factor.coding == "offset":
+            number = Cat(self.i[:-1], ~self.i[-1])
+        if factor.coding != "unsigned":
+            number = number.as_signed()
+        wide = Signal(form.number_width, name="number")
+        m.d.comb += [wide.eq(number), self.o.eq(self._or_special(m, wide))]
+
+    def _decode_float(self, m: Module, exponent_bits: int, mantissa_bits: int) -> None:
+        form, factor = self.form, self.form.factor
+        sign, biased = self.i[-1], self.i[mantissa_bits:-1]
+        mantissa = self.i[:mantissa_bits]
+        normal = named(m, "normal", biased.any())
+        significand = Cat(mantissa, normal)
+        # Subnormal elements have the exponent of the smallest normal ones.
+        shift = named(m, "shift", (biased - normal)[:exponent_bits])
+        infinite = nan = Const(0, 1)
+        if factor.has_infinities:
+            top = named(m, "top", biased.all())
+            infinite, nan = top & ~mantissa.any(), top & mantissa.any()
+        elif factor.has_nan:
+            nan = self.i[:-1].all()
+        if form.split:
+            number = Signal(signed(form.number_width), name="number")
+            m.d.comb += number.eq(Mux(sign, -significand, significand))
+            parts = [number, shift]
+        else:
+            moved = Signal(form.number_width, name="moved")
+            scale = factor.below_unit
+            # An infinity has a sign, and is not zero.
+            whole = (significand << shift) << scale
+            m.d.comb += moved.eq(Mux(infinite, 1, whole) if factor.has_infinities else whole)
+            number = Signal(form.number_width, name="number")
+            m.d.comb += number.eq(Mux(sign, -moved, moved))
+            parts = [self._or_special(m, number)]
+        m.d.comb += self.o.eq(Cat(*parts, *([infinite] if factor.has_infinities else [])))
+        if factor.has_nan:
+            m.d.comb += self.nan.eq(nan)
+
+    def _or_special(self, m: Module, number: Value) -> Value:
+        """Return the number, or the special one that the block has."""
+        factor, width = self.form.factor, self.form.number_width
+        if not factor.special_width:
+            return number
+        code = factor.special_code
+        choices = [int(kind.values[code] * 2.0**-factor.unit) for kind in factor.kinds]
+        special = Signal(signed(width), name="special_number")
+        m.d.comb += special.eq(Array([Const(c, signed(width)) for c in choices])[self.special])
+        return Mux(self.i == code, special, number)
+
+
+class ScaleDecoder(Block):
+    """Decodes a scale; combinational.
+
+    Members
+    -------
+    i : In
+        The bit pattern.
+    significand : Out
+        There if it is not always one.
+    exponent : Out
+        How much it is above the lowest one; there if it is not always the same.
+    none : Out(1)
+        It is no finite number; there if there are such scales.
+    """
+
+    def __init__(self, scale: ScaleNumber) -> None:
+        super().__init__(
+            f"scale_{scale.scale.name}",
+            {
+                "i": In(scale.scale.width),
+                **({"significand": Out(scale.significand.width)} if scale.range != (1, 1) else {}),
+                **({"exponent": Out(scale.exponent_width)} if scale.exponent_width else {}),
+                **({"none": Out(1)} if scale.has_nan else {}),
+            },
+        )
+        self.scale = scale
+
+    def build(self, m: Module) -> None:
+        scale, floating = self.scale, self.scale.scale.floating
+        if floating is None:
+            if scale.range == (1, 1):
+                m.d.comb += [self.exponent.eq(self.i), self.none.eq(self.i.all())]
+            else:
+                m.d.comb += self.significand.eq(self.i)
+            return
+        mantissa = self.i[: floating.mantissa_bits]
+        biased = self.i[floating.mantissa_bits : -1]
+        normal = named(m, "normal", biased.any())
+        magnitude = Cat(mantissa, normal)
+        sign = self.i[-1] if scale.significand.signed else Const(0, 1)
+        none = biased.all() if floating.infinities else self.i[:-1].all()
+        m.d.comb += [
+            self.significand.eq(Mux(sign, -magnitude, magnitude)),
+            self.exponent.eq(biased - normal),
+            self.none.eq(none),
+        ]

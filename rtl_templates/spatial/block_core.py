@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The core of the spatial families for operands in blocks.
+
+Sequencer, drain and ports are those of `SpatialCore`; the array counts the beats of a block.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib.wiring import In, Out
+
+from rtl_templates.arithmetic.block_accumulators import ExactResult
+from rtl_templates.drain import ColumnDrain
+from rtl_templates.hierarchy import Block, place
+from rtl_templates.stream import StreamSlice
+
+from .block_pe import BlockEdge, BlockPe, operand_members, registers_of
+from .core import Held, SpatialCore
+
+if TYPE_CHECKING:
+    from hwgen.config.spatial import SpatialConfig
+
+TOKENS = ("on", "first", "ends", "clear")
+"""There is a beat; it is the first of a block, its last, and of the first block of a tile."""
+
+
+class BlockRow(Block):
+    """A row of PEs with its edge.
+
+    Members
+    -------
+    on, first, ends, clear : In(1)
+        As `TOKENS`.
+    x : In
+        The lane of the row.
+    w_elements, ... : In
+        Of all columns, as their edges give them.
+    total : Out
+        The accumulators of the row.
+    """
+
+    def __init__(self, config: SpatialConfig) -> None:
+        product = config.block_product
+        assert product is not None
+        self.columns = operand_members(product, config.lanes[1], In)
+        super().__init__(
+            "row",
+            {
+                **{name: In(1) for name in TOKENS},
+                "x": In(config.lanes[0].width),
+                **{
+                    f"w_{name}": In(config.cols * member.shape)
+                    for name, member in self.columns.items()
+                },
+                "total": Out(config.cols * config.held_width),
+            },
+        )
+        self.config, self.product = config, product
+
+    def build(self, m: Module) -> None:
+        config = self.config
+        given = operand_members(self.product, config.lanes[0], Out)
+        edge = {name: Signal(member.shape, name=f"a_{name}") for name, member in given.items()}
+        place(m, "edge", BlockEdge(config, config.lanes[0], "a"), on=self.on, i=self.x, **edge)
+        # Tokens on their way beside the beat: to the sums of blocks, and to the accumulators.
+        on, first, valid, clear = self.on, self.first, self.on & self.ends, self.clear
+        summed = 1 + registers_of(config)[0]
+        tokens: dict[str, Value] = {}
+        for stage in range(config.lead):
+            kept = Signal(4, name=f"tokens_{stage}", reset_less=True)
+            m.d.sync += kept.eq(Cat(on, first, valid, clear))
+            on, first, valid, clear = kept
+            if stage == summed - 1:
+                tokens |= {"on": on, "first": first}
+        tokens |= {"valid": valid, "clear": clear}
+        pe = BlockPe(config)
+        for col in range(config.cols):
+            place(
+                m, f"col_{col}", pe, **tokens,
+                **{f"a_{name}": signal for name, signal in edge.items()},
+                **{
+                    f"w_{name}": getattr(self, f"w_{name}").word_select(col, member.shape)
+                    for name, member in self.columns.items()
+                },
+                total=self.total.word_select(col, config.held_width),
+            )  # fmt: skip
+
+
+class BlockArray(Block):
+    """The rows of PEs, and the edges of the columns.
+
+    Members
+    -------
+    on, first, ends, clear : In(1)
+        As `TOKENS`.
+    x, w : In
+        The beat.
+    load, leaves, out
+        As of `Array`.
+    """
+
+    def __init__(self, config: SpatialConfig) -> None:
+        act, wgt, _ = config.core_ports
+        super().__init__(
+            "array",
+            {
+                **{name: In(1) for name in TOKENS},
+                "x": In(act.lanes * act.lane_width),
+                "w": In(wgt.lanes * wgt.lane_width),
+                "load": In(1),
+                "leaves": In(config.rows),
+                "out": Out(config.cols * config.held_width),
+            },
+        )
+        self.config = config
+
+    def build(self, m: Module) -> None:
+        config, width = self.config, self.config.held_width
+        row, held = BlockRow(config), Held(config.cols * width)
+        edge = BlockEdge(config, config.lanes[1], "w")
+        decoded = {
+            f"w_{name}": Signal(config.cols * member.shape, name=f"w_{name}")
+            for name, member in row.columns.items()
+        }
+        for col in range(config.cols):
+            ports = {
+                name: decoded[f"w_{name}"].word_select(col, member.shape)
+                for name, member in row.columns.items()
+            }
+            lane = self.w.word_select(col, config.lanes[1].width)
+            place(m, f"edge_{col}", edge, on=self.on, i=lane, **ports)
+        tokens = {name: getattr(self, name) for name in TOKENS}
+        totals: list[Value] = []
+        for r in range(config.rows):
+            total = Signal(config.cols * width, name=f"total_{r}")
+            lane = self.x.word_select(r, config.lanes[0].width)
+            place(m, f"row_{r}", row, x=lane, total=total, **tokens, **decoded)
+            if r:
+                kept = Signal(len(total), name=f"held_{r}")
+                place(m, f"held_{r}", held, load=self.load, i=total, o=kept)
+                total = kept
+            totals.append(total)
+        foot = ColumnDrain(width, config.rows)
+        for col in range(config.cols):
+            lanes = Cat(*(total.word_select(col, width) for total in totals))
+            out = self.out.word_select(col, width)
+            place(m, f"drain_{col}", foot, totals=lanes, drain=self.leaves, out=out)
+
+
+class BlockCore(SpatialCore):
+    """Tile jobs of any K, in whole blocks."""
+
+    def array(
+        self, m: Module, fire: Value, starting: Value, x: Value, w: Value, drain: dict[str, Value]
+    ) -> None:
+        """Place the array, and count the beats of a block for it."""
+        config = self.config
+        beats = config.lanes[0].beats
+        first, ends = Signal(name="first"), Signal(name="ends")
+        clear = Signal(name="clear")
+        if beats == 1:
+            m.d.comb += [first.eq(1), ends.eq(1), clear.eq(starting)]
+        else:
+            beat = Signal(range(beats))
+            in_first = Signal(name="in_first_block")
+            m.d.comb += [
+                first.eq(beat == 0),
+                ends.eq(beat == beats - 1),
+                clear.eq(starting | in_first),
+            ]
+            with m.If(fire):
+                m.d.sync += [
+                    beat.eq(Mux(ends, 0, beat + 1)),
+                    in_first.eq(clear & ~ends),
+                ]
+        place(
+            m, "array", BlockArray(config), on=fire, first=first, ends=ends, clear=clear, x=x, w=w,
+            **drain,
+        )  # fmt: skip
+
+    def results(
+        self, m: Module, fire: Value, starting: Value, drain: Value, leaving: tuple[Value, ...]
+    ) -> tuple[Value, ...]:
+        """Round exact totals, behind a register that may wait."""
+        config = self.config
+        product = config.block_product
+        if not product.rounds_at_end:
+            return leaving
+        held, ends, push, ready = leaving
+        payload = Signal(len(held) + 1, name="leaving")
+        valid, taken = Signal(name="leaving_valid"), Signal(name="leaving_ready")
+        place(
+            m, "leaving_slice", StreamSlice(len(payload)),
+            i_data=Cat(held, ends), i_valid=push, i_ready=ready,
+            o_data=payload, o_valid=valid, o_ready=taken,
+        )  # fmt: skip
+        rounding, width = ExactResult(product), product.result.width
+        rounded = Signal(config.cols * width, name="rounded")
+        for col in range(config.cols):
+            place(
+                m, f"round_{col}", rounding, i=payload.word_select(col, product.held),
+                o=rounded.word_select(col, width),
+            )  # fmt: skip
+        return rounded, payload[-1], valid, taken

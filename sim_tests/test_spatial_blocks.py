@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cores that multiply blocks against their golden and cycle models, and what they refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cost_model.families.spatial import cycles
+from flows.simulation.matrices import run_matrices
+from flows.simulation.runner import regress
+from hwgen.config.load import load_config, parse_config
+from hwgen.config.spatial import SpatialConfig
+from hwgen.errors import ConfigError
+from hwgen.families import family
+from hwgen.golden.stream import golden
+from hwgen.numerics.blocks.operands import BlockOperand
+from hwgen.packing import pack, unpack
+from hwgen.schedules.spatial import schedule
+from sim_tests.mutations import Mutation, assert_noticed
+from sim_tests.test_emission import assert_clean
+from sim_tests.test_systolic import assert_passed
+
+ROOT = Path(__file__).parent.parent
+CONFIGS = [ROOT / "configs" / f"{name}.yaml" for name in ("mxfp4", "nvfp4", "w4a16", "bitmod")]
+
+
+def config_of(
+    name: str, activation: str, weight: str, accumulator: str, array: dict[str, int], pe: int
+) -> SpatialConfig:
+    """Return a small core."""
+    values = {
+        "name": "core", "family": name, "activation": activation, "weight": weight,
+        "accumulator": accumulator, "array": array, "pipeline": {"pe": pe}, "max_k": 300,
+    }  # fmt: skip
+    config: SpatialConfig = family(name).config.model_validate(values)
+    return config
+
+
+COVERING = [
+    config_of(*values)
+    for values in (
+        ("adder_tree", "mxfp4", "mxfp4", "exact", {"cols": 2, "depth": 8}, 0),
+        ("cube", "mxfp4", "mxfp4", "aligned(35)", {"rows": 2, "cols": 2, "depth": 64}, 1),
+        ("broadcast_2d", "mxfp4", "mxfp4", "fp32", {"rows": 2, "cols": 2}, 2),
+        ("cube", "nvfp4", "nvfp4", "exact", {"rows": 2, "cols": 2, "depth": 32}, 1),
+        ("adder_tree", "nvfp4", "nvfp4", "fp32", {"cols": 3, "depth": 16}, 2),
+        ("adder_tree", "nvint4", "nvint4", "aligned(25)", {"cols": 2, "depth": 8}, 0),
+        ("cube", "mxfp8_e4m3", "mxfp8_e4m3", "fp32", {"rows": 2, "cols": 1, "depth": 16}, 2),
+        ("adder_tree", "mxfp8_e4m3", "mxfp8_e4m3", "exact", {"cols": 2, "depth": 64}, 1),
+        ("adder_tree", "mxfp8_e5m2", "mxfp8_e5m2", "aligned(13)", {"cols": 2, "depth": 16}, 1),
+        ("broadcast_2d", "mxfp8_e5m2", "mxfp8_e5m2", "exact", {"rows": 1, "cols": 2}, 0),
+        ("cube", "mxfp6_e2m3", "mxfp6_e2m3", "fp32", {"rows": 3, "cols": 2, "depth": 4}, 0),
+        ("adder_tree", "mxfp6_e3m2", "mxfp6_e3m2", "aligned(25)", {"cols": 2, "depth": 32}, 2),
+        ("broadcast_2d", "mxint8", "mxint8", "exact", {"rows": 2, "cols": 3}, 2),
+        ("cube", "mxint8", "mxfp8_e4m3", "aligned(25)", {"rows": 3, "cols": 2, "depth": 64}, 1),
+        ("adder_tree", "mxfp8_e4m3", "mxfp4", "fp32", {"cols": 2, "depth": 8}, 1),
+        ("adder_tree", "int8", "int4_g128", "fp32", {"cols": 2, "depth": 16}, 1),
+        ("broadcast_2d", "int8", "int4_g32", "exact", {"rows": 2, "cols": 3}, 1),
+        ("cube", "uint5", "int3_g16", "aligned(13)", {"rows": 2, "cols": 2, "depth": 16}, 0),
+        ("adder_tree", "int16", "ternary_g64", "exact", {"cols": 2, "depth": 32}, 2),
+        ("adder_tree", "q8_0", "q4_0", "exact", {"cols": 2, "depth": 32}, 2),
+        ("cube", "int8", "bitmod_fp4", "fp32", {"rows": 2, "cols": 2, "depth": 32}, 2),
+        ("adder_tree", "bitmod_fp3", "bitmod_fp3", "aligned(25)", {"cols": 2, "depth": 16}, 1),
+        ("adder_tree", "fp16", "int4_g16", "exact", {"cols": 2, "depth": 8}, 0),
+        ("cube", "fp16", "int2_g16", "aligned(35)", {"rows": 2, "cols": 2, "depth": 16}, 2),
+        ("broadcast_2d", "fp8_e5m2", "mxfp4", "fp32", {"rows": 2, "cols": 2}, 1),
+        ("cube", "fp8_e4m3", "fp8_e4m3", "fp32", {"rows": 2, "cols": 2, "depth": 4}, 1),
+    )
+]
+"""Every family, accumulator, register and kind of format, with several beats a block and several
+blocks a beat."""
+
+
+def _name(config: SpatialConfig) -> str:
+    return f"{config.family}-{config.activation}-{config.weight}-{config.accumulator}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", COVERING, ids=_name)
+def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
+    assert_passed(regress(config, tmp_path, seed=1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_shipped_configurations(path: Path, tmp_path: Path) -> None:
+    assert_passed(regress(load_config(path), tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", COVERING[::6], ids=_name)
+def test_emitted_verilog_is_clean(config: SpatialConfig, tmp_path: Path) -> None:
+    assert_clean(config, tmp_path)
+
+
+def test_a_product_of_blocks_through_the_hardware() -> None:
+    config = config_of("adder_tree", "mxfp4", "mxfp4", "fp32", {"cols": 2, "depth": 16}, 1)
+    rng = np.random.default_rng(5)
+    fmt: Any = config.activation
+    a = fmt.sample(rng, (3, 100), "special")
+    w = fmt.sample(rng, (5, 100), "random").T
+    result = run_matrices(config, a, w)
+    expected = golden(config, a, w)
+    np.testing.assert_array_equal(result.c.view(np.uint32), expected.view(np.uint32))
+    # Four blocks of two beats for each of nine tiles, none of which waits.
+    assert result.cycles == cycles(config, 3, 100, 5) == 9 * 8 + config.latency
+
+
+MUTANT = {
+    "family": "adder_tree", "activation": "mxfp4", "weight": "mxfp4", "accumulator": "fp32",
+    "max_k": 200, "array": {"cols": 2, "depth": 8}, "pipeline": {"pe": 1},
+}  # fmt: skip
+
+MUTATIONS = [
+    Mutation(
+        "parts of a scale in another order", "edge_a", r"\{ i\[33:32\], parts\[5:2\] \}",
+        "{ parts[3:0], i[33:32] }", MUTANT,
+    ),
+    Mutation(
+        "a block that keeps the sum of the one before", "pe", r"first \? 14'h0000 : integer_0",
+        "integer_0", MUTANT,
+    ),
+    Mutation("a scale that is no number", "scale_e8m0", "& i;", "1'b0;", MUTANT),
+    Mutation(
+        "subnormal terms", "scaled_int14_e9m256_to_fp32_0", r"amount = _\d+_ &",
+        "amount = 5'h00 &", MUTANT,
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_mutations_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
+    model = family("adder_tree").config
+    assert_noticed(mutation, model, ("values_random", "values_special"), tmp_path)
+
+
+def test_images_of_weights_round_trip() -> None:
+    rng = np.random.default_rng(6)
+    for values in (("mxfp4", "mxfp4", 8), ("int8", "bitmod_fp4", 64), ("nvfp4", "nvfp4", 32)):
+        array = {"cols": 3, "depth": values[2]}
+        config = config_of("adder_tree", values[0], values[1], "exact", array, 0)
+        weights = rng.standard_normal((70, 5))
+        packed = pack(config, weights)
+        fmt: Any = config.weight
+        assert isinstance(fmt, BlockOperand)
+        records, second = fmt.quantised(weights.T)
+        np.testing.assert_array_equal(packed.weights, records.T)
+        back = unpack(config, {**packed.description}, packed.image)
+        np.testing.assert_array_equal(back, fmt.decode(records, second).T)
+
+
+def test_lanes_hold_elements_then_scale() -> None:
+    # A block of 32 in four beats of eight: each has eight codes and a quarter of the scale.
+    config = config_of("adder_tree", "mxfp4", "mxfp4", "exact", {"cols": 1, "depth": 8}, 0)
+    fmt: Any = config.activation
+    row = np.zeros((1, 32), fmt.dtype)
+    row["code"] = np.arange(32) % 16
+    row["scale"] = 0b11_01_00_10
+    beats = schedule(config, 1, 32, 1).pack_activations(row)[0]
+    numbers = [int.from_bytes(beat.tobytes(), "little") for beat in beats]
+    low, high = 0x76543210, 0xFEDCBA98
+    assert numbers == [low | 0b10 << 32, high | 0b00 << 32, low | 0b01 << 32, high | 0b11 << 32]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("activation: mxfp4\nweight: nvfp4", "weight: must have blocks of 32"),
+        ("weight: mxfp4\narray: {depth: 12}", "array.depth: must be 1, 2, 4, 8, 16, 32 or"),
+        ("weight: mxfp4\naccumulator: int32", r"accumulator: must be exact, fp32 or aligned\(n\)"),
+        ("accumulator: fp32", "accumulator: must be exact or an integer with int8 x int8"),
+        (
+            "weight: mxfp4\naccumulator: fp32\narray: {depth: 64}",
+            "array.depth: must be at most 32, a block, with accumulator fp32",
+        ),
+        ("weight: mxfp4\narray: {pe: carry_save}", "array.pe: must be mac with int8 x mxfp4"),
+        ("weight: mxfp4\noverflow: saturate", "overflow: must be wrap"),
+        ("weight: mxfp4\npost: {outputs: [raw]}", "post.outputs: must be empty"),
+        ("weight: q4_1", "weight: must be int2.*cores add no minimum"),
+        ("weight: int4_g48", "weight: .*cores add no blocks of that length"),
+        ("activation: bf16\nweight: mxfp4", "activation: must be int2"),
+        ("weight: mxfp4\npipeline: {final_adder: 1}", "pipeline.final_adder: must be 0"),
+    ],
+)
+def test_what_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        parse_config(f"name: core\nfamily: adder_tree\n{text}\n", "core.yaml")
