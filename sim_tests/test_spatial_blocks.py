@@ -36,7 +36,7 @@ def config_of(
         "name": "core", "family": name, "activation": activation, "weight": weight,
         "accumulator": accumulator, "array": array, "pipeline": {"pe": pe}, "max_k": 300,
     }  # fmt: skip
-    config: SpatialConfig = family(name).config.model_validate(values)
+    config: Any = family(name).config.model_validate(values)
     return config
 
 

@@ -11,7 +11,8 @@ compares them with every simulation that runs at full rate.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,22 +79,29 @@ def cycles_of(config: SpatialConfig, sizes: Iterable[Size], sigma: float | None 
     if config.array.serial:
         return spatial_serial.expected(config, sizes, sigma or config.target.activation_sigma)
     plans = [schedule(config, *size) for size in sizes]
-    shape = config.rows, config.depth, config.cols
-    products = [(plan.m, plan.blocks[1] * config.depth, plan.n) for plan in plans]
-    return int(_cycles(shape, config.lead, config.latency, products))
+    products = [(plan.m, plan.k, plan.n) for plan in plans]
+    beats = {plan.k: plan.blocks[1] for plan in plans}
+    return int(_cycles((config.rows, config.cols), config.lead, config.latency, products, beats))
 
 
 def _cycles(
-    shape: tuple[Number, Number, Number], lead: Number, latency: Number, sizes: Sequence[Size]
+    shape: tuple[Number, Number],
+    lead: Number,
+    latency: Number,
+    sizes: Sequence[Size],
+    beats_of: Mapping[int, Number],
 ) -> Number:
-    """Return the cycles of `cycles_of` of arrays of rows, terms and columns of PEs."""
-    rows, depth, cols = shape
+    """Return the cycles of `cycles_of` of arrays of rows and columns of PEs.
+
+    `beats_of` says how many beats a reduction of K takes.
+    """
+    rows, cols = shape
     shortest = rows + lead
     slots: Number = 0
     for (m, k, n), repeats in Counter(sizes).items():
-        beats = np.maximum(ceil_div(k, depth), shortest)
+        beats = np.maximum(beats_of[k], shortest)
         slots = slots + repeats * ceil_div(m, rows) * ceil_div(n, cols) * beats
-    first = ceil_div(sizes[0][1], depth)
+    first = beats_of[sizes[0][1]]
     last_drain = first + slots - np.maximum(first, shortest)
     return last_drain + rows + latency - 1
 
@@ -135,8 +143,32 @@ def cycles_at(v: View, sizes: Sequence[Size]) -> Number:
     if v.config.array.serial:
         latency = serial_latency(g.stages) + post.latency(v)
         return spatial_serial.expected_at(v, (g.rows, g.depth, g.cols), latency, sizes)
-    latency = core_latency(g.stages, g.digits, v["pipeline.final_adder"]) + post.latency(v)
-    return _cycles((g.rows, g.depth, g.cols), g.lead, latency, sizes)
+    if v.config.block_product is None:
+        latency = core_latency(g.stages, g.digits, v["pipeline.final_adder"]) + post.latency(v)
+    else:
+        latency = 2 + g.lead + v.config.output_registers
+    lengths = {k: _beats_at(v, g, k) for _, k, _ in sizes}
+    return _cycles((g.rows, g.cols), g.lead, latency, sizes, lengths)
+
+
+def _beats_at(v: View, g: Geometry, k: int) -> Number:
+    """Return the beats of a reduction."""
+    if v.config.block_product is None:
+        return ceil_div(k, g.depth)
+    return v.figure(("array.depth",), _steps_of(k))
+
+
+@lru_cache(maxsize=1024)
+def _steps_of(k: int) -> Callable[[SpatialConfig], float]:
+    return lambda config: float(config.lanes[0].steps(k))
+
+
+def _lane_bits(config: SpatialConfig) -> tuple[float, float]:
+    """Return the bits of a row of A and of a column of W in a beat."""
+    if config.block_product is None:
+        a, w = config.activation, config.weight
+        return float(config.depth * a.width), float(config.depth * w.width)
+    return float(config.lanes[0].width), float(config.lanes[1].width)
 
 
 # -- rates -----------------------------------------------------------------------------------------
@@ -153,7 +185,8 @@ def macs_at(v: View) -> Number:
 def port_bits_at(v: View) -> Number:
     """Return the bits of a beat of all ports together."""
     g = Geometry(v)
-    inputs = g.depth * (g.rows * v.config.activation.width + g.cols * v.config.weight.width)
+    row, column = v.figures(("array.depth",), 2, _lane_bits)
+    inputs = g.rows * row + g.cols * column
     return inputs + g.cols * post.lane_bits(v) + post.port_bits(v, g.cols)
 
 
@@ -161,9 +194,10 @@ def traffic_at(v: View, size: Size) -> dict[str, Number]:
     """Return the bytes of the beats of each port for one product, by what they carry."""
     g, (m, k, n) = Geometry(v), size
     tiles = ceil_div(m, g.rows) * ceil_div(n, g.cols)
-    beats = tiles * ceil_div(k, g.depth) * v.config.passes
+    beats = tiles * _beats_at(v, g, k) * v.config.passes
+    row, column = v.figures(("array.depth",), 2, _lane_bits)
     return {
-        "activations": beats * ceil_div(g.rows * g.depth * v.config.activation.width, 8),
-        "weights": beats * ceil_div(g.cols * g.depth * v.config.weight.width, 8),
+        "activations": beats * ceil_div(g.rows * row, 8),
+        "weights": beats * ceil_div(g.cols * column, 8),
         "outputs": tiles * g.rows * ceil_div(g.cols * post.lane_bits(v), 8),
     }

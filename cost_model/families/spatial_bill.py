@@ -16,7 +16,7 @@ from cost_model import post_processing as post
 from cost_model.bill import Counts, Number, Part, View, adder, buffer, register, times, total
 from cost_model.fabric import fabric_of
 from cost_model.families import spatial_serial_bill
-from hwgen.config.spatial_timing import lead
+from hwgen.config.spatial_timing import block_lead, lead
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
@@ -36,8 +36,8 @@ FIGURES = (*HELD, "pipeline.pe")
 
 
 def parts(config: SpatialConfig) -> tuple[Part, ...]:
-    """Return the parts of a core of the configuration's kind; none on an FPGA."""
-    if fabric_of(config):
+    """Return the parts of a core of the configuration's kind; none on an FPGA or of blocks."""
+    if fabric_of(config) or config.block_product is not None:
         return ()
     if config.array.serial:
         return spatial_serial_bill.parts(config)
@@ -67,7 +67,8 @@ class Geometry:
         depth = v["array.depth"]
         self.depth: Number = v.config.depth if depth is None else depth
         self.stages = v["pipeline.pe"]
-        self.lead = lead(self.stages)
+        blocks = v.config.block_product is not None
+        self.lead = block_lead(self.stages) if blocks else lead(self.stages)
         self.digits = v.config.digits is not None
         fmt = v.config.activation
         self.moving = elements.lines(fmt) if self.digits else fmt.width

@@ -33,7 +33,7 @@ class AdderTreeConfig(SpatialConfig):
 
 FAMILY = Family(
     name="adder_tree",
-    summary="multipliers and adder trees: a row of A against columns of W, any integer formats",
+    summary="multipliers and adder trees: a row of A against columns of W, integers or blocks",
     config=AdderTreeConfig,
     schedule="hwgen.schedules.spatial",
     golden="hwgen.golden.stream",

@@ -34,7 +34,7 @@ class Broadcast2dConfig(SpatialConfig):
 
 FAMILY = Family(
     name="broadcast_2d",
-    summary="2D broadcast: a column of A and a row of W reach all PEs, any integer formats",
+    summary="2D broadcast: a column of A and a row of W reach all PEs, integers or blocks",
     config=Broadcast2dConfig,
     schedule="hwgen.schedules.spatial",
     golden="hwgen.golden.stream",

@@ -33,7 +33,7 @@ class CubeConfig(SpatialConfig):
 
 FAMILY = Family(
     name="cube",
-    summary="multiplier cube: rows x depth x cols products a cycle, any integer formats",
+    summary="multiplier cube: rows x depth x cols products a cycle, integers or blocks",
     config=CubeConfig,
     schedule="hwgen.schedules.spatial",
     golden="hwgen.golden.stream",
