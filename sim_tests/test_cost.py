@@ -131,6 +131,7 @@ floats = st.fixed_dictionaries(
         "array.tables": st.integers(1, 9),
         "array.fetch_ports": st.integers(1, 9),
         "array.accumulator_depth": st.sampled_from([1, 3]),
+        "array.alignment": st.sampled_from(["none", "beat"]),
         "pipeline.reduce": st.integers(0, 2),
         "pipeline.accumulate": st.integers(0, 4),
     }
@@ -362,7 +363,13 @@ def test_a_fit_of_delays_follows_the_longest_path() -> None:
 
 def test_modules_belong_to_the_parts_of_bills() -> None:
     config = config_of(
-        core("ternary_lut", activation="fp16", array__tables=2, array__fetch_ports=2)
+        core(
+            "ternary_lut",
+            activation="fp16",
+            array__tables=2,
+            array__fetch_ports=2,
+            array__alignment="none",
+        )
     )
     parts = parts_of(config)
     assert set(kept_modules(config)) == {"table", "column", "add_", "multiply_"}

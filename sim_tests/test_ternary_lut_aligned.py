@@ -460,8 +460,12 @@ def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
             r"array\.fraction_bits: must be 10 to 39 with activation fp16, not 9: fewer would",
         ),
         (
-            "activation: fp16\narray: {fraction_bits: 12}",
-            r"array\.fraction_bits: must be auto with alignment auto, not 12; only",
+            "activation: fp16\narray: {fraction_bits: 12, alignment: none}",
+            r"array\.fraction_bits: must be auto without alignment, not 12; only",
+        ),
+        (
+            "activation: fp16\narray: {fraction_bits: 12, method: multiply, group_size: 1}",
+            r"array\.fraction_bits: must be auto without alignment, not 12; only",
         ),
         (
             "activation: fp16\narray: {alignment: exact, fraction_bits: 12}",

@@ -76,6 +76,7 @@ def configuration(name: str, values: dict[str, Any]) -> TernaryLutConfig:
                 "fetch_ports": values.get("fetch_ports", 1),
                 "accumulator_depth": values.get("depth", 4),
                 "fetch": values.get("fetch", "binary"),
+                "alignment": "none",
             },
             "pipeline": {
                 "table": values.get("table", 1),
@@ -102,7 +103,8 @@ def named(config: TernaryLutConfig) -> str:
 
 
 def sized(activation: str = "fp16", **fields: Any) -> TernaryLutConfig:
-    array = {"group_size": 2, "tables": 3, "fetch_ports": 2, **fields.pop("array", {})}
+    array = {"group_size": 2, "tables": 3, "fetch_ports": 2, "alignment": "none"}
+    array |= fields.pop("array", {})
     return TernaryLutConfig.model_validate(
         {"name": "sized", "activation": activation, "array": array, **fields}
     )
@@ -276,6 +278,7 @@ SMALL = {
         "fetch_ports": 2,
         "accumulator_depth": 4,
         "fetch": "binary",
+        "alignment": "none",
     },
     "pipeline": {"accumulate": 2},
 }
@@ -314,7 +317,9 @@ def test_run_of_a_format_without_a_file_type(
     """Files hold bf16 as float32; what bf16 does not hold is refused."""
     monkeypatch.chdir(tmp_path)
     text = "name: x\nfamily: ternary_lut\nactivation: bf16\naccumulator: bf16\n"
-    Path("x.yaml").write_text(text + "array: {group_size: 2, tables: 1, fetch_ports: 1}\n")
+    Path("x.yaml").write_text(
+        text + "array: {group_size: 2, tables: 1, fetch_ports: 1, alignment: none}\n"
+    )
     config = load_config(Path("x.yaml"))
     assert isinstance(config, TernaryLutConfig)
     a, w = operands(config, (3, 5, 2), "special", np.random.default_rng(0))
@@ -369,8 +374,8 @@ def test_run_of_a_format_without_a_file_type(
             r".*accumulate: must be auto or 0\.\.4, not 5",
         ),
         (
-            "activation: fp16\narray: {reduction: compressors}",
-            r"x\.yaml:4:9: array\.reduction: must be adders with activation fp16; compressors",
+            "activation: fp16\narray: {reduction: compressors, alignment: none}",
+            r"x\.yaml:4:9: array\.reduction: must be adders with activation fp16 and align",
         ),
         (
             "activation: fp32",

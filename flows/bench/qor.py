@@ -2,7 +2,7 @@
 """Ternary datapaths compared by synthesis: ours, the published one, multipliers, selection.
 
 ``python -m flows.bench.qor [--only int8|fp16] [--technology NAME] [--sizes 8x8,32x32]
-[--groups 1,2] [--json] [--output FILE [--keep]]``
+[--groups 1,2] [--designs lut,published] [--json] [--output FILE [--keep]]``
 
 Everything mapped is kept in the user's cache, so a campaign that was stopped goes on where it
 was.  What the designs are is in `flows.bench.qor_points` and `flows.bench.published`.
@@ -22,6 +22,7 @@ from rich.table import Table
 from flows.bench import qor_report as report
 from flows.bench.qor_points import (
     ACTIVATIONS,
+    DESIGNS,
     SIZES,
     TECHNOLOGIES,
     Result,
@@ -91,7 +92,13 @@ def _parser() -> argparse.ArgumentParser:
         help="only these, of %(default)s",
     )
     parser.add_argument(
-        "--groups", metavar="N,...", default="1,2,3,4,5", help="only these µ, of %(default)s"
+        "--groups", metavar="N,...", default="1,2,3,4,5,6", help="only these µ, of %(default)s"
+    )
+    parser.add_argument(
+        "--designs",
+        metavar="NAME,...",
+        default=",".join(DESIGNS),
+        help="only these, of %(default)s",
     )
     parser.add_argument(
         "--keep", action="store_true", help="with --output: rows that are not measured stay"
@@ -112,8 +119,11 @@ def _measured(
         raise InputError(f"--sizes: {', '.join(unknown)} is none of {', '.join(known)}")
     technologies = [options.technology] if options.technology else list(TECHNOLOGIES)
     groups = options.groups.split(",")
-    if unknown := [group for group in groups if group not in ("1", "2", "3", "4", "5")]:
-        raise InputError(f"--groups: {', '.join(unknown)} is none of 1, 2, 3, 4, 5")
+    if unknown := [group for group in groups if group not in ("1", "2", "3", "4", "5", "6")]:
+        raise InputError(f"--groups: {', '.join(unknown)} is none of 1, 2, 3, 4, 5, 6")
+    designs = options.designs.split(",")
+    if unknown := [design for design in designs if design not in DESIGNS]:
+        raise InputError(f"--designs: {', '.join(unknown)} is none of {', '.join(DESIGNS)}")
     require("yosys")
     require("opensta")
     for technology in technologies:
@@ -124,6 +134,7 @@ def _measured(
             [options.only] if options.only else ACTIVATIONS,
             technologies,
             [known[name] for name in names],
+            designs,
         )
         if str(point.group_size) in groups
     ]

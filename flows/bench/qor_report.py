@@ -21,6 +21,9 @@ HEADINGS: TableRow = [
 FIRST_EXPLORATION = 78.0
 """Area per multiply-accumulate of the first exploration at nangate45, in um2."""
 
+ALIGNED = 0.45
+"""Area of aligned activations that is aimed at, by that of rounded additions."""
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -129,6 +132,15 @@ def _float_goals(results: Sequence[Known], technology: str) -> list[Goal]:
         if best and other:
             title = f"FP16 {technology} 32x32: {DESIGNS[design][:3]} / best (a)"
             reached.append(Goal(title, other.per_mac / best.per_mac, limit, at_least=True))
+    ours = _some(at, "fp16", technology, "aligned")
+    aligned = _least(ours)
+    if best and aligned:
+        title = f"FP16 {technology} 32x32: best aligned / best (a)"
+        reached.append(Goal(title, aligned.per_mac / best.per_mac, ALIGNED))
+    for r in ours:
+        if other := published_of(r, at):
+            title = f"FP16 {technology} 32x32 µ={r.point.group_size}: aligned / (b)"
+            reached.append(Goal(title, r.per_mac / other.per_mac, 1.0))
     return reached
 
 

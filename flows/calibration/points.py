@@ -15,6 +15,7 @@ from hwgen.config.dotted import nested
 from hwgen.config.product import ProductConfig
 from hwgen.errors import ConfigError
 from hwgen.families import family
+from hwgen.numerics import FLOATS
 
 Values = dict[str, Any]
 """A configuration by dotted parameters."""
@@ -60,6 +61,8 @@ def _array(rows: int, cols: int, flow: str = "output_stationary", **more: Any) -
 
 def _ternary(**more: Any) -> Values:
     values = {"family": "ternary_lut", "array.accumulator_depth": 1}
+    if "activation" in more and more["activation"] in FLOATS:
+        values["array.alignment"] = "none"  # for the costs of floating-point operators
     return {**values, **{name.replace("__", "."): value for name, value in more.items()}}
 
 

@@ -395,10 +395,14 @@ class FamilyConfig(Model):
             del values["target"]["memory"]
         return values
 
+    def identity(self) -> dict[str, Any]:
+        """Return the parameters that `digest` is of."""
+        return self.resolved()
+
     @property
     def digest(self) -> str:
         """Hexadecimal SHA-256 over the resolved configuration and hwgen's version."""
         from hwgen import __version__
 
-        text = json.dumps([__version__, self.resolved()], sort_keys=True, separators=(",", ":"))
+        text = json.dumps([__version__, self.identity()], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()

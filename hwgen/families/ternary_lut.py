@@ -94,11 +94,10 @@ class TernaryLutConfig(ProductConfig):
                 f" weight alone, not {self.array.group_size}"
             )
         broken += ternary_lut_alignment.broken_rules(self)
-        aligned = self.array.alignment in ("beat", "exact")
-        if self.is_float and not aligned and self.array.reduction == "compressors":
+        if self.is_float and not self.aligned and self.array.reduction == "compressors":
             broken.append(
-                f"array.reduction: must be adders with activation {self.activation}; compressors"
-                " add integers"
+                f"array.reduction: must be adders with activation {self.activation} and alignment"
+                " none; compressors add integers"
             )
         if not self.is_float and self.pipeline.accumulate:
             broken.append(
@@ -141,11 +140,21 @@ class TernaryLutConfig(ProductConfig):
         """Return every parameter that the formats have, as plain JSON values."""
         values = super().resolved()
         if not self.aligned:
-            del values["array"]["alignment"], values["array"]["fraction_bits"]
+            del values["array"]["fraction_bits"]
         if not self.is_float:
-            del values["pipeline"]["accumulate"]
+            del values["pipeline"]["accumulate"], values["array"]["alignment"]
         elif not self.aligned:
             del values["array"]["reduction"]
+        return values
+
+    def identity(self) -> dict[str, Any]:
+        """Return the parameters that `digest` is of.
+
+        Without alignment hardware is what it was before there was a choice, and so is its digest.
+        """
+        values = self.resolved()
+        if not self.aligned:
+            values["array"].pop("alignment", None)
         return values
 
     # -- geometry --------------------------------------------------------------------------
@@ -196,7 +205,9 @@ class TernaryLutConfig(ProductConfig):
     @property
     def aligned(self) -> bool:
         """Whether floating-point activations are aligned, and tables and columns add integers."""
-        return self.is_float and self.array.alignment in ("beat", "exact")
+        if not self.is_float or self.array.method == "multiply":
+            return False
+        return self.array.alignment != "none"
 
     @property
     def fraction_bits(self) -> int:

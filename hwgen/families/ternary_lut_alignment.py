@@ -78,11 +78,11 @@ def broken_rules(config: TernaryLutConfig) -> list[str]:
     """Return the rules about alignment that are broken."""
     alignment, bits, a = config.array.alignment, config.array.fraction_bits, config.activation
     problem = ""
-    if alignment in ("auto", "none"):
+    if alignment == "none" or (alignment == "auto" and not config.aligned):
         if bits != "auto":
             problem = (
-                f"array.fraction_bits: must be auto with alignment {alignment}, not {bits}; only"
-                " activations that are aligned beat by beat have fraction bits to choose"
+                f"array.fraction_bits: must be auto without alignment, not {bits}; only activations"
+                " that are aligned beat by beat have fraction bits to choose"
             )
     elif not config.is_float:
         problem = (
@@ -126,7 +126,7 @@ def chosen_alignment(config: TernaryLutConfig) -> dict[str, str | int]:
     array = config.array
     alignment = array.alignment
     if alignment == "auto":
-        alignment = "none"
+        alignment = "beat" if config.aligned else "none"
     bits = array.fraction_bits
     if alignment == "exact":
         bits = exact_fraction_bits(config.activation)

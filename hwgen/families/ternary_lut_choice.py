@@ -129,7 +129,7 @@ def chosen(config: Config, automatic: Sequence[str]) -> Config:
     array = config.array
     structure = smallest(config.target.technology)
     aligned = chosen_alignment(config)
-    if config.is_float and aligned["alignment"] == "none":
+    if config.is_float and not config.aligned:
         structure = {**structure, "reduction": "adders"}
     update = {f: way for f, way in structure.items() if getattr(array, f) == AUTO} | aligned
     config = config.model_copy(update={"array": array.model_copy(update=update)})

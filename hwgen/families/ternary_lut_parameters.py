@@ -67,7 +67,8 @@ class Array(Model):
         description="With a floating-point activation: `none` adds floating-point numbers, each"
         " sum rounded; `beat` aligns the activations of a beat to their largest exponent and adds"
         " integers, whose sum is rounded once; `exact` makes them multiples of the format's"
-        " smallest number, which loses nothing. `auto` is `none`.",
+        " smallest number, which loses nothing. `auto` is `beat`, and `none` with integers or the"
+        " method `multiply`.",
     )
     fraction_bits: Literal["auto"] | Annotated[int, Field(ge=1, le=40)] = Field(
         "auto",
