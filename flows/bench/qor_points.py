@@ -40,8 +40,8 @@ GROUP_SIZES: Mapping[str, Sequence[int]] = {
     "lut": range(1, 6),
     "exact": (2, 3),
     "aligned": range(1, 7),
-    "fixed": range(1, 5),
-    "published": range(1, 6),
+    "fixed": range(1, 4),
+    "published": range(1, 7),
     "multiply": (1,),
     "select": (1,),
 }
