@@ -26,8 +26,8 @@ from hwgen.families.ternary_lut_alignment import (
     largest_exponent,
     rounded_additions,
 )
-from hwgen.golden.aligned import aligned, exponents
 from hwgen.golden.stream import golden
+from hwgen.golden.ternary_lut_aligned import aligned, exponents
 from hwgen.numerics import FloatFormat, IntegerFormat, differences, floating
 from rtl_templates.arithmetic.align import Align, LargestExponent
 from rtl_templates.arithmetic.scaled_to_float import ScaledToFloat

@@ -10,7 +10,7 @@ The order of the additions decides how they round, so it is part of what a core 
 - *accumulator*: the sum of a column, widened, is added to the total, which starts from +0.
 
 All but the last are rounded to the format of the activations.  Activations that are aligned are
-added up otherwise: `hwgen.golden.aligned`.
+added up otherwise: `hwgen.golden.ternary_lut_aligned`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwgen.golden.aligned import aligned_sums
+from hwgen.golden.ternary_lut_aligned import aligned_sums
 from hwgen.numerics import entries, index_width, parent_pattern, stored_patterns
 from hwgen.numerics.float_arithmetic import add, convert, multiply
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A column of aligned activations: an exact sum of integers, then a floating-point total.
 
-The order and the roundings are those of `hwgen.golden.aligned`.
+The order and the roundings are those of `hwgen.golden.ternary_lut_aligned`.
 """
 
 from __future__ import annotations
