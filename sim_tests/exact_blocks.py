@@ -18,6 +18,8 @@ SMALLEST = -149
 
 NAN, INFINITE = 0x7FC00000, 0x7F800000
 
+_FLOATS = {NAN: math.nan, INFINITE: math.inf, INFINITE | 0x80000000: -math.inf}
+
 
 def bits_of(value: Fraction, *, nearest: bool) -> int:
     """Return a number in single precision, to nearest, ties to even, or cut off towards zero."""
@@ -86,16 +88,14 @@ def term(a: Block, w: Block) -> Fraction | float:
 
 def summed(kind: str, steps: Sequence[Sequence[tuple[Fraction | float, int]]], places: int) -> int:
     """Return the bits of a sum of terms with their exponents, those of a step together."""
-    flat = [value for step in steps for value, _ in step]
-    special = sum((v for v in flat if not math.isfinite(v)), 0.0) if flat else 0.0
-    if kind != "fp32" and (special or math.isnan(special)):
-        if math.isnan(special):
-            return NAN
-        found = INFINITE if special > 0 else INFINITE | 0x80000000
-        if kind == "exact":
-            return found
     if kind == "exact":
-        return bits_of(sum((Fraction(value) for value in flat), Fraction(0)), nearest=True)
+        flat = [value for step in steps for value, _ in step]
+        found = _special(flat)
+        return (
+            bits_of(sum(map(_rational, flat), Fraction(0)), nearest=True)
+            if found is None
+            else found
+        )
     total = 0
     with np.errstate(all="ignore"):
         for step in steps:
@@ -104,9 +104,22 @@ def summed(kind: str, steps: Sequence[Sequence[tuple[Fraction | float, int]]], p
                 total = _added(total, value)
             else:
                 total = _aligned(total, step, places)
-    if kind == "aligned" and special:
-        return NAN if total & 0x7FFFFFFF == INFINITE and total != found else found
     return total
+
+
+def _rational(value: Fraction | float) -> Fraction:
+    return Fraction(value)
+
+
+def _special(values: Sequence[Fraction | float]) -> int | None:
+    """Return the bits of the sum of what are no numbers, None if all are."""
+    others = [float(value) for value in values if not math.isfinite(value)]
+    if not others:
+        return None
+    total = sum(others)
+    if math.isnan(total):
+        return NAN
+    return INFINITE if total > 0 else INFINITE | 0x80000000
 
 
 def _added(total: int, value: Fraction | float) -> int:
@@ -125,8 +138,10 @@ def _added(total: int, value: Fraction | float) -> int:
 
 
 def _aligned(total: int, step: Sequence[tuple[Fraction | float, int]], places: int) -> int:
-    if total & INFINITE == INFINITE:
-        return total
+    before = [] if total & INFINITE != INFINITE else [_FLOATS[total]]
+    special = _special([*before, *(value for value, _ in step)])
+    if special is not None:
+        return special
     terms = [(Fraction(v), e) for v, e in step if math.isfinite(v) and v]
     largest = max([exponent_of(total), *(e for _, e in terms)])
     unit = Fraction(2) ** (largest - places)

@@ -160,6 +160,17 @@ def test_what_is_cut_off_depends_on_the_places(places, expected):
     assert block_products(product, a, w)[0, 0] == expected
 
 
+def test_an_infinite_total_stays_what_it_is():
+    # Minus infinity, then more than single precision holds: no sum of two infinities.
+    product = product_of("mxfp8_e5m2", "mxfp8_e5m2", "aligned(13)", 2, 1)
+    codes = np.zeros((1, 2, 32), np.uint8)
+    codes[0, :, 0] = 0xFC, 0x7B  # -inf, 57344
+    scales = np.full((1, 2), 254, np.uint8)
+    a = BlockMatrix(product.a, product.a.decode(codes), scales)
+    w = BlockMatrix(product.w, product.w.decode(np.where(codes > 0, 0x7B, 0)), scales)
+    assert block_products(product, a, w)[0, 0] == -np.inf
+
+
 def test_accumulators_by_name():
     assert BlockAccumulator.named("aligned(25)").places == 25
     for name in ("aligned", "aligned(0)", "aligned(49)", "fp16"):

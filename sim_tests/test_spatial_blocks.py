@@ -20,6 +20,7 @@ from hwgen.golden.stream import golden
 from hwgen.numerics.blocks.operands import BlockOperand
 from hwgen.packing import pack, unpack
 from hwgen.schedules.spatial import schedule
+from sim_tests.many_blocks import FORMATS, check, rounded
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.test_emission import assert_clean
 from sim_tests.test_systolic import assert_passed
@@ -137,6 +138,22 @@ MUTATIONS = [
 def test_mutations_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
     model = family("adder_tree").config
     assert_noticed(mutation, model, ("values_random", "values_special"), tmp_path)
+
+
+def test_rounding_to_single_precision() -> None:
+    rng = np.random.default_rng(8)
+    numbers = rng.integers(-(1 << 40), 1 << 40, 2000)
+    exponents = rng.integers(-200, 120, 2000)
+    with np.errstate(over="ignore"):
+        wide = np.ldexp(numbers.astype(np.float64), exponents.astype(np.int32))
+        expected = wide.astype(np.float32).view(np.uint32)
+    for number, exponent, bits in zip(numbers, exponents, expected, strict=True):
+        assert rounded(int(number), int(exponent)) == bits
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_many_blocks(name: str) -> None:
+    assert check(name, 2000) == 2000
 
 
 def test_images_of_weights_round_trip() -> None:

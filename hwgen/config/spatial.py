@@ -292,8 +292,10 @@ class SpatialConfig(IntegerProductConfig):
 
     @property
     def natural_sizes(self) -> tuple[int, int, int]:
-        """M, K and N that fill the array once."""
-        return self.array.sizes
+        """M, K and N that fill the array once, with whole blocks if there are blocks."""
+        if self.block_product is None:
+            return self.array.sizes
+        return self.rows, max(self.depth, self.block_product.length), self.cols
 
     @property
     def lead(self) -> int:

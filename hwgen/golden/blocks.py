@@ -149,15 +149,10 @@ def accumulated(product: BlockProduct, terms: Terms) -> NDArray[np.uint32]:
     kind = product.accumulator.kind
     if kind == "fp32":
         return _in_single_precision(product, terms)
-    nan = _any(terms.nan)
-    positive, negative = _any(terms.positive), _any(terms.negative)
-    fmt = product.result
-    if kind == "exact":
-        return _flagged(fmt, _exact(product, terms), nan, positive, negative)
-    total = _aligned(product, terms)
-    positive |= total == fmt.overflow
-    negative |= total == fmt.overflow | fmt.sign_mask
-    return _flagged(fmt, total, nan, positive, negative)
+    if kind == "aligned":
+        return _aligned(product, terms)
+    flags = _any(terms.nan), _any(terms.positive), _any(terms.negative)
+    return _flagged(product.result, _exact(product, terms), *flags)
 
 
 def rounded(
@@ -278,8 +273,11 @@ def _aligned(product: BlockProduct, terms: Terms) -> NDArray[Any]:
             total, exponent - largest + places - fmt.mantissa_bits, wide
         )
         sums = _truncated(fmt, np.asarray(whole), largest - places)
-        # A total that has become infinite remains so.
-        bits = np.where(bits & fmt.magnitude_mask == fmt.overflow, bits, sums)
+        # A total that has become infinite, or a NaN, remains so.
+        nan = _any(terms.nan[..., part]) | (bits == fmt.nan)
+        positive = _any(terms.positive[..., part]) | (bits == fmt.overflow)
+        negative = _any(terms.negative[..., part]) | (bits == fmt.overflow | fmt.sign_mask)
+        bits = _flagged(fmt, sums, nan, positive, negative)
     return bits
 
 

@@ -30,15 +30,15 @@ class ElementForm:
 
     @property
     def number_width(self) -> int:
-        """Bits of the signed or unsigned number that is multiplied."""
+        """Bits of the number that is multiplied; of a significand its sign is the top bit."""
         if self.split and self.factor.fields:
             return self.factor.fields[1] + 2
         return self.factor.integers.width
 
     @property
     def signed(self) -> bool:
-        """Whether that number is signed."""
-        return self.split or self.factor.integers.signed
+        """Whether that number is in two's complement."""
+        return not self.split and self.factor.integers.signed
 
     @property
     def shift_width(self) -> int:
@@ -114,9 +114,7 @@ class ElementDecoder(Block):
         elif factor.has_nan:
             nan = self.i[:-1].all()
         if form.split:
-            number = Signal(signed(form.number_width), name="number")
-            m.d.comb += number.eq(Mux(sign, -significand, significand))
-            parts = [number, shift]
+            parts = [significand, sign, shift]
         else:
             moved = Signal(form.number_width, name="moved")
             scale = factor.below_unit

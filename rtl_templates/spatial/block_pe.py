@@ -10,10 +10,10 @@ register behind each of these steps, so that blocks follow each other without a 
 from __future__ import annotations
 
 from functools import reduce
-from operator import or_
+from operator import or_, xor
 from typing import TYPE_CHECKING
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from rtl_templates.arithmetic.block_accumulators import (
@@ -24,6 +24,7 @@ from rtl_templates.arithmetic.block_accumulators import (
     term_converter,
 )
 from rtl_templates.arithmetic.block_elements import ElementDecoder, ElementForm, ScaleDecoder
+from rtl_templates.arithmetic.compressor import HeapOperand, sum_of
 from rtl_templates.arithmetic.float_adder import FloatAdder
 from rtl_templates.arithmetic.integer import shape_of
 from rtl_templates.arithmetic.pipeline import named, shift_left
@@ -212,20 +213,22 @@ class BlockPe(Block):
         return integer, exponent, flags
 
     def _summed(self, m: Module, block: int) -> tuple[Value, Value]:
-        """Return the sum of a block, and its flags: NaN, and each infinity."""
+        """Return the sum of a block, and its flags: NaN, and each infinity.
+
+        Of significands products come in ones' complement, their sign to be added.
+        """
         product, (a, _) = self.product, self.config.lanes
         size = self.config.depth // a.blocks
         behind_products = m.d.sync if registers_of(self.config)[0] else m.d.comb
-        products, flags = [], []
+        operands, flags = [], []
         for term in range(block * size, (block + 1) * size):
             value, found = self._product(m, term)
             kept = Signal(shape_of(product.sum_of(1)), name=f"product_{term}", reset_less=True)
             behind_products += kept.eq(value)
-            products.append(kept)
+            operands.append(HeapOperand(kept))
+            if product.splits:  # the rest of the two's complement
+                operands.append(HeapOperand(kept[-1]))
             flags.append(found)
-        while len(products) > 1:
-            pairs = [x + y for x, y in zip(products[::2], products[1::2], strict=False)]
-            products = pairs + products[len(products) & ~1 :]
         found = reduce(or_, flags)
         for side in "aw":
             if "nans" in self.operands[side]:
@@ -234,14 +237,18 @@ class BlockPe(Block):
         behind_products += flags_now.eq(found)
         total = Signal(shape_of(product.sum), name=f"sum_{block}", reset_less=True)
         flags_of_sum = Signal(3, name=f"sum_flags_{block}", reset_less=True)
+        width = product.sum.width
         if a.beats == 1:
-            m.d.sync += [total.eq(products[0]), flags_of_sum.eq(flags_now)]
-        else:
-            with m.If(self.on):
-                m.d.sync += [
-                    total.eq(Mux(self.first, 0, total) + products[0]),
-                    flags_of_sum.eq(Mux(self.first, 0, flags_of_sum) | flags_now),
-                ]
+            added = sum_of(m, f"heap_{block}", operands, width)
+            m.d.sync += [total.eq(added), flags_of_sum.eq(flags_now)]
+            return total, flags_of_sum
+        so_far = named(m, f"so_far_{block}", Mux(self.first, 0, total[:]))
+        added = sum_of(m, f"heap_{block}", [*operands, HeapOperand(so_far)], width)
+        with m.If(self.on):
+            m.d.sync += [
+                total.eq(added),
+                flags_of_sum.eq(Mux(self.first, 0, flags_of_sum) | flags_now),
+            ]
         return total, flags_of_sum
 
     def _product(self, m: Module, term: int) -> tuple[Value, Value]:
@@ -253,18 +260,20 @@ class BlockPe(Block):
             form.parts(elements.word_select(term, form.width))
             for form, elements in zip(forms, given, strict=True)
         )
-        value: Value = x * y
         if product.splits:
-            width = product.sum_of(1).width
-            wide = Signal(signed(width), name=f"wide_{term}")
-            m.d.comb += wide.eq(value)
+            negative, x, y = x[-1] ^ y[-1], x[:-1], y[:-1]
+            wide = Signal(product.sum_of(1).width - 1, name=f"wide_{term}")
+            m.d.comb += wide.eq(x * y)
             shift = named(m, f"shift_{term}", x_shift + y_shift)
-            value = shift_left(m, f"moved_{term}", wide[:], shift).as_signed()
+            moved = shift_left(m, f"moved_{term}", wide, shift)
+            value = Cat(moved ^ negative.replicate(len(moved)), negative).as_signed()
+        else:
+            value = x * y
+            negative = _sign(forms, x, y)
         if not product.has_infinities:
             return value, Const(0, 3)
         infinite = x_infinite | y_infinite
         some = x.any() & y.any()
-        negative = x[-1] ^ y[-1] if forms[0].signed and forms[1].signed else _sign(forms, x, y)
         flags = Cat(infinite & ~some, infinite & some & ~negative, infinite & some & negative)
         return value, named(m, f"flags_of_{term}", flags)
 
@@ -305,6 +314,6 @@ class BlockPe(Block):
 
 
 def _sign(forms: list[ElementForm], x: Value, y: Value) -> Value:
-    """Return the sign of a product of which a factor has none."""
+    """Return the sign of a product that is not zero."""
     signs = [number[-1] for form, number in zip(forms, (x, y), strict=True) if form.signed]
-    return signs[0] if signs else Const(0, 1)
+    return reduce(xor, signs, Const(0, 1))

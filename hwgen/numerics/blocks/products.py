@@ -31,7 +31,7 @@ MAX_PLACES = 48
 """Most fractional bits of terms that are aligned."""
 
 
-MOST_SHIFTED = 4
+MOST_SHIFTED = 1
 """Places by which significands are shifted before they are multiplied, if those of both are."""
 
 
@@ -121,10 +121,10 @@ class BlockProduct:
     def splits(self) -> bool:
         """Whether significands are multiplied and their products shifted, not whole elements.
 
-        Elements of one operand that are shifted far are so once for a row or a column; of two, the
-        products of their integers would be much longer than those of their significands.
+        Elements of one operand that are shifted are so once for a row or a column; of two, the
+        factors of integers would be much longer than the significands.  Special numbers have none.
         """
-        return self.a.shifts > MOST_SHIFTED and self.w.shifts > MOST_SHIFTED
+        return all(f.shifts > MOST_SHIFTED and not f.special_width for f in (self.a, self.w))
 
     @property
     def scales(self) -> tuple[ScaleNumber, ...]:

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Golden products of very many random blocks against exact integers.
+
+``python -m sim_tests.many_blocks [--blocks 1000000] [FORMAT ...]`` multiplies so many random blocks
+of each format, every fourth batch with scales and elements that are no numbers, and holds the
+results against sums of Python's integers, rounded once.  Nothing is shared with the model but the
+values of codes and scales in the formats' descriptions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from operator import mul
+
+import numpy as np
+
+from hwgen.config.block_operands import BLOCKS
+from hwgen.formats import block_format
+from hwgen.golden.blocks import block_matrix, block_products
+from hwgen.numerics.blocks.factors import Factor
+from hwgen.numerics.blocks.operands import BlockOperand
+from hwgen.numerics.blocks.products import BlockAccumulator, BlockProduct
+
+from .exact_blocks import INFINITE, NAN, SMALLEST
+
+FORMATS = (*BLOCKS, "int2_g32", "int4_g128", "int8_g32", "ternary_g64")
+LINES = 2000
+"""Blocks of a batch, all of which are multiplied by one other."""
+
+_UNIT = 40  # fractional bits of any element
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--blocks", type=int, default=1_000_000)
+    parser.add_argument("formats", nargs="*", default=FORMATS)
+    arguments = parser.parse_args()
+    for name in arguments.formats:
+        start = time.monotonic()
+        count = check(name, arguments.blocks)
+        line = f"{name:<12} {count:9,} blocks, {time.monotonic() - start:5.1f} s\n"
+        sys.stdout.write(line)
+        sys.stdout.flush()
+
+
+def check(name: str, blocks: int) -> int:
+    """Check products of at least so many random blocks of a format; return how many.
+
+    Raises
+    ------
+    AssertionError
+        If a result differs.
+    """
+    fmt = BlockOperand(block_format(name))
+    factor, length = Factor(fmt.format), fmt.format.block
+    product = BlockProduct(factor, factor, BlockAccumulator("exact"), length, 1, 1)
+    rng = np.random.default_rng(list(name.encode()))
+    elements = [
+        [_exact(value) for value in fmt.format.elements_of(choice).values]
+        for choice in range(max(1, len(fmt.format.special)))
+    ]
+    done = 0
+    while done < blocks:
+        kind = "random" if done // LINES % 4 else "special"
+        a = fmt.sample(rng, (LINES, length), kind)
+        w = fmt.sample(rng, (1, length), "random")
+        matrices = (block_matrix(product, fmt, lines) for lines in (a, w))
+        got = block_products(product, *matrices).view(np.uint32)[:, 0].tolist()
+        ((other, factor_of_other),) = _numbers(fmt, w, elements)
+        for i, (numbers, scale) in enumerate(_numbers(fmt, a, elements)):
+            expected = _product(numbers, scale, other, factor_of_other)
+            assert got[i] == expected, (name, done + i, hex(got[i]), hex(expected))
+        done += LINES
+    return done
+
+
+def _exact(value: float) -> float | int:
+    """Return a number as an integer in units of ``2**-40``, or what is none as it is."""
+    return int(math.ldexp(value, _UNIT)) if math.isfinite(value) else value
+
+
+def _numbers(
+    fmt: BlockOperand, lines: np.ndarray, elements: list[list[float | int]]
+) -> list[tuple[list[float | int], float]]:
+    """Return the elements of blocks and the values of their scales."""
+    scales = fmt.format.scale.decode(lines["scale"][:, 0]).tolist()
+    chosen, codes = lines["special"][:, 0].tolist(), lines["code"].tolist()
+    return [
+        (list(map(elements[choice].__getitem__, row)), scale)
+        for row, choice, scale in zip(codes, chosen, scales, strict=True)
+    ]
+
+
+def _product(x: list[float | int], a: float, y: list[float | int], w: float) -> int:
+    """Return the bits of the product of two blocks with their scales, rounded once."""
+    if not (math.isfinite(a) and math.isfinite(w)):
+        return NAN
+    total: float | int = sum(map(mul, x, y))
+    if isinstance(total, float):  # an infinity or a NaN is among the elements
+        special = total * math.copysign(1.0, a) * math.copysign(1.0, w)
+        if math.isnan(special) or not a * w:
+            return NAN
+        return INFINITE if special > 0 else INFINITE | 0x80000000
+    exponent = -2 * _UNIT
+    for scale in (a, w):
+        numerator, denominator = scale.as_integer_ratio()
+        total *= numerator
+        exponent -= denominator.bit_length() - 1
+    return rounded(total, exponent)
+
+
+def rounded(number: int, exponent: int) -> int:
+    """Return the bits of ``number * 2**exponent`` in single precision, ties to even."""
+    magnitude, sign = abs(number), 0x80000000 if number < 0 else 0
+    drop = max(magnitude.bit_length() - 24, SMALLEST - exponent)
+    if drop > 0:
+        whole, rest = magnitude >> drop, magnitude & ((1 << drop) - 1)
+        half = 1 << (drop - 1)
+        whole += rest > half or (rest == half and whole & 1)
+    else:
+        whole = magnitude << -drop
+    if not magnitude:
+        return 0
+    # Significands and exponents are one number; the leading one of a normal number counts one.
+    bits = ((exponent + drop - SMALLEST) << 23) + whole
+    return sign | min(bits, INFINITE)
+
+
+if __name__ == "__main__":
+    main()
