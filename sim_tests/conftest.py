@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Generator
@@ -50,6 +51,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if number is not None:
         order = ordered([item.nodeid for item in items], number, config.getoption("--slice-seed"))
         items[:] = [items[index] for index in order]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Let the garbage collector not look at thousands of tests again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -17,6 +17,7 @@ from flows.demonstration.digits import Digits, Integers, Network
 from flows.simulation.engine_host import open_engine
 from flows.simulation.engine_memory import Placed
 from flows.simulation.matrices import RunResult
+from flows.verilator import FEW_CYCLES
 from hwgen.cli import main
 from hwgen.config.load import parse_config
 from hwgen.errors import CheckFailed, InputError
@@ -292,7 +293,7 @@ def test_an_engine_does_the_whole_inference(
         trained, data.train_pixels, config.activation, config.weight, config.result
     )
     pixels = data.test_pixels[:15]
-    host = open_engine(config, read_latency=1, write_latency=1)
+    host = open_engine(config, cycles=FEW_CYCLES, read_latency=1, write_latency=1)
     with host.model:
         answers, expected, layers = demo_engine.classify(host, quantised, pixels)
         first, second = demo_engine.jobs_of(config, quantised, pixels)

@@ -22,6 +22,7 @@ from flows.simulation.engine_memory import place
 from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.regression import OPERANDS, operands, pairwise
 from flows.simulation.runner import compile_design, regress, simulate
+from flows.verilator import FEW_CYCLES
 from hwgen.config.load import load_config, parse_config
 from hwgen.emission import verilog_of
 from hwgen.errors import ConfigError, InputError
@@ -87,9 +88,10 @@ def verilog(name: str) -> str:
     return verilog_of(config_of(name))
 
 
-def opened(name: str, **memory: Any) -> EngineHost:
-    """Return the host of one of `ENGINES`."""
-    return open_engine(config_of(name), verilog=verilog(name), **memory)
+def opened(name: str, *, many: bool = False, **memory: Any) -> EngineHost:
+    """Return the host of one of `ENGINES`, compiled to run soon or for `many` cycles."""
+    cycles = None if many else FEW_CYCLES
+    return open_engine(config_of(name), verilog=verilog(name), cycles=cycles, **memory)
 
 
 # -- configuration -------------------------------------------------------------------------------
@@ -307,7 +309,7 @@ def check_cycles(name: str, jobs: int, most: int, rng: np.random.Generator) -> N
     """Compare the cycles of jobs, each on an idle engine, with the model; memories never pause."""
     config = config_of(name)
     for latencies in ((1, 1), (int(rng.integers(1, 60)), int(rng.integers(1, 60)))):
-        host = opened(name, read_latency=latencies[0], write_latency=latencies[1])
+        host = opened(name, many=jobs > 100, read_latency=latencies[0], write_latency=latencies[1])
         with host.model:
             for _ in range(jobs):
                 m, k, n = (int(x) for x in np.exp(rng.uniform(0, np.log(most), 3)))
@@ -355,7 +357,9 @@ def test_cycles_of_hundreds_of_jobs_are_exact(name: str) -> None:
 def test_thousands_of_random_jobs(name: str) -> None:
     rng = np.random.default_rng(11)
     for stalls, latency in ((0.0, 1), (0.2, 200), (0.5, 7), (0.9, 2)):
-        host = opened(name, read_latency=latency, write_latency=latency, stalls=stalls, seed=3)
+        host = opened(
+            name, many=True, read_latency=latency, write_latency=latency, stalls=stalls, seed=3
+        )
         with host.model:
             random_jobs(host, 120, rng, 1000 if not stalls else 130, 100 * latency)
 
@@ -400,7 +404,7 @@ def test_sizes(name: str) -> None:
         ideal = plan_cycles(placed.job.plan)
         # A long job gets a quick memory, or a million bursts would wait one after the other.
         latency = min(int(rng.integers(1, 201)), 1 + 10_000_000 // ideal)
-        host = opened(name, read_latency=latency, write_latency=latency)
+        host = opened(name, many=True, read_latency=latency, write_latency=latency)
         with host.model:
             host.put(placed)
             assert host.wait(host.submit(placed.job), 100_000 + 100 * latency * ideal) == "done", (

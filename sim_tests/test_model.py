@@ -25,7 +25,9 @@ FAR = 0x12_3456_7000
 
 @pytest.fixture(scope="module")
 def library() -> Path:
-    return compile_model("copier", to_verilog(engine.CopyEngine(), "copier"), engine.BUSES)
+    return compile_model(
+        "copier", to_verilog(engine.CopyEngine(), "copier"), engine.BUSES, cycles=0
+    )
 
 
 def begin(model: Model, source: int, target: int, count: int, mode: str = "plain") -> None:

@@ -96,11 +96,26 @@ class EngineHost:
 
 
 def open_engine(
-    config: GemmStreamConfig, *, verilog: str | None = None, **memory: Any
+    config: GemmStreamConfig,
+    *,
+    verilog: str | None = None,
+    cycles: int | None = None,
+    **memory: Any,
 ) -> EngineHost:
-    """Return the host of a configuration's engine; `memory` is for `Model`."""
+    """Return the host of a configuration's engine.
+
+    Parameters
+    ----------
+    config : GemmStreamConfig
+    verilog : str, optional
+        Text to simulate instead of what the generator emits.
+    cycles : int, optional
+        How many it is for, as far as known; see `compile_model`.
+    **memory
+        Of `Model`.
+    """
     text = verilog_of(config) if verilog is None else verilog
-    directory = compile_model(config.name, text, config.buses)
+    directory = compile_model(config.name, text, config.buses, cycles=cycles)
     memory.setdefault("longest_burst", config.memory.max_burst)
     memory.setdefault("outstanding", config.memory.outstanding)
     return EngineHost(config, Model(directory, **memory))
