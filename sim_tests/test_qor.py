@@ -14,6 +14,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from flows.bench import qor_report
 from flows.bench.published import IntegerTable, Published, Readout, Shape
+from flows.bench.qor_points import DESIGNS, points
 from hwgen.numerics import FloatFormat, IntegerFormat, floating, integer, ternary
 from hwgen.numerics.float_arithmetic import add
 from rtl_templates.hierarchy import Block, emit, place
@@ -191,3 +192,12 @@ def test_rows_of_earlier_runs_stay() -> None:
     assert {r.point.group_size for r in qor_report.kept(page, ["int8"], measured)} == {1, 3, 4, 5}
     goals = {goal.what: goal.found for goal in qor_report.goals(earlier)}
     assert goals["INT8 nangate45 32x32 µ=2: (a) / (b)"] == pytest.approx(0.521, abs=0.001)
+
+
+def test_aligned_designs_are_of_floating_point_only() -> None:
+    found = {p.design for p in points(["int8"])}, {p.design for p in points(["fp16"])}
+    assert found[0] == set(DESIGNS) - {"aligned", "fixed"}
+    assert found[1] == set(DESIGNS) - {"exact"}
+    only = points(["fp16"], ["asap7"], [(8, 8)], ["aligned", "fixed"])
+    assert {p.config.array.alignment for p in only} == {"beat", "exact"}
+    assert all(p.config.array.alignment == "none" for p in points(["fp16"], designs=["lut"]))
