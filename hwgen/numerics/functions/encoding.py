@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from hwgen.numerics.floating import FloatFormat
 
@@ -13,6 +13,14 @@ from .formats import FixedFormat
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+Integers = TypeVar("Integers", int, "NDArray[np.int64]")
+
+
+def shift_right(value: Integers, amount: int) -> Integers:
+    """Return integers shifted to the right, or to the left if `amount` is negative."""
+    return value >> amount if amount >= 0 else value << -amount
 
 
 @dataclass(frozen=True)
@@ -65,9 +73,10 @@ class Alignment:
         significand = bits & ((1 << fmt.mantissa_bits) - 1)
         significand = significand | (np.minimum(exponent, 1) << fmt.mantissa_bits)
         product = significand * self.factor
-        product = product << self.lift if self.lift >= 0 else product >> -self.lift
+        product = shift_right(product, -self.lift)
         amount = self.top - 1 + fmt.bias - np.maximum(exponent, 1)
-        return product >> np.clip(amount, 0, 63), amount < 0
+        infinite = exponent == (1 << fmt.exponent_bits) - 1
+        return product >> np.clip(amount, 0, 63), (amount < 0) | infinite
 
 
 @dataclass(frozen=True)
@@ -125,7 +134,7 @@ class Result:
 
         target = self.target
         if isinstance(target, FixedFormat):
-            lifted = significand << self.lift if self.lift >= 0 else significand >> -self.lift
+            lifted = shift_right(significand, -self.lift)
             kept = lifted >> np.clip(self.top - exponent, 0, 63)
             rounded = np.minimum((kept + 1) >> 1, target.integer.max)
             return np.where(exponent > self.top, target.integer.max, rounded)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hwgen.numerics.floating import FloatFormat
 
-from .encoding import Alignment, Result
+from .encoding import Alignment, Result, shift_right
 from .formats import FixedFormat, Format
 from .interval import ln2
 from .polynomial import Domain, Polynomial
@@ -87,7 +87,7 @@ class Scaling:
         """Bits of the result, with a sign."""
         if isinstance(self.source, FloatFormat):
             return self.alignment.width + 1
-        low, high = (end * self.factor >> self.cut for end in self._ends)
+        low, high = (shift_right(end * self.factor, self.cut) for end in self._ends)
         return max((~low if low < 0 else low).bit_length(), high.bit_length()) + 1
 
     @property
@@ -99,7 +99,9 @@ class Scaling:
     def exponents(self) -> tuple[int, int]:
         """Smallest and largest integer part."""
         if isinstance(self.source, FixedFormat):
-            low, high = (end * self.factor >> self.cut >> self.fraction for end in self._ends)
+            low, high = (
+                shift_right(end * self.factor, self.cut) >> self.fraction for end in self._ends
+            )
             return low, high
         end = 1 << (self.width - 1 - self.fraction)
         return -end, end - 1
@@ -112,7 +114,7 @@ class Scaling:
 
         if isinstance(self.source, FixedFormat):
             never = np.zeros(raw.shape, bool)
-            return (raw * self.factor) >> self.cut, never, never
+            return shift_right(raw * self.factor, self.cut), never, never
         negative = (raw & self.source.sign_mask) != 0
         magnitude, large = self.alignment.evaluate(raw)
         return np.where(negative, -magnitude, magnitude), large & ~negative, large & negative
@@ -123,7 +125,7 @@ class Scaling:
         cut = 2.0**-self.fraction
         constant = self.magnitude * self.factor_error
         if isinstance(self.source, FixedFormat):
-            return (cut if self.cut else 0.0) + constant, constant
+            return (cut if self.cut > 0 else 0.0) + constant, constant
         return cut + constant, cut + constant
 
 

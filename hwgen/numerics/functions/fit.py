@@ -10,15 +10,16 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from .curves import sampled
-from .polynomial import ENUMERATED, Domain, Polynomial
+from .polynomial import Domain, Polynomial
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 MAX_SEGMENT_BITS = 10
+_ALL = 14  # bits of arguments up to which a choice looks at all of them
 _SAMPLES = 64  # arguments of a segment that a choice looks at where there are more
-_SHARES = (0.97, 0.9, 0.8, 0.65)  # of the wanted error that samples may have, tried in turn
+_SHARES = (0.99, 0.95, 0.9, 0.8, 0.65)  # of the wanted error that samples may have, tried in turn
 _PROOFS = 4  # of the best choices that are proven before the next share is tried
 _FINE = 8  # bits of coefficients beyond the result's that are as good as any number of them
 
@@ -48,7 +49,7 @@ class _Samples:
         bits = domain.width - segment_bits
         self.offset_bits = bits
         count = 1 << bits
-        every = count <= _SAMPLES or domain.width <= ENUMERATED - 2
+        every = count <= _SAMPLES or domain.width <= _ALL
         angles = np.linspace(0, np.pi, _SAMPLES)
         chosen = np.round((1 - np.cos(angles)) / 2 * (count - 1)).astype(np.int64)
         full = (np.arange(1, 9) << max(0, bits - 3)) - 1  # low bits that are all ones
@@ -173,8 +174,11 @@ def multiplier_bits(polynomial: Polynomial) -> int:
     return total
 
 
-TABLE_GATES, PRODUCT_GATES = 0.55, 6.0
-"""Two-input gates of a bit of a table and of a bit of a product, as synthesis makes them."""
+TABLE_GATES, PRODUCT_GATES = 0.25, 8.0
+"""Two-input gates of a bit of a table and of a bit of a product.
+
+Measured by synthesis of tables of 16 to 64 segments for nangate45.
+"""
 
 
 def gates(polynomial: Polynomial) -> float:
@@ -212,7 +216,7 @@ def fit(
     """
     samples: dict[int, _Samples] = {}
     # Where not all arguments are enumerated, samples show less than what the proof allows for.
-    for share in (1.0,) if domain.width <= ENUMERATED else _SHARES:
+    for share in (1.0,) if domain.width <= _ALL else _SHARES:
         wanted = Tolerance(tolerance.absolute * share, tolerance.relative * share)
         found = []
         for degree, precision in product(degrees, precisions):
