@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from cost_model.closed_forms import (
     without_costs,
 )
 from cost_model.fabric import fabric, has_rules
+from cost_model.structure.costs import STORED
 from cost_model.structure.costs import breakdown as structural_breakdown
 from hwgen.families import family
 
@@ -105,6 +106,7 @@ def costed(
         counts = {part.module: part.components for part in parts}
         made = memories.made_of(uses, chosen, technology, tech.structure["costs"], counts)
     notes: list[str] = []
+    clock = float(fixed["target.clock_mhz"])
     metrics, breakdown = _of_structure(config, parts, path, fixed, tech, workloads, made, notes)
     device = fixed[DEVICE]
     found = shares(device, _known_resources(metrics))
@@ -114,13 +116,45 @@ def costed(
         metrics=metrics,
         breakdown=breakdown,
         of=STRUCTURE,
-        # Designs with macros are none of those that the costs were checked on.
-        margins={} if chosen else tech.structure["uncertainty"],
+        margins=_margins(tech, breakdown, min(clock, metrics["fmax_mhz"] or clock)),
         path=path,
         made=made,
         macros_source=library.source if chosen and library else None,
         notes=[*notes, *_unknown(made, technology)],
     )
+
+
+def _margins(
+    tech: technologies.Technology, breakdown: Sequence[Mapping[str, Any]], clock_mhz: float
+) -> dict[str, float]:
+    """Return prediction intervals of a design by its structure.
+
+    What is uncertain is the logic: bits of registers are exact, and so is the area of macros.  How
+    far their power is off is not known.
+    """
+    within = tech.structure.get("uncertainty_of_logic")
+    if not within:
+        return {} if any(map(_is_macro, breakdown)) else dict(tech.structure["uncertainty"])
+    prices = tech.structure["costs"]
+
+    def share(amount: Callable[[Mapping[str, float]], float]) -> float:
+        known = 0.0
+        for part in breakdown:
+            stored = part["components"].get(STORED, 0.0)
+            of_bits = {q: price.get(STORED, 0.0) * stored for q, price in prices.items()}
+            known += amount(part if _is_macro(part) else of_bits)
+        return 1 - known / sum(map(amount, breakdown))
+
+    found = {"area": within["area"] * share(lambda costs: costs["area_um2"])}
+    if not any(map(_is_macro, breakdown)):
+        found["power"] = within["power"] * share(
+            lambda costs: costs["leakage_nw"] + costs["energy_fj"] * clock_mhz
+        )
+    return {metric: round(margin, 4) for metric, margin in found.items()}
+
+
+def _is_macro(part: Mapping[str, Any]) -> bool:
+    return "sram_bit" in part["components"]
 
 
 def _by_closed_forms(

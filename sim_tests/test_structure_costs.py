@@ -77,6 +77,21 @@ def test_products_are_booth_digits_or_rows() -> None:
     assert cut["booth_bit"] == pytest.approx(36)
 
 
+def test_a_product_of_which_few_bits_are_used_is_made_of_rows_of_them() -> None:
+    few = counted(lambda m, a, b, y: m.d.comb.__iadd__(y.eq((a * b)[:4])), width=5)
+    assert few["product_bit"] == 4 + 3 + 2 + 1
+    assert "booth_bit" not in few
+    assert counted(lambda m, a, b, y: m.d.comb.__iadd__(y.eq(a * b)), width=5)["booth_bit"]
+
+
+def test_numbers_without_sign_end_where_their_bits_do() -> None:
+    def build(m: Module, a: Signal, b: Signal, y: Signal) -> None:
+        m.d.comb += y.eq((a[:4] + a[4:8]) + (b[:4] + b[4:8]))
+
+    short = counted(build, width=8)
+    assert short["sum_bit"] <= 2 * 5  # two numbers more than two in columns 0 to 4, not all
+
+
 def test_registers_count_with_enable_and_reset() -> None:
     def build(m: Module, a: Signal, b: Signal, y: Signal) -> None:
         held, kept = Signal(8, reset_less=True), Signal(3)

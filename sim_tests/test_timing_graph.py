@@ -212,7 +212,9 @@ def test_the_table_of_a_technology_says_how_wrong_it_is_elsewhere() -> None:
         design = structures.structure_of(load_config(path))
         limit = Timer(design, {kind: 0.05 * usual for kind, usual in USUAL.items()}).limiting(0.1)
         assert limit is not None
-        mapped = SimpleNamespace(timing=Timing(limit.period_ns, limit.start, limit.end))
+        mapped = SimpleNamespace(
+            timing=Timing(limit.period_ns, limit.start, limit.end), clock_ps=500.0
+        )
         found.append(Measured(path.stem, design, cast("Mapped", mapped)))
     timing = table("nangate45", found)
     assert timing["outside"] == 0.2  # of 500 ps, which is what the delays were made with

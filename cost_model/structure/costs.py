@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from cost_model.fabric import Fabric
 
 
+STORED = "register_bit"
+"""Kind of a bit of a register, whose cost is well known; everything else is logic."""
+
+
 @dataclass(frozen=True)
 class Part:
     """A module of a design, without the modules in it.

@@ -256,29 +256,36 @@ class _Bill:
     def count_sum(self, found: Sum) -> None:
         """Count an adder, or one of more than two numbers: full adders and an adder."""
         width = found.width
-        rows = [row for row in found.rows if any(net >= 0 for net in row)]
+        # What is missing on top of a number without sign is zero.
+        rows = [
+            row if signed else (*row, ZERO)
+            for row, (_, signed) in zip(found.rows, found.terms, strict=True)
+            if any(net >= 0 for net in row)
+        ]
         for row in rows:
             self.load(row)
         if any(ONE in row for row in found.rows) or found.inverted:
             rows.append(())  # the constant or the carry that makes a complement
-        live = [
-            sum(row[min(index, len(row) - 1)] >= 0 for row in rows if row) for index in range(width)
-        ]
-        products = sum(product.bits for product in found.products)
-        self.add("product_bit", products)
+        self.add("product_bit", sum(product.bits for product in found.products))
         self.add("product_extension", sum(
-            product.count * max(0, width - product.width)
-            for product in found.products if product.signed
+            product.extended * max(0, width - product.width) for product in found.products
         ))  # fmt: skip
+        # How many bits there are in each column, those of products as many in all of theirs.
+        live = [
+            sum(row[min(index, len(row) - 1)] >= 0 for row in rows if row)
+            + sum(product.bits / product.width if index < product.width else product.extended > 0
+                  for product in found.products)
+            for index in range(width)
+        ]  # fmt: skip
         numbers = len([row for row in rows if row]) + len(found.products)
         if numbers < 2 and not found.products:
             self.add("increment_bit", sum(live) if len(rows) > 1 else 0)
             return
-        self.add("sum_bit", max(0, sum(live) + products - 2 * width))
-        full = sum(n > 1 for n in live) if not found.products else width
-        half = width - full
+        self.add("sum_bit", sum(max(0.0, n - 2) for n in live))
+        full = sum(n > 1 for n in live)
+        first = next((index for index, n in enumerate(live) if n > 1), width)
         self.add("adder_bit", full)
-        self.add("increment_bit", sum(n == 1 for n in live) if half else 0)
+        self.add("increment_bit", sum(0 < n <= 1 for n in live[first:]))
         self.add("adder_level", full * math.log2(max(full, 1)))
 
     def count_less(self, cell: Cell, used: set[int]) -> None:

@@ -12,10 +12,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from cost_model.products import made_bits
 from cost_model.structure.model import ZERO, Bits, Cell, Module
 
-BOOTH = 4
-"""Multipliers whose factors have so many bits at least are made of Booth digits."""
+BOOTH, BOOTH_PRODUCT = 4, 8
+"""Multipliers whose factors have so many bits at least, and their product, are made of Booth
+digits."""
 
 
 @dataclass(frozen=True)
@@ -26,19 +28,17 @@ class Rows:
     ----------
     count : int
     bits : int
-        Of all of them.
-    signed : bool
-        Whether each is extended to the width of the sum.
+        Of all of them, as far as they are in bits of the product that are used.
+    extended : int
+        How many of them are extended to the width of the sum, as they may be negative.
+    width : int
+        Bits of the product.
     """
 
     count: int
     bits: int
-    signed: bool
-
-    @property
-    def width(self) -> int:
-        """Bits of the product."""
-        return self.count + self.bits // self.count
+    extended: int
+    width: int
 
 
 @dataclass
@@ -110,7 +110,10 @@ class _Sums:
             number
             for number, cell in enumerate(module.cells)
             if used[number]
-            and (cell.kind in ("add", "sub", "neg") or (products and _is_narrow(cell)))
+            and (
+                cell.kind in ("add", "sub", "neg")
+                or (products and _is_narrow(cell, max(used[number]) + 1))
+            )
         ]
         self.at = {
             module.cells[number].pins["y"][0]: number
@@ -200,8 +203,7 @@ class _Sums:
         operands = self._operands(cell)
         if cell.kind == "mul":
             a, b = operands
-            narrow = min(len(a), len(b))
-            total.products.append(Rows(narrow, len(a) * len(b), all(cell.signed)))
+            total.products.append(_rows(a, b, self._width(cell, self.used[number]), cell))
             return
         total.inverted |= cell.kind != "add"
         taken = {row: other for other, row in inner[number]}
@@ -215,11 +217,21 @@ class _Sums:
                 total.terms.append((turned, signed))
 
 
-def _is_narrow(cell: Cell) -> bool:
-    """Return whether it is a product of factors too narrow for Booth digits."""
+def _rows(a: Bits, b: Bits, width: int, cell: Cell) -> Rows:
+    """Return the rows of a narrow product, `width` bits of which are used."""
+    signed = all(cell.signed)
+    narrow, wide = sorted((a, b), key=len)
+    # A zero on top says that a number is not negative; it makes no row.
+    negative = [signed and bool(bits) and bits[-1] != ZERO for bits in (narrow, wide)]
+    rows, long = (len(bits) - (signed and bits[-1] == ZERO) for bits in (narrow, wide))
+    rows = min(rows, width)
+    extended = rows if negative[1] else int(negative[0])
+    return Rows(rows, made_bits(rows, long, width), extended, width)
+
+
+def _is_narrow(cell: Cell, width: int) -> bool:
+    """Return whether it is a product too narrow for Booth digits, `width` bits of it used."""
     if cell.kind != "mul":
         return False
-    sizes = [
-        len(trimmed(cell.pins[pin], all(cell.signed))) for pin in ("a", "b")
-    ]  # fmt: skip
-    return 1 < min(sizes) < BOOTH
+    sizes = [len(trimmed(cell.pins[pin], all(cell.signed))) for pin in ("a", "b")]
+    return min(sizes) > 1 and (min(sizes) < BOOTH or min(width, sum(sizes)) < BOOTH_PRODUCT)

@@ -2,7 +2,7 @@
 """How far `hwgen estimate` is from synthesis, on designs that calibration has never seen.
 
 ``python -m flows.bench.cost [--technology NAME]... [--family NAME]... [--designs N] [--seed S]
-[--size-limit BITS] [--write] [--output FILE] [--json]``
+[--size-limit BITS] [--kept] [--write] [--output FILE] [--json]``
 
 Of standard cells they are drawn from everything that is legal (`flows.bench.draws`) and mapped as
 `hwgen synth` does by default, small ones first.  Results are kept, so that a run that was stopped
@@ -39,6 +39,7 @@ from flows.calibration.measure import cell_costs
 from flows.calibration.points import Values, config_of, held_out_points
 from flows.calibration.results import covered, ranges
 from flows.estimates import estimated
+from flows.kept import recorded
 from flows.structures import structure_of
 from flows.synth import synthesize
 from hwgen.config.dotted import flattened
@@ -239,11 +240,15 @@ def run(
     progress: Callable[[str], None],
     size_limit: float | None = None,
     names: Sequence[str] = (),
+    *,
+    kept: bool = False,
 ) -> list[Point]:
-    """Compare designs in every technology."""
+    """Compare designs in every technology, or only those whose synthesis is kept."""
     points = []
     for tech in technologies:
         for number, config in enumerate(configurations(tech, designs, seed, size_limit, names), 1):
+            if kept and not recorded(config, tech):
+                continue
             progress(f"{tech}: design {number} of {designs}")
             points.append(compare(config, tech))
     return points
@@ -366,6 +371,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--size-limit", type=float, metavar="BITS",
                         help="largest design, in bits of registers or as much; about 0.5 mm2 at"
                         " 45 nm, or a middling device")  # fmt: skip
+    parser.add_argument("--kept", action="store_true",
+                        help="of standard cells, only designs that were mapped before")  # fmt: skip
     parser.add_argument("--write", action="store_true", help="state the errors in the tables")
     parser.add_argument("--output", type=Path, metavar="FILE", help="put the tables into a page")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw them as SVG")
@@ -376,7 +383,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with console.status("") as status:
             points = run(
                 options.technology or calibrated(), options.designs, options.seed, status.update,
-                options.size_limit, options.family or (),
+                options.size_limit, options.family or (), kept=options.kept,
             )  # fmt: skip
     except HwgenError as error:
         console.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)

@@ -17,7 +17,6 @@ from flows.calibration.fit import non_negative
 from flows.calibration.measure import provenance
 from flows.calibration.results import covered
 from flows.standard_cells import INPUT_DELAY
-from hwgen.technologies import cell_library
 
 if TYPE_CHECKING:
     from flows.calibration import structural
@@ -101,9 +100,13 @@ def table(technology: str, designs: Sequence[structural.Measured]) -> dict[str, 
 
     The uncertainty is that of designs which were left out of a fit to the others.
     """
-    outside = INPUT_DELAY * cell_library(technology).mapper_clock_ps / 1000
     measured = [
-        Timed(each.name, each.design, outside, each.mapped.timing.path_ns)
+        Timed(
+            each.name,
+            each.design,
+            INPUT_DELAY * each.mapped.clock_ps / 1000,
+            each.mapped.timing.path_ns,
+        )
         for each in designs
         if each.mapped.timing
     ]
@@ -122,6 +125,7 @@ def table(technology: str, designs: Sequence[structural.Measured]) -> dict[str, 
         "uncertainty": round(covered(left_out), 4),
         "provenance": {
             **provenance(technology),
+            "clock_ps": designs[0].mapped.clock_ps,
             "designs": len(measured),
             "held_out": {
                 "designs": len(measured),

@@ -10,6 +10,7 @@ each whole design one for area, leakage and energy.
 from __future__ import annotations
 
 import json
+import math
 import random
 import tempfile
 from collections import Counter
@@ -21,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cost_model.structure.components import KINDS, Counts, components
+from cost_model.structure.costs import STORED as REGISTER
+from cost_model.structure.costs import cost
 from cost_model.structure.model import TOP, Design
 from flows import outline, structures
 from flows.cache import Document, hashed
@@ -28,7 +31,7 @@ from flows.calibration.draws import NAME, alone, draws
 from flows.calibration.fit import Equation, fit_robust
 from flows.calibration.mapping_cache import map_cached, versions
 from flows.calibration.measure import RECIPE, cell_costs, provenance, summed
-from flows.calibration.results import QUANTITIES, covered
+from flows.calibration.results import COVERED, QUANTITIES, covered
 from flows.standard_cells import Mapped
 from flows.toolchain import require
 from hwgen.config.load import parse_config
@@ -50,8 +53,8 @@ PART = 0.4
 LEAST_UM2 = 50.0
 """Smaller modules are no equations of their own."""
 
-REGISTER, FLIP_FLOP = "register_bit", 3.0
-"""Kind of a bit of a register, and weight of the equation of the flip-flop that it becomes."""
+FLIP_FLOP = 3.0
+"""Weight of the equation of the flip-flop that it becomes."""
 
 GUESS = 0.05
 """Weight of what components cost by guess: it decides where the designs do not."""
@@ -60,6 +63,9 @@ CLOCK_MHZ = 500.0
 """Clock at which the error of the power is stated."""
 
 _TIMEOUT = 600.0
+
+Case = tuple[Mapping[str, Mapping[str, float]], Counts, Mapping[str, float]]
+"""Prices by quantity, the components of a design, and what it costs by quantity."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +140,7 @@ def measure(config: FamilyConfig, technology: str) -> Measured:
         config.name,
         technology,
         RECIPE,
-        tech.mapper_clock_ps,
+        1e6 / config.target.clock_mhz,  # as `hwgen synth` does
         keep=outline.kept_modules(_outline(verilog, config.name)),
         full_adders=tech.full_adder is not None,
     )
@@ -204,16 +210,54 @@ def table(technology: str, measured: Sequence[Measured]) -> dict[str, Any]:
             for quantity, prices in fitted(numbers).items()
         },
         "uncertainty": {name: error["covered"] for name, error in errors.items()},
+        "uncertainty_of_logic": {
+            name: round(interval(found), 4)
+            for name, found in _of_logic(
+                [(left_out[i], wholes[i], costs[i]) for i in numbers]
+            ).items()
+        },
         "provenance": {
             **provenance(technology),
+            "clock_ps": measured[0].mapped.clock_ps,
             "designs": len(measured),
             "left_out": errors,
         },
     }
 
 
+def interval(ratios: Sequence[float]) -> float:
+    """Return what the next absolute ratio stays within with a probability of `COVERED`.
+
+    The quantile of conformal prediction: of n ratios that with the number ``(n + 1) COVERED``,
+    rounded up.
+    """
+    place = min(len(ratios), math.ceil((len(ratios) + 1) * COVERED))
+    return float(np.sort(np.abs(ratios))[place - 1])
+
+
+def _of_logic(found: Sequence[Case]) -> dict[str, list[float]]:
+    """Return the errors of area and power of designs, divided by the share of the logic."""
+    ratios: dict[str, list[float]] = {"area": [], "power": []}
+    for prices, counts, costs in found:
+        for name, amount in (("area", _area), ("power", _power)):
+            sums = _sums(prices, counts)
+            share = logic_share(amount, prices, counts)
+            ratios[name].append((amount(sums) / amount(costs) - 1) / share)
+    return ratios
+
+
+def logic_share(
+    amount: Callable[[Mapping[str, float]], float],
+    prices: Mapping[str, Mapping[str, float]],
+    counts: Counts,
+) -> float:
+    """Return the part of an amount of a design that is no bit of a register itself."""
+    stored = _sums(prices, {REGISTER: counts.get(REGISTER, 0.0)})
+    return 1 - amount(stored) / amount(_sums(prices, counts))
+
+
 def errors_of(
-    found: Sequence[tuple[Mapping[str, Mapping[str, float]], Counts, Mapping[str, float]]],
+    found: Sequence[Case],
 ) -> dict[str, dict[str, float]]:
     """Return the errors of area and power of designs.
 
@@ -229,10 +273,7 @@ def errors_of(
     """
     errors: dict[str, list[float]] = {"area": [], "power": []}
     for prices, counts, costs in found:
-        sums: dict[str, float] = {
-            quantity: sum(prices[quantity].get(kind, 0.0) * n for kind, n in counts.items())
-            for quantity in QUANTITIES
-        }
+        sums = _sums(prices, counts)
         errors["area"].append(sums["area_um2"] / costs["area_um2"] - 1)
         errors["power"].append(_power(sums) / _power(costs) - 1)
     return {
@@ -243,6 +284,16 @@ def errors_of(
         }
         for name, values in errors.items()
     }
+
+
+def _sums(
+    prices: Mapping[str, Mapping[str, float]], counts: Mapping[str, float]
+) -> dict[str, float]:
+    return {quantity: cost(prices[quantity], counts) for quantity in QUANTITIES}
+
+
+def _area(costs: Mapping[str, float]) -> float:
+    return costs["area_um2"]
 
 
 def _power(costs: Mapping[str, float]) -> float:
