@@ -105,7 +105,7 @@ docs-check: env ## check that the generated documentation is current
 	  || { echo 'docs/features.md is not current: run make docs' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 
-.PHONY: bench-engine bench-elements bench-elements-power bench-build bench-sim bench-pack bench-area bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions
+.PHONY: bench-engine bench-elements bench-elements-power bench-build bench-sim bench-pack bench-area bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions bench-functions
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-pack: env ## measure packing
@@ -115,6 +115,8 @@ bench-elements-power: env ## compare their energies by simulations of netlists (
 bench-columns: env ## measure columns of ternary-LUT cores, for automatic structures
 bench-qor: env ## compare ternary datapaths by synthesis (hours)
 bench-sweep: env ## measure sweeps of the cost model
+bench-functions: env ## measure function units, and write the tables of their page (an hour)
+	$(RUN) -m flows.bench.functions --write docs/function-units.md $(ARGS)
 bench-questions: env ## answer questions by the shipped sweeps
 bench-cost: env ## compare estimates with synthesis, on designs that calibration has not seen
 bench-closed-forms: env ## compare the closed forms of sweeps with the estimate by structure

@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from flows.bench.functions import PUBLISHED, error_of, secants, smallest
 from hwgen.numerics.floating import FLOATS
 from hwgen.numerics.functions import FUNCTIONS, FunctionUnit, Wanted, design, format_named
 from hwgen.numerics.functions.bound import composed, exact, exhaustive
@@ -288,6 +289,20 @@ def test_smaller_errors_take_more_of_a_table() -> None:
     ]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[2]
+
+
+# -- published tables ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("number", "error"), [(0, 4.6e-4), (1, 1.17e-4), (5, 1.2e-4), (7, 9.8e-5)])
+def test_published_tables_have_their_errors_and_take_more_room(number: int, error: float) -> None:
+    published = PUBLISHED[number]
+    made_again, exact_error = secants(published)
+    assert exact_error == pytest.approx(error, rel=0.03)
+    ours = smallest(published, made_again, exact_error)
+    assert error_of(ours) <= exact_error < error_of(made_again) * 1.001
+    assert ours.table_bits <= made_again.table_bits
+    assert gates(ours) < gates(made_again)
 
 
 # -- special values --------------------------------------------------------------------------------
