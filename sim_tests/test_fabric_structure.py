@@ -12,6 +12,7 @@ from cost_model.structure.fabric_bill import EXACT, KINDS
 from cost_model.structure.gates import FALSE, TRUE, Gates
 from cost_model.structure.lut_cover import Cover, balanced
 from cost_model.structure.order import in_order, strongly_connected
+from cost_model.structure.rewrite import shift_registers
 from cost_model.technology import technology
 from flows import structures
 from flows.calibration import fpga
@@ -23,6 +24,9 @@ from hwgen.families import families
 from hwgen.technologies import technologies
 
 FABRICS = ("ecp5", "ice40")
+"""Families whose speed is known too."""
+
+COUNTED = (*FABRICS, "xc7")
 CORES = {
     "systolic": "array: {rows: 2, cols: 3}",
     "ternary_lut": "array: {tables: 2, fetch_ports: 4}",
@@ -123,7 +127,7 @@ def test_what_depends_on_itself_comes_in_one_group() -> None:
     assert in_order([0, 1, 2], [[2], [0], [1]], {1})[-1] == 1
 
 
-@pytest.mark.parametrize("target", FABRICS)
+@pytest.mark.parametrize("target", COUNTED)
 @pytest.mark.parametrize("family", CORES)
 def test_every_family_has_resources(family: str, target: str) -> None:
     config = parse_config(f"name: core\nfamily: {family}\n{CORES[family]}\n")
@@ -159,7 +163,28 @@ def test_structures_agree_with_synthesis(target: str, text: str) -> None:
     assert luts == pytest.approx(used["luts"], rel=about["uncertainty"]["luts"])
 
 
-@pytest.mark.parametrize("target", FABRICS)
+@pytest.mark.parametrize(
+    ("length", "made"),
+    [(1, (0, 1)), (2, (0, 2)), (3, (1, 0)), (16, (1, 0)), (17, (1, 1)), (32, (1, 0)), (33, (1, 1)),
+     (48, (2, 0))],
+)  # fmt: skip
+def test_registers_in_a_row_are_shift_registers(length: int, made: tuple[int, int]) -> None:
+    assert shift_registers(length) == made
+
+
+def test_dsp_blocks_of_xc7_contain_adders_and_registers() -> None:
+    config = parse_config("name: core\nfamily: cube\narray: {rows: 2, cols: 2, depth: 2}\n")
+    counts = {
+        name: totals(structures.structure_of(config), rules)
+        for name in ("ecp5", "xc7")
+        if (rules := fabric(name)) is not None
+    }
+    assert counts["xc7"]["dsp"] == counts["ecp5"]["dsp"] == 8
+    assert not counts["xc7"].get("carry")
+    assert counts["xc7"]["flip_flop"] < counts["ecp5"]["flip_flop"]
+
+
+@pytest.mark.parametrize("target", COUNTED)
 def test_every_kind_of_a_structure_has_a_price(target: str) -> None:
     costs = technology(target).structure["costs"]
     assert set(KINDS) == set(costs["luts"])

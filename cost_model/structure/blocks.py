@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from cost_model.structure import elaborate
 from cost_model.structure.chains import Block, Chains, Late
+from cost_model.structure.dsp_packing import Packing, packing
 from cost_model.structure.elaborate import Word, extended
 from cost_model.structure.flat import Unit
 from cost_model.structure.gates import FALSE, TRUE, Gates
 from cost_model.structure.liveness import Liveness
 from cost_model.structure.model import ONE, ZERO, Cell, Instance, Memory
 from cost_model.structure.order import in_order, strongly_connected
-from cost_model.structure.rewrite import Choices, renamed, with_choices
+from cost_model.structure.rewrite import Choices, renamed, shift_registers, with_choices
 from cost_model.structure.sums import sums
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class Blocks(Chains):
         self.known: dict[int, int] = {}
         self.blocks: dict[int, tuple[Block, int]] = {}
         self.registers: dict[tuple[int, ...], int] = {}
+        self.held: dict[int, tuple[int, int]] = {}
         for port in module.ports:
             if not port.output:
                 for net in port.bits:
@@ -108,7 +110,7 @@ class Blocks(Chains):
         }
         live = Liveness(module, inside)
         items = self._items(live)
-        self.choices = Choices(module)
+        self.choices = Choices(module, live.used)
         driver = {net: number for number, item in enumerate(items) for net in item.makes}
         self._visit(items, driver)
 
@@ -116,6 +118,15 @@ class Blocks(Chains):
         module, unit = self.module, self.unit
         totals, summed = sums(module, live.used, products=False)
         owners = [self.number[owner] for owner in unit.owners]
+        self.packed = Packing()
+        if self.fabric.dsp_adds:
+            products = [
+                (cell, used)
+                for cell, used in zip(module.cells, live.used, strict=True)
+                if used and cell.kind == "mul" and self._is_dsp(cell)
+            ]
+            others = {n for n, used in enumerate(live.used) if used and n not in summed}
+            self.packed = packing(module, products, totals, others)
         owner_of = {cell.result: owner for cell, owner in zip(module.cells, owners, strict=True)}
         items = []
         for found in totals:
@@ -200,9 +211,6 @@ class Blocks(Chains):
             for pin in ("en", "srst")
         }
 
-        def count(block: Block) -> None:
-            self.add(owner, "flip_flop", 1)
-
         for net, data in zip(cell.pins["q"], cell.pins["d"], strict=True):
             if net < 0:
                 continue
@@ -226,7 +234,14 @@ class Blocks(Chains):
                     continue
                 self.registers[key] = self.known[net] = self.gates.input()
             needs = [d, enable, reset]
+            packed = net in self.packed.registers
+            count = partial(self._count_register, 0 if packed else 1)
+            if self.fabric.shifts and reset == FALSE and not packed:
+                self.held[self.known[net] >> 1] = (d, enable)
             self.blocks[self.known[net] >> 1] = (Block(owner, [needs], False, count), 0)
+
+    def _count_register(self, bits: int, block: Block) -> None:
+        self.add(block.owner, "flip_flop", bits)
 
     def _controls(
         self, net: int, data: int, reset: list[int]
@@ -305,6 +320,8 @@ class Blocks(Chains):
         width = len(result)
         if kind in ("and", "or", "xor", "not"):
             word = elaborate.bitwise(gates, cell, a, b, width)
+        elif cell.result in self.packed.muxes:
+            word = self.literals(self.packed.muxes[cell.result])
         elif kind == "mux":
             word = [gates.choose(select[0], y, x) for x, y in zip(a, b, strict=True)]
         elif cell.type == "pmux":
@@ -334,6 +351,7 @@ class Blocks(Chains):
         waiting = [literal >> 1 for literal in needed]
         seen: set[int] = set()
         counted: list[Block] = []
+        reads = Counter(literal >> 1 for literal in needed)
         while waiting:
             node = waiting.pop()
             if node in seen:
@@ -342,16 +360,41 @@ class Blocks(Chains):
             inside = self.gates.ands[node]
             if inside is not None:
                 waiting += [inside[0] >> 1, inside[1] >> 1]
+                reads.update((inside[0] >> 1, inside[1] >> 1))
             elif node in self.blocks:
                 block, index = self.blocks[node]
                 if not block.live:
                     counted.append(block)
                 more = self._needs(block, index)
                 needed.update(more)
+                reads.update(literal >> 1 for literal in more)
                 waiting += [literal >> 1 for literal in more]
         for block in counted:
             block.count(block)
+        self._count_shifts(reads, seen)
         self.sinks = sorted(needed - {FALSE, TRUE})
+
+    def _count_shifts(self, reads: Counter[int], live: set[int]) -> None:
+        """Count shift registers instead of registers one behind the other."""
+        held = {node: self.held[node] for node in self.held if node in live}
+        before = {
+            node: d >> 1
+            for node, (d, enable) in held.items()
+            if not d & 1 and d >> 1 in held and held[d >> 1][1] == enable and reads[d >> 1] == 1
+        }
+        inner = set(before.values())
+        for node in held:
+            if node in inner or node not in before:
+                continue
+            row = [node]
+            while row[-1] in before and before[row[-1]] not in row:
+                row.append(before[row[-1]])
+            shifts, registers = shift_registers(len(row))
+            for place in row:
+                self.add(self.gates.owners[place], "flip_flop", -1)
+            owner = self.gates.owners[node]
+            self.add(owner, "flip_flop", registers)
+            self.add(owner, "lutram", shifts)
 
     def _needs(self, block: Block, index: int) -> list[int]:
         if isinstance(block, Late):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cost_model.structure import elaborate
+from cost_model.structure.dsp_packing import Packing
 from cost_model.structure.elaborate import Word, extended
 from cost_model.structure.gates import FALSE, TRUE, Gates
 from cost_model.structure.model import Cell
@@ -70,6 +71,7 @@ class Chains:
     fabric: Fabric
     gates: Gates
     blocks: dict[int, tuple[Block, int]]
+    packed: Packing
 
     def add(self, owner: int, kind: str, count: float) -> None:
         """Count components of a module."""
@@ -124,7 +126,10 @@ class Chains:
     def _operands(self, a: int, b: int, *, minus: bool) -> list[int]:
         """Return what one bit of a carry chain needs."""
         if self.fabric.sums_outside:
-            return [a, self.gates.differ(a, b ^ minus)]
+            # Where both bits are equal, either is the carry: that which takes no gates.
+            swaps = not minus and self.gates.ands[a >> 1] is not None
+            carry = b if swaps and self.gates.ands[b >> 1] is None else a
+            return [carry, self.gates.differ(a, b ^ minus)]
         return [a, b ^ (minus and not self.fabric.subtracts)]
 
     def _sum(self, found: Sum) -> None:
@@ -135,7 +140,10 @@ class Chains:
             row = extended(self.literals(bits), width, signed=signed)
             if any(row):
                 (minus if subtracted else plus).append(row)
-        if len(plus) + len(minus) <= 2 and len(minus) < 2:
+        inside = self.packed.adders.get(found.result, 0)
+        if inside and inside >= len(plus) + len(minus) - 1:
+            word = self._opaque([bit for row in (*plus, *minus) for bit in row], width)
+        elif len(plus) + len(minus) <= 2 and len(minus) < 2:
             zero = [FALSE] * width
             first = plus[0] if plus else zero
             second = minus[0] if minus else plus[1] if len(plus) > 1 else zero
@@ -146,6 +154,24 @@ class Chains:
             a, b = elaborate.compressed(self.gates, [*plus, *inverted, *ones], width)
             word = self._chain(a, b, minus=False, whole=True)
         self._set(found.result, extended(word, len(found.result), signed=found.signed))
+
+    def _opaque(self, needs: list[int], width: int) -> list[int]:
+        """Return outputs of what is part of another block, and depends on literals."""
+        block = Block(self.gates.owner, [needs] * width, False, lambda block: None)
+        word = []
+        for index in range(width):
+            literal = self.gates.input()
+            self.blocks[literal >> 1] = (block, index)
+            word.append(literal)
+        return word
+
+    def _is_dsp(self, cell: Cell) -> bool:
+        """Return whether a product is one DSP block."""
+        signed = all(cell.signed)
+        a, b = (len(trimmed(cell.pins[pin], signed)) for pin in ("a", "b"))
+        wide, narrow = self.fabric.divided(max(a, b), min(a, b), signed=signed)
+        made = self.fabric.multiplies(min(len(cell.pins["y"]), a + b), min(a, b))
+        return made and len(wide) * len(narrow) == 1
 
     def _less(self, cell: Cell) -> None:
         signed = all(cell.signed)

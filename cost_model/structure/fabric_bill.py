@@ -61,7 +61,7 @@ def fabric_components(
         for (owner, kind), count in blocks.found.items():
             totals[owner][kind] += unit.count * count
         gates, sinks = balanced(blocks.gates, blocks.sinks, fabric.lut_inputs)
-        for node in Cover(gates, sinks, fabric.lut_inputs).roots():
+        for node in Cover(gates, sinks, fabric.lut_inputs, fabric.lut_costs).roots():
             totals[blocks.names[gates.owners[node]]]["lut"] += unit.count
     return {
         name: {kind: n / count for kind, n in sorted(totals[name].items()) if n}

@@ -10,7 +10,7 @@ and those that take the fewest look-up tables cover the network (A. Mishchenko e
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 
@@ -125,10 +125,15 @@ class Cover:
         The literals that are needed.
     size : int
         Inputs of a look-up table.
+    costs : sequence of float
+        What the mapper takes one of no inputs, of one, of two and so on for; default all alike.
     """
 
-    def __init__(self, gates: Gates, sinks: Iterable[int], size: int) -> None:
+    def __init__(
+        self, gates: Gates, sinks: Iterable[int], size: int, costs: Sequence[float] = ()
+    ) -> None:
         self.gates, self.sinks, self.size = gates, sorted(set(sinks)), size
+        self.costs = costs or (1.0,) * (size + 1)
         self.order = reached(gates, self.sinks)
         self.fan_out: Counter[int] = Counter(literal >> 1 for literal in self.sinks)
         for node in self.order:
@@ -161,7 +166,7 @@ class Cover:
     def _enumerate(self) -> None:
         """Find the cuts of all nodes: the fastest first, or where time is known the smallest."""
         ands, late, known, size = self.gates.ands, self.late, self.cuts, self.size
-        timed = not self.needed
+        timed, costs = not self.needed, self.costs
         flow: dict[int, float] = {}
         for node in self.order:
             inside = ands[node]
@@ -180,7 +185,7 @@ class Cover:
             limit = self.needed.get(node, inf)
             rated = []
             for cut in sets:
-                area = sum([flow.get(leaf, 0.0) for leaf in cut])
+                area = costs[len(cut)] + sum([flow.get(leaf, 0.0) for leaf in cut])
                 time = 1 + max([late[leaf] for leaf in cut])
                 first = time if timed else float(time > limit)
                 rated.append((first, area, time, len(cut), sorted(cut), cut))
@@ -193,7 +198,7 @@ class Cover:
                     if len(kept) == CUTS:
                         break
             best = rated[0]
-            flow[node] = (1.0 + best[1]) / max(1, self.fan_out[node])
+            flow[node] = best[1] / max(1, self.fan_out[node])
             late[node] = best[2]
             self.best[node] = best[-1]
             known[node] = [*kept, frozenset((node,))]
@@ -223,29 +228,29 @@ class Cover:
         for literal in self.sinks:
             self._take(literal >> 1)
 
-    def _take(self, node: int) -> int:
-        """Count a read of a node; return how many look-up tables more it takes."""
-        area = 0
+    def _take(self, node: int) -> float:
+        """Count a read of a node; return what the look-up tables cost that it takes more."""
+        area = 0.0
         waiting = [node]
         while waiting:
             at = waiting.pop()
             if at in self.best:
                 self.reads[at] += 1
                 if self.reads[at] == 1:
-                    area += 1
+                    area += self.costs[len(self.best[at])]
                     waiting += self.best[at]
         return area
 
-    def _leave(self, node: int) -> int:
-        """Take back a read of a node; return how many look-up tables fewer it takes."""
-        area = 0
+    def _leave(self, node: int) -> float:
+        """Take back a read of a node; return what the look-up tables cost that it takes fewer."""
+        area = 0.0
         waiting = [node]
         while waiting:
             at = waiting.pop()
             if at in self.best:
                 self.reads[at] -= 1
                 if not self.reads[at]:
-                    area += 1
+                    area += self.costs[len(self.best[at])]
                     waiting += self.best[at]
         return area
 
@@ -268,7 +273,7 @@ class Cover:
         for cut in self.cuts[node][:-1]:
             if cut != self.best[node] and 1 + max([late[leaf] for leaf in cut]) > limit:
                 continue
-            area = sum([self._take(leaf) for leaf in cut])
+            area = self.costs[len(cut)] + sum([self._take(leaf) for leaf in cut])
             for leaf in cut:
                 self._leave(leaf)
             if least is None or area < least:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from cost_model.structure.model import Bits, Cell, Module
@@ -17,13 +18,21 @@ class Choices:
     muxes : dict
         For each net that one drives: what it is for 0, for 1, and the select.
     uses : Counter
-        How often each net is read.
+        How often each net is read by what is used.
+
+    Parameters
+    ----------
+    module : Module
+    used : sequence of collection of int
+        Which bits of the results of its cells are used.
     """
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, used: Sequence[Collection[int]]) -> None:
         self.muxes: dict[int, tuple[int, int, int]] = {}
         self.uses: Counter[int] = Counter()
-        for cell in module.cells:
+        for cell, live in zip(module.cells, used, strict=True):
+            if not live:
+                continue
             for _, bits in cell.operands:
                 self.uses.update(bits)
             if cell.kind == "mux":
@@ -104,3 +113,17 @@ def renamed(module: Module, same: dict[int, int]) -> Module:
             for each in module.instances
         ),
     )  # fmt: skip
+
+
+def shift_registers(length: int) -> tuple[int, int]:
+    """Return how many shift registers and registers a row of registers becomes on 7 series.
+
+    A shift register holds 32 bits; where a row is one longer than 16 or a multiple of 32, that one
+    is a register, and rows of less than three stay what they are.
+    """
+    if length < 3:
+        return 0, length
+    whole, rest = divmod(length, 32)
+    if rest in (1, 17):
+        return whole + (rest == 17), 1
+    return whole + (rest > 0), 0

@@ -276,6 +276,11 @@ class FabricRules(Model):
         " longer ones, and 1 if factors are signed only.",
     )
     lut_inputs: Annotated[int, Field(ge=2)] = Field(description="Inputs of a look-up table.")
+    lut_costs: Several[float] = Field(
+        (),
+        description="What the mapper takes a look-up table of no inputs, of one, of two and so on"
+        " for; default all alike.",
+    )
     drain: Several[int] = Field(
         (),
         description="Look-up tables by which one bit of 0, 1, 2 ... words drains, each word with a"
