@@ -131,7 +131,8 @@ def test_the_matrix_of_features_is_found_by_trying(capsys: pytest.CaptureFixture
     assert main(["families", "--matrix", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     features = found["features"]
-    assert features["activation"]["systolic"] == features["weight"]["cube"]
+    assert features["activation"]["systolic"] == features["weight"]["systolic"]
+    assert {"mxfp4", "int4_g128", *features["weight"]["systolic"]} < set(features["weight"]["cube"])
     assert {"int2", "uint16"} < set(features["activation"]["systolic"])
     assert {"fp16", "bf16"} < set(features["activation"]["ternary_lut"])
     # Legal only beside another choice: unsigned operands, a group of one weight.
