@@ -105,12 +105,12 @@ def _slope() -> Interval:
 
 
 CUBE = Fraction(44715, 1000000)
-"""Factor of the cube in the tanh form of GELU."""
+"""Factor of the third power in the tanh form of GELU."""
 
 
 def _gelu_tanh(x: Interval, order: int) -> Series:
-    cube = Interval.of(CUBE)
-    inner = [x + x * x * x * cube, x * x * cube * 3 + 1, x * cube * 3, cube]
+    third = Interval.of(CUBE)
+    inner = [x + x * x * x * third, x * x * third * 3 + 1, x * third * 3, third]
     inner += [Interval(0, 0)] * (order - 3)
     w = [term * _slope() for term in inner[: order + 1]]
     return _times(_argument(x, order), _falling(w))
