@@ -129,12 +129,14 @@ def _margins(
 ) -> dict[str, float]:
     """Return prediction intervals of a design by its structure.
 
-    What is uncertain is the logic: bits of registers are exact, and so is the area of macros.  How
-    far their power is off is not known.
+    What is uncertain is the logic: bits of registers are exact.  Designs with macros are none of
+    those that the costs were checked on.
     """
+    if any("sram_bit" in part["components"] for part in breakdown):
+        return {}
     within = tech.structure.get("uncertainty_of_logic")
     if not within:
-        return {} if any(map(_is_macro, breakdown)) else dict(tech.structure["uncertainty"])
+        return dict(tech.structure["uncertainty"])
     prices = tech.structure["costs"]
 
     def share(amount: Callable[[Mapping[str, float]], float]) -> float:
@@ -142,19 +144,15 @@ def _margins(
         for part in breakdown:
             stored = part["components"].get(STORED, 0.0)
             of_bits = {q: price.get(STORED, 0.0) * stored for q, price in prices.items()}
-            known += amount(part if _is_macro(part) else of_bits)
+            known += amount(of_bits)
         return 1 - known / sum(map(amount, breakdown))
 
-    found = {"area": within["area"] * share(lambda costs: costs["area_um2"])}
-    if not any(map(_is_macro, breakdown)):
-        found["power"] = within["power"] * share(
-            lambda costs: costs["leakage_nw"] + costs["energy_fj"] * clock_mhz
-        )
-    return {metric: round(margin, 4) for metric, margin in found.items()}
-
-
-def _is_macro(part: Mapping[str, Any]) -> bool:
-    return "sram_bit" in part["components"]
+    margins = {
+        "area": within["area"] * share(lambda costs: costs["area_um2"]),
+        "power": within["power"]
+        * share(lambda costs: costs["leakage_nw"] + costs["energy_fj"] * clock_mhz),
+    }
+    return {metric: round(margin, 4) for metric, margin in margins.items()}
 
 
 def _by_closed_forms(

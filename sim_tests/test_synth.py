@@ -473,7 +473,8 @@ def test_an_interrupted_run_leaves_nothing(config: Path, tmp_path: Path) -> None
     assert list(temporary.glob("hwgen-*")) == []
     assert not (tmp_path / "o").exists()
     kept = {path.parent.name for path in cache.rglob("*") if path.is_file()}
-    assert kept <= {"netlist-of"}  # which Verilog it was is known by then
+    # Which Verilog it was, of which sources, is known by then.
+    assert kept <= {"netlist-of", "sources-of"}
 
 
 # -- place and route -----------------------------------------------------------------------------

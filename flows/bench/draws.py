@@ -128,9 +128,10 @@ def _of_size(
 
 def _about(config: FamilyConfig) -> float:
     """Return about what `size` is, without the hardware."""
-    if hasattr(family(config.family).part("cost"), "parts"):
+    closed_forms = hasattr(family(config.family).part("cost"), "parts")
+    if closed_forms and (parts := parts_of(config)):
         found, view = 0.0, view_of(config)
-        for part in parts_of(config):
+        for part in parts:
             for kind, count in part.counts(view).items():
                 each = _OPERATOR if kind.startswith("float_") else kind not in _NO_BITS
                 found += each * float(count)

@@ -108,12 +108,14 @@ def configurations(seed: int, sizes: Sequence[int] = SIZES) -> Iterator[FamilyCo
     """Yield legal configurations without end, of each family with closed forms in turn.
 
     Sizes are drawn up to each of some in turn, small ones as likely as large ones of twice as many.
+    Kinds of cores that a family has no closed forms of are drawn again.
     """
     draw, names = random.Random(seed), families_with_closed_forms()
     while True:
         for most in sizes:
             for name in names:
-                yield drawn(name, Draw(draw, most))
+                some = iter(lambda: drawn(name, Draw(draw, most)), None)  # noqa: B023
+                yield next(config for config in some if family(name).part("cost").parts(config))
 
 
 def samples(

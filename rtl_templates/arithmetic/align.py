@@ -116,7 +116,7 @@ class Align(Block):
         amount = distance[:bits]
         if len(distance) > bits:
             amount = named(m, "amount", amount | distance[bits:].any().replicate(bits))
-        shifted = shift_right(m, "align", significand, amount)
+        shifted = shift_right(m, "shift", significand, amount)
         # Rounded up, m + 1, or negated, ~m + 1; both at once is ~m.
         up = Signal(name="up")
         m.d.comb += [
