@@ -95,3 +95,7 @@ def test_summaries_of_the_bench() -> None:
     assert not bench.meets(summary)
     assert bench.meets(replace(summary, family="systolic"))
     assert len(bench.rows([summary])[0]) == len(bench.HEADINGS)
+
+
+def test_what_the_benchmark_compares() -> None:
+    assert set(bench.technologies()) == {"asap7", "ihp-sg13g2", "nangate45", "sky130hd"}
