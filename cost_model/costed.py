@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,8 @@ from cost_model.closed_forms import (
     without_costs,
 )
 from cost_model.fabric import fabric, has_rules
-from cost_model.structure.costs import STORED
 from cost_model.structure.costs import breakdown as structural_breakdown
+from cost_model.structure.costs import logic_share
 from hwgen.families import family
 
 if TYPE_CHECKING:
@@ -92,11 +93,12 @@ def costed(
     """
     if analysis is None or tech is None:
         return _by_closed_forms(config, fixed, tech, workloads, None)
-    technology, uses = str(fixed["target.technology"]), analysis.memories()
+    technology, clock = str(fixed["target.technology"]), float(fixed["target.clock_mhz"])
+    uses = analysis.memories()
     below = config.memories.registers_below
     chosen = memories.macros_of(uses, technology, tech, below) if made_of == "macros" else {}
-    steps = memories.steps_of(uses, chosen, technology, 1000 / float(fixed["target.clock_mhz"]))
-    path = analysis.limiting_path(tech, float(fixed["target.clock_mhz"]), steps)
+    steps = memories.steps_of(uses, chosen, technology, 1000 / clock)
+    path = analysis.limiting_path(tech, clock, steps)
     if not tech.structure:
         return _by_closed_forms(config, fixed, tech, workloads, path)
     rules = fabric(technology)
@@ -106,7 +108,6 @@ def costed(
         counts = {part.module: part.components for part in parts}
         made = memories.made_of(uses, chosen, technology, tech.structure["costs"], counts)
     notes: list[str] = []
-    clock = float(fixed["target.clock_mhz"])
     metrics, breakdown = _of_structure(config, parts, path, fixed, tech, workloads, made, notes)
     device = fixed[DEVICE]
     found = shares(device, _known_resources(metrics))
@@ -137,22 +138,18 @@ def _margins(
     within = tech.structure.get("uncertainty_of_logic")
     if not within:
         return dict(tech.structure["uncertainty"])
-    prices = tech.structure["costs"]
-
-    def share(amount: Callable[[Mapping[str, float]], float]) -> float:
-        known = 0.0
-        for part in breakdown:
-            stored = part["components"].get(STORED, 0.0)
-            of_bits = {q: price.get(STORED, 0.0) * stored for q, price in prices.items()}
-            known += amount(of_bits)
-        return 1 - known / sum(map(amount, breakdown))
-
-    margins = {
-        "area": within["area"] * share(lambda costs: costs["area_um2"]),
-        "power": within["power"]
-        * share(lambda costs: costs["leakage_nw"] + costs["energy_fj"] * clock_mhz),
+    counts: Counter[str] = Counter()
+    for part in breakdown:
+        counts.update(part["components"])
+    amounts: dict[str, Callable[[Mapping[str, float]], float]] = {
+        "area": lambda costs: costs["area_um2"],
+        "power": lambda costs: costs["leakage_nw"] + costs["energy_fj"] * clock_mhz,
     }
-    return {metric: round(margin, 4) for metric, margin in margins.items()}
+    prices = tech.structure["costs"]
+    return {
+        metric: round(within[metric] * logic_share(amount, prices, counts), 4)
+        for metric, amount in amounts.items()
+    }
 
 
 def _by_closed_forms(

@@ -38,6 +38,7 @@ from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.selection import covering_points, missing_pairs, sampled
 from sim_tests.test_emission import assert_clean, assert_reproducible
 from sim_tests.test_systolic import assert_passed
+from sim_tests.test_ternary_lut_float import core
 
 AXES: dict[str, list[Any]] = {
     "formats": [
@@ -62,9 +63,7 @@ AXES: dict[str, list[Any]] = {
 
 
 def configuration(name: str, values: dict[str, Any]) -> TernaryLutConfig:
-    activation, accumulator = values["formats"]
-    method, group_size = values["method"]
-    fmt = floating(activation)
+    fmt = floating(values["formats"][0])
     exact = exact_fraction_bits(fmt)
     if exact > 40:  # bf16
         exact = 40
@@ -77,27 +76,7 @@ def configuration(name: str, values: dict[str, Any]) -> TernaryLutConfig:
         "most": {"alignment": "beat", "fraction_bits": exact},
         "fewest": {"alignment": "beat", "fraction_bits": fmt.mantissa_bits},
     }[values["alignment"]]
-    return TernaryLutConfig.model_validate(
-        {
-            "name": name,
-            "activation": activation,
-            "accumulator": accumulator,
-            "array": {
-                "method": method,
-                "group_size": group_size,
-                "tables": values["tables"],
-                "fetch_ports": values.get("fetch_ports", 1),
-                "accumulator_depth": values.get("depth", 4),
-                "reduction": values.get("reduction", "compressors"),
-                **alignment,
-            },
-            "pipeline": {
-                "table": values.get("table", 1),
-                "reduce": values.get("reduce", 0),
-                "accumulate": values.get("accumulate", 0),
-            },
-        }
-    )
+    return core(name, values, reduction=values.get("reduction", "compressors"), **alignment)
 
 
 POINTS = covering_points(AXES)

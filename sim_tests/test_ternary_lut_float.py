@@ -62,6 +62,11 @@ LONG = [
 
 
 def configuration(name: str, values: dict[str, Any]) -> TernaryLutConfig:
+    return core(name, values, alignment="none", fetch=values.get("fetch", "binary"))
+
+
+def core(name: str, values: dict[str, Any], **array: Any) -> TernaryLutConfig:
+    """Return the core of a point of a covering set, with more parameters of its array."""
     activation, accumulator = values["formats"]
     method, group_size = values["method"]
     return TernaryLutConfig.model_validate(
@@ -75,8 +80,7 @@ def configuration(name: str, values: dict[str, Any]) -> TernaryLutConfig:
                 "tables": values["tables"],
                 "fetch_ports": values.get("fetch_ports", 1),
                 "accumulator_depth": values.get("depth", 4),
-                "fetch": values.get("fetch", "binary"),
-                "alignment": "none",
+                **array,
             },
             "pipeline": {
                 "table": values.get("table", 1),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -27,8 +28,8 @@ class Block:
 
     Parameters
     ----------
-    kind : str
     owner : int
+        Number of the module that it is counted for.
     needs : list of list of int
         For each output, the literals that it depends on, unless those of outputs below it do.
     ripples : bool
@@ -37,6 +38,8 @@ class Block:
         Takes how many outputs are made, up to the highest that is used, and adds what it is.
     used : int
         Outputs up to the highest that is used.
+    live : set of int
+        Outputs that are used.
     """
 
     owner: int
@@ -57,7 +60,7 @@ class Late(Block):
         self.find = find
 
 
-class Chains:
+class Chains(ABC):
     """What `cost_model.structure.blocks.Blocks` makes of adders and products.
 
     Attributes
@@ -73,16 +76,17 @@ class Chains:
     blocks: dict[int, tuple[Block, int]]
     packed: Packing
 
+    @abstractmethod
     def add(self, owner: int, kind: str, count: float) -> None:
         """Count components of a module."""
-        raise NotImplementedError
 
+    @abstractmethod
     def literals(self, bits: Iterable[int]) -> list[int]:
         """Return the literals of nets."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _set(self, nets: Sequence[int], word: Word) -> None:
-        raise NotImplementedError
+        """Say which literals nets are."""
 
     def _chain(self, a: Word, b: Word, *, minus: bool, whole: bool = False) -> list[int]:
         """Return the sum of two words of one width, ``a - b`` if `minus`.
@@ -113,15 +117,12 @@ class Chains:
             self.add(owner, "adder_bit", block.used)
 
         needs = [self._operands(x, y, minus=minus) for x, y in zip(a, b, strict=True)]
-        block = Block(owner, needs, True, count)
-        for index in range(len(a)):
-            literal = self.gates.input()
-            self.blocks[literal >> 1] = (block, index)
+        sums = self._made(Block(owner, needs, True, count))
+        for index, literal in enumerate(sums):
             self.gates.behind[literal >> 1] = [(other, CHAIN) for other in needs[index]]
             if index:
-                self.gates.behind[literal >> 1].append((word[-1], RIPPLE))
-            word.append(literal)
-        return word
+                self.gates.behind[literal >> 1].append((sums[index - 1], RIPPLE))
+        return word + sums
 
     def _operands(self, a: int, b: int, *, minus: bool) -> list[int]:
         """Return what one bit of a carry chain needs."""
@@ -157,9 +158,12 @@ class Chains:
 
     def _opaque(self, needs: list[int], width: int) -> list[int]:
         """Return outputs of what is part of another block, and depends on literals."""
-        block = Block(self.gates.owner, [needs] * width, False, lambda block: None)
+        return self._made(Block(self.gates.owner, [needs] * width, False, lambda block: None))
+
+    def _made(self, block: Block) -> list[int]:
+        """Return the outputs of a block."""
         word = []
-        for index in range(width):
+        for index in range(len(block.needs)):
             literal = self.gates.input()
             self.blocks[literal >> 1] = (block, index)
             word.append(literal)
@@ -198,10 +202,8 @@ class Chains:
 
             needs = [bit for x, y in zip(a, b, strict=True)
                      for bit in self._operands(x, y, minus=True)]  # fmt: skip
-            literal = self.gates.input()
-            self.blocks[literal >> 1] = (Block(owner, [needs], False, count), 0)
-            self.gates.behind[literal >> 1] = [(other, CHAIN) for other in needs]
-            found = literal
+            (found,) = self._made(Block(owner, [needs], False, count))
+            self.gates.behind[found >> 1] = [(other, CHAIN) for other in needs]
         self._set(cell.pins["y"], [found ^ same, *[FALSE] * (len(cell.pins["y"]) - 1)])
 
     def _mul(self, cell: Cell) -> None:
@@ -258,10 +260,4 @@ class Chains:
                 parts(narrow, part)
             parts(wide, sum(narrow))
 
-        block = Block(owner, [[*a, *b]] * width, False, count)
-        word = []
-        for index in range(width):
-            literal = self.gates.input()
-            self.blocks[literal >> 1] = (block, index)
-            word.append(literal)
-        return word
+        return self._made(Block(owner, [[*a, *b]] * width, False, count))

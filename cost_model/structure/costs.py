@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,29 @@ def parts_of(
 def cost(prices: Mapping[str, float], counts: Mapping[str, float]) -> float:
     """Return what components cost; a kind without a price was met in no calibration and is free."""
     return sum(prices.get(kind, 0.0) * count for kind, count in counts.items())
+
+
+def logic_share(
+    amount: Callable[[Mapping[str, float]], float],
+    prices: Mapping[str, Mapping[str, float]],
+    counts: Mapping[str, float],
+) -> float:
+    """Return the part of an amount of a design that is no bit of a register itself.
+
+    Parameters
+    ----------
+    amount : callable
+        Takes costs by quantity, such as their area.
+    prices : mapping
+        Quantity: price of a component of each kind.
+    counts : mapping
+        The components of the design.
+    """
+
+    def of(some: Mapping[str, float]) -> float:
+        return amount({quantity: cost(price, some) for quantity, price in prices.items()})
+
+    return 1 - of({STORED: counts.get(STORED, 0.0)}) / of(counts)
 
 
 def breakdown(parts: list[Part], costs: Mapping[str, Mapping[str, float]]) -> list[dict[str, Any]]:

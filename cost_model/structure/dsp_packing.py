@@ -67,16 +67,8 @@ class _Packer:
         for number, found in enumerate(totals):
             for row in found.rows:
                 self._read(row, self.first_sum + number)
-        for port in module.ports:
-            self._read(port.bits if port.output else (), _OUTSIDE)
-        for instance in module.instances:
-            for bits in instance.connections.values():
-                self._read(bits, _OUTSIDE)
-        for memory in module.memories:
-            for access in (*memory.reads, *memory.writes):
-                self._read((*access.address, *access.enable), _OUTSIDE)
-            for access in memory.writes:
-                self._read(access.data, _OUTSIDE)
+        for bits in module.read_outside():
+            self._read(bits, _OUTSIDE)
         self.found = Packing()
 
     def _read(self, bits: Bits, reader: int) -> None:

@@ -230,26 +230,21 @@ class Cover:
 
     def _take(self, node: int) -> float:
         """Count a read of a node; return what the look-up tables cost that it takes more."""
-        area = 0.0
-        waiting = [node]
-        while waiting:
-            at = waiting.pop()
-            if at in self.best:
-                self.reads[at] += 1
-                if self.reads[at] == 1:
-                    area += self.costs[len(self.best[at])]
-                    waiting += self.best[at]
-        return area
+        return self._counted(node, 1, made_at=1)
 
     def _leave(self, node: int) -> float:
         """Take back a read of a node; return what the look-up tables cost that it takes fewer."""
+        return self._counted(node, -1, made_at=0)
+
+    def _counted(self, node: int, step: int, made_at: int) -> float:
+        """Return the costs of the look-up tables whose reads come to `made_at` by a step."""
         area = 0.0
         waiting = [node]
         while waiting:
             at = waiting.pop()
             if at in self.best:
-                self.reads[at] -= 1
-                if not self.reads[at]:
+                self.reads[at] += step
+                if self.reads[at] == made_at:
                     area += self.costs[len(self.best[at])]
                     waiting += self.best[at]
         return area

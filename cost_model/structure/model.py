@@ -159,6 +159,12 @@ class Memory:
     reads: tuple[MemoryPort, ...]
     writes: tuple[MemoryPort, ...]
 
+    def inputs(self) -> Iterator[Bits]:
+        """Give the nets that it reads."""
+        for access in (*self.reads, *self.writes):
+            yield from (access.address, access.enable)
+        yield from (access.data for access in self.writes)
+
 
 @dataclass(frozen=True, slots=True)
 class Instance:
@@ -204,6 +210,17 @@ class Module:
     def is_full_adder(self) -> bool:
         """Whether it is a full adder, which counts as one and not as its gates."""
         return is_full_adder(self.name)
+
+    def read_outside(self) -> Iterator[Bits]:
+        """Give the nets that others than its cells read: ports, instances and memories.
+
+        Of an instance these are all its connections, what it gives included.
+        """
+        yield from (port.bits for port in self.ports if port.output)
+        for instance in self.instances:
+            yield from instance.connections.values()
+        for memory in self.memories:
+            yield from memory.inputs()
 
     def port(self, name: str) -> Port:
         """Return a port by its name."""

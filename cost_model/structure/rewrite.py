@@ -38,17 +38,8 @@ class Choices:
             if cell.kind == "mux":
                 for a, b, y in zip(*(cell.pins[pin] for pin in "aby"), strict=True):
                     self.muxes[y] = (a, b, cell.pins["s"][0])
-        for port in module.ports:
-            if port.output:
-                self.uses.update(port.bits)
-        for instance in module.instances:
-            for bits in instance.connections.values():
-                self.uses.update(bits)
-        for memory in module.memories:
-            for access in (*memory.reads, *memory.writes):
-                self.uses.update((*access.address, *access.enable))
-            for access in memory.writes:
-                self.uses.update(access.data)
+        for bits in module.read_outside():
+            self.uses.update(bits)
 
 
 def with_choices(module: Module) -> Module:

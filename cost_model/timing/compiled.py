@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -149,11 +149,7 @@ class Compiled:
             for _, bits in cell.operands:
                 for bit in bits:
                     uses[bit].add(index)
-        outside = {bit for port in self.module.ports if port.output for bit in port.bits}
-        for instance in self.module.instances:
-            outside.update(bit for bits in instance.connections.values() for bit in bits)
-        for memory in self.module.memories:
-            outside.update(bit for bits in _memory_bits(memory) for bit in bits)
+        outside = {bit for bits in self.module.read_outside() for bit in bits}
         into: dict[int, int] = {}
         for index, cell in enumerate(cells):
             if cell.kind in _ADDS and cell.type != "pos":
@@ -353,7 +349,7 @@ class Compiled:
             for pin, bits in cell.operands:
                 np.add.at(count, self.number(bits), each.get(pin, 1))
         for memory in self.module.memories:
-            for bits in _memory_bits(memory):
+            for bits in memory.inputs():
                 np.add.at(count, self.number(bits), 1)
         for instance in self.module.instances:
             child = self.below[instance.module]
@@ -371,13 +367,6 @@ class Compiled:
         slower[self.inputs] = 0.0  # whoever drives them knows the loads
         self.doublings = doublings
         return count, slower
-
-
-def _memory_bits(memory: Memory) -> Iterable[Bits]:
-    for port in (*memory.reads, *memory.writes):
-        yield from (port.address, port.enable)
-    for port in memory.writes:
-        yield port.data
 
 
 def _all_bits(module: Module) -> Iterator[Bits]:

@@ -114,8 +114,10 @@ def configurations(seed: int, sizes: Sequence[int] = SIZES) -> Iterator[FamilyCo
     while True:
         for most in sizes:
             for name in names:
-                some = iter(lambda: drawn(name, Draw(draw, most)), None)  # noqa: B023
-                yield next(config for config in some if family(name).part("cost").parts(config))
+                config = drawn(name, Draw(draw, most))
+                while not parts_of(config):
+                    config = drawn(name, Draw(draw, most))
+                yield config
 
 
 def samples(

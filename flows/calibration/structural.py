@@ -23,7 +23,7 @@ import numpy as np
 
 from cost_model.structure.components import KINDS, Counts, components
 from cost_model.structure.costs import STORED as REGISTER
-from cost_model.structure.costs import cost
+from cost_model.structure.costs import cost, logic_share
 from cost_model.structure.model import TOP, Design
 from flows import outline, structures
 from flows.cache import Document, hashed
@@ -244,16 +244,6 @@ def _of_logic(found: Sequence[Case]) -> dict[str, list[float]]:
             share = logic_share(amount, prices, counts)
             ratios[name].append((amount(sums) / amount(costs) - 1) / share)
     return ratios
-
-
-def logic_share(
-    amount: Callable[[Mapping[str, float]], float],
-    prices: Mapping[str, Mapping[str, float]],
-    counts: Counts,
-) -> float:
-    """Return the part of an amount of a design that is no bit of a register itself."""
-    stored = _sums(prices, {REGISTER: counts.get(REGISTER, 0.0)})
-    return 1 - amount(stored) / amount(_sums(prices, counts))
 
 
 def errors_of(

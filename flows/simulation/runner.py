@@ -184,8 +184,8 @@ def run_module(
     library = build_dir / f"{top}.so"
     if _host is not None and library.is_file():
         expired = _host(library, Start(found.command, environment), log, work, timeout)
-        for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
-            if on_line is not None:
+        if on_line is not None:
+            for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
                 on_line(line)
     else:
         expired = follow(

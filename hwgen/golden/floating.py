@@ -15,12 +15,13 @@ added up otherwise: `hwgen.golden.ternary_lut_aligned`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hwgen.golden.ternary_lut_aligned import aligned_sums
+from hwgen.golden.ternary_lut_aligned import aligned_beats
 from hwgen.numerics import entries, index_width, parent_pattern, stored_patterns
 from hwgen.numerics.float_arithmetic import add, convert, multiply
 
@@ -34,7 +35,7 @@ _ELEMENTS = 1 << 20  # of the arrays of one step, to bound the memory
 
 
 def accumulated_sums(plan: Schedule, a: NDArray[Any], w: NDArray[np.integer]) -> NDArray[Any]:
-    """Return ``A . W``, each addition rounded as the core does.
+    """Return ``A . W``, added up and rounded as the core does.
 
     Parameters
     ----------
@@ -54,26 +55,37 @@ def accumulated_sums(plan: Schedule, a: NDArray[Any], w: NDArray[np.integer]) ->
     InputError
         If an operand is not of the plan's shape, or a value is not of its format.
     """
-    if plan.config.aligned:
-        return aligned_sums(plan, a, w)
     plan.check_operands(a, w)
-    config = plan.config
-    fmt, array = config.activation, config.array
+    config, fmt = plan.config, plan.config.activation
     x = np.zeros((plan.m, plan.k_tiles * config.terms), fmt.bits_dtype)
     x[:, : plan.k] = fmt.encode(a)
-    x = x.reshape(plan.m, plan.k_tiles, array.tables, array.group_size)
-    keys = config.key.encode(plan.keys(w)).reshape(plan.k_tiles, -1, array.tables)
-    read = _products if array.method == "multiply" else _reads
-    rows = max(1, _ELEMENTS // keys[0].size)
+    x = x.reshape(plan.m, plan.k_tiles, config.terms)
+    add_up = aligned_beats(plan, w) if config.aligned else _rounded_beats(plan, w)
+    rows = max(1, _ELEMENTS // max(plan.n * config.array.tables, config.terms))
     parts = []
     for start in range(0, plan.m, rows):
         block = x[start : start + rows]
-        total = np.zeros((len(block), keys.shape[1]), config.result.bits_dtype)
-        for tile in range(plan.k_tiles):
-            column = _tree(fmt, read(fmt, block[:, tile], keys[tile]))
-            total = add(config.result, total, convert(fmt, config.result, column))
-        parts.append(total[:, : plan.n])
+        total = np.zeros((len(block), plan.n), config.result.bits_dtype)
+        for number in range(plan.k_tiles):
+            total = add(config.result, total, add_up(number, block[:, number]))
+        parts.append(total)
     return np.asarray(config.result.decode(np.concatenate(parts)))
+
+
+def _rounded_beats(
+    plan: Schedule, w: NDArray[np.integer]
+) -> Callable[[int, NDArray[Any]], NDArray[Any]]:
+    """Return what adds up beats, shape (m, terms), each addition rounded."""
+    config = plan.config
+    fmt, array = config.activation, config.array
+    keys = config.key.encode(plan.keys(w)).reshape(plan.k_tiles, -1, array.tables)[:, : plan.n]
+    read = _products if array.method == "multiply" else _reads
+
+    def add_up(number: int, beat: NDArray[Any]) -> NDArray[Any]:
+        groups = beat.reshape(len(beat), array.tables, array.group_size)
+        return convert(fmt, config.result, _tree(fmt, read(fmt, groups, keys[number])))
+
+    return add_up
 
 
 def _table(fmt: FloatFormat, x: Bits) -> Bits:

@@ -14,13 +14,13 @@ What is rounded, and when, is part of what a core promises:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hwgen.families.ternary_lut_alignment import largest_exponent
-from hwgen.numerics.float_arithmetic import add
 
 if TYPE_CHECKING:
     from hwgen.numerics import FloatFormat
@@ -28,56 +28,36 @@ if TYPE_CHECKING:
 
     Bits = NDArray[Any]
 
-_ELEMENTS = 1 << 20  # of the arrays of one step, to bound the memory
 
-
-def aligned_sums(plan: Schedule, a: NDArray[Any], w: NDArray[np.integer]) -> NDArray[Any]:
-    """Return ``A . W``, each beat of activations aligned and added up as the core does.
+def aligned_beats(
+    plan: Schedule, w: NDArray[np.integer]
+) -> Callable[[int, NDArray[Any]], NDArray[Any]]:
+    """Return what adds up beats, for `hwgen.golden.floating.accumulated_sums`.
 
     Parameters
     ----------
     plan : Schedule
         The schedule of the product, of a configuration with alignment.
-    a : ndarray of float, shape (m, k)
     w : ndarray of int, shape (k, n)
         Values -1, 0 and 1.
-
-    Returns
-    -------
-    ndarray, shape (m, n)
-        In the dtype of the configuration's results; every NaN is the canonical one.
-
-    Raises
-    ------
-    InputError
-        If an operand is not of the plan's shape, or a value is not of its format.
     """
-    plan.check_operands(a, w)
     config = plan.config
     fmt, result, bits = config.activation, config.result, config.fraction_bits
-    x = np.zeros((plan.m, plan.k_tiles * config.terms), fmt.bits_dtype)
-    x[:, : plan.k] = fmt.encode(a)
-    weights = np.zeros((x.shape[1], plan.n), np.int64)
-    weights[: plan.k] = w
-    rows = max(1, _ELEMENTS // max(plan.n, config.terms))
-    parts = []
-    for start in range(0, plan.m, rows):
-        block = x[start : start + rows]
-        total = np.zeros((len(block), plan.n), result.bits_dtype)
-        for k in range(0, x.shape[1], config.terms):
-            beat = block[:, k : k + config.terms]
-            exponent = exponents(fmt, beat).max(axis=1, keepdims=True)
-            if config.array.alignment == "exact":
-                exponent = np.full_like(exponent, largest_exponent(fmt))
-            psum = aligned(fmt, beat, exponent, bits) @ weights[k : k + config.terms]
-            # Sums have at most 52 bits, so that float64 holds them.
-            scale = (exponent - fmt.bias - bits).astype(np.int32)
-            addend = result.round(np.ldexp(psum.astype(np.float64), scale))
-            special = ~np.isfinite(fmt.to_float64(beat)).all(axis=1, keepdims=True)
-            addend = np.where(special, result.bits_dtype.type(result.nan), addend)
-            total = add(result, total, addend)
-        parts.append(total)
-    return np.asarray(result.decode(np.concatenate(parts)))
+    weights = np.zeros((plan.k_tiles, config.terms, plan.n), np.int64)
+    weights.reshape(-1, plan.n)[: plan.k] = w
+
+    def add_up(number: int, beat: NDArray[Any]) -> NDArray[Any]:
+        exponent = exponents(fmt, beat).max(axis=1, keepdims=True)
+        if config.array.alignment == "exact":
+            exponent = np.full_like(exponent, largest_exponent(fmt))
+        psum = aligned(fmt, beat, exponent, bits) @ weights[number]
+        # Sums have at most 52 bits, so that float64 holds them.
+        scale = (exponent - fmt.bias - bits).astype(np.int32)
+        addend = result.round(np.ldexp(psum.astype(np.float64), scale))
+        special = ~np.isfinite(fmt.to_float64(beat)).all(axis=1, keepdims=True)
+        return np.asarray(np.where(special, result.bits_dtype.type(result.nan), addend))
+
+    return add_up
 
 
 def exponents(fmt: FloatFormat, bits: Bits) -> NDArray[np.int64]:

@@ -6,18 +6,17 @@ Sequencer, drain and ports are those of `SpatialCore`; the array counts the beat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from rtl_templates.arithmetic.block_accumulators import ExactResult
-from rtl_templates.drain import ColumnDrain
 from rtl_templates.hierarchy import Block, place
-from rtl_templates.stream import StreamSlice
 
 from .block_pe import BlockEdge, BlockPe, operand_members, registers_of
-from .core import Held, SpatialCore
+from .core import Array, SpatialCore
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
@@ -88,37 +87,22 @@ class BlockRow(Block):
             )  # fmt: skip
 
 
-class BlockArray(Block):
+class BlockArray(Array):
     """The rows of PEs, and the edges of the columns.
 
     Members
     -------
     on, first, ends, clear : In(1)
         As `TOKENS`.
-    x, w : In
-        The beat.
-    load, leaves, out
+    x, w, load, leaves, out
         As of `Array`.
     """
 
-    def __init__(self, config: SpatialConfig) -> None:
-        act, wgt, _ = config.core_ports
-        super().__init__(
-            "array",
-            {
-                **{name: In(1) for name in TOKENS},
-                "x": In(act.lanes * act.lane_width),
-                "w": In(wgt.lanes * wgt.lane_width),
-                "load": In(1),
-                "leaves": In(config.rows),
-                "out": Out(config.cols * config.held_width),
-            },
-        )
-        self.config = config
+    tokens = TOKENS
 
-    def build(self, m: Module) -> None:
-        config, width = self.config, self.config.held_width
-        row, held = BlockRow(config), Held(config.cols * width)
+    def rows(self, m: Module) -> Callable[[int, Value], None]:
+        """See `Array`."""
+        config, row = self.config, BlockRow(self.config)
         edge = BlockEdge(config, config.lanes[1], "w")
         decoded = {
             f"w_{name}": Signal(config.cols * member.shape, name=f"w_{name}")
@@ -132,21 +116,12 @@ class BlockArray(Block):
             lane = self.w.word_select(col, config.lanes[1].width)
             place(m, f"edge_{col}", edge, on=self.on, i=lane, **ports)
         tokens = {name: getattr(self, name) for name in TOKENS}
-        totals: list[Value] = []
-        for r in range(config.rows):
-            total = Signal(config.cols * width, name=f"total_{r}")
+
+        def place_row(r: int, total: Value) -> None:
             lane = self.x.word_select(r, config.lanes[0].width)
             place(m, f"row_{r}", row, x=lane, total=total, **tokens, **decoded)
-            if r:
-                kept = Signal(len(total), name=f"held_{r}")
-                place(m, f"held_{r}", held, load=self.load, i=total, o=kept)
-                total = kept
-            totals.append(total)
-        foot = ColumnDrain(width, config.rows)
-        for col in range(config.cols):
-            lanes = Cat(*(total.word_select(col, width) for total in totals))
-            out = self.out.word_select(col, width)
-            place(m, f"drain_{col}", foot, totals=lanes, drain=self.leaves, out=out)
+
+        return place_row
 
 
 class BlockCore(SpatialCore):
@@ -188,14 +163,7 @@ class BlockCore(SpatialCore):
         product = config.block_product
         if not product.rounds_at_end:
             return leaving
-        held, ends, push, ready = leaving
-        payload = Signal(len(held) + 1, name="leaving")
-        valid, taken = Signal(name="leaving_valid"), Signal(name="leaving_ready")
-        place(
-            m, "leaving_slice", StreamSlice(len(payload)),
-            i_data=Cat(held, ends), i_valid=push, i_ready=ready,
-            o_data=payload, o_valid=valid, o_ready=taken,
-        )  # fmt: skip
+        payload, valid, taken = self.waiting(m, *leaving)
         rounding, width = ExactResult(product), product.result.width
         rounded = Signal(config.cols * width, name="rounded")
         for col in range(config.cols):

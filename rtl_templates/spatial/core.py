@@ -9,7 +9,8 @@ behind the edges ever stops, and the accumulators are free again at once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
@@ -116,13 +117,14 @@ class Array(Block):
         What it holds.
     """
 
+    tokens: ClassVar[tuple[str, ...]] = ("on", "clear")
+
     def __init__(self, config: SpatialConfig) -> None:
         act, wgt, _ = config.core_ports
         super().__init__(
             "array",
             {
-                "on": In(1),
-                "clear": In(1),
+                **{name: In(1) for name in self.tokens},
                 "x": In(act.lanes * act.lane_width),
                 "w": In(wgt.lanes * wgt.lane_width),
                 "load": In(1),
@@ -134,16 +136,11 @@ class Array(Block):
 
     def build(self, m: Module) -> None:
         config, width = self.config, self.config.held_width
-        w = Signal(len(self.w), name="w_edge", reset_less=True)
-        m.d.sync += w.eq(self.w)
-        row, held = SpatialRow(config), Held(config.cols * width)
+        place_row, held = self.rows(m), Held(config.cols * width)
         totals: list[Value] = []
         for r in range(config.rows):
             total = Signal(config.cols * width, name=f"total_{r}")
-            place(
-                m, f"row_{r}", row, on=self.on, clear=self.clear, w=w, total=total,
-                x=self.x.word_select(r, row.width("x")),
-            )  # fmt: skip
+            place_row(r, total)
             if r:
                 kept = Signal(len(total), name=f"held_{r}")
                 place(m, f"held_{r}", held, load=self.load, i=total, o=kept)
@@ -154,6 +151,20 @@ class Array(Block):
             lanes = Cat(*(total.word_select(col, width) for total in totals))
             out = self.out.word_select(col, width)
             place(m, f"drain_{col}", foot, totals=lanes, drain=self.leaves, out=out)
+
+    def rows(self, m: Module) -> Callable[[int, Value], None]:
+        """Place what all rows share; return what places the row of a number with its total."""
+        w = Signal(len(self.w), name="w_edge", reset_less=True)
+        m.d.sync += w.eq(self.w)
+        row = SpatialRow(self.config)
+
+        def place_row(r: int, total: Value) -> None:
+            place(
+                m, f"row_{r}", row, on=self.on, clear=self.clear, w=w, total=total,
+                x=self.x.word_select(r, row.width("x")),
+            )  # fmt: skip
+
+        return place_row
 
 
 class SpatialCore(StreamCore):
@@ -243,18 +254,21 @@ class SpatialCore(StreamCore):
         kept = Signal.like(sign_constant, name="excess_kept", reset_less=True)
         with m.If(drain):
             m.d.sync += kept.eq(sign_constant)
-        return self._added_up(m, kept, *leaving)
+        payload, valid, taken = self.waiting(m, *leaving)
+        addition = self.config.final_addition
+        return final_add_stream(m, addition, payload[:-1], kept, payload[-1], valid, taken)
 
-    def _added_up(
-        self,
-        m: Module,
-        sign_constant: Value,
-        held: Value,
-        ends: Value,
-        push: Value,
-        ready: Signal,
-    ) -> tuple[Value, Value, Value, Signal]:
-        """Return results, behind registers that may wait, and what says that they are taken."""
+    def waiting(
+        self, m: Module, held: Value, ends: Value, push: Value, ready: Value
+    ) -> tuple[Value, Value, Signal]:
+        """Place registers that may wait behind `results`; return what they hold.
+
+        Returns
+        -------
+        tuple
+            Accumulators with the flag of the last row as the top bit, whether there are any, and
+            the signal that says that they are taken.
+        """
         payload = Signal(len(held) + 1, name="leaving")
         valid, taken = Signal(name="leaving_valid"), Signal(name="leaving_ready")
         place(
@@ -262,5 +276,4 @@ class SpatialCore(StreamCore):
             i_data=Cat(held, ends), i_valid=push, i_ready=ready,
             o_data=payload, o_valid=valid, o_ready=taken,
         )  # fmt: skip
-        addition = self.config.final_addition
-        return final_add_stream(m, addition, payload[:-1], sign_constant, payload[-1], valid, taken)
+        return payload, valid, taken
