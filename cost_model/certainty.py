@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cost_model.roofline import OF_MEMORY, OF_TOKENS
 from hwgen.families import family
 from hwgen.figures import BASES, Basis, Cycles
+from hwgen.operations import multiplies
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,7 +88,9 @@ def certainty(
     """
     fmax = metrics.get("fmax_mhz")
     clock: Basis = "assumed" if fmax is None else "exact" if fmax >= clock_mhz else "modelled"
-    rate = family(config.family).timed(config, [(1, 1, 1)]).basis
+    rate: Basis = "exact"
+    if multiplies(config):
+        rate = family(config.family).timed(config, [(1, 1, 1)]).basis
     found: dict[str, dict[str, Any]] = {}
     for metric, value in metrics.items():
         if value is None:

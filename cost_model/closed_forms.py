@@ -325,7 +325,7 @@ def _without_bill(view: View, workloads: Workloads) -> dict[str, Number]:
 
 
 def _macs_per_cycle(config: Any) -> float:
-    return float(config.macs_per_cycle)
+    return float(config.operations_per_cycle) / 2
 
 
 @lru_cache(maxsize=1024)

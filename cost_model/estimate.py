@@ -26,6 +26,7 @@ from cost_model.unknown import reasons
 from hwgen.config.dotted import flattened
 from hwgen.config.off_chip import OffChip
 from hwgen.families import family
+from hwgen.figures import Cycles
 from hwgen.technologies import technology_of
 from hwgen.technologies.utilization import utilization
 from hwgen.workloads import Network, network_of
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from cost_model.analysis import Analysis
     from cost_model.certainty import Operands
     from hwgen.config.model import FamilyConfig
-    from hwgen.figures import Cycles
+    from hwgen.operations import Job
 
 _OF = {"area_mm2": "area", "fmax_mhz": "fmax", "power_w": "power", "luts": "luts",
        **{name: name for name in RESOURCES}}  # fmt: skip
@@ -48,6 +49,7 @@ def estimate(
     workloads: Workloads | None = None,
     *,
     operands: Operands | None = None,
+    jobs: Mapping[str, Job] | None = None,
     analysis: Analysis | None = None,
     made_of: memories.Form = "macros",
     behind: OffChip | None = None,
@@ -64,6 +66,8 @@ def estimate(
     operands : mapping, optional
         Name of a workload: the matrices A and W that it multiplies, whose values count where
         cycles depend on them.
+    jobs : mapping, optional
+        Name: an operation that is no product of matrices, with its sizes and scalars.
     analysis : Analysis, optional
         Of the structure of its hardware.  Without it, and in technologies without costs of
         structures, costs are those of the closed forms of its family, if it has any.
@@ -106,6 +110,7 @@ def estimate(
     costs = costed(config, fixed, tech, networks, analysis, made_of)
     metrics, notes = costs.metrics, costs.notes
     cycles = timed(config, networks, operands or {}, metrics)
+    cycles |= _jobs(config, jobs or {}, metrics, clock)
     paces = {name: _count(metrics, name, cycles[name]) for name in operands or {}}
     memory = _memory(config, networks, metrics, clock, costs.made, behind)
     limits = _behind_memory(config.family, fixed, behind, networks, metrics, clock, paces)
@@ -168,6 +173,22 @@ def _uncertainty(tech: technologies.Technology | None, costs: Costed) -> dict[st
     if tech is not None and costs.path is not None:
         return {**found, "fmax_mhz": tech.timing["uncertainty"]}
     return {**found, "fmax_mhz": tech.uncertainty.get("fmax") if tech else None}
+
+
+def _jobs(
+    config: FamilyConfig, jobs: Mapping[str, Job], metrics: dict[str, Any], clock_mhz: float
+) -> dict[str, Cycles]:
+    """Put cycles, time and energy of jobs into the metrics, and return the cycles."""
+    found, clock = {}, min(clock_mhz, metrics.get("fmax_mhz") or clock_mhz)
+    for name, job in jobs.items():
+        cycles = Cycles(family(config.family).cycles_of_jobs(config, [job]))
+        power = metrics.get("power_w")
+        latency = cycles.number / clock * 1e-3
+        metrics[f"cycles({name})"] = cycles.number
+        metrics[f"latency_ms({name})"] = latency
+        metrics[f"energy_mj({name})"] = None if power is None else plain(latency * power)
+        found[name] = cycles
+    return found
 
 
 def _count(metrics: dict[str, Any], name: str, cycles: Cycles) -> float:

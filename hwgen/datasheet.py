@@ -217,9 +217,16 @@ def _interface(about: Mapping[str, Any]) -> str:
     return "## Interface\n\n" + "\n\n".join(paragraphs)
 
 
+def _throughput(about: Mapping[str, Any]) -> str:
+    """Return what a full cycle does in words."""
+    if "throughput_macs_per_cycle" in about:
+        return f"{number(about['throughput_macs_per_cycle'])} multiply-accumulates"
+    return f"{number(about['throughput_operations_per_cycle'])} operations"
+
+
 def _speed(about: Mapping[str, Any], estimate: Mapping[str, Any]) -> str:
     text = (
-        f"{number(about['throughput_macs_per_cycle'])} multiply-accumulates in a full cycle,"
+        f"{_throughput(about)} in a full cycle,"
         f" latency {about['latency_cycles']} cycles from the last input to the first result."
     )
     metrics, certainty = estimate["metrics"], estimate["certainty"]

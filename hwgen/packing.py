@@ -78,8 +78,10 @@ def pack(
     """
     from hwgen.numerics.blocks.operands import BlockOperand
     from hwgen.numerics.quantise import quantise
+    from hwgen.operations import must_multiply
     from hwgen.schedules.checks import check_operand
 
+    must_multiply(config, "packing weights")
     scales = None
     beside: dict[str, Any] = {}
     fmt = _format(config)

@@ -22,6 +22,7 @@ from flows.calibration.draws import Draw, drawn
 from flows.calibration.parts import parts_of
 from hwgen.config.model import FamilyConfig
 from hwgen.families import families, family
+from hwgen.operations import multiplies
 from hwgen.technologies import fpga_family, of_kind
 
 SMALLEST, LARGEST = 100.0, 100_000.0
@@ -136,5 +137,7 @@ def _about(config: FamilyConfig) -> float:
                 each = _OPERATOR if kind.startswith("float_") else kind not in _NO_BITS
                 found += each * float(count)
         return max(1.0, found)
+    if not multiplies(config):
+        return max(1.0, config.operations_per_cycle * _OPERATOR)
     factors = config.activation.width * config.weight.width
     return max(1.0, config.macs_per_cycle * factors)

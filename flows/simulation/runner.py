@@ -17,6 +17,7 @@ from typing import Any
 
 from flows.parallel import run_all
 from flows.simulation.engine_regression import engine_cases
+from flows.simulation.operation_cases import operation_cases
 from flows.simulation.programs import compiled, follow
 from flows.simulation.regression import cases
 from flows.simulation.simulator import Start, start_of
@@ -26,6 +27,7 @@ from flows.waves import fst_from_vcd, trace_format
 from hwgen.config.model import FamilyConfig
 from hwgen.emission import verilog_of
 from hwgen.errors import CheckFailed
+from hwgen.operations import multiplies
 from hwgen.register_map import is_engine
 
 TIMEOUT_S = 3600
@@ -220,7 +222,11 @@ def _outcomes(results: Path) -> list[Outcome]:
 
 def case_names(config: FamilyConfig, seed: int) -> list[str]:
     """Return the names of the regression's cases."""
-    found: Sequence[Any] = engine_cases(config, seed) if is_engine(config) else cases(config, seed)
+    found: Sequence[Any]
+    if not multiplies(config):
+        found = operation_cases(config, seed)
+    else:
+        found = engine_cases(config, seed) if is_engine(config) else cases(config, seed)
     return [case.name for case in found]
 
 
@@ -259,6 +265,8 @@ def regress(
     chosen = case_names(config, seed) if names is None else list(names)
     # An engine is tested from memory to memory, a core at its streams.
     module = "cocotb_engine" if config.buses else "cocotb_regression"
+    if not multiplies(config):
+        module = "cocotb_operations"
     shares = [share for i in range(jobs) if (share := chosen[i::jobs])]
 
     def run(index: int) -> list[Outcome]:

@@ -25,6 +25,7 @@ from flows.simulation.wires import bits_of, bits_reader, bits_writer, bytes_of, 
 from hwgen.config.model import FamilyConfig
 from hwgen.families import Family
 from hwgen.numerics import differences
+from hwgen.operations import Plan
 from hwgen.schedules.stream import pack_inputs, stream_input
 from hwgen.streams import StreamPort
 
@@ -53,6 +54,66 @@ class Job:
             for port in self.schedule.config.ports
             if port.direction == "in"
         }
+
+    @property
+    def title(self) -> str:
+        """What the job is, in words."""
+        return f"{self.schedule.m}x{self.schedule.k}x{self.schedule.n}"
+
+    def mismatch(self, image: np.ndarray) -> tuple[str, int, str] | None:
+        """Return what is wrong first, in which result beat, and how much; None if nothing is."""
+        got = self.schedule.unpack_outputs(image)
+        wrong = differences(got, self.expected)
+        if len(wrong):
+            m, n = (int(i) for i in wrong[0])
+            beat, tile = self.schedule.locate(m, n)
+            return (
+                (
+                    f"first wrong tile {tile}, element C[{m},{n}], expected {self.expected[m, n]},"
+                    f" got {got[m, n]}"
+                ),
+                beat,
+                f"{len(wrong)} of {got.size} wrong",
+            )
+        if short := badly_extended(self.schedule, image):
+            return f"{short} results are not extended as their format says", 0, "numbers are right"
+        return None
+
+
+@dataclass(frozen=True)
+class OperationJob:
+    """A job that is no product of matrices, with its golden results; see `Job`."""
+
+    config: FamilyConfig
+    title: str
+    schedule: Plan
+    expected: Mapping[str, np.ndarray]
+
+    @cached_property
+    def beats(self) -> dict[str, list[tuple[str, int]]]:
+        """Bits and ``tlast`` of the beats on each input port."""
+        return {
+            port.name: list(beats_of(self.schedule.stream(port)))
+            for port in self.config.ports
+            if port.direction == "in"
+        }
+
+    def mismatch(self, image: np.ndarray) -> tuple[str, int, str] | None:
+        """Return what is wrong first, in which result beat, and how much; None if nothing is."""
+        results = self.schedule.unpack(image)
+        for name, expected in self.expected.items():
+            wrong = differences(results[name], expected)
+            if len(wrong):
+                index = tuple(int(i) for i in wrong[0])
+                return (
+                    (
+                        f"first wrong element {name}[{','.join(map(str, index))}], expected"
+                        f" {expected[index]}, got {results[name][index]}"
+                    ),
+                    self.schedule.locate(name, index),
+                    f"{len(wrong)} of {expected.size} wrong",
+                )
+        return None
 
 
 def make_job(
@@ -228,7 +289,7 @@ class Bench:
         self.dut.aresetn.value = 1
         self._forget()
 
-    def send(self, jobs: Sequence[Job]) -> None:
+    def send(self, jobs: Sequence[Job | OperationJob]) -> None:
         """Put the beats of jobs, one after the other, on the input ports."""
         for name, source in self.sources.items():
             parts = [job.beats[name] for job in jobs]
@@ -291,7 +352,7 @@ class Bench:
         self.seconds += time.process_time() - began
         return done
 
-    async def run(self, jobs: Sequence[Job], limit: int) -> None:
+    async def run(self, jobs: Sequence[Job | OperationJob], limit: int) -> None:
         """Run jobs back to back and compare every result and every ``tlast``."""
         self.send(jobs)
         beats = sum(job.schedule.output_beats for job in jobs)
@@ -311,22 +372,15 @@ class Bench:
             start += count
         assert len(self._beats) == start, f"{len(self._beats) - start} result beats too many"
 
-    def _compare(self, index: int, job: Job, where: slice) -> None:
+    def _compare(self, index: int, job: Job | OperationJob, where: slice) -> None:
         beats, cycles = self._beats[where], self._taken[where]
         image = bytes_of([bits for bits, _ in beats], self.output.beat_bytes)
-        got = job.schedule.unpack_outputs(image)
-        wrong = differences(got, job.expected)
-        if len(wrong):
-            m, n = (int(i) for i in wrong[0])
-            beat, tile = job.schedule.locate(m, n)
+        if found := job.mismatch(image):
+            text, beat, count = found
             raise AssertionError(
-                f"mismatch in job {index} ({job.schedule.m}x{job.schedule.k}x{job.schedule.n}):"
-                f" first wrong tile {tile}, element C[{m},{n}], expected {job.expected[m, n]},"
-                f" got {got[m, n]}, cycle {self._start + cycles[beat]}; {len(wrong)} of {got.size}"
-                " wrong"
+                f"mismatch in job {index} ({job.title}): {text}, cycle"
+                f" {self._start + cycles[beat]}; {count}"
             )
-        short = badly_extended(job.schedule, image)
-        assert not short, f"job {index}: {short} results are not extended as their format says"
         lasts = [bool(last) for _, last in beats]
         expected = list(job.schedule.output_last())
         assert lasts == expected, (

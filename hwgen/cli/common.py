@@ -207,11 +207,13 @@ def given_operands(
     import numpy as np
 
     from hwgen.families import family
+    from hwgen.operations import must_multiply
 
     if activations is None:
         if weights is not None or n is not None:
             raise InputError("--weights and --n belong to --activations; give that as well")
         return {}
+    must_multiply(core, "--activations")
     if (weights is None) == (n is None):
         raise InputError("--activations: give either --weights or --n, the columns of the weights")
     a, _ = load_operand(activations, core.activation, weights=False)

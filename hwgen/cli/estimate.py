@@ -38,6 +38,10 @@ _BAR = 24
 @click.option("--target", metavar="T", help="Technology instead of the configuration's.")
 @clock_option("Clock instead of the configuration's.")
 @workload_options
+@click.option(
+    "--job", "jobs", metavar="NAME:SIZE=VALUE,...", multiple=True,
+    help="An operation to time that is no product of matrices; may be repeated.",
+)  # fmt: skip
 @operand_options
 @click.option(
     "--compare", metavar="FILE", multiple=True,
@@ -58,6 +62,7 @@ def command(
     gemms: Sequence[str],
     names: Sequence[str],
     context: int | None,
+    jobs: Sequence[str],
     activations: Path | None,
     weights: Path | None,
     n: int | None,
@@ -79,6 +84,7 @@ def command(
     from cost_model.technology import calibrated
     from flows.estimates import estimated
     from hwgen.config.load import load_config
+    from hwgen.operations import must_not_multiply, parse_job
     from hwgen.technologies import technology
     from hwgen.workloads import named_workloads, network_of
 
@@ -89,10 +95,20 @@ def command(
     matrices = [given_operands(core, activations, weights, n) for core in cores]
     for name, (a, w) in matrices[0].items():
         workloads[name] = network_of([(*a.shape, w.shape[1])])
+    for core in cores:
+        if jobs:
+            must_not_multiply(core, "--job")
     served = [given_memory(core, memory, gb_s, efficiency) for core in cores]
     estimates = [
         estimated(
-            core, target, clock_mhz, workloads, operands=each, made_of=made_of, behind=off_chip
+            core,
+            target,
+            clock_mhz,
+            workloads,
+            operands=each,
+            made_of=made_of,
+            behind=off_chip,
+            jobs={text.replace(":", " "): parse_job(core, text) for text in jobs},
         )
         for core, each, off_chip in zip(cores, matrices, served, strict=True)
     ]

@@ -18,6 +18,7 @@ from hwgen.cli.common import (
     load_operand,
 )
 from hwgen.cli.outputs import check_file, write_file
+from hwgen.cli.run_operation import run
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,23 +32,41 @@ if TYPE_CHECKING:
 @click.option(
     "--activations",
     metavar="A.npy",
-    required=True,
     type=click.Path(path_type=Path),
     help="Activations of shape (M, K): integers, or floats for a core that takes them.",
 )
 @click.option(
     "--weights",
     metavar="W.npy",
-    required=True,
     type=click.Path(path_type=Path),
     help="Weights of shape (K, N): integers, or floats for a core that takes them.",
+)
+@click.option(
+    "--operation",
+    "name",
+    metavar="NAME",
+    help="What to compute, of an accelerator that offers more than products of matrices.",
+)
+@click.option(
+    "--operand",
+    "operands",
+    metavar="NAME=FILE.npy",
+    multiple=True,
+    help="An operand of --operation; may be repeated.",
+)
+@click.option(
+    "--set",
+    "scalars",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A number that goes with --operation; may be repeated.",
 )
 @click.option(
     "--output",
     metavar="C.npy",
     required=True,
     type=click.Path(path_type=Path),
-    help="Where to write the result, shape (M, N).",
+    help="Where to write the result, shape (M, N); other results go beside it, C.RESULT.npy.",
 )
 @click.option(
     "--engine",
@@ -67,8 +86,11 @@ if TYPE_CHECKING:
 @json_option
 def command(
     config: Path,
-    activations: Path,
-    weights: Path,
+    activations: Path | None,
+    weights: Path | None,
+    name: str | None,
+    operands: tuple[str, ...],
+    scalars: tuple[str, ...],
     output: Path,
     engine: Engine,
     post: Path | None,
@@ -84,18 +106,59 @@ def command(
 
     A core that takes a block format is given numbers, which are quantised by the format's rule.
     Second scales are no part of a core: the result is multiplied by them, in single precision.
+
+    An operation that is no product of matrices takes its operands by name.
     """
+    from hwgen.config.load import load_config
+    from hwgen.operations import GEMM, operation_of
+
+    core = load_config(config)
+    operation = operation_of(core, name)
+    if operation.name != GEMM:
+        for option, value in (("activations", activations), ("weights", weights), ("post", post)):
+            if value is not None:
+                raise click.UsageError(
+                    f"--{option} is for products of matrices; {operation.name} takes"
+                    f" {' '.join(f'--operand {t.name}=FILE.npy' for t in operation.operands)}"
+                )
+        if engine != "fast":
+            raise click.UsageError(f"--engine cocotb runs products of matrices, not {name}")
+        run(core, operation, operands, scalars, output, check=check, force=force, as_json=as_json)
+        return
+    if operands or scalars:
+        raise click.UsageError(
+            "--operand and --set are for operations that are no products of matrices; these take"
+            " --activations and --weights"
+        )
+    for option, value in (("activations", activations), ("weights", weights)):
+        if value is None:
+            raise click.UsageError(f"Missing option '--{option}'.")
+    assert activations is not None
+    assert weights is not None
+    _multiply(core, activations, weights, output, engine, post, check, force, as_json)
+
+
+def _multiply(
+    core: Any,
+    activations: Path,
+    weights: Path,
+    output: Path,
+    engine: Engine,
+    post: Path | None,
+    check: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Run a product of matrices."""
     import io
     import time
 
     import numpy as np
 
     from flows.simulation.matrices import run_matrices
-    from hwgen.config.load import load_config
     from hwgen.errors import InputError
     from hwgen.families import family
 
-    core = load_config(config)
     check_file(output, force=force)
     a, a_second = load_operand(activations, core.activation, weights=False)
     w, w_second = load_operand(weights, core.weight, weights=True)

@@ -44,6 +44,7 @@ from hwgen.technologies import DEFAULT, devices, technologies, technology_of
 
 if TYPE_CHECKING:
     from hwgen.numerics.post import PostFeatures
+    from hwgen.operations import Operation
     from hwgen.streams import StreamPort
 
 CLOCK_MHZ = (1.0, 5000.0)
@@ -329,6 +330,13 @@ class FamilyConfig(Model):
         return ()
 
     @property
+    def operations(self) -> tuple[Operation, ...]:
+        """What it computes: the product of matrices, unless the family says something else."""
+        from hwgen.operations import gemm
+
+        return (gemm(self),)
+
+    @property
     def post_features(self) -> PostFeatures | None:
         """What post-processing hardware offers: none, unless the family has some."""
         return None
@@ -362,6 +370,11 @@ class FamilyConfig(Model):
     def macs_per_cycle(self) -> float:
         """Multiply-accumulates of a full cycle."""
         raise NotImplementedError
+
+    @property
+    def operations_per_cycle(self) -> float:
+        """Arithmetic operations of a full cycle, two for each multiply-accumulate."""
+        return 2 * self.macs_per_cycle
 
     @property
     def natural_sizes(self) -> tuple[int, int, int]:

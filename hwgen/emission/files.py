@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cost_model.structure.memories import memories_of
@@ -14,12 +15,14 @@ from hwgen import __version__
 from hwgen.emission import register_files
 from hwgen.families import family
 from hwgen.memories import HOLDS
+from hwgen.operations import multiplies
 from hwgen.register_map import is_engine
 from hwgen.streams import POST
 
 if TYPE_CHECKING:
     from cost_model.structure.model import Design
     from hwgen.config.model import FamilyConfig
+    from hwgen.operations import Operation, Tensor
     from hwgen.streams import StreamPort
 
 LINT_WAIVERS = {
@@ -94,8 +97,41 @@ def description(config: FamilyConfig) -> dict[str, Any]:
         "ports": ports(config),
         "streams": [_stream(port) for port in config.ports],
         "latency_cycles": config.latency,
-        "throughput_macs_per_cycle": config.macs_per_cycle,
+        **_throughput(config),
         "registers": register_files.plain(config) if is_engine(config) else [],
+    }
+
+
+def _throughput(config: FamilyConfig) -> dict[str, Any]:
+    """Return what a full cycle does, and the operations if they are no products of matrices."""
+    if multiplies(config):
+        return {"throughput_macs_per_cycle": config.macs_per_cycle}
+    return {
+        "throughput_operations_per_cycle": config.operations_per_cycle,
+        "operations": [_operation(operation) for operation in config.operations],
+    }
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    def tensors(of: tuple[Tensor, ...]) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": tensor.name,
+                "port": tensor.port,
+                "shape": list(tensor.shape),
+                "format": tensor.format.name,
+                "scales": tensor.scales or None,
+            }
+            for tensor in of
+        ]
+
+    return {
+        "name": operation.name,
+        "summary": operation.summary,
+        "operands": tensors(operation.operands),
+        "results": tensors(operation.results),
+        "sizes": [asdict(size) for size in operation.sizes],
+        "scalars": [asdict(scalar) for scalar in operation.scalars],
     }
 
 
@@ -220,7 +256,11 @@ def c_header(config: FamilyConfig) -> str:
     prefix = config.name.upper()
     lines = [
         f'#define {prefix}_DIGEST "{config.digest}"',
-        f"#define {prefix}_MACS_PER_CYCLE {config.macs_per_cycle}",
+        *(
+            [f"#define {prefix}_MACS_PER_CYCLE {config.macs_per_cycle}"]
+            if multiplies(config)
+            else []
+        ),
         f"#define {prefix}_LATENCY_CYCLES {config.latency}",
     ]
     if is_engine(config):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hwgen.config.model import FamilyConfig
+    from hwgen.operations import Job
 
 ENTRY_POINTS = "hwgen.families"
 
@@ -43,7 +44,8 @@ class Family:
     schedule, golden, rtl, cost : str
         Modules of the family in each room.  `schedule` offers ``schedule(config, m, k, n)``,
         which also packs and unpacks; `golden` offers ``golden(config, a, w)``; `rtl` offers
-        ``generate(config)``; `cost` offers ``cycles(config, m, k, n)``.
+        ``generate(config)``; `cost` offers ``cycles(config, m, k, n)``.  What a family offers
+        whose operations are no products of matrices says `hwgen.operations`.
     """
 
     name: str
@@ -76,6 +78,17 @@ class Family:
         if hasattr(cost, "cycles_of_operands"):
             return int(cost.cycles_of_operands(config, operands))
         return int(cost.cycles_of(config, [(*a.shape, w.shape[1]) for a, w in operands]))
+
+    def cycles_of_jobs(self, config: FamilyConfig, jobs: Sequence[Job]) -> int:
+        """Return the exact cycles of jobs that are no products of matrices, without a pause.
+
+        Parameters
+        ----------
+        config : FamilyConfig
+        jobs : sequence of (Operation, sizes, scalars)
+            See `hwgen.operations`.
+        """
+        return int(self.part("cost").cycles_of_jobs(config, jobs))
 
     def timed(self, config: FamilyConfig, sizes: Sequence[tuple[int, int, int]]) -> Cycles:
         """Return the cycles of products (m, k, n) of any values, and what the figure is.

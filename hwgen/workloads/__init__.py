@@ -15,6 +15,7 @@ from typing import Any
 from hwgen.config.document import Document, read_document
 from hwgen.config.load import in_order, problem_at
 from hwgen.errors import ConfigError, InputError, Problem, did_you_mean
+from hwgen.operations import must_multiply
 from hwgen.workloads.network import Attention, Gemm, Layer, Network, network_of
 from hwgen.workloads.read import FORM, MAX_MACS, MAX_SIZE, RANGE, read_network, too_large
 
@@ -123,7 +124,9 @@ def named_workloads(
         workloads[stem] = network
     longest = max((gemm.k for sizes in workloads.values() for gemm in sizes), default=0)
     for core in cores:
-        if longest > core.max_k:
+        if workloads:
+            must_multiply(core, "a workload")
+        if workloads and longest > core.max_k:
             raise InputError(
                 f"{core.name}: K = {longest} is more than its max_k; raise max_k to compute it"
             )

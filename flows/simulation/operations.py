@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations that are no products of matrices through a core's RTL: ``hwgen run --operation``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flows.process import scratch
+from flows.simulation.stream_program import check_cycles, compile_stream, progress, run_stream
+from hwgen.errors import CheckFailed, InputError
+from hwgen.families import family
+from hwgen.figures import Cycles
+from hwgen.numerics import differences
+from hwgen.operations import GEMM, Operation
+
+if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
+
+
+@dataclass(frozen=True)
+class OperationRun:
+    """What a run gave.
+
+    Parameters
+    ----------
+    results : dict of ndarray
+        By name.
+    sizes : mapping of int
+        By name.
+    cycles : int
+        From the first input beat to the last result beat, both included; the cycle model agrees.
+    """
+
+    results: dict[str, np.ndarray]
+    sizes: Mapping[str, int]
+    cycles: int
+
+
+def run_operation(
+    config: FamilyConfig,
+    operation: Operation,
+    operands: Mapping[str, np.ndarray],
+    scalars: Mapping[str, float],
+    *,
+    verilog: str | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+    timeout: float = 24 * 3600,
+) -> OperationRun:
+    """Carry out an operation with the RTL of a configuration in Verilator.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    operation : Operation
+        One of its operations, not `GEMM`.
+    operands : mapping of ndarray
+    scalars : mapping of float
+        Those that are missing have their defaults.
+    verilog : str, optional
+        Text to compile instead of what the generator emits.
+    on_progress : callable, optional
+        Gets the cycles simulated and the cycles in all.
+    timeout : float
+        Seconds.
+
+    Raises
+    ------
+    InputError
+        If operands or scalars do not fit.
+    CheckFailed
+        If the simulation fails, or takes other cycles than the cycle model says.
+    """
+    if operation.name == GEMM:
+        raise InputError("products of matrices run by their operands --activations and --weights")
+    sizes, given = operation.check_operands(operands), operation.check_scalars(scalars)
+    kind = family(config.family)
+    plan = kind.part("schedule").job(config, operation, operands, given)
+    expected = kind.cycles_of_jobs(config, [(operation, sizes, given)])
+    program = compile_stream(config, verilog=verilog, cycles=expected)
+    inputs: dict[str, Any] = {port.name: None for port in config.ports if port.direction == "in"}
+    with scratch("hwgen-run-") as work:
+        image, cycles = run_stream(
+            config, program, plan, inputs, expected, work,
+            on_line=progress(on_progress), timeout=timeout,
+        )  # fmt: skip
+    check_cycles(f"{operation.name} of {sizes_text(sizes)}", cycles, Cycles(expected))
+    return OperationRun(plan.unpack(image), sizes, cycles)
+
+
+def compare(results: Mapping[str, np.ndarray], golden: Mapping[str, np.ndarray]) -> None:
+    """Hold results against those of the golden model.
+
+    Raises
+    ------
+    CheckFailed
+        If any of them differs.
+    """
+    for name, expected in golden.items():
+        wrong = differences(results[name], expected)
+        if len(wrong):
+            index = tuple(map(int, wrong[0]))
+            raise CheckFailed(
+                f"{len(wrong)} of {expected.size} elements of {name} differ from the golden model,"
+                f" first {name}[{','.join(map(str, index))}]: expected {expected[index]}, got"
+                f" {results[name][index]}; nothing written"
+            )
+
+
+def sizes_text(sizes: Mapping[str, int]) -> str:
+    """Return sizes in words."""
+    return ", ".join(f"{name} {size}" for name, size in sizes.items())
