@@ -63,15 +63,30 @@ def exponent_of(bits: int) -> int:
 
 
 class Block:
-    """A block of an operand: elements, the value of its scale, and the exponent of that."""
+    """A block of an operand: elements, the value of its scale, the exponent of that, a minimum."""
 
-    def __init__(self, elements: Sequence[float], scale: float, exponent: int) -> None:
+    def __init__(
+        self,
+        elements: Sequence[float],
+        scale: float,
+        exponent: int,
+        minimum: float | None = None,
+    ) -> None:
         self.elements = [float(element) for element in elements]
         self.scale, self.exponent = float(scale), int(exponent)
+        self.minimum = minimum
 
 
 def term(a: Block, w: Block) -> Fraction | float:
-    """Return the product of two blocks: a number, NaN or an infinity."""
+    """Return the product of two blocks: a number, NaN or an infinity.
+
+    With a minimum it is two products, of the elements and of ones times the minimum.
+    """
+    for other, block in ((a, w), (w, a)):
+        if block.minimum is not None:
+            ones = Block([1.0] * len(block.elements), block.minimum, 0)
+            products = Block(block.elements, block.scale, 0)
+            return _plus(term(other, products), term(other, ones))
     if not (math.isfinite(a.scale) and math.isfinite(w.scale)):
         return math.nan
     scale = Fraction(a.scale) * Fraction(w.scale)
@@ -84,6 +99,12 @@ def term(a: Block, w: Block) -> Fraction | float:
     if special:  # an infinity or a NaN
         return special * math.copysign(float(scale != 0), scale)
     return total * scale
+
+
+def _plus(x: Fraction | float, y: Fraction | float) -> Fraction | float:
+    if isinstance(x, Fraction) and isinstance(y, Fraction):
+        return x + y
+    return sum(float(v) for v in (x, y) if not isinstance(v, Fraction))
 
 
 def summed(kind: str, steps: Sequence[Sequence[tuple[Fraction | float, int]]], places: int) -> int:

@@ -70,10 +70,25 @@ COVERING = [
         ("cube", "fp16", "int2_g16", "aligned(35)", {"rows": 2, "cols": 2, "depth": 16}, 2),
         ("broadcast_2d", "fp8_e5m2", "mxfp4", "fp32", {"rows": 2, "cols": 2}, 1),
         ("cube", "fp8_e4m3", "fp8_e4m3", "fp32", {"rows": 2, "cols": 2, "depth": 4}, 1),
+        ("adder_tree", "int8", "q4_1", "fp32", {"cols": 2, "depth": 8}, 1),
+        ("adder_tree", "int8", "int4_g16_zero", "aligned(25)", {"cols": 3, "depth": 8}, 1),
     )
 ]
 """Every family, accumulator, register and kind of format, with several beats a block and several
 blocks a beat."""
+
+
+LONG = [
+    config_of(*values)
+    for values in (
+        ("broadcast_2d", "mxfp8_e5m2", "q4_1", "exact", {"rows": 2, "cols": 2}, 0),
+        ("cube", "int4_g16_min", "fp16", "exact", {"rows": 2, "cols": 2, "depth": 32}, 2),
+        ("adder_tree", "bf16", "int4_g16", "fp32", {"cols": 2, "depth": 4}, 1),
+        ("cube", "int8", "int4_g16_min", "fp32", {"rows": 2, "cols": 2, "depth": 16}, 2),
+        ("adder_tree", "int5_g16_zero", "int3_g16_zero", "exact", {"cols": 2, "depth": 32}, 0),
+    )
+]
+"""Minima of either operand with infinities and several blocks a beat, and long integers."""
 
 
 def _name(config: SpatialConfig) -> str:
@@ -83,6 +98,12 @@ def _name(config: SpatialConfig) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("config", COVERING, ids=_name)
 def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
+    assert_passed(regress(config, tmp_path, seed=1))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("config", LONG, ids=_name)
+def test_more_of_the_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
     assert_passed(regress(config, tmp_path, seed=1))
 
 
@@ -140,6 +161,59 @@ def test_mutations_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
     assert_noticed(mutation, model, ("values_random", "values_special"), tmp_path)
 
 
+MINIMUM = {
+    "family": "adder_tree", "activation": "fp8_e5m2", "weight": "int4_g16_min",
+    "accumulator": "exact", "max_k": 100, "array": {"cols": 2, "depth": 8}, "pipeline": {"pe": 1},
+}  # fmt: skip
+
+MINIMUM_MUTATIONS = [
+    Mutation(
+        "a sum of elements that goes on", "edge_a", r"so_far_0 = first_reg \?",
+        "so_far_0 = 1'h0 ?", MINIMUM,
+    ),
+    Mutation(
+        "a minimum that is no number", "edge_w", r"\.none\(min_none_0\)", ".none()", MINIMUM
+    ),
+    Mutation(
+        "infinite elements beside a minimum", "pe",
+        r"w_min_significand\[11\] \? a_sum_infinite\[1\] : a_sum_infinite\[0\]", "1'h0", MINIMUM,
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mutation", MINIMUM_MUTATIONS, ids=lambda mutation: mutation.name)
+def test_mutations_of_minima_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
+    model = family("adder_tree").config
+    assert_noticed(mutation, model, ("values_random", "values_special"), tmp_path)
+
+
+OWN = "name: small\nelement: int3\nblock: 24\nscale: {format: bf16, rule: absmax}\n"
+
+
+def test_a_format_of_the_users_own(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    text = "name: core\nfamily: adder_tree\nweight: own/small.yaml\narray: {depth: 8}\nmax_k: 300\n"
+    (tmp_path / "own" / "small.yaml").write_text(OWN)
+    (tmp_path / "core.yaml").write_text(text)
+    config: Any = load_config(tmp_path / "core.yaml")
+    assert config.weight.format.block == 24
+    # The contents are the identity, wherever they stand.
+    again = parse_config(
+        text.replace("own/small.yaml", "{name: small, element: int3, block: 24, scale: {format:"
+        " bf16, rule: absmax}}"), "other.yaml",
+    )  # fmt: skip
+    assert again.resolved() == config.resolved()
+    assert again.digest == config.digest
+    (tmp_path / "own" / "small.yaml").write_text(OWN.replace("24", "48"))
+    assert load_config(tmp_path / "core.yaml").digest != config.digest
+    rng = np.random.default_rng(3)
+    records, _ = config.weight.quantised(rng.standard_normal((3, 50)))
+    a = rng.integers(-128, 128, (2, 50))
+    exact = a @ config.weight.decode(records, np.ones(1, np.float32)).T
+    np.testing.assert_allclose(golden(config, a, records.T), exact, rtol=1e-6)
+
+
 def test_rounding_to_single_precision() -> None:
     rng = np.random.default_rng(8)
     numbers = rng.integers(-(1 << 40), 1 << 40, 2000)
@@ -184,6 +258,9 @@ def test_lanes_hold_elements_then_scale() -> None:
     assert numbers == [low | 0b10 << 32, high | 0b00 << 32, low | 0b01 << 32, high | 0b11 << 32]
 
 
+OTHER = "element: int3, block: 32, scale: {format: fp16, rule: mean}"
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -198,9 +275,15 @@ def test_lanes_hold_elements_then_scale() -> None:
         ("weight: mxfp4\narray: {pe: carry_save}", "array.pe: must be mac with int8 x mxfp4"),
         ("weight: mxfp4\noverflow: saturate", "overflow: must be wrap"),
         ("weight: mxfp4\npost: {outputs: [raw]}", "post.outputs: must be empty"),
-        ("weight: q4_1", "weight: must be int2.*cores add no minimum"),
-        ("weight: int4_g48", "weight: .*cores add no blocks of that length"),
-        ("activation: bf16\nweight: mxfp4", "activation: must be int2"),
+        ("weight: q4_1\naccumulator: aligned(25)", "accumulator: must be exact or fp32 with int8"),
+        ("activation: q4_1\nweight: q4_1", "activation: must have no minimum with weight q4_1"),
+        ("weight: int4_g48", "weight: .*give it in a file of your own"),
+        ("weight: nosuch.yaml", "weight: nosuch.yaml: .*"),
+        ("weight: {name: small, element: int3, block: 24}", "weight: scale: missing"),
+        (
+            f"weight: q8_0\nactivation: {{name: q8_0, {OTHER}}}",
+            "weight: must have another name than activation",
+        ),
         ("weight: mxfp4\npipeline: {final_adder: 1}", "pipeline.final_adder: must be 0"),
     ],
 )

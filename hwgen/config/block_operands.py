@@ -7,33 +7,36 @@ them, and the rules between them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from hwgen.config.model import ACCUMULATORS, OPERANDS, format_field
 from hwgen.config.parameters import either
 from hwgen.errors import InputError, did_you_mean
-from hwgen.formats import block_format, shipped
+from hwgen.formats import FORMATS_BESIDE, block_format, shipped
 from hwgen.numerics import FloatFormat, IntegerFormat, floating
+from hwgen.numerics.blocks import BlockFormat
 from hwgen.numerics.blocks.factors import Factor
 from hwgen.numerics.blocks.operands import BlockOperand
 from hwgen.numerics.blocks.products import MAX_PLACES, BlockAccumulator, BlockProduct
 
 GROUP_SIZES = (16, 32, 64, 128, 256)
 GROUPS = tuple(
-    f"{kind}_g{size}"
+    f"{kind}_g{size}{beside}"
     for size in GROUP_SIZES
-    for kind in (*(f"int{w}" for w in range(2, 9)), "ternary")
+    for beside in ("", "_min", "_zero")
+    for kind in (*(f"int{w}" for w in range(2, 9)), *(["ternary"] if not beside else []))
 )
 """Groups of integers that cores take."""
 
-SCALARS = ("fp16", "fp8_e5m2", "fp8_e4m3")
+SCALARS = ("fp16", "bf16", "fp8_e5m2", "fp8_e4m3")
 """Floating-point numbers whose products can be summed exactly in integers."""
 
-BLOCKS = tuple(name for name in shipped() if block_format(name).minimum is None)
-"""Block formats with a file that cores take: those without a minimum."""
+BLOCKS = shipped()
+"""Block formats with a file that cores take."""
 
 _ALIGNED = tuple(f"aligned({places})" for places in range(1, MAX_PLACES + 1))
 _SUMS = f"exact, int2..int64, uint2..uint64, fp32 or aligned(n) with n of 1..{MAX_PLACES}"
@@ -42,14 +45,21 @@ _ENDINGS = [f"_g{size}" for size in GROUP_SIZES]
 _WORDS = (
     f"int2..int16, uint2..uint16, {', '.join(SCALARS)}, {', '.join(BLOCKS)}, or integers in groups:"
     f" int2..int8 or ternary with {either(_ENDINGS)}"
+    ", of integers also _min or _zero behind it, or the file of a format of your own (NAME.yaml)"
 )
 
 
 def _operand(value: Any) -> Any:
-    if isinstance(value, (IntegerFormat, FloatFormat, BlockOperand)):
+    if isinstance(value, BlockOperand):
+        return value
+    if isinstance(value, (IntegerFormat, FloatFormat)):
         value = value.name
     if isinstance(value, str) and value in (*BLOCKS, *GROUPS):
         return BlockOperand(block_format(value))
+    if isinstance(value, str) and value.endswith((".yaml", ".yml")):
+        return BlockOperand(_of_file(value))
+    if isinstance(value, Mapping):
+        return BlockOperand(_of_contents(value))
     if isinstance(value, str) and value in SCALARS:
         return floating(value)
     if isinstance(value, str) and value in OPERANDS:
@@ -66,22 +76,61 @@ def _operand(value: Any) -> Any:
 
 def _why_not(name: str) -> str:
     """Return why a block format that there is cannot be taken."""
-    if name.endswith((".yaml", ".yml")):
-        return "; formats of your own are for packing only"
     try:
         fmt = block_format(name)
     except InputError:
         return ""
-    return f"; cores add no {'minimum' if fmt.minimum else 'blocks of that length'}"
+    return f"; blocks of {fmt.block} need a name of their own: give it in a file of your own"
+
+
+def _of_file(name: str) -> BlockFormat:
+    """Return the format of a file beside the configuration's."""
+    try:
+        return block_format(str(FORMATS_BESIDE.get() / name))
+    except InputError as error:
+        text = "; ".join(str(error).splitlines())
+        raise PydanticCustomError("unusable", "{text}", {"text": text}) from None
+
+
+def _of_contents(contents: Mapping[str, Any]) -> BlockFormat:
+    """Return a format that a configuration holds, as a file of it would."""
+    from hwgen.formats.model import FormatFile
+
+    try:
+        return FormatFile.model_validate(dict(contents)).format()
+    except ValidationError as error:
+        lines = []
+        for item in error.errors(include_url=False):
+            place, text = ".".join(map(str, item["loc"])), str(item["msg"])
+            text = "missing" if item["type"] == "missing" else text
+            lines.append(f"{place}: {text}" if place else text)
+        raise PydanticCustomError("unusable", "{text}", {"text": "; ".join(lines)}) from None
+
+
+def _plain(value: Any) -> Any:
+    """Return an operand as plain data: its name, or the contents of a format of the user's."""
+    if isinstance(value, BlockOperand) and not _is_named(value.format):
+        from hwgen.formats.model import document_of
+
+        return document_of(value.format)
+    return str(value)
+
+
+def _is_named(fmt: BlockFormat) -> bool:
+    return fmt.name in (*BLOCKS, *GROUPS) and block_format(fmt.name) == fmt
 
 
 BlockOrPlainOperand = Annotated[
     Any,
     BeforeValidator(_operand),
-    PlainSerializer(str, return_type=str),
+    PlainSerializer(_plain),
     WithJsonSchema({"type": "string", "enum": list(_NAMES), "words": _WORDS}),
 ]
-"""An operand: an integer, a floating-point number, or in a block format."""
+"""An operand: an integer, a floating-point number, or in a block format.
+
+A format of the user's own is named by its file, beside the configuration's, and becomes its
+contents, so that the identity of a configuration is of them.
+"""
 
 
 def _accumulator(value: Any) -> Any:
@@ -131,6 +180,17 @@ def broken_by_operands(
         The parameter that says so, empty if none does.
     """
     a, w = factor_of(activation), factor_of(weight)
+    if str(a) == str(w) and a != w:
+        text = (
+            f"weight: must have another name than activation, not {w}: they are different formats"
+        )
+        return [text]
+    if a.minimum and w.minimum:
+        text = (
+            f"activation: must have no minimum with weight {weight}, which has one, not"
+            f" {activation}: the products of two minima are no sums of elements"
+        )
+        return [text]
     if a.block and w.block and a.block != w.block:
         text = (
             f"weight: must have blocks of {a.block}, as activation {activation}, not of {w.block},"
@@ -142,6 +202,11 @@ def broken_by_operands(
         broken.append(
             f"accumulator: must be exact, fp32 or aligned(n) with {activation} x {weight}, not"
             f" {accumulator}; sums of scaled blocks are no integers"
+        )
+    if (a.minimum or w.minimum) and str(accumulator).startswith("aligned"):
+        broken.append(
+            f"accumulator: must be exact or fp32 with {activation} x {weight}, not {accumulator}:"
+            " a term with a minimum has no exponent of its own"
         )
     length = a.block or w.block
     if length and length % depth and depth % length:

@@ -23,6 +23,7 @@ from hwgen.config.parameters import (
 )
 from hwgen.errors import ConfigError, Problem, did_you_mean
 from hwgen.families import families
+from hwgen.formats import FORMATS_BESIDE
 
 MAX_PROBLEMS = 50
 _SHOWN = 40
@@ -110,6 +111,7 @@ def _validate(document: Document) -> FamilyConfig:
         problems.append(_family_problem(document, list(known)))
     else:
         model = known[name].config
+        beside = FORMATS_BESIDE.set(Path(document.file).parent)
         try:
             config = model.model_validate(document.data)
         except ValidationError as error:
@@ -118,6 +120,8 @@ def _validate(document: Document) -> FamilyConfig:
         else:
             fields = inner_parameters(model, document.data)
             problems += [_rule(line, (), document, fields) for line in config.too_wide()]
+        finally:
+            FORMATS_BESIDE.reset(beside)
     if config is None or problems:
         raise ConfigError(in_order(problems))
     return config

@@ -73,6 +73,13 @@ class FormatFile(Model):
     minimum: Literal["fp16", "bf16", "fp32"] | None = Field(
         None, description="Format of a minimum that is added; with the rule `range`."
     )
+    zero_point: Literal["uint2", "uint3", "uint4", "uint5", "uint6", "uint7", "uint8"] | None = (
+        Field(
+            None,
+            description="Format of a zero point, an element that stands for zero and is subtracted"
+            " from all; with the rule `range`.",
+        )
+    )
     special: Special | None = Field(None, description="Special numbers.")
     rounding: Rounding = Field("even", description="Of quotients by the scale.")
     reciprocal: bool = Field(
@@ -97,8 +104,17 @@ class FormatFile(Model):
             )
         if self.nan == "block" and not power:
             problems.append("nan: must be refuse, only the format e8m0 of scales has such a NaN")
-        if (self.minimum is not None) != (self.scale.rule == "range"):
-            problems.append("minimum: belongs to scales of the rule range, and they need it")
+        ranged = self.scale.rule == "range"
+        if self.minimum is not None and not ranged:
+            problems.append("minimum: belongs to scales of the rule range")
+        if self.zero_point is not None and not ranged:
+            problems.append("zero_point: belongs to scales of the rule range")
+        if ranged and (self.minimum is None) == (self.zero_point is None):
+            problems.append("minimum: scales of the rule range need it, or a zero_point, not both")
+        if self.zero_point and not element_called(self.element).name.startswith("uint"):
+            problems.append("element: must be uint2..uint8 with a zero point")
+        if self.zero_point and self.special:
+            problems.append("special: must not be given with a zero point")
         if self.scale.rule == "range" and min(element_called(self.element).finite) < 0:
             problems.append("element: must have no negative numbers with the rule range")
         if self.scale.second and (power or self.scale.format not in ("e4m3", "uint8")):
@@ -127,6 +143,7 @@ class FormatFile(Model):
             rounding=self.rounding,
             reciprocal=self.reciprocal,
             minimum=FLOATS[self.minimum] if self.minimum else None,
+            zero_width=int(self.zero_point.removeprefix("uint")) if self.zero_point else 0,
             second=self.scale.second,
             poisoned=self.nan == "block",
             halves=self.packing.halves,
@@ -145,6 +162,7 @@ def document_of(fmt: BlockFormat) -> dict[str, Any]:
         "block": fmt.block,
         "scale": {"format": fmt.scale.name, "rule": fmt.rule, "second": fmt.second},
         "minimum": fmt.minimum.name if fmt.minimum else None,
+        "zero_point": f"uint{fmt.zero_width}" if fmt.zero_width else None,
         "special": special,
         "rounding": fmt.rounding,
         "reciprocal": fmt.reciprocal,

@@ -7,14 +7,14 @@ Integers that int64 does not hold are Python's, in arrays of objects.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hwgen.numerics.blocks.factors import Factor
+from hwgen.numerics.blocks.factors import Factor, ScaleNumber
 from hwgen.numerics.blocks.operands import BlockOperand
-from hwgen.numerics.blocks.products import BlockProduct
+from hwgen.numerics.blocks.products import BlockProduct, MinimumSum
 from hwgen.numerics.float_arithmetic import add
 from hwgen.numerics.floating import FloatFormat
 
@@ -37,11 +37,21 @@ class BlockMatrix:
         Integers in units of ``2**factor.unit``, NaN, or infinite.
     scales : ndarray of unsigned int, shape (lines, blocks), or None
         Bit patterns; None of an operand without scales.
+    minima : ndarray of unsigned int, shape (lines, blocks), or None
+        Bit patterns; None of an operand without minima.
     """
 
     factor: Factor
     elements: NDArray[np.float64]
     scales: NDArray[Any] | None = None
+    minima: NDArray[Any] | None = None
+
+    def part(self, lines: slice) -> BlockMatrix:
+        """Return some of the lines."""
+        scales, minima = (
+            None if shared is None else shared[lines] for shared in (self.scales, self.minima)
+        )
+        return BlockMatrix(self.factor, self.elements[lines], scales, minima)
 
 
 @dataclass(frozen=True)
@@ -80,7 +90,8 @@ def block_matrix(product: BlockProduct, fmt: Any, lines: NDArray[Any]) -> BlockM
     if isinstance(fmt, BlockOperand):
         factor = Factor(fmt.format)
         codes, scales, chosen = fmt.lines(lines, blocks)
-        return BlockMatrix(factor, factor.decode(codes, chosen[..., None]), scales)
+        elements = factor.decode(codes, chosen[..., None])
+        return BlockMatrix(factor, elements, scales, fmt.minima(lines, blocks))
     whole = np.zeros((count, blocks * product.length), lines.dtype)
     whole[:, :k] = lines
     codes = fmt.encode(whole).reshape(count, blocks, product.length)
@@ -105,9 +116,7 @@ def block_products(product: BlockProduct, a: BlockMatrix, w: BlockMatrix) -> NDA
     blocks = a.elements.shape[1]
     rows = max(1, (1 << 21) // max(1, blocks * len(w.elements)))
     for start in range(0, len(a.elements), rows):
-        part = slice(start, start + rows)
-        scales = None if a.scales is None else a.scales[part]
-        terms = block_terms(product, BlockMatrix(a.factor, a.elements[part], scales), w)
+        terms = block_terms(product, a.part(slice(start, start + rows)), w)
         parts.append(accumulated(product, terms))
     return np.asarray(product.result.decode(np.concatenate(parts)))
 
@@ -126,9 +135,13 @@ def block_terms(product: BlockProduct, a: BlockMatrix, w: BlockMatrix) -> Terms:
     exponents = np.zeros(shape, np.int64)
     if product.term.width > _INT64_BITS:
         integers = integers.astype(object)
+    if product.offset is not None:
+        given = _Part(integers, nan, positive, negative)
+        operands = (a, w, 0) if product.offset.side == "a" else (w, a, 1)
+        integers, nan, positive, negative = _with_minimum(product.offset, given, *operands)
     for operand, axis in ((a, 1), (w, 0)):
         scale = operand.factor.scale
-        if scale is None or operand.scales is None:
+        if scale is None or operand.scales is None or operand.minima is not None:
             continue
         decoded = scale.decode(operand.scales)
         parts: list[NDArray[Any]] = [np.expand_dims(part, axis) for part in decoded]
@@ -142,6 +155,57 @@ def block_terms(product: BlockProduct, a: BlockMatrix, w: BlockMatrix) -> Terms:
         integers = integers * (significand.astype(object) if wide else significand)
         exponents = exponents + exponent
     return Terms(integers, exponents, nan, positive, negative)
+
+
+class _Part(NamedTuple):
+    """Integers, and what they are instead."""
+
+    integers: Integers
+    nan: NDArray[Any]
+    positive: NDArray[Any]
+    negative: NDArray[Any]
+
+    def scaled(self, scale: ScaleNumber, bits: NDArray[Any], shift: int) -> _Part:
+        """Return them times a scale, in units of its smallest exponent, `shift` places below."""
+        significand, exponent, none = scale.decode(bits)
+        nan = self.nan | none | ((self.positive | self.negative) & (significand == 0))
+        places = np.where(none, 0, exponent - scale.exponents[0]) + shift
+        factor = significand.astype(object) << places.astype(object)
+        ends = self.positive, self.negative
+        positive = np.where(significand < 0, ends[1], ends[0])
+        negative = np.where(significand < 0, ends[0], ends[1])
+        return _Part(self.integers.astype(object) * factor, nan, positive, negative)
+
+
+def _with_minimum(
+    offset: MinimumSum, products: _Part, x: BlockMatrix, y: BlockMatrix, axis: int
+) -> _Part:
+    """Return sums of products times the scales of `y`, with sums of `x` times its minima.
+
+    Parameters
+    ----------
+    offset : MinimumSum
+    products : _Part
+    x, y : BlockMatrix
+        The operand without a minimum, and that with one.
+    axis : int
+        Axis among (m, n, blocks) that the lines of `y` are spread over.
+    """
+    assert y.scales is not None
+    assert y.minima is not None
+    ones = np.ones((1, *x.elements.shape[1:]))
+    sums = _dots(_finite(x.elements), ones, offset.sum.width)[:, 0]
+    flags = [_any(test(x.elements)) for test in (np.isnan, np.isposinf, np.isneginf)]
+    other = _Part(*(np.expand_dims(part, 1 - axis) for part in (sums, *flags)))
+    scale, minimum = offset.parts
+    both = [
+        part.scaled(number, np.expand_dims(bits, axis), shift)
+        for part, number, bits, shift in zip(
+            (products, other), (scale, minimum), (y.scales, y.minima), offset.shifts, strict=True
+        )
+    ]
+    a, b = both
+    return _Part(a.integers + b.integers, *(p | q for p, q in zip(a[1:], b[1:], strict=True)))
 
 
 def accumulated(product: BlockProduct, terms: Terms) -> NDArray[np.uint32]:
@@ -191,17 +255,24 @@ def _dots(x: NDArray[np.float64], y: NDArray[np.float64], width: int) -> Integer
     """Return exact sums of products over the last axis, shape (m, n, blocks)."""
     if width <= _FLOAT64_BITS:
         return _matmul(x, y).astype(np.int64)
-    limb = float(1 << _LIMB)
     total: Integers = np.zeros((len(x), len(y), x.shape[1]), object)
-    for high_x in (False, True):
-        for high_y in (False, True):
-            parts = [
-                np.floor(v / limb) if high else v - np.floor(v / limb) * limb
-                for v, high in ((x, high_x), (y, high_y))
-            ]
-            sums = _matmul(*parts).astype(np.int64).astype(object)
-            total = total + (sums << _LIMB * (high_x + high_y))
+    for i, low in enumerate(_limbs(x)):
+        for j, high in enumerate(_limbs(y)):
+            sums = _matmul(low, high).astype(np.int64).astype(object)
+            total = total + (sums << _LIMB * (i + j))
     return total
+
+
+def _limbs(numbers: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Return integers as sums of limbs, the last one signed, each `_LIMB` places above another."""
+    limb, parts = float(1 << _LIMB), []
+    while True:
+        above = np.floor(numbers / limb)
+        parts.append(numbers - above * limb)
+        if not ((above != 0) & (above != -1)).any():
+            parts[-1] = parts[-1] + above * limb
+            return parts
+        numbers = above
 
 
 def _matmul(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -66,7 +66,7 @@ class ElementDecoder(Block):
     i : In
         The code.
     special : In
-        Which special number the block has; there if the format has any.
+        Which special number the block has, or its zero point; there if the format has any.
     o : Out
         As `ElementForm` says.
     nan : Out(1)
@@ -92,6 +92,9 @@ class ElementDecoder(Block):
             self._decode_float(m, *factor.fields)
             return
         number: Value = self.i
+        if factor.zero_width:
+            m.d.comb += self.o.eq(self.i - self.special)
+            return
         if factor.coding == "offset":
             number = Cat(self.i[:-1], ~self.i[-1])
         if factor.coding != "unsigned":

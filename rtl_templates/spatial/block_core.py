@@ -62,7 +62,9 @@ class BlockRow(Block):
         config = self.config
         given = operand_members(self.product, config.lanes[0], Out)
         edge = {name: Signal(member.shape, name=f"a_{name}") for name, member in given.items()}
-        place(m, "edge", BlockEdge(config, config.lanes[0], "a"), on=self.on, i=self.x, **edge)
+        kind = BlockEdge(config, config.lanes[0], "a")
+        first_beat = {"first": self.first} if kind.sums else {}
+        place(m, "edge", kind, on=self.on, i=self.x, **edge, **first_beat)
         # Tokens on their way beside the beat: to the sums of blocks, and to the accumulators.
         on, first, valid, clear = self.on, self.first, self.on & self.ends, self.clear
         summed = 1 + registers_of(config)[0]
@@ -114,7 +116,8 @@ class BlockArray(Array):
                 for name, member in row.columns.items()
             }
             lane = self.w.word_select(col, config.lanes[1].width)
-            place(m, f"edge_{col}", edge, on=self.on, i=lane, **ports)
+            first = {"first": self.first} if edge.sums else {}
+            place(m, f"edge_{col}", edge, on=self.on, i=lane, **ports, **first)
         tokens = {name: getattr(self, name) for name in TOKENS}
 
         def place_row(r: int, total: Value) -> None:

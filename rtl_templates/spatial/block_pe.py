@@ -13,9 +13,10 @@ from functools import reduce
 from operator import or_, xor
 from typing import TYPE_CHECKING
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Member, Out
 
+from hwgen.numerics.integer import enclosing_format
 from rtl_templates.arithmetic.block_accumulators import (
     AlignedTotal,
     ExactTotal,
@@ -32,8 +33,9 @@ from rtl_templates.hierarchy import Block, place
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
+    from hwgen.numerics.blocks.factors import Factor, ScaleNumber
     from hwgen.numerics.blocks.lanes import BlockLanes
-    from hwgen.numerics.blocks.products import BlockProduct
+    from hwgen.numerics.blocks.products import BlockProduct, MinimumSum
 
 
 def registers_of(config: SpatialConfig) -> tuple[int, int]:
@@ -42,20 +44,32 @@ def registers_of(config: SpatialConfig) -> tuple[int, int]:
 
 
 def operand_members(product: BlockProduct, lanes: BlockLanes, flow: type) -> dict[str, Member]:
-    """Return what an edge gives: decoded elements, and of each block its scale."""
+    """Return what an edge gives: decoded elements, and of each block what its elements share.
+
+    That is its scale, its minimum, and, if the other operand has minima, the sum of its elements.
+    """
     factor, count = lanes.factor, lanes.blocks
     form = ElementForm(factor, product.splits)
     members = {"elements": flow(lanes.depth * form.width)}
     if factor.has_nan:
         members["nans"] = flow(count)
-    scale = factor.scale
-    if scale is not None:
+    for _, prefix, number, _ in shared_numbers(factor):
         members |= {
-            name: flow(count * (member.shape if isinstance(member.shape, int) else 1))
-            for name, member in ScaleDecoder(scale).members.items()
+            f"{prefix}{name}": flow(count * (member.shape if isinstance(member.shape, int) else 1))
+            for name, member in ScaleDecoder(number).members.items()
             if name != "i"
         }
+    if product.offset is not None and product.offset.factor is not factor:
+        members["sum"] = flow(count * product.offset.sum.width)
+        if factor.has_infinities:
+            members["sum_infinite"] = flow(2 * count)
     return members
+
+
+def shared_numbers(factor: Factor) -> list[tuple[str, str, ScaleNumber, int]]:
+    """Return the numbers of a block: name, prefix of what they are decoded to, and first bit."""
+    both = (("scale", "", factor.scale, 0), ("minimum", "min_", factor.minimum, factor.scale_width))
+    return [(name, prefix, kept, first) for name, prefix, kept, first in both if kept is not None]
 
 
 class BlockEdge(Block):
@@ -73,6 +87,12 @@ class BlockEdge(Block):
         There is a NaN among those of a block; with the elements, if there can be any.
     significand, exponent, none : Out
         Of the scale of each block, as `ScaleDecoder` gives them, with the sum of its last beat.
+    min_significand, min_exponent, min_none : Out
+        The same of the minimum; there in formats with minima.
+    first : In(1)
+        The beat is the first of a block; there if the other operand has minima, as are:
+    sum, sum_infinite : Out
+        The sum of the elements of each block, and whether infinities of either sign are among them.
     """
 
     def __init__(self, config: SpatialConfig, lanes: BlockLanes, name: str) -> None:
@@ -82,7 +102,10 @@ class BlockEdge(Block):
             f"edge_{name}",
             {"on": In(1), "i": In(lanes.width), **operand_members(product, lanes, Out)},
         )
-        self.config, self.lanes = config, lanes
+        self.sums = "sum" in self.members
+        if self.sums:
+            self.members = {"first": In(1), **self.members}
+        self.config, self.lanes, self.product = config, lanes, product
         self.form = ElementForm(lanes.factor, product.splits)
 
     def build(self, m: Module) -> None:
@@ -113,11 +136,55 @@ class BlockEdge(Block):
             m.d.sync += found.eq(Cat(*(Cat(*group).any() for group in groups)))
             m.d.comb += self.nans.eq(found)
         if factor.scale is not None:
-            self._scales(m, shared, ScaleDecoder(factor.scale))
+            self._scales(m, shared)
+        if self.sums:
+            self._sums(m, register)
 
-    def _scales(self, m: Module, shared: Value, decoder: ScaleDecoder) -> None:
+    def _sums(self, m: Module, elements: Value) -> None:
+        """Sum the elements of each block; delayed as the sums of products in PEs are."""
+        lanes, fmt = self.lanes, self.product.offset.sum if self.product.offset else None
+        assert fmt is not None
+        on, first = (
+            Signal(name="on_reg", reset_less=True),
+            Signal(name="first_reg", reset_less=True),
+        )
+        m.d.sync += [on.eq(self.on), first.eq(self.first)]
+        size = lanes.depth // lanes.blocks
+        sums, flags = [], []
+        for block in range(lanes.blocks):
+            terms = range(block * size, (block + 1) * size)
+            parts = [self.form.parts(elements.word_select(i, self.form.width)) for i in terms]
+            operands = [HeapOperand(number) for number, _, _ in parts]
+            infinite = [(number[-1], found) for number, _, found in parts]
+            found = Cat(
+                Cat(~sign & there for sign, there in infinite).any(),
+                Cat(sign & there for sign, there in infinite).any(),
+            )
+            total = Signal(fmt.width, name=f"sum_{block}", reset_less=True)
+            seen = Signal(2, name=f"infinite_{block}", reset_less=True)
+            before: Value = Const(0, 2)
+            if lanes.beats > 1:
+                so_far = named(m, f"so_far_{block}", Mux(first, 0, total))
+                operands.append(HeapOperand(so_far))
+                before = Mux(first, 0, seen)
+            added = sum_of(m, f"heap_{block}", operands, fmt.width)
+            with m.If(on):
+                m.d.sync += [total.eq(added), seen.eq(before | found)]
+            sums.append(total)
+            flags.append(seen)
+        results = {"sum": Cat(*sums), "sum_infinite": Cat(*flags)}
+        for name, value in results.items():
+            if name not in self.members:
+                continue
+            for stage in range(registers_of(self.config)[0]):
+                register = Signal(len(value), name=f"{name}_{stage}", reset_less=True)
+                m.d.sync += register.eq(value)
+                value = register
+            m.d.comb += getattr(self, name).eq(value)
+
+    def _scales(self, m: Module, shared: Value) -> None:
         """Put scales together, decode them, and delay them until the sum of a block is there."""
-        lanes, width = self.lanes, self.lanes.factor.scale_width
+        lanes, width = self.lanes, self.lanes.factor.shared_width
         whole = shared
         if lanes.beats > 1:
             kept = Signal((lanes.beats - 1) * lanes.scale_part, name="parts", reset_less=True)
@@ -128,14 +195,20 @@ class BlockEdge(Block):
             register = Signal(len(whole), name=f"scale_{stage}", reset_less=True)
             m.d.sync += register.eq(whole)
             whole = register
-        names = [name for name in decoder.members if name != "i"]
-        decoded: dict[str, list[Value]] = {name: [] for name in names}
+        decoded: dict[str, list[Value]] = {}
         for block in range(lanes.blocks):
             bits = whole if lanes.blocks == 1 else whole.word_select(block, width)
-            ports = {name: Signal(decoder.width(name), name=f"{name}_{block}") for name in names}
-            place(m, f"decode_scale_{block}", decoder, i=bits[:width], **ports)
-            for name, signal in ports.items():
-                decoded[name].append(signal)
+            for kind, prefix, number, first in shared_numbers(lanes.factor):
+                decoder = ScaleDecoder(number)
+                names = [name for name in decoder.members if name != "i"]
+                ports = {
+                    name: Signal(decoder.width(name), name=f"{prefix}{name}_{block}")
+                    for name in names
+                }
+                own = bits[first : first + number.scale.width]
+                place(m, f"decode_{kind}_{block}", decoder, i=own, **ports)
+                for name, signal in ports.items():
+                    decoded.setdefault(f"{prefix}{name}", []).append(signal)
         for name, signals in decoded.items():
             register = Signal(len(getattr(self, name)), name=f"{name}_reg", reset_less=True)
             m.d.sync += register.eq(Cat(*signals))
@@ -282,12 +355,14 @@ class BlockPe(Block):
     ) -> tuple[Value, Value, Value]:
         """Return the term of a block: integer, exponent above the lowest one, and flags."""
         product = self.product
+        if product.offset is not None:
+            total, flags = self._with_minimum(m, block, product.offset, total, flags)
         nan, positive, negative = flags
         significand: Value | None = None
         exponent: Value = Const(0, 0)
         for side, factor in zip("aw", (product.a, product.w), strict=True):
             scale, given = factor.scale, self.operands[side]
-            if scale is None:
+            if scale is None or factor.minimum is not None:
                 continue
             if "none" in given:
                 nan = nan | getattr(self, f"{side}_none")[block]
@@ -311,6 +386,46 @@ class BlockPe(Block):
         bits = exponent_width(product)
         exponent = named(m, f"exponent_{block}", exponent[:bits]) if bits else exponent
         return integer, exponent, named(m, f"flags_of_block_{block}", Cat(nan, positive, negative))
+
+    def _with_minimum(
+        self, m: Module, block: int, offset: MinimumSum, total: Value, flags: Value
+    ) -> tuple[Value, Value]:
+        """Return the sums of a block with its scale and its minimum, aligned, and their flags."""
+        product = self.product
+        own, other = ("w", "a") if offset.side == "a" else ("a", "w")
+        total_of_other = getattr(self, f"{other}_sum").word_select(block, offset.sum.width)
+        infinite: Value = Const(0, 2)
+        if product.has_infinities:
+            infinite = getattr(self, f"{other}_sum_infinite").word_select(block, 2)
+        products = product.sum.min, product.sum.max
+        given = (total, flags), (total_of_other.as_signed(), Cat(Const(0, 1), infinite))
+        sums, ends = [], offset.ends(products)
+        found = [Const(0, 1), Const(0, 1), Const(0, 1)]
+        for (value, seen), prefix, number, shift, reach in zip(
+            given, ("", "min_"), offset.parts, offset.shifts, ends, strict=True
+        ):
+            bits = number.significand.width
+            significand = getattr(self, f"{own}_{prefix}significand").word_select(block, bits)
+            factor = significand.as_signed() if number.significand.signed else significand
+            places = number.exponent_width
+            exponent: Value = Const(0, 0)
+            if places:
+                exponent = getattr(self, f"{own}_{prefix}exponent").word_select(block, places)
+            wide = Signal(signed(enclosing_format(*reach).width), name=f"{prefix}wide_{block}")
+            m.d.comb += wide.eq((value * factor) << shift)
+            moved = shift_left(m, f"{prefix}placed_{block}", wide[:], exponent)
+            sums.append(moved.as_signed())
+            nan, positive, negative = seen
+            if number.has_nan:
+                nan = nan | getattr(self, f"{own}_{prefix}none")[block]
+            if product.has_infinities:
+                nan = nan | ((positive | negative) & ~significand.any())
+                sign = significand[-1] if number.significand.signed else Const(0, 1)
+                positive, negative = Mux(sign, negative, positive), Mux(sign, positive, negative)
+            found = [old | new for old, new in zip(found, (nan, positive, negative), strict=True)]
+        both = Signal(shape_of(enclosing_format(*offset.range(products))), name=f"both_{block}")
+        m.d.comb += both.eq(sums[0] + sums[1])
+        return both, named(m, f"flags_of_both_{block}", Cat(*found))
 
 
 def _sign(forms: list[ElementForm], x: Value, y: Value) -> Value:

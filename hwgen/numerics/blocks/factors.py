@@ -18,7 +18,7 @@ from hwgen.numerics.integer import IntegerFormat, enclosing_format
 
 from .elements import Element, float_element
 from .model import BlockFormat
-from .scales import E8M0_BIAS, E8M0_NAN, Scale
+from .scales import E8M0_BIAS, E8M0_NAN, SCALES, Scale
 
 if TYPE_CHECKING:
     import numpy as np
@@ -112,7 +112,6 @@ class Factor:
     Parameters
     ----------
     format : BlockFormat, IntegerFormat or FloatFormat
-        A block format has no minimum.
     """
 
     format: BlockFormat | IntegerFormat | FloatFormat
@@ -143,16 +142,33 @@ class Factor:
         return self.format.scale.width if isinstance(self.format, BlockFormat) else 0
 
     @property
+    def minimum(self) -> ScaleNumber | None:
+        """The minimum of a block, None of an operand without."""
+        if not isinstance(self.format, BlockFormat) or self.format.minimum is None:
+            return None
+        return ScaleNumber(SCALES[self.format.minimum.name])
+
+    @property
+    def shared_width(self) -> int:
+        """Bits of what a block shares: of its scale and its minimum."""
+        beside = self.format.minimum_width if isinstance(self.format, BlockFormat) else 0
+        return self.scale_width + beside
+
+    @property
+    def zero_width(self) -> int:
+        """Bits of the zero point of a block, 0 without."""
+        return self.format.zero_width if isinstance(self.format, BlockFormat) else 0
+
+    @property
     def special_width(self) -> int:
-        """Bits that choose the special number of a block, 0 without any."""
+        """Bits that choose the special number of a block or are its zero point, 0 without any."""
         return self.format.special_width if isinstance(self.format, BlockFormat) else 0
 
     @property
     def kinds(self) -> tuple[Element, ...]:
         """The elements of a block format, for each choice of the special number."""
         assert isinstance(self.format, BlockFormat)
-        count = max(1, len(self.format.special))
-        return tuple(self.format.elements_of(number) for number in range(count))
+        return tuple(self.format.elements_of(number) for number in range(self.format.choices))
 
     @cached_property
     def unit(self) -> int:

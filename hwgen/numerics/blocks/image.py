@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def pack_blocks(blocks: Blocks) -> bytes:
     """Return the image of a matrix: column by column, block by block.
 
-    A block is its scale, its minimum, its choice of a special number and its elements, each from
-    the least significant bit up, filled with zeros to whole bytes; see `BlockFormat.halves` and
-    `BlockFormat.together`.
+    A block is its scale, its minimum, its choice of a special number or zero point, and its
+    elements, each from the least significant bit up, filled with zeros to whole bytes; see
+    `BlockFormat.halves` and `BlockFormat.together`.
     """
     import numpy as np
 
@@ -101,7 +101,7 @@ def unpack_blocks(
         codes,
         scales.astype(fmt.scale.dtype),
         minima.astype(fmt.minimum.bits_dtype) if fmt.minimum else None,
-        chosen.astype(np.uint8) if fmt.special else None,
+        chosen.astype(np.uint8) if fmt.special_width else None,
         no_second_scale() if second is None else second,
     )
 

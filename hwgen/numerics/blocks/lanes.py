@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lanes of beats: what a beat holds of a row of A or a column of W in blocks.
 
-From the least significant bit up: codes, a part of the scale, and which special number the block
-has.  Where a block takes several beats its scale is spread over them, equal parts, the low ones
-first; the special number is in each of them, as elements depend on it.  Where a beat holds several
-blocks there is a scale and a choice for each.
+From the least significant bit up: codes, a part of the scale and the minimum behind it, and which
+special number or zero point the block has.  Where a block takes several beats its scale and minimum
+are spread over them, equal parts, the low ones first; the special number or zero point is in each
+of them, as elements depend on it.  Where a beat holds several blocks there is a scale and a choice
+for each.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class BlockLanes:
 
     @property
     def scale_part(self) -> int:
-        """Bits of a beat for the scale of a block."""
-        return -(-self.factor.scale_width // self.beats)
+        """Bits of a beat for the scale of a block and its minimum."""
+        return -(-self.factor.shared_width // self.beats)
 
     @property
     def width(self) -> int:
@@ -70,9 +71,11 @@ class BlockLanes:
         parts = [f"{self.depth} x {self.factor.width} bits of elements"]
         if self.scale_part:
             share = "" if self.beats == 1 else f", 1/{self.beats} of it"
-            parts.append(f"{count}{self.scale_part} bits of scale{share}")
+            what = "scale" if self.factor.minimum is None else "scale and minimum"
+            parts.append(f"{count}{self.scale_part} bits of {what}{share}")
         if self.factor.special_width:
-            parts.append(f"{count}{self.factor.special_width} bits of special number")
+            what = "zero point" if self.factor.zero_width else "special number"
+            parts.append(f"{count}{self.factor.special_width} bits of {what}")
         return " + ".join(parts)
 
     def steps(self, k: int) -> int:
@@ -104,7 +107,11 @@ class BlockLanes:
         if isinstance(fmt, BlockOperand):
             codes, scales, chosen = fmt.lines(lines, whole // self.length)
             shared = _bits(scales, self.factor.scale_width)
-            padding = self.scale_part * self.beats - self.factor.scale_width
+            minima = fmt.minima(lines, whole // self.length)
+            if minima is not None:
+                beside = _bits(minima, fmt.format.minimum_width)
+                shared = np.concatenate([shared, beside], axis=-1)
+            padding = self.scale_part * self.beats - self.factor.shared_width
             shared = np.concatenate([shared, np.zeros((*scales.shape, padding), np.uint8)], axis=-1)
             parts.append(shared.reshape(count, steps, -1))
             special = _bits(chosen, self.factor.special_width)
@@ -126,14 +133,17 @@ class BlockLanes:
         if isinstance(fmt, BlockOperand):
             blocks = steps * self.depth // self.length
             shared = shared.reshape(count, blocks, self.beats * self.scale_part)
-            shared = shared[..., : self.factor.scale_width]
+            scales = shared[..., : self.factor.scale_width]
+            minima = shared[..., self.factor.scale_width : self.factor.shared_width]
+            minimum = fmt.format.minimum
             places_of = (count, steps * self.blocks, self.factor.special_width)
             chosen = special.reshape(places_of)[:, :: self.beats]
             return fmt.records(
                 codes.astype(np.uint8),
-                _numbers(shared).astype(fmt.format.scale.dtype),
+                _numbers(scales).astype(fmt.format.scale.dtype),
                 _numbers(chosen).astype(np.uint8),
                 k,
+                _numbers(minima).astype(minimum.bits_dtype) if minimum else None,
             )
         if isinstance(fmt, FloatFormat):
             return fmt.decode(codes[:, :k].astype(fmt.bits_dtype))

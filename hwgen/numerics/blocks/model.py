@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Block formats: numbers that share a scale, a minimum or a choice of values along K.
 
-A number is ``element * scale``, in formats with a minimum ``element * scale + minimum``, in formats
-with a second scale all of that times the tensor's.  Blocks run along K, each column of a matrix of
+A number is ``element * scale``, in formats with a minimum ``element * scale + minimum``, in those
+with zero points ``(element - zero point) * scale``, and in formats with a second scale all of that
+times the tensor's.  Blocks run along K, each column of a matrix of
 shape (K, N) has its own; the last one is filled with zeros.
 
 The scale of a block follows from its numbers by a named rule, `Rule`.  ``floor``, ``ceil``,
@@ -18,12 +19,14 @@ format:
 ``absmax``    ``a / m``
 ``mean``      the mean magnitude, of ternary numbers as in BitNet b1.58
 ``extreme``   the number of largest magnitude, with its sign, over the smallest element
-``range``     ``(largest - smallest) / m``; the smallest number is the minimum
+``range``     ``(largest - smallest) / m``; the smallest number is the minimum, or, with a zero
+              point, zero is made one of both at least, and stands at ``round(-smallest / scale)``
 ============  ================================================================================
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
@@ -70,6 +73,8 @@ class BlockFormat:
     special : tuple of float
         Numbers of which each block takes one, for the code `special_code` (BitMoD).
     special_code : int or None
+    zero_width : int
+        Bits of a zero point, 0 in formats without.
     poisoned : bool
         Whether a NaN or an infinity makes its block one of NaNs; else it is refused.
     halves : bool
@@ -91,6 +96,7 @@ class BlockFormat:
     second: Literal["tensor", "column"] | None = None
     special: tuple[float, ...] = ()
     special_code: int | None = None
+    zero_width: int = 0
     poisoned: bool = False
     halves: bool = False
     together: int = 1
@@ -104,9 +110,14 @@ class BlockFormat:
         return self.minimum.width if self.minimum else 0
 
     @property
+    def choices(self) -> int:
+        """What a block chooses among: special numbers or zero points; 1 without any."""
+        return 1 << self.zero_width if self.zero_width else max(1, len(self.special))
+
+    @property
     def special_width(self) -> int:
-        """Bits that choose the special number, 0 without any."""
-        return (len(self.special) - 1).bit_length() if self.special else 0
+        """Bits of the choice, of a special number or a zero point, 0 without any."""
+        return (self.choices - 1).bit_length()
 
     @property
     def block_bits(self) -> int:
@@ -121,14 +132,17 @@ class BlockFormat:
 
     def dot_width(self) -> int:
         """Return the bits of the exact sum of the products of two blocks' elements."""
-        kinds = [self.elements_of(i) for i in range(len(self.special))] or [self.element]
+        kinds = [self.elements_of(i) for i in range(self.choices)]
         unit = min(kind.exponent for kind in kinds)
         numbers = {Fraction(value) / Fraction(2) ** unit for k in kinds for value in k.finite}
         products = [int(a * b) for a in numbers for b in numbers]
         return enclosing_format(self.block * min(products), self.block * max(products)).width
 
     def elements_of(self, special: int) -> Element:
-        """Return the elements of a block that has chosen a special number."""
+        """Return the elements of a block that has chosen a special number, or a zero point."""
+        if self.zero_width:
+            zero = math.ldexp(special, self.element.exponent)
+            return replace(self.element, values=tuple(v - zero for v in self.element.values))
         if self.special_code is None:
             return self.element
         values = list(self.element.values)
@@ -158,7 +172,7 @@ class Blocks:
     minima : ndarray of unsigned int, shape (N, blocks), or None
         Bit patterns.
     chosen : ndarray of uint8, shape (N, blocks), or None
-        Which special number a block has.
+        Which special number a block has, or its zero point.
     second : ndarray of float32, shape (1,) or (N,)
         Second scales; 1 in formats without any.
     """
@@ -179,7 +193,7 @@ class Blocks:
         if self.chosen is None:
             values = fmt.element.decode(self.codes)
         else:
-            tables = np.array([fmt.elements_of(i).values for i in range(len(fmt.special))])
+            tables = np.array([fmt.elements_of(i).values for i in range(fmt.choices)])
             values = tables[self.chosen[..., None], self.codes]
         values = values * fmt.scale.decode(self.scales)[..., None]
         if self.minima is not None and fmt.minimum:

@@ -2,8 +2,8 @@
 """Matrices in block formats as arrays of one element each, as operands of products.
 
 An element is a record of its code and, the same in all elements of a block, the bit pattern of the
-scale and which special number the block has.  So an operand has the shape of its matrix, and its
-last block may be shorter than the others.
+scale, which special number or zero point the block has, and of formats with one the minimum.  So an
+operand has the shape of its matrix, and its last block may be shorter than the others.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from hwgen.errors import InputError
 
 from .model import BlockFormat, Blocks
 from .quantise import quantise_blocks
+from .scales import SCALES, Scale
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-_FIELDS = ("code", "scale", "special")
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,10 @@ class BlockOperand:
         """NumPy's type of the records."""
         import numpy as np
 
-        return np.dtype([("code", "u1"), ("scale", self.format.scale.dtype), ("special", "u1")])
+        fields = [("code", "u1"), ("scale", self.format.scale.dtype), ("special", "u1")]
+        if self.format.minimum:
+            fields.append(("minimum", self.format.minimum.bits_dtype))
+        return np.dtype(fields)
 
     @property
     def file_dtype(self) -> np.dtype[Any]:
@@ -93,7 +95,8 @@ class BlockOperand:
         """
         if values.dtype != self.dtype:
             raise ValueError(
-                f"must be blocks of {self}, records of {', '.join(_FIELDS)}, not {values.dtype};"
+                f"must be blocks of {self}, records of {', '.join(self.dtype.names or ())},"
+                f" not {values.dtype};"
                 " quantise numbers first"
             )
         import numpy as np
@@ -101,8 +104,7 @@ class BlockOperand:
         codes = 1 << self.width
         unusable = [c for c, v in enumerate(self.format.element.values) if self._is_none(v)]
         wrong = (values["code"] >= codes) | np.isin(values["code"], unusable)
-        if self.format.special:
-            wrong |= values["special"] >= len(self.format.special)
+        wrong |= values["special"] >= self.format.choices
         if wrong.any():
             first = tuple(int(i) for i in np.argwhere(wrong)[0])
             raise ValueError(
@@ -147,27 +149,44 @@ class BlockOperand:
 
         length = self.format.block
         count, k = values.shape
+        scales, chosen = (self._shared(values, blocks, name) for name in ("scale", "special"))
         codes = np.full((count, blocks * length), Factor(self.format).zero_code, np.uint8)
+        if self.format.zero_width:  # what fills a block is zero
+            codes[:] = np.repeat(chosen, length, axis=1)
         codes[:, :k] = values["code"]
-        shared = []
-        for name in ("scale", "special"):
-            first = values[name][:, ::length]
-            spread = np.repeat(first, length, axis=1)[:, :k]
-            if (spread != values[name]).any():
-                line, place = (int(i) for i in np.argwhere(spread != values[name])[0])
-                raise InputError(
-                    f"the elements of block {place // length} of line {line} have different"
-                    f" {name}s; a block of {self} has one"
-                )
-            whole = np.zeros((count, blocks), values[name].dtype)
-            whole[:, : first.shape[1]] = first
-            shared.append(whole)
-        return codes.reshape(count, blocks, length), shared[0], shared[1]
+        return codes.reshape(count, blocks, length), scales, chosen
+
+    def minima(self, values: NDArray[Any], blocks: int) -> NDArray[Any] | None:
+        """Return the minima of the blocks of `lines`, None of formats without."""
+        return self._shared(values, blocks, "minimum") if self.format.minimum else None
+
+    def _shared(self, values: NDArray[Any], blocks: int, name: str) -> NDArray[Any]:
+        """Return what the elements of blocks share, shape (lines, blocks)."""
+        import numpy as np
+
+        length = self.format.block
+        count, k = values.shape
+        first = values[name][:, ::length]
+        spread = np.repeat(first, length, axis=1)[:, :k]
+        if (spread != values[name]).any():
+            line, place = (int(i) for i in np.argwhere(spread != values[name])[0])
+            raise InputError(
+                f"the elements of block {place // length} of line {line} have different"
+                f" {name}s; a block of {self} has one"
+            )
+        whole = np.zeros((count, blocks), values[name].dtype)
+        whole[:, : first.shape[1]] = first
+        return whole
 
     def records(
-        self, codes: NDArray[Any], scales: NDArray[Any], chosen: NDArray[Any] | None, k: int
+        self,
+        codes: NDArray[Any],
+        scales: NDArray[Any],
+        chosen: NDArray[Any] | None,
+        k: int,
+        minima: NDArray[Any] | None = None,
     ) -> NDArray[Any]:
-        """Return records of lines, shape (lines, k), the inverse of `lines`."""
+        """Return records of lines, shape (lines, k), the inverse of `lines` and `minima`."""
         import numpy as np
 
         length = self.format.block
@@ -176,6 +195,8 @@ class BlockOperand:
         result["scale"] = np.repeat(scales, length, axis=1)[:, :k]
         if chosen is not None:
             result["special"] = np.repeat(chosen, length, axis=1)[:, :k]
+        if minima is not None:
+            result["minimum"] = np.repeat(minima, length, axis=1)[:, :k]
         return result
 
     def quantised(self, lines: NDArray[np.floating]) -> tuple[NDArray[Any], NDArray[np.float32]]:
@@ -187,15 +208,18 @@ class BlockOperand:
             If the format cannot hold the numbers.
         """
         blocks: Blocks = quantise_blocks(lines.T, self.format)
-        records = self.records(blocks.codes, blocks.scales, blocks.chosen, lines.shape[1])
+        k = lines.shape[1]
+        records = self.records(blocks.codes, blocks.scales, blocks.chosen, k, blocks.minima)
         return records, blocks.second
 
     def decode(self, lines: NDArray[Any], second: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return the numbers of records of lines, shape (lines, k)."""
         count, k = lines.shape
-        codes, scales, chosen = self.lines(lines, -(-k // self.format.block))
-        which = chosen if self.format.special else None
-        blocks = Blocks(self.format, (k, count), codes, scales, None, which, second)
+        number = -(-k // self.format.block)
+        codes, scales, chosen = self.lines(lines, number)
+        which = chosen if self.format.special_width else None
+        minima = self.minima(lines, number)
+        blocks = Blocks(self.format, (k, count), codes, scales, minima, which, second)
         return blocks.decode().T
 
     def random(self, rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[Any]:
@@ -233,21 +257,25 @@ class BlockOperand:
             codes = rng.choice(np.flatnonzero(values == 0), whole)
         elif kind == "sparse":
             codes = np.where(rng.random(whole) < 0.8, zero, codes)
-        scales = self._scales(rng, (lines, blocks), kind)
+        scales = self._scales(rng, (lines, blocks), kind, fmt.scale)
+        minima = None
+        if fmt.minimum:
+            minima = self._scales(rng, (lines, blocks), kind, SCALES[fmt.minimum.name])
         if kind == "special":
             none = [not math.isfinite(v) and not self._is_none(v) for v in fmt.element.values]
             if any(none):
                 drawn = rng.choice(np.flatnonzero(none), whole)
                 codes = np.where(rng.random(whole) < 0.2 / fmt.block, drawn, codes)
             codes = np.where(rng.random((lines, blocks, 1)) < 0.1, zero, codes)
-        chosen = rng.integers(0, max(1, len(fmt.special)), (lines, blocks))
-        return self.records(codes, scales, chosen, k)
+        chosen = rng.integers(0, fmt.choices, (lines, blocks))
+        return self.records(codes, scales, chosen, k, minima)
 
-    def _scales(self, rng: np.random.Generator, shape: tuple[int, int], kind: str) -> NDArray[Any]:
-        """Return bit patterns of scales."""
+    def _scales(
+        self, rng: np.random.Generator, shape: tuple[int, int], kind: str, scale: Scale
+    ) -> NDArray[Any]:
+        """Return bit patterns of scales, or of minima."""
         import numpy as np
 
-        scale = self.format.scale
         patterns = np.arange(1 << min(scale.width, 16), dtype=np.int64)
         patterns = (patterns << (scale.width - 16) if scale.width > 16 else patterns).astype(
             scale.dtype

@@ -2,7 +2,10 @@
 """Products of blocks: how wide every sum is, for golden models and hardware alike.
 
 The products of a block are summed exactly, in integers.  The sum times the significands of both
-scales is the block's *term*, an integer times a power of two.  Terms are accumulated
+scales is the block's *term*, an integer times a power of two.  Where an operand has a minimum, the
+sum of the products is aligned, exactly, with the sum of the other operand's elements times the
+minimum, which needs as many bits more as their exponents may differ; both sums together are the
+term.  Terms are accumulated
 
 - ``exact``: in a long integer that holds every bit of every term, rounded once at the end;
 - ``fp32``: each is rounded to single precision, and added to the total, which is rounded too, in
@@ -79,13 +82,81 @@ class BlockAccumulator:
 
 
 @dataclass(frozen=True)
+class MinimumSum:
+    """The sum of a block's products and of its minimum times the other operand's elements.
+
+    Parameters
+    ----------
+    factor : Factor
+        The operand with a scale and a minimum.
+    other : Factor
+    side : {"a", "w"}
+        Which of both `other` is.
+    length : int
+        Elements of a block.
+    """
+
+    factor: Factor
+    other: Factor
+    side: Literal["a", "w"]
+    length: int
+
+    @property
+    def parts(self) -> tuple[ScaleNumber, ScaleNumber]:
+        """The scale and the minimum."""
+        assert self.factor.scale is not None
+        assert self.factor.minimum is not None
+        return self.factor.scale, self.factor.minimum
+
+    @property
+    def sum(self) -> IntegerFormat:
+        """Format of the sum of the other operand's elements."""
+        low, high = self.other.range
+        return enclosing_format(min(self.length * low, -1), self.length * high)
+
+    @property
+    def _last_places(self) -> tuple[int, int]:
+        """Exponents of the last bits of both products, for the smallest exponents."""
+        scale, minimum = self.parts
+        of_products = scale.exponents[0] - scale.fraction + self.factor.unit
+        return of_products, minimum.exponents[0] - minimum.fraction
+
+    @property
+    def lowest(self) -> int:
+        """Exponent of the last bit of the sum, in units of the other operand's elements."""
+        return min(self._last_places)
+
+    @property
+    def shifts(self) -> tuple[int, int]:
+        """Places by which the sum of products, and the minimum's, are shifted at least."""
+        of_products, of_minimum = self._last_places
+        return of_products - self.lowest, of_minimum - self.lowest
+
+    def ends(self, products: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Return the smallest and largest of both parts, shifted as far as they can be."""
+        low, high = self.other.range
+        sums = products, (self.length * low, self.length * high)
+        found = []
+        for part, given, shift in zip(self.parts, sums, self.shifts, strict=True):
+            bottom, top = _products(given, part.range)
+            reach = part.exponents[1] - part.exponents[0] + shift
+            found.append((bottom << reach, top << reach))
+        return found[0], found[1]
+
+    def range(self, products: tuple[int, int]) -> tuple[int, int]:
+        """Return the smallest and largest sum, of sums of products between two numbers."""
+        x, y = self.ends(products)
+        return x[0] + y[0], x[1] + y[1]
+
+
+@dataclass(frozen=True)
 class BlockProduct:
     """The arithmetic of a core that multiplies blocks.
 
     Parameters
     ----------
     a, w : Factor
-        At least one of them has blocks; both, if they do, of one length.
+        At least one of them has blocks; both, if they do, of one length.  Only one has a minimum.
     accumulator : BlockAccumulator
     length : int
         Elements of a block.
@@ -128,13 +199,16 @@ class BlockProduct:
 
     @property
     def scales(self) -> tuple[ScaleNumber, ...]:
-        """The scales that there are."""
-        return tuple(factor.scale for factor in (self.a, self.w) if factor.scale is not None)
+        """The scales whose exponents are those of a term: not of an operand with a minimum."""
+        factors = (self.a, self.w)
+        return tuple(f.scale for f in factors if f.scale is not None and f.minimum is None)
 
-    @cached_property
-    def significand(self) -> IntegerFormat:
-        """Format of the product of the significands of the scales."""
-        return enclosing_format(*self._significands)
+    @property
+    def offset(self) -> MinimumSum | None:
+        """How the sum of products is aligned with that of a minimum, None without minima."""
+        if self.w.minimum is not None:
+            return MinimumSum(self.w, self.a, "a", self.length)
+        return MinimumSum(self.a, self.w, "w", self.length) if self.a.minimum else None
 
     @property
     def _significands(self) -> tuple[int, int]:
@@ -147,13 +221,19 @@ class BlockProduct:
     def term(self) -> IntegerFormat:
         """Format of a block's term, as an integer; signed."""
         low, high = _products(self.a.range, self.w.range)
-        low, high = _products((self.length * low, self.length * high), self._significands)
+        ends = self.length * low, self.length * high
+        if self.offset is not None:
+            ends = self.offset.range(ends)
+        low, high = _products(ends, self._significands)
         return enclosing_format(min(low, -1), high)
 
     @property
     def fraction(self) -> int:
         """A term is so many times ``2**-1`` smaller than its integer times ``2**exponent``."""
-        return sum(scale.fraction for scale in self.scales) - self.a.unit - self.w.unit
+        places = sum(scale.fraction for scale in self.scales)
+        if self.offset is not None:
+            return places - self.offset.other.unit - self.offset.lowest
+        return places - self.a.unit - self.w.unit
 
     @property
     def exponents(self) -> tuple[int, int]:
@@ -202,7 +282,8 @@ class BlockProduct:
     @property
     def has_nan(self) -> bool:
         """Whether a NaN can come in, by an element or a scale."""
-        scales = any(scale.has_nan for scale in self.scales)
+        found = (self.a.scale, self.w.scale, self.a.minimum, self.w.minimum)
+        scales = any(scale.has_nan for scale in found if scale is not None)
         return scales or any(factor.has_nan for factor in (self.a, self.w))
 
     @property

@@ -72,6 +72,8 @@ def quantise_blocks(
         found = found.astype(np.float32).astype(np.float64)
     if fmt.special:
         codes, scales, chosen = _best_special(found, fmt)
+    elif fmt.zero_width:
+        codes, scales, chosen = _with_zero_points(found, fmt)
     else:
         exact, scales = _scales(found, fmt, fmt.element)
         codes, chosen = _codes(found, exact, scales, fmt, fmt.element), None
@@ -111,7 +113,7 @@ def _second_scales(blocks: NDArray[np.float64], fmt: BlockFormat) -> NDArray[np.
     if fmt.second is None:
         return no_second_scale()
     largest = np.abs(blocks).max(axis=(1, 2) if fmt.second == "column" else None)
-    elements = [fmt.elements_of(i).max for i in range(len(fmt.special))] or [fmt.element.max]
+    elements = [fmt.elements_of(i).max for i in range(max(1, len(fmt.special)))]
     with np.errstate(over="ignore"):
         wanted = np.atleast_1d(largest / (min(elements) * fmt.scale.max)).astype(np.float32)
     usable = (wanted > 0) & np.isfinite(wanted)
@@ -209,6 +211,25 @@ def _best_special(
     codes = np.choose(chosen[..., None], [codes for codes, *_ in tried])
     scales = np.choose(chosen, [scales for _, scales, _ in tried])
     return codes.astype(np.uint8), scales.astype(tried[0][1].dtype), chosen
+
+
+def _with_zero_points(
+    blocks: NDArray[np.float64], fmt: BlockFormat
+) -> tuple[NDArray[np.uint8], NDArray[Any], NDArray[np.uint8]]:
+    """Return codes, scales and zero points of blocks, the number zero in the range of each."""
+    import numpy as np
+
+    element = fmt.element
+    low, high = np.minimum(blocks.min(axis=-1), 0), np.maximum(blocks.max(axis=-1), 0)
+    scales = fmt.scale.round((high - low) / element.max)
+    kept = fmt.scale.decode(scales)[..., None]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        quotients = np.where(kept == 0, 0.0, blocks / kept)
+        zeros = np.where(kept[..., 0] == 0, 0.0, -low / kept[..., 0])
+    unit = math.ldexp(1, element.exponent)
+    zeros = np.clip(np.rint(np.nan_to_num(zeros) / unit), 0, fmt.choices - 1)
+    codes = element.encode(np.nan_to_num(quotients) + (zeros * unit)[..., None], fmt.rounding)
+    return codes, scales, zeros.astype(np.uint8)
 
 
 def error_of(blocks: Blocks, weights: NDArray[np.floating]) -> dict[str, float]:
