@@ -34,23 +34,12 @@ from hwgen.errors import CheckFailed, ToolMissing
 
 Waves = Literal["fst", "vcd"]
 
-# Measured on 1x1, 16x16 and 32x32 arrays (processor seconds to build with the run-time library at
-# hand; thousand cycles per second under a cocotb test that reads and writes in every cycle):
-#
-#   -O1   1.3  1.9   9.5     130  80  58      -O1, all signals public   1.2  7.5  16     133  58  25
-#   -Os   1.2  2.3  11.8     130  77  51      -O1, --output-split 5000  1.3  6.2  10     136  85  62
-#   -O2   1.6  2.8  12.9     120  80  56      -O1, --flatten            1.2  6.7  18     137  86  36
-#
-# -O0 halves the speed.  Optimising what runs once (OPT_SLOW) only costs; the run-time library's
-# option (OPT_GLOBAL) does not show.
-OPTIMISATION: Mapping[str, str] = {"OPT_FAST": "-O1", "OPT_SLOW": "-O0", "OPT_GLOBAL": "-O1"}
+# Compiling takes longer than simulating some ten thousand cycles under cocotb.  Processor seconds
+# to compile and to run the 50 cases of an array, with -O1 and with -O0: 8x8 1.3 0.5, 0.8 0.5; 16x16
+# 2.2 0.9, 1.4 1.3.  Larger designs gain more: an engine 13 6, 3.5 5.4; serial PEs 17 10, 4 13.  The
+# run-time library is slow at reading and writing ports without optimisation: 16x16 1.3 2.2.
+OPTIMISATION: Mapping[str, str] = {"OPT_FAST": "-O0", "OPT_SLOW": "-O0", "OPT_GLOBAL": "-O1"}
 """Compiler options by kind of source, as Verilator's makefile names them."""
-
-# Large designs take longer to compile than to simulate.  Processor seconds to compile, in pieces
-# with -O1 and at once with -O0, and to run the regression: an engine 13 6, 3.5 5.4; five lookup
-# tables with one-hot reads 17 7, 1.4 2.4; serial PEs, with the most cycles, 17 10, 4 13.
-LARGE_BYTES = 1_000_000
-"""C++ of a design from which on `build` does not optimise."""
 
 # With C++ that drives the model itself (thousand cycles per second of processor on 8x8 and 16x16
 # arrays and on configs/lut_core.yaml): -O1 3900 920 95, -O2 5100 1290 98, -O3 5100 1000 90.  -O2
@@ -101,6 +90,9 @@ extern "C" __attribute__((visibility("default"))) void hwgen_simulate(int argc, 
     _exit(status);
 }
 """
+
+# One run-time library serves programs and libraries.
+_HIDDEN = ("-CFLAGS", "-fPIC -fvisibility=hidden")
 
 _ROOT = "verilator-root"  # in the build directory, a link to Verilator; no design has this name
 _PLAIN = re.compile(r"[\w@%+=:,./~-]+")
@@ -276,13 +268,14 @@ def build(
     trace = [f"--trace-{waves}"] if waves else []
     link = ["-LDFLAGS", _link_options(Path(cocotb.libs_dir), build_dir)]
     if library:
-        link = ["-CFLAGS", "-fPIC", "-LDFLAGS", "-shared -Wl,-u,hwgen_simulate", *link]
-    verilate = ["--vpi", *trace, *arguments, *link, "verilator.cpp", *public]
-    features, main = f"vpi {waves}{' library' * library}", ["verilator.cpp"]
+        link = ["-LDFLAGS", "-shared -Wl,-u,hwgen_simulate", *link]
+    verilate = ["--vpi", *trace, *arguments, "-CFLAGS", "-fPIC", *link, "verilator.cpp", *public]
+    features, main = " ".join(["vpi", str(waves), *arguments]), ["verilator.cpp"]
+    name = f"{top}.so" if library else top
+    kind = "library" if library else "program"
     return _compile(
-        sources, [*verilate, *_LATE_SPLIT], f"{top}.so" if library else top, top, build_dir,
-        OPTIMISATION, features, jobs, main, large={**OPTIMISATION, "OPT_FAST": "-O0"},
-    )  # fmt: skip
+        sources, verilate, name, top, build_dir, OPTIMISATION, features, jobs, main, kind
+    )
 
 
 def build_program(
@@ -326,7 +319,7 @@ def build_program(
     CheckFailed
         If something does not compile; the text ends with what the tool said.
     """
-    verilate = [*arguments, *program]
+    verilate = [*_HIDDEN, *arguments, *program]
     # Options shape the run-time library: one that traces has more in it.
     main = program if len(program) == 1 else ()
     features = " ".join(arguments)
@@ -346,9 +339,8 @@ def build_library(
     It shows the functions that are declared with default visibility, and nothing else, so that
     one process can load several.
     """
-    options = ["-CFLAGS", "-fPIC -fvisibility=hidden", "-LDFLAGS", "-shared"]
-    verilate = [*options, *program]
-    return _compile(sources, verilate, top, top, build_dir, optimisation, "library", None)
+    verilate = [*_HIDDEN, "-LDFLAGS", "-shared", *program]
+    return _compile(sources, verilate, top, top, build_dir, optimisation, "", None, kind="library")
 
 
 def _compile(
@@ -361,12 +353,12 @@ def _compile(
     features: str,
     jobs: int | None,
     main: Sequence[str] = (),
-    large: Mapping[str, str] | None = None,
+    kind: str = "program",
 ) -> Path:
     """Run Verilator and the compiler, and return the file `name` that they make.
 
-    `features` say what else shapes the run-time library; `main` are those C++ files that may be
-    compiled together with the design; `large` are the compiler's options for a large one.
+    `features` say what else shapes the run-time library, `kind` what is linked; `main` are those
+    C++ files that may be compiled together with the design.
     """
     verilator, make, compiler = require("verilator"), require("make"), require("g++")
     environment = {**os.environ, **verilator.environment}
@@ -401,9 +393,10 @@ def _compile(
         for path in build_dir.glob("Vtop*"):
             path.unlink()
         size = translate()
-    if large is not None and size >= LARGE_BYTES:
-        optimisation = large
-    kept = _runtime(optimisation, [*variables, features])
+    kept = _runtime(optimisation, [*variables, features], kind)
+    if (arguments_at_once := kept.directly(build_dir, main, name)) is not None:
+        run(compiler, arguments_at_once, build_dir, "compile.log", TIMEOUT_S, environment)
+        return build_dir / name
     kept.take(build_dir)
     variables += [f"{key}={value}" for key, value in optimisation.items()]
     compilation = ["-j", str(count), "-f", "Vtop.mk", *variables]
@@ -413,15 +406,15 @@ def _compile(
     return build_dir / name
 
 
-def _runtime(optimisation: Mapping[str, str], flags: Sequence[str]) -> Runtime:
-    """Return the run-time library for compiler options and what else shapes it."""
+def _runtime(optimisation: Mapping[str, str], flags: Sequence[str], kind: str) -> Runtime:
+    """Return the run-time library for compiler options, what else shapes it and what is linked."""
 
     def name(*options: str) -> str:
         key = "\n".join([compiler_id(), require("verilator").where, *options, *flags])
         return hashlib.sha256(key.encode()).hexdigest()[:16]
 
     # The library itself is compiled with the options for all designs, its headers with a design's.
-    objects, headers = name(optimisation["OPT_GLOBAL"]), name(*optimisation.values())
+    objects, headers = name(optimisation["OPT_GLOBAL"]), name(*optimisation.values(), kind)
     return Runtime(Store(cache_directory() / "verilator"), objects, headers)
 
 

@@ -14,7 +14,14 @@ import pytest
 from flows.simulation.runner import use_host
 from flows.wasm import prepare_all
 from sim_tests import warm_simulations
-from sim_tests.selection import OVER, may_be_skipped, ordered
+from sim_tests.selection import (
+    OVER,
+    changed_files,
+    commit_seed,
+    may_be_skipped,
+    not_drawn,
+    ordered,
+)
 
 _DEADLINE = "HWGEN_TESTS_UNTIL"  # seconds since the epoch, for the processes of pytest-xdist
 
@@ -45,8 +52,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         os.environ.pop(_DEADLINE, None)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, None, None]:
+    """Mark as long what this commit does not draw, before tests are chosen by marks; order them."""
+    usual = [item.nodeid for item in items if not item.get_closest_marker("long")]
+    others = not_drawn(usual, commit_seed(), changed_files())
+    for item in items:
+        if item.nodeid in others:
+            item.add_marker(pytest.mark.long)
+    yield
     number = config.getoption("--slice")
     if number is not None:
         order = ordered([item.nodeid for item in items], number, config.getoption("--slice-seed"))

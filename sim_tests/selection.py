@@ -7,12 +7,15 @@ import itertools
 import re
 import subprocess
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from allpairspy import AllPairs
+
+ROOT = Path(__file__).parents[1]
 
 SLICES = 20
 """Parts of the long tests.  Every commit begins with the next, so 20 commits begin with all."""
@@ -34,13 +37,128 @@ ALLOWED_SKIPS = (
 """Reasons, as regular expressions, for which a test may be skipped in continuous integration."""
 
 
+ROTATING: Mapping[str, tuple[int, str]] = {
+    # Pages of the documentation; those that a commit changes are always among them.
+    "test_docs.py::test_commands_of_a_page": (4, ""),
+    # Formats in blocks, and floating point in lookup tables.
+    "test_fast.py::test_shipped_configurations": (4, "mxfp4|nvfp4|w4a16|bitmod"),
+    "test_spatial_blocks.py::test_shipped_configurations": (4, ""),
+    "test_spatial_blocks.py::test_emitted_verilog_is_clean": (4, ""),
+    "test_ternary_lut.py::test_shipped_configurations": (3, "fp16"),
+    # The largest tables: groups of seven.
+    "test_ternary_lut.py::test_emission": (3, "^lut_6$"),
+    "test_ternary_lut.py::test_covering_set": (3, "^lut_6$"),
+    "test_ternary_lut_aligned.py::test_covering_set": (3, ""),
+    "test_ternary_lut_aligned.py::test_large_tables": (2, ""),
+    "test_ternary_lut_aligned.py::test_scaled_to_float": (3, ""),
+    "test_ternary_lut_float.py::test_a_table_costs_one_adder_an_entry": (3, ""),
+    "test_bit_planes.py::test_adders_of_a_table": (3, ""),
+    # Blocks by themselves.
+    "test_float.py::test_pipelined_adder": (4, ""),
+    "test_float.py::test_enabled_adder": (2, ""),
+    "test_float.py::test_multiplier": (2, ""),
+    "test_float.py::test_pipelined_multiplier": (3, ""),
+    "test_float.py::test_widening": (3, ""),
+    "test_function_blocks.py::test_every_16_bit_floating_point_input": (4, ""),
+    "test_function_blocks.py::test_every_fixed_point_input": (4, ""),
+    "test_function_blocks.py::test_corners_and_samples_of_wide_inputs": (3, ""),
+    "test_qor.py::test_published_datapath_accumulates_products": (4, ""),
+    # Structures, estimates and synthesis.
+    "test_structure.py::test_every_shipped_configuration_has_a_structure": (4, ""),
+    "test_fabric_structure.py::test_every_family_has_resources": (4, ""),
+    "test_timing_graph.py::test_the_limiting_path_of_a_core_is_in_its_verilog": (4, ""),
+    "test_cost_bills.py::test_bills_count_what_netlists_have": (4, ""),
+    "test_cost_bills.py::test_estimates_of_an_fpga_are_what_is_mapped": (2, ""),
+    "test_synth.py::test_fpga_families": (3, ""),
+    "test_macros.py::test_designs_with_macros_do_what_they_did": (2, ""),
+    "test_synth.py::test_standard_cells_with_the_best_recipe": (3, ""),
+    "test_synthesis.py::test_a_small_array_maps": (3, ""),
+    "test_macros.py::test_synthesis_with_and_without_macros": (2, ""),
+    "test_power.py::test_power_at_work": (3, ""),
+    "test_closed_forms.py::test_closed_forms_are_near_the_structure": (4, ""),
+    "test_closed_forms.py::test_a_wrong_closed_form_is_noticed": (4, ""),
+    "test_external_technology.py::test_the_commands_of_the_page": (4, ""),
+    "test_timing_graph.py::test_the_table_of_a_technology_says_how_wrong_it_is_elsewhere": (4, ""),
+    "test_ternary_lut_choice.py::test_what_is_chosen_meets_its_clock_by_the_estimate": (3, ""),
+    "test_figures.py::test_every_shipped_configuration_says_what_its_figures_are": (3, ""),
+    # Commands, and what draws or tries everything.
+    "test_cli.py::test_the_matrix_of_features_is_found_by_trying": (4, ""),
+    "test_report.py::test_engines_have_registers": (3, ""),
+    "test_sweep_fuzz.py::test_a_sweep_runs_or_is_refused": (2, ""),
+    "test_sweep_endings.py::test_a_killed_sweep_resumes_to_the_same_bytes": (2, ""),
+    "test_sweep_endings.py::test_a_cluster_whose_worker_dies": (2, ""),
+    "test_demo.py::test_an_engine_does_the_whole_inference": (2, ""),
+    "test_demo.py::test_the_command_runs_engines": (2, ""),
+    "test_waveforms.py::test_the_drawings_are_current": (2, ""),
+    # Wide ports, large designs.
+    "test_axi.py::test_engines": (3, "^32-32"),
+    "test_control.py::test_control": (3, ""),
+    "test_fast.py::test_ports_of_thousands_of_bits": (3, ""),
+    "test_module_limits.py::test_the_widest_cores_are_elaborated": (2, ""),
+    "test_planner.py::test_the_driver_plans_as_python_does": (3, ""),
+    "test_recode.py::test_encoders": (3, ""),
+    "test_recode.py::test_sums_of_products": (2, ""),
+    "test_verilator_sharing.py::test_code_is_shared": (3, ""),
+}
+"""Tests of whose cases `make test` runs one in so many, others for other commits; if a regular
+expression is given, of the cases that it finds.  A test without cases runs for one commit in so
+many.  The rest is ``long``: slices contain it."""
+
+
+@cache
 def commit_seed() -> int:
     """Return a number that every commit has another of, for what tests draw; 0 outside of git."""
-    root = Path(__file__).parents[1]
     found = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     return int(found.stdout.strip() or "0", 16) % 2**32
+
+
+def changed_files() -> set[str]:
+    """Return the files that differ from the commit before, relative to the project's root."""
+    found = subprocess.run(
+        ["git", "diff", "--name-only", "HEAD~1"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return set(found.stdout.split("\n")) - {""}
+
+
+def not_drawn(
+    names: Sequence[str],
+    seed: int,
+    changed: Collection[str] = (),
+    rotating: Mapping[str, tuple[int, str]] = ROTATING,
+) -> set[str]:
+    """Return the tests that are not among those that a commit draws.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of tests, as pytest gives them: ``FOLDER/FILE::test[case]``.
+    seed : int
+        Of the commit.
+    changed : collection of str
+        Cases that are always drawn.
+    rotating : mapping
+        As `ROTATING`.
+    """
+    members: dict[str, list[tuple[str, str]]] = {}
+    for name in names:
+        path, _, case = name.partition("[")
+        test, case = path.rpartition("/")[2], case.removesuffix("]")
+        if test in rotating and re.search(rotating[test][1], case):
+            members.setdefault(test, []).append((name, case))
+    found: set[str] = set()
+    for test, cases in members.items():
+        every = rotating[test][0]
+        # The same for all tests of a file, which may share what takes the time.
+        turn = zlib.crc32(f"{seed} {test.partition('::')[0]}".encode()) % every
+        found |= {
+            name
+            for i, (name, case) in enumerate(cases)
+            if i % every != turn and case not in changed
+        }
+    return found
 
 
 def may_be_skipped(reason: str) -> bool:
@@ -123,6 +241,29 @@ def covering_points(
             if repr(point[places[one]]) != repr(x) or repr(point[places[other]]) != repr(y)
         ]
     return points
+
+
+def covering_values(
+    configs: Sequence[Any], values: Callable[[Any], Iterable[Any]], seed: int
+) -> list[Any]:
+    """Return few configurations, others for other seeds, that have every value that any has.
+
+    Parameters
+    ----------
+    configs : sequence
+    values : callable
+        Gives the values that a configuration has.
+    seed : int
+    """
+    left = sorted(configs, key=lambda config: zlib.crc32(f"{seed} {config}".encode()))
+    missing = {value for config in configs for value in values(config)}
+    found = []
+    while missing:
+        best = max(left, key=lambda config: len(missing & set(values(config))))
+        missing -= set(values(best))
+        left.remove(best)
+        found.append(best)
+    return found
 
 
 def sampled(

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from flows import process
+from sim_tests.caches import with_runtime
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]
 
@@ -133,6 +134,7 @@ CONFIG = "name: tiny\nfamily: systolic\narray: {rows: 2, cols: 2}\n"
 def test_a_regression_stops_at_once(number: signal.Signals, folder: Path) -> None:
     """Ended while the simulator runs, in a thread of its own."""
     (folder / "tiny.yaml").write_text(CONFIG)
+    with_runtime(folder / "cache")
     running = started(["-m", "hwgen", "sim", "--config", "tiny.yaml", "--jobs", "2"], folder)
 
     def simulators() -> list[int]:

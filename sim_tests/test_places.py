@@ -21,6 +21,7 @@ from flows.simulation.programs import compiled
 from flows.store import Store
 from flows.toolchain import Found
 from hwgen.errors import CheckFailed, InputError
+from sim_tests.caches import with_runtime
 
 CONFIG = "name: tiny\nfamily: systolic\narray: {rows: 2, cols: 2}\n"
 
@@ -113,6 +114,7 @@ def test_build_and_run_without_a_home(unwritable: Path, tmp_path: Path) -> None:
         "HOME": str(unwritable), "XDG_CACHE_HOME": "", "HWGEN_CACHE_DIR": "",
         "TMPDIR": str(tmp_path),
     }  # fmt: skip
+    with_runtime(tmp_path / f"hwgen-{os.getuid()}").chmod(0o700)
     built = hwgen("build", "--config", "tiny.yaml", cwd=tmp_path, **variables)
     assert built.returncode == 0, built.stderr
     assert "compiled tools are kept in" in built.stderr
@@ -274,7 +276,7 @@ def test_pruning_takes_what_vanishes_meanwhile(tmp_path: Path) -> None:
 def test_a_damaged_object_of_the_shared_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from flows.verilator import build_program
+    from flows.verilator import QUICK, build_program
 
     monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "top.v").write_text("module top(input a, output b); assign b = ~a; endmodule\n")
@@ -284,7 +286,10 @@ def test_a_damaged_object_of_the_shared_library(
         work = tmp_path / str(number)
         work.mkdir()
         (work / "main.cpp").write_text(program)
-        path = build_program([tmp_path / "top.v"], "top", work, ["main.cpp"])
+        path = build_program(
+            [tmp_path / "top.v"], "top", work, ["main.cpp"],
+            optimisation={**QUICK, "OPT_GLOBAL": "-O0"},  # sooner compiled
+        )  # fmt: skip
         subprocess.run([path], check=True, timeout=60)
 
     build(0)

@@ -13,10 +13,14 @@ import pytest
 
 from sim_tests.selection import (
     OVER,
+    ROTATING,
     SLICES,
+    changed_files,
     covering_points,
+    covering_values,
     may_be_skipped,
     missing_pairs,
+    not_drawn,
     ordered,
 )
 
@@ -65,6 +69,44 @@ def test_pairs_that_no_legal_point_has_are_not_missed() -> None:
     assert all(map(legal, points))
     assert missing_pairs(AXES, points, legal) == []
     assert ("a", 1, "b", "x") in missing_pairs(AXES, points)
+
+
+CASES = [f"sim_tests/test_a.py::test_of[docs/{i}.md]" for i in range(7)]
+CASES += ["sim_tests/test_a.py::test_other[0]", "sim_tests/test_a.py::test_one"]
+
+
+def test_each_commit_draws_some_cases() -> None:
+    rotating = {"test_a.py::test_of": (3, ""), "test_a.py::test_other": (9, "")}
+    drawn = [set(CASES) - not_drawn(CASES, seed, (), rotating) for seed in range(40)]
+    assert set().union(*drawn) == set(CASES)
+    assert all(CASES[-1] in found and 3 <= len(found) <= 5 for found in drawn)
+    assert 0 < sum(CASES[-2] in found for found in drawn) < 10
+    assert drawn == [set(CASES) - not_drawn(CASES, seed, (), rotating) for seed in range(40)]
+
+
+def test_changed_cases_and_those_that_do_not_rotate_are_drawn() -> None:
+    rotating = {"test_a.py::test_of": (3, r"[3-6]\.md")}
+    for seed in range(10):
+        missing = not_drawn(CASES, seed, ["docs/4.md"], rotating)
+        assert len(missing) in (1, 2, 3)
+        assert not missing & {*CASES[:3], CASES[4], *CASES[7:]}
+
+
+def test_what_rotates_is_there() -> None:
+    folder = Path(__file__).parent
+    for name in ROTATING:
+        file, test = name.split("::")
+        assert f"\ndef {test}(" in (folder / file).read_text(encoding="utf-8"), name
+    assert all((folder.parent / name).parent.is_dir() for name in changed_files())
+
+
+def test_few_configurations_have_every_value() -> None:
+    points = [(i, j, (i + j) % 3) for i in range(3) for j in range(4)]
+    found = [covering_values(points, lambda p: list(enumerate(p)), seed) for seed in range(5)]
+    for some in found:
+        assert len(some) <= 6
+        assert {v for p in some for v in enumerate(p)} == {v for p in points for v in enumerate(p)}
+    assert len({tuple(some) for some in found}) > 1
 
 
 def test_twenty_commits_begin_with_every_test() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from hwgen.packing import pack, unpack
 from hwgen.schedules.spatial import schedule
 from sim_tests.many_blocks import FORMATS, check, rounded
 from sim_tests.mutations import Mutation, assert_noticed
+from sim_tests.selection import commit_seed, covering_values
 from sim_tests.test_emission import assert_clean
 from sim_tests.test_systolic import assert_passed
 
@@ -51,13 +53,13 @@ COVERING = [
         ("adder_tree", "nvfp4", "nvfp4", "fp32", {"cols": 3, "depth": 16}, 2),
         ("adder_tree", "nvint4", "nvint4", "aligned(25)", {"cols": 2, "depth": 8}, 0),
         ("cube", "mxfp8_e4m3", "mxfp8_e4m3", "fp32", {"rows": 2, "cols": 1, "depth": 16}, 2),
-        ("adder_tree", "mxfp8_e4m3", "mxfp8_e4m3", "exact", {"cols": 2, "depth": 64}, 1),
-        ("adder_tree", "mxfp8_e5m2", "mxfp8_e5m2", "aligned(13)", {"cols": 2, "depth": 16}, 1),
+        ("adder_tree", "mxfp8_e4m3", "mxfp8_e4m3", "exact", {"cols": 1, "depth": 16}, 1),
+        ("adder_tree", "mxfp8_e5m2", "mxfp8_e5m2", "aligned(13)", {"cols": 2, "depth": 4}, 1),
         ("broadcast_2d", "mxfp8_e5m2", "mxfp8_e5m2", "exact", {"rows": 1, "cols": 2}, 0),
         ("cube", "mxfp6_e2m3", "mxfp6_e2m3", "fp32", {"rows": 3, "cols": 2, "depth": 4}, 0),
-        ("adder_tree", "mxfp6_e3m2", "mxfp6_e3m2", "aligned(25)", {"cols": 2, "depth": 32}, 2),
+        ("adder_tree", "mxfp6_e3m2", "mxfp6_e3m2", "aligned(25)", {"cols": 1, "depth": 32}, 2),
         ("broadcast_2d", "mxint8", "mxint8", "exact", {"rows": 2, "cols": 3}, 2),
-        ("cube", "mxint8", "mxfp8_e4m3", "aligned(25)", {"rows": 3, "cols": 2, "depth": 64}, 1),
+        ("cube", "mxint8", "mxfp8_e4m3", "aligned(25)", {"rows": 2, "cols": 1, "depth": 16}, 1),
         ("adder_tree", "mxfp8_e4m3", "mxfp4", "fp32", {"cols": 2, "depth": 8}, 1),
         ("adder_tree", "int8", "int4_g128", "fp32", {"cols": 2, "depth": 16}, 1),
         ("broadcast_2d", "int8", "int4_g32", "exact", {"rows": 2, "cols": 3}, 1),
@@ -95,8 +97,35 @@ def _name(config: SpatialConfig) -> str:
     return f"{config.family}-{config.activation}-{config.weight}-{config.accumulator}"
 
 
+def _kinds(config: SpatialConfig) -> set[tuple[str, Any]]:
+    """Return what a configuration shows: families, accumulators, registers, kinds of formats."""
+    formats = {"activation": config.activation, "weight": config.weight}
+    names = {axis: re.match("[a-z]+", str(fmt)) for axis, fmt in formats.items()}
+    kinds = {(axis, name[0] if name else "") for axis, name in names.items()}
+    return kinds | {
+        ("family", config.family),
+        ("accumulator", str(config.accumulator)),
+        ("register", config.pipeline.pe),
+    }
+
+
+DRAWN = covering_values(COVERING, _kinds, commit_seed())
+
+
+def test_what_is_drawn_shows_everything() -> None:
+    found = set().union(*map(_kinds, DRAWN))
+    assert found == set().union(*map(_kinds, COVERING))
+    assert len(DRAWN) <= len(COVERING) // 2
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("config", COVERING, ids=_name)
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(config, id=_name(config), marks=[pytest.mark.long] * (config not in DRAWN))
+        for config in COVERING
+    ],
+)
 def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
     assert_passed(regress(config, tmp_path, seed=1))
 
