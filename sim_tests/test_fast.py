@@ -20,13 +20,14 @@ from hwgen.emission import verilog_of
 from hwgen.errors import CheckFailed
 from hwgen.families import family
 from hwgen.numerics import differences
+from hwgen.operations import multiplies
 
 CONFIGS = [
     path
     for path in sorted((Path(__file__).parents[1] / "configs").glob("*.yaml"))
-    if load_config(path).ports
+    if load_config(path).ports and multiplies(load_config(path))
 ]
-"""Of cores with streams."""
+"""Of cores with streams that multiply matrices."""
 LARGE = {"lut_core_fp16", "lut_core_fp16_aligned", "lut_w2"}  # more than half a minute to compile
 
 OUTPUT = "name: c\nfamily: systolic\narray: {rows: 3, cols: 5}\nmax_k: 64\n"

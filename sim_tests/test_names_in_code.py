@@ -16,6 +16,13 @@ from hwgen.technologies import technologies
 from sim_tests.names_in_code import naming
 
 OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "attention": (
+        # The layer of networks and its caches, which whatever computes it has to read.
+        "cost_model/roofline.py",
+        "hwgen/cli/common.py",
+        "hwgen/config/off_chip.py",
+        "hwgen/workloads/",
+    ),
     "gemm_stream": (
         # Parts of the engine in rooms without a module of the family's name: cycles, registers,
         # jobs, loop nest, driver, and the harness that puts memory around it.

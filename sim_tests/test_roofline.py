@@ -24,6 +24,7 @@ from hwgen.config.load import load_config, parse_config
 from hwgen.config.off_chip import OffChip, Ports
 from hwgen.errors import ConfigError
 from hwgen.families import family
+from hwgen.operations import multiplies
 from hwgen.schedules.gemm_stream import Plan
 from hwgen.technologies.off_chip import memory_kinds
 from hwgen.workloads import Gemm, Network, load_workload, network_of
@@ -33,7 +34,7 @@ CONFIGS = Path(__file__).parents[1] / "configs"
 CORES = {
     path.stem: load_config(path)
     for path in sorted(CONFIGS.glob("*.yaml"))
-    if load_config(path).ports
+    if load_config(path).ports and multiplies(load_config(path))
 }
 ODD = """
 name: a

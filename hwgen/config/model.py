@@ -337,6 +337,11 @@ class FamilyConfig(Model):
         return (gemm(self),)
 
     @property
+    def proven(self) -> dict[str, Any]:
+        """What is proven of the error of its results, for the manifest: nothing, where exact."""
+        return {}
+
+    @property
     def post_features(self) -> PostFeatures | None:
         """What post-processing hardware offers: none, unless the family has some."""
         return None

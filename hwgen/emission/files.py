@@ -109,6 +109,7 @@ def _throughput(config: FamilyConfig) -> dict[str, Any]:
     return {
         "throughput_operations_per_cycle": config.operations_per_cycle,
         "operations": [_operation(operation) for operation in config.operations],
+        **({"proven": config.proven} if config.proven else {}),
     }
 
 

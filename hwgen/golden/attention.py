@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Golden model of attention: what the RTL computes, bit for bit, in integers.
+
+Of a row of queries and the keys that it may look at, one after the other:
+
+- the score is an exact integer; times the scales of key and query, rounded once, it is ``x``, a
+  power of two with `softmax.fraction_bits` behind the point, saturated;
+- the running maximum ``m`` is an integer, the least that is above all ``x`` so far. When it rises
+  by ``d``, both sums are shifted to the right by ``d`` bits, what is shifted out is lost;
+- ``2**(x - m)`` is a table's ``2**frac(x)``, from 1 to 2, shifted to the right by
+  ``m - floor(x)``. With 8 more bits it goes into the sum of weights; rounded to
+  `softmax.weight_bits`, and rounded again times the value's scale, it is what values are
+  multiplied by.
+
+In the end the sum of weighted values is divided by the sum of weights; see `divided`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hwgen.families.attention import SCALE, SUM_GUARD
+from hwgen.schedules.attention import Mask
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from hwgen.families.attention import AttentionConfig
+    from hwgen.operations import Operation
+
+    Integers = NDArray[np.int64]
+
+
+class Sums(NamedTuple):
+    """What is known of rows of queries when all keys have gone by.
+
+    Parameters
+    ----------
+    level : ndarray of int64, shape (rows,)
+        The running maximum; of a row that saw no key anything.
+    weights : ndarray of int64, shape (rows,)
+        Sums of weights, in units of ``2**-config.sum_fraction``.
+    values : ndarray of int64, shape (rows, elements)
+        Sums of weighted values, in units of ``2**-softmax.weight_bits``.
+    """
+
+    level: Integers
+    weights: Integers
+    values: Integers
+
+
+def scaled(config: AttentionConfig, scores: Integers, query: Integers, key: Any = None) -> Integers:
+    """Return scaled scores, in units of ``2**-softmax.fraction_bits``.
+
+    Parameters
+    ----------
+    config : AttentionConfig
+    scores : ndarray of int64, shape (rows, keys)
+    query : ndarray of int64, shape (rows,)
+        Scales of the rows.
+    key : ndarray of int64, shape (keys,), optional
+        Scales of the keys.
+    """
+    mantissa = query & SCALE.max
+    shift = query >> SCALE.width
+    product = scores if key is None else scores * key
+    twice = (product * mantissa[:, None] << 1) >> shift[:, None]
+    return config.scaled.saturate((twice + 1) >> 1)
+
+
+def accumulated(
+    config: AttentionConfig,
+    x: Integers,
+    seen: NDArray[np.bool_],
+    values: Integers,
+    scales: Integers | None = None,
+) -> Sums:
+    """Return the sums over all keys.
+
+    Parameters
+    ----------
+    config : AttentionConfig
+    x : ndarray of int64, shape (rows, keys)
+        Scaled scores.
+    seen : ndarray of bool, shape (rows, keys)
+        Which keys a row looks at.
+    values : ndarray of int64, shape (keys, elements)
+    scales : ndarray of int64, shape (keys,), optional
+        Scales of the values.
+    """
+    fraction, bits = config.softmax.fraction_bits, config.softmax.weight_bits
+    whole = x >> fraction
+    power = config.powers.evaluate(x & ((1 << fraction) - 1)) << SUM_GUARD
+    rows, keys = x.shape
+    level = np.zeros(rows, np.int64)
+    begun = np.zeros(rows, bool)
+    weight_sum = np.zeros(rows, np.int64)
+    value_sum = np.zeros((rows, values.shape[1]), np.int64)
+    for key in range(keys):
+        see = seen[:, key]
+        if not see.any():
+            continue
+        above = np.where(see & (~begun | (whole[:, key] >= level)), whole[:, key] + 1, level)
+        rise = np.where(begun, above - level, config.clears)
+        level, begun = above, begun | see
+        keep, rise = rise < config.clears, np.minimum(rise, 62)
+        down = np.clip(level - whole[:, key], 0, 62)
+        weight = np.where(see, power[:, key] >> down, 0)
+        weight_sum = np.where(keep, weight_sum >> rise, 0) + weight
+        factor = (weight + (1 << (SUM_GUARD - 1))) >> SUM_GUARD
+        if scales is not None:
+            factor = (factor * scales[key] + (1 << (SCALE.width - 1))) >> SCALE.width
+        kept = np.where(keep[:, None], value_sum >> rise[:, None], 0)
+        value_sum = kept + factor[:, None] * values[key]
+    assert value_sum.size == 0 or np.abs(value_sum).max() < 1 << (config.total.width)
+    assert np.all(weight_sum < 1 << config.sum_bits)
+    assert np.all(power >> SUM_GUARD < 1 << (bits + 1))
+    return Sums(level, weight_sum, value_sum)
+
+
+def divided(config: AttentionConfig, weights: Integers, values: Integers) -> Integers:
+    """Return sums of weighted values, divided by sums of weights; zero where the latter are.
+
+    The sum of weights is normalised and cut off to `reciprocal_bits` behind the point, its
+    reciprocal is that of a table; the sum of values is shifted by as much and cut off likewise.
+    Their product is rounded and saturated.
+    """
+    bits, width = config.reciprocal_bits, config.sum_bits
+    length = np.frexp(weights.astype(np.float64))[1].astype(np.int64)
+    # Sums of up to 53 bits are exact in double precision, longer ones may be rounded up.
+    length -= (weights >> np.maximum(length - 1, 0)) == 0
+    zeros = np.where(weights == 0, 0, width - length)
+    normal = weights << zeros
+    drop = width - 1 - bits
+    mantissa = normal >> drop if drop >= 0 else normal << -drop
+    reciprocal = config.reciprocals.evaluate(mantissa | 1 << bits)
+    # The exact shift of both sums, without what would be shifted out again.
+    cut = width - 1 - SUM_GUARD - config.quotient_fraction
+    down = cut - zeros
+    moved = np.where(
+        down[:, None] >= 0,
+        values >> np.maximum(down, 0)[:, None],
+        values << np.maximum(-down, 0)[:, None],
+    )
+    rest = config.quotient_fraction + bits - config.fraction
+    rounded = (moved * reciprocal[:, None] + (1 << rest >> 1)) >> rest
+    results = np.where(weights[:, None] == 0, 0, config.output.saturate(rounded))
+    return np.asarray(results, np.int64)
+
+
+def attend(
+    config: AttentionConfig, mask: Mask, operands: Mapping[str, NDArray[Any]]
+) -> NDArray[Any]:
+    """Return the attention of all heads.
+
+    Parameters
+    ----------
+    config : AttentionConfig
+    mask : Mask
+    operands : mapping
+        As of the operation ``attention``; see `hwgen.families.attention`.
+
+    Returns
+    -------
+    ndarray, shape (kv_heads, group, queries, elements)
+    """
+    arrays = {name: array.astype(np.int64) for name, array in operands.items()}
+    query, key, value = arrays["query"], arrays["key"], arrays["value"]
+    heads, group, queries, elements = query.shape
+    first, last = mask.ranges(np.arange(queries), key.shape[1])
+    column = np.arange(key.shape[1])
+    seen = (column >= first[:, None]) & (column < last[:, None])
+    results = []
+    for head in range(heads):
+        rows = query[head].reshape(-1, elements)
+        scores = rows @ key[head].T
+        row_scales = arrays["query_scale"][head].reshape(-1)
+        key_scales, value_scales = (
+            arrays[f"{name}_scale"][head] if config.scaled_keys else None
+            for name in ("key", "value")
+        )
+        x = scaled(config, scores, row_scales, key_scales)
+        sums = accumulated(config, x, np.tile(seen, (group, 1)), value[head], value_scales)
+        results.append(divided(config, sums.weights, sums.values))
+    shape = (heads, group, queries, elements)
+    return np.stack(results).reshape(shape).astype(config.output.dtype)
+
+
+def operate(
+    config: AttentionConfig,
+    operation: Operation,
+    operands: Mapping[str, NDArray[Any]],
+    scalars: Mapping[str, float],
+) -> dict[str, NDArray[Any]]:
+    """Return the results of a job by name; see `hwgen.operations`."""
+    operation.check_operands(operands)
+    return {"output": attend(config, Mask.of(scalars), operands)}

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A row of queries: what it holds, its products with keys, and which keys it looks at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.lib.wiring import In, Out
+
+from rtl_templates.hierarchy import Block, place
+from rtl_templates.spatial.pe import PE
+
+from .delay import delayed
+
+if TYPE_CHECKING:
+    from hwgen.families.attention import AttentionConfig
+
+
+class ScoreRow(Block):
+    """A row of queries in a ring, the sum of its products with a key, and its range of keys.
+
+    Members
+    -------
+    load : In(1)
+        Take a beat of queries.
+    q : In
+        The beat.
+    advance : In(1)
+        There is a beat of a key; the ring turns.
+    k : In
+        The beat, zero if there is none.
+    clear : In(1)
+        The beat of ``pipeline.dot`` cycles before is the first of a key.
+    bound : In(1)
+        Take the range of keys.
+    first, last : In
+        The first key, and the one behind the last.
+    key : In
+        Number of the key whose last beat is there a cycle later.
+    none : In(1)
+        It is no key at all.
+    score : Out
+        The sum, two cycles and ``pipeline.dot`` after `key`.
+    seen : Out(1)
+        Whether the row looks at the key, in the same cycle.
+    """
+
+    def __init__(self, config: AttentionConfig) -> None:
+        lanes = config.array.lanes
+        bound = signed(config.bound_bits)
+        super().__init__(
+            "score_row",
+            {
+                "load": In(1),
+                "q": In(lanes * config.query.width),
+                "advance": In(1),
+                "k": In(lanes * config.key.width),
+                "clear": In(1),
+                "bound": In(1),
+                "first": In(bound),
+                "last": In(bound),
+                "key": In(bound),
+                "none": In(1),
+                "score": Out(config.score.width),
+                "seen": Out(1),
+            },
+        )
+        self.config = config
+
+    def build(self, m: Module) -> None:
+        config = self.config
+        ring = Signal(config.steps * len(self.q), reset_less=True)
+        head, rest = ring[: len(self.q)], ring[len(self.q) :]
+        with m.If(self.load | self.advance):
+            m.d.sync += ring.eq(Cat(rest, head))
+        with m.If(self.load):
+            m.d.sync += ring[len(rest) :].eq(self.q)
+        total = Signal(config.dots.held_width)
+        place(m, "dot", PE(config.dots), x=head, w=self.k, clear=self.clear, total=total)
+        m.d.comb += self.score.eq(total)
+
+        first = Signal(self.first.shape(), name="first_key", reset_less=True)
+        last = Signal(self.last.shape(), name="last_key", reset_less=True)
+        with m.If(self.bound):
+            m.d.sync += [first.eq(self.first), last.eq(self.last)]
+        seen = Signal(name="in_range")
+        m.d.comb += seen.eq((self.key >= first) & (self.key < last) & ~self.none)
+        m.d.comb += self.seen.eq(delayed(m, "in_range", seen, 2 + config.pipeline.dot))
