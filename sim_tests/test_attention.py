@@ -19,6 +19,7 @@ from hwgen.families.attention import SCALE, AttentionConfig
 from hwgen.families.attention_bound import bound_of
 from hwgen.golden.attention import accumulated, attend, operate
 from hwgen.schedules.attention import Mask, blocks_of, job, operands
+from hwgen.schedules.attention_operands import quantised
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.test_emission import assert_clean
 from sim_tests.test_systolic import assert_passed
@@ -211,6 +212,46 @@ def test_smaller_heads_are_filled_up() -> None:
     }  # fmt: skip
     wide = attend(config, Mask(), filled)
     assert np.array_equal(wide[..., :5], attend(config, Mask(), arrays))
+
+
+def reals(seed: int, keys: int = 200) -> list[np.ndarray]:
+    """Return queries, keys and values, tokens of different sizes among them and one of zeros."""
+    rng = np.random.default_rng(seed)
+    shapes = ((2, 3, 9, 64), (2, keys, 64), (2, keys, 64))
+    found = [
+        rng.standard_normal(s) * np.exp(0.5 * rng.standard_normal((*s[:-1], 1))) for s in shapes
+    ]
+    for array in found:
+        array[..., 3, :] = 0
+    return found
+
+
+@pytest.mark.parametrize(("scales", "cosine"), [("token", 0.9995), ("none", 0.999)])
+def test_quantised_attention_is_near_that_of_reals(scales: str, cosine: float) -> None:
+    config = configuration(scales=scales)
+    query, key, value = reals(2)
+    operands, unit = quantised(config, query, key, value)
+    mask = Mask(causal=True, offset=191, window=150)
+    got = attend(config, mask, operands) * unit
+    x = np.einsum("hgmc,hnc->hgmn", query, key) / 8
+    seen = [[looks(mask, m, n) for n in range(200)] for m in range(9)]
+    weights = np.exp(np.where(seen, x, -np.inf))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    wanted = np.einsum("hgmn,hnc->hgmc", weights, value)
+    assert (got * wanted).sum() >= cosine * np.linalg.norm(got) * np.linalg.norm(wanted)
+
+
+def test_what_cannot_be_quantised() -> None:
+    query, key, value = reals(1, keys=9)
+    config = configuration()
+    with pytest.raises(InputError, match=r"key: must be finite numbers"):
+        quantised(config, query, key + np.inf, value)
+    with pytest.raises(InputError, match=r"scale: must be a positive number, not 0"):
+        quantised(config, query, key, value, 0.0)
+    with pytest.raises(InputError, match=r"query: its scales times those of the keys are out of"):
+        quantised(config, query, key, value, 1e12)
+    with pytest.raises(InputError, match=r"value: uint8 has no sign"):
+        quantised(configuration(value="uint8"), query, key, value)
 
 
 # -- cycles ----------------------------------------------------------------------------------------
