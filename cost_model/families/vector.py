@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cost of vector units: exact cycles.
+
+Area, power and the limit of the clock follow from the structure of the emitted hardware.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from hwgen.schedules.vector import beats_of_row
+
+if TYPE_CHECKING:
+    from hwgen.families.vector import VectorConfig
+    from hwgen.operations import Job
+
+OVERHEAD = 1
+"""Cycles of a job for its command, taken while no other is worked on."""
+
+
+def cycles_of_jobs(config: VectorConfig, jobs: Iterable[Job]) -> int:
+    """Return the cycles of jobs that follow each other without a pause.
+
+    Counted from the cycle of the first input beat to that of the last output beat, both included.
+
+    Parameters
+    ----------
+    config : VectorConfig
+    jobs : iterable of (Operation, sizes, scalars)
+
+    Notes
+    -----
+    A beat of a row goes into the unit in every cycle.  A row's first result waits for each of its
+    reductions as long as a row takes, once a job, as the rows that follow are reduced meanwhile.
+    """
+    total = 2  # the buffers at the ports
+    for operation, sizes, _ in jobs:
+        way = config.ways[operation.name]
+        beats = beats_of_row(config, sizes["length"]) + way.tail
+        total += (sizes["rows"] + way.passes) * beats + config.job_latency(way) + OVERHEAD
+    return total

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Row operations as vector units carry them out, bit for bit.
+
+Everything between input and output is in single precision, each operation rounded to nearest, ties
+to even; functions are those of the configuration's units.  The order of a row's additions:
+
+- *beat*: the lanes of a beat by a balanced tree, neighbours first; lanes behind the end of the row
+  count as +0;
+- *row*: beat `i` is added to partial sum `i mod n`, which starts from +0, with `n` the registers of
+  an adder and one more (`VectorConfig.partial_sums`);
+- *end*: the partial sums by a balanced tree, neighbours first; an odd one at the end moves up.
+
+The largest element does not depend on an order: a NaN is larger than anything, zeros are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hwgen.numerics.float_arithmetic import add, convert, from_integers, multiply
+from hwgen.numerics.floating import FLOATS, FloatFormat
+from hwgen.schedules.vector import beats_of_row, constants
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hwgen.families.vector import VectorConfig
+    from hwgen.operations import Operation
+
+    Bits = NDArray[np.uint32]
+
+REAL = FLOATS["fp32"]
+ONE = np.uint32(0x3F800000)
+NOTHING = np.uint32(0x80000000)
+"""Minus zero, which leaves every number as it is when it is added."""
+
+LEAST = np.uint32(0xFF800000)
+"""Minus infinity."""
+
+
+def operate(
+    config: VectorConfig,
+    operation: Operation,
+    operands: Mapping[str, NDArray[Any]],
+    scalars: Mapping[str, float],
+) -> dict[str, NDArray[Any]]:
+    """Return the results of a row operation by name.
+
+    Parameters
+    ----------
+    config : VectorConfig
+    operation : Operation
+    operands : mapping of ndarray
+        As the operation names them.
+    scalars : mapping of float
+
+    Raises
+    ------
+    InputError
+        If operands or scalars do not fit the operation.
+    """
+    sizes = operation.check_operands(operands)
+    given = operation.check_scalars(scalars)
+    way = config.ways[operation.name]
+    pair = np.array(constants(config, operation, sizes["length"], given), np.float32)
+    c1, c2 = pair.view(np.uint32)[:, None]
+    x = reals(config.input, operands["x"])
+    a = _first(config, way.first, x)
+    if way.last_only:
+        return {"positions": a.astype(np.int32)}
+    if way.mean:
+        a = multiply(REAL, a, c1)
+    if way.first == "max":  # of a row with nothing but minus infinity nothing is subtracted
+        a = np.where(a == LEAST, np.uint32(0), a)
+    v = x if not way.centred else add(REAL, x, a[:, None] ^ np.uint32(REAL.sign_mask))
+    if way.value == "exp":
+        v = _evaluated(config, "exp", v)
+    elif way.value == "gate":
+        v = _gate(config, v)
+    results = {}
+    s: Bits = np.full(len(x), c1, np.uint32)
+    if way.second:
+        b = a
+        if way.second != "first":
+            b = row_sums(config, multiply(REAL, v, v) if way.second == "squares" else v)
+        t = multiply(REAL, b, c1)
+        u = add(REAL, t, c2) if way.epsilon else t
+        s = _evaluated(config, way.scale, u)
+        if way.value == "exp":
+            s = np.where(b == 0, np.uint32(0), s)
+        if way.tail:
+            results["scales"] = REAL.decode(t)
+    o = multiply(REAL, v, s[:, None])
+    parameters = {
+        t.name: reals(config.parameters, operands[t.name]) for t in operation.operands
+        if t.port == "p"
+    }  # fmt: skip
+    if way.factor == "turn":
+        o = _turned(o, parameters["turns"])
+    else:
+        if way.factor == "y":
+            o = multiply(REAL, o, reals(config.input, operands["y"]))
+        elif way.factor == "p":
+            o = multiply(REAL, o, next(iter(parameters.values())))
+        if way.term == "y":
+            o = add(REAL, o, reals(config.input, operands["y"]))
+        elif way.term == "p":
+            o = add(REAL, o, parameters["beta"])
+    return {"result": _narrow(config.output, o), **results}
+
+
+def reals(fmt: Any, values: NDArray[Any]) -> Bits:
+    """Return numbers in single precision."""
+    if isinstance(fmt, FloatFormat):
+        return np.asarray(convert(fmt, REAL, fmt.encode(values)))
+    return np.asarray(from_integers(REAL, values.astype(np.int64)))
+
+
+def row_sums(config: VectorConfig, v: Bits) -> Bits:
+    """Return the sums of rows, shape (rows,), added up in the order of the hardware."""
+    lanes, count = config.array.lanes, config.partial_sums
+    steps = beats_of_row(config, v.shape[1])
+    padded = np.zeros((len(v), steps * lanes), np.uint32)
+    padded[:, : v.shape[1]] = v
+    beats = _tree(padded.reshape(len(v), steps, lanes))
+    partial = np.zeros((len(v), count), np.uint32)
+    for step in range(steps):
+        partial[:, step % count] = add(REAL, partial[:, step % count], beats[:, step])
+    return _tree(partial)
+
+
+def _tree(values: Bits) -> Bits:
+    """Return the sums over the last axis by a balanced tree."""
+    while values.shape[-1] > 1:
+        pairs = values.shape[-1] // 2 * 2
+        sums = add(REAL, values[..., :pairs:2], values[..., 1:pairs:2])
+        values = np.concatenate([sums, values[..., pairs:]], axis=-1)
+    return np.asarray(values[..., 0])
+
+
+def _first(config: VectorConfig, kind: str, x: Bits) -> Bits:
+    """Return ``a`` of each row, shape (rows,)."""
+    if not kind:
+        return np.zeros(len(x), np.uint32)
+    if kind == "sum":
+        return row_sums(config, x)
+    magnitudes = (x & np.uint32(REAL.magnitude_mask)).astype(np.int64)
+    if kind == "magnitude":
+        return np.asarray(magnitudes.max(axis=1), np.uint32)
+    keys = np.where(x >> np.uint32(31), -magnitudes, magnitudes)
+    if kind == "position":
+        return np.asarray(keys.argmax(axis=1), np.uint32)
+    largest = keys.max(axis=1)
+    sign = np.where(largest < 0, REAL.sign_mask, 0)
+    return np.asarray(np.abs(largest) | sign, np.uint32)
+
+
+def _evaluated(config: VectorConfig, function: str, bits: Bits) -> Bits:
+    found: Bits = config.functions[function].evaluate(bits).astype(np.uint32)
+    return found
+
+
+def _gate(config: VectorConfig, bits: Bits) -> Bits:
+    if config.array.gate != "relu2":
+        return _evaluated(config, config.array.gate, bits)
+    positive = np.where(bits >> np.uint32(31), np.uint32(0), bits)
+    return np.asarray(multiply(REAL, positive, positive))
+
+
+def _turned(o: Bits, turns: Bits) -> Bits:
+    """Return pairs of neighbours turned: (u c - w s, w c + u s)."""
+    sign = np.uint32(REAL.sign_mask)
+    cosines, sines = turns[:, ::2], turns[:, 1::2]
+    even, odd = o[:, ::2], o[:, 1::2]
+    found = np.empty_like(o)
+    found[:, ::2] = add(REAL, multiply(REAL, even, cosines), multiply(REAL, odd, sines ^ sign))
+    found[:, 1::2] = add(REAL, multiply(REAL, odd, cosines), multiply(REAL, even, sines))
+    return found
+
+
+def _narrow(fmt: Any, bits: Bits) -> NDArray[Any]:
+    """Return results: rounded to nearest, ties to even; integers saturate, and a NaN gives 0."""
+    if isinstance(fmt, FloatFormat):
+        return fmt.decode(convert(REAL, fmt, bits))
+    wide = REAL.to_float64(bits)
+    rounded = np.clip(np.rint(np.where(np.isnan(wide), 0.0, wide)), fmt.min, fmt.max)
+    return rounded.astype(fmt.dtype)

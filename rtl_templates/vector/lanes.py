@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lanes of a vector unit: values of elements, and what is made of them in the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib.wiring import In, Member, Out
+
+from hwgen.families.vector_operations import going
+from hwgen.numerics.floating import FLOATS
+from rtl_templates.arithmetic.float_adder import FloatAdder
+from rtl_templates.arithmetic.float_multiplier import FloatMultiplier
+from rtl_templates.arithmetic.functions.unit import FunctionBlock
+from rtl_templates.hierarchy import Block, place
+
+from .real import from_real, to_real
+from .reduce import delayed
+
+if TYPE_CHECKING:
+    from hwgen.families.vector import VectorConfig
+
+REAL = FLOATS["fp32"]
+ONE, NOTHING = 0x3F800000, 0x80000000
+"""One, and minus zero, which leaves every number as it is when it is added."""
+
+
+class ValueLane(Block):
+    """An element on its way to ``v``: converted, centred, and a function of it.
+
+    Parameters
+    ----------
+    config : VectorConfig
+
+    Members
+    -------
+    run : In(1)
+        Everything stands still while it is low.
+    i : In
+        The element in the input's format.
+    minus : In(32)
+        What is added to a centred element, there with the converted one: a cycle after `i`.
+    element, centred, exp, gate, square : Out(32)
+        The converted element, a cycle after `i`; centred; its exponential; its gate; its square,
+        centred as `is_centred` says.  Those that no operation needs are not there.
+    is_centred : In(1)
+    """
+
+    def __init__(self, config: VectorConfig) -> None:
+        self.config = config
+        self.needs = {
+            "centred": config.any_way(lambda way: way.centred),
+            "exp": config.any_way(lambda way: way.value == "exp"),
+            "gate": config.any_way(lambda way: way.value == "gate"),
+            "square": config.any_way(lambda way: way.second == "squares"),
+        }
+        members: dict[str, Member] = {
+            "run": In(1),
+            "i": In(config.input.width),
+            "minus": In(32),
+            "is_centred": In(1),
+            "element": Out(32),
+        }
+        members |= {name: Out(32) for name, needed in self.needs.items() if needed}
+        super().__init__("value_lane", members)
+
+    def build(self, m: Module) -> None:
+        config, run, needs = self.config, self.run, self.needs
+        pipeline = config.pipeline
+        converted = Signal(32, name="converted")
+        place(m, "convert", to_real(config.input), i=self.i, o=converted)
+        element = delayed(m, "element", converted, 1, run)
+        m.d.comb += self.element.eq(element)
+        centred: Value = element
+        if needs["centred"]:
+            adder = FloatAdder(REAL, pipeline.adder, enabled=True)
+            place(m, "centre", adder, run=run, a=element, b=self.minus, o=self.centred)
+            centred = Mux(self.is_centred, self.centred, element)
+        if needs["exp"]:
+            block = FunctionBlock(config.functions["exp"], pipeline.function, enabled=True)
+            place(m, "exponential", block, run=run, i=self.centred, o=self.exp)
+        multiplier = FloatMultiplier(REAL, pipeline.multiplier, enabled=True)
+        if needs["gate"] and config.array.gate == "relu2":
+            positive = element & (~element[31]).replicate(32)
+            place(m, "square_gate", multiplier, run=run, a=positive, b=positive, o=self.gate)
+        elif needs["gate"]:
+            unit = config.functions[config.array.gate]
+            block = FunctionBlock(unit, pipeline.function, enabled=True)
+            place(m, "gate_function", block, run=run, i=element, o=self.gate)
+        if needs["square"]:
+            place(m, "squared", multiplier, run=run, a=centred, b=centred, o=self.square)
+
+
+class ApplyLane(Block):
+    """``v * s * g + h`` in the format of the results, and as it is.
+
+    Parameters
+    ----------
+    config : VectorConfig
+    odd : bool
+        Whether the lane is the second one of a pair that is turned.
+
+    Members
+    -------
+    run : In(1)
+        Everything stands still while it is low.
+    v, s : In(32)
+    p, q, y : In
+        Two numbers of port ``p`` and one of port ``y``, there with `v`; present if used.
+    factor_p, factor_y, term_p, term_y, turn : In(1)
+        What ``g`` and ``h`` are; present if used.
+    scaled, other : Out(32), In(32)
+        ``v * s``, and that of the other lane of the pair; present if pairs are turned.
+    o, o_real : Out
+        The result, combinational behind the last register, and before it was rounded.
+    """
+
+    def __init__(self, config: VectorConfig, *, odd: bool = False) -> None:
+        self.config, self.odd = config, odd
+        self.turns = config.any_way(lambda way: way.factor == "turn")
+        self.factors = [name for name in ("p", "y") if config.any_way(going("factor", name))]
+        self.terms = [name for name in ("p", "y") if config.any_way(going("term", name))]
+        members: dict[str, Member] = {"run": In(1), "v": In(32), "s": In(32)}
+        if config.takes_p:
+            members |= {"p": In(config.parameters.width), "q": In(config.parameters.width)}
+        if config.takes_y:
+            members["y"] = In(config.input.width)
+        members |= {f"factor_{name}": In(1) for name in self.factors}
+        members |= {f"term_{name}": In(1) for name in self.terms}
+        if self.turns:
+            members |= {"turn": In(1), "scaled": Out(32), "other": In(32)}
+        members |= {"o": Out(config.output.width), "o_real": Out(32)}
+        super().__init__(f"apply_lane{'_odd' * (odd and self.turns)}", members)
+
+    def build(self, m: Module) -> None:
+        config, run = self.config, self.run
+        cycles = config.pipeline.multiplier
+        multiplier = FloatMultiplier(REAL, cycles, enabled=True)
+        value = Signal(32, name="product")
+        place(m, "scale", multiplier, run=run, a=self.v, b=self.s, o=value)
+        late: dict[str, Value] = {
+            name: delayed(m, name, getattr(self, name), cycles, run)
+            for name in ("p", "q", "y") if name in self.members
+        }  # fmt: skip
+        if self.turns:
+            m.d.comb += self.scaled.eq(value)
+        if self.factors or self.turns:
+            factor = self._choice(m, "factor", late, ONE)
+            if self.turns:
+                sine = self._real(m, "sine", late["q"], config.parameters)
+                signed = Cat(sine[:31], sine[31] ^ (not self.odd))
+                turned = Signal(32, name="turned")
+                place(m, "cross", multiplier, run=run, a=self.other, b=signed, o=turned)
+            product = Signal(32, name="scaled_product")
+            place(m, "multiply", multiplier, run=run, a=value, b=factor, o=product)
+            value = product
+            late = {
+                name: delayed(m, f"{name}_again", each, cycles, run) for name, each in late.items()
+            }
+        if self.terms or self.turns:
+            term = self._choice(m, "term", late, NOTHING)
+            if self.turns:
+                term = Mux(self.turn, turned, term)
+            total = Signal(32, name="total")
+            adder = FloatAdder(REAL, config.pipeline.adder, enabled=True)
+            place(m, "add", adder, run=run, a=value, b=term, o=total)
+            value = total
+        m.d.comb += self.o_real.eq(value)
+        converter = from_real(config.output)
+        if converter is None:
+            m.d.comb += self.o.eq(value)
+        else:
+            place(m, "convert", converter, i=value, o=self.o)
+
+    def _choice(self, m: Module, kind: str, late: dict[str, Value], neutral: int) -> Value:
+        """Return ``g`` or ``h``: a number of a port, or what changes nothing."""
+        config = self.config
+        value: Value = Const(neutral, 32)
+        names = self.factors if kind == "factor" else self.terms
+        if "y" in names:
+            number = self._real(m, f"{kind}_from_y", late["y"], config.input)
+            value = Mux(getattr(self, f"{kind}_y"), number, value)
+        turn = kind == "factor" and self.turns
+        if "p" in names or turn:
+            source = late["p"] if kind == "factor" else late["q"]
+            number = self._real(m, f"{kind}_from_p", source, config.parameters)
+            chosen = getattr(self, f"{kind}_p") if "p" in names else Const(0, 1)
+            value = Mux(chosen | self.turn if turn else chosen, number, value)
+        return value
+
+    def _real(self, m: Module, name: str, value: Value, fmt: object) -> Value:
+        number = Signal(32, name=name)
+        place(m, f"{name}_real", to_real(fmt), i=value, o=number)
+        return number

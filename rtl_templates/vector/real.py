@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conversions between the formats of the ports and single precision, combinational."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.lib.wiring import In, Out
+
+from hwgen.numerics.floating import FLOATS, FloatFormat
+from hwgen.numerics.integer import IntegerFormat
+from rtl_templates.arithmetic.float_narrow import FloatNarrow
+from rtl_templates.arithmetic.float_widen import FloatWiden
+from rtl_templates.arithmetic.integer_to_float import IntegerToFloat
+from rtl_templates.arithmetic.pipeline import named, shift_right_sticky
+from rtl_templates.hierarchy import Block
+
+REAL = FLOATS["fp32"]
+
+
+class Canonical(Block):
+    """A number of single precision, every NaN replaced by the canonical one.
+
+    Members
+    -------
+    i, o : In(32), Out(32)
+    """
+
+    def __init__(self) -> None:
+        super().__init__("canonical_fp32", {"i": In(32), "o": Out(32)})
+
+    def build(self, m: Module) -> None:
+        nan = self.i[23:31].all() & self.i[:23].any()
+        m.d.comb += self.o.eq(Mux(nan, REAL.nan, self.i))
+
+
+class RealToInteger(Block):
+    """The integer nearest to a number, ties to even; too large ones saturate, a NaN gives 0.
+
+    Parameters
+    ----------
+    target : IntegerFormat
+        Signed.
+
+    Members
+    -------
+    i, o : In(32), Out
+    """
+
+    def __init__(self, target: IntegerFormat) -> None:
+        super().__init__(f"fp32_to_{target.name}", {"i": In(32), "o": Out(target.width)})
+        self.target = target
+
+    def build(self, m: Module) -> None:
+        width = self.target.width
+        fraction, field, sign = self.i[:23], self.i[23:31], self.i[31]
+        top = REAL.bias + width - 1  # exponent of the first number with a one in the highest bit
+        padding = max(0, width - 24)
+        whole = Cat(Const(0, 1 + padding), fraction, field.any())
+        below = len(whole) - width
+        bits = len(whole).bit_length()
+        distance = Signal(signed(10), name="distance")
+        m.d.comb += distance.eq(top - field)
+        large = named(m, "large", distance < 0)
+        far = distance[bits:-1].any() if bits < 9 else Const(0, 1)
+        amount = named(m, "amount", distance[:bits] | far.replicate(bits))
+        shifted, lost = shift_right_sticky(m, "align", whole, amount)
+        kept = shifted[below:]
+        up = shifted[below - 1] & (kept[0] | lost | shifted[: below - 1].any())
+        rounded = named(m, "rounded", kept + up)
+        limit = named(m, "limit", Const(self.target.max, width) + sign)
+        nan = field.all() & fraction.any()
+        magnitude = named(m, "magnitude", Mux(large | (rounded > limit), limit, rounded)[:width])
+        value = Mux(sign, (-magnitude)[:width], magnitude)
+        m.d.comb += self.o.eq(Mux(nan, 0, value))
+
+
+def to_real(fmt: Any) -> Block:
+    """Return what takes a number of a port's format to single precision."""
+    if fmt == REAL:
+        return Canonical()
+    return FloatWiden(fmt, REAL) if isinstance(fmt, FloatFormat) else IntegerToFloat(fmt, REAL)
+
+
+def from_real(fmt: Any) -> Block | None:
+    """Return what rounds a number to a port's format; none if it is single precision."""
+    if fmt == REAL:
+        return None
+    return FloatNarrow(REAL, fmt) if isinstance(fmt, FloatFormat) else RealToInteger(fmt)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a vector unit computes once a row: the scale from what was reduced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib.wiring import In, Member, Out
+
+from hwgen.numerics.floating import FLOATS
+from rtl_templates.arithmetic.float_adder import FloatAdder
+from rtl_templates.arithmetic.float_multiplier import FloatMultiplier
+from rtl_templates.arithmetic.functions.unit import FunctionBlock
+from rtl_templates.hierarchy import Block, place
+
+from .reduce import delayed
+
+if TYPE_CHECKING:
+    from hwgen.families.vector import VectorConfig
+
+REAL = FLOATS["fp32"]
+
+
+class ScaleChain(Block):
+    """``s``, a function of ``b * c1 + c2``, and ``t = b * c1`` beside it.
+
+    Parameters
+    ----------
+    config : VectorConfig
+
+    Members
+    -------
+    run : In(1)
+        Everything stands still while it is low.
+    b, b_valid : In
+        What was reduced of a row.
+    c1, c2 : In(32)
+        They stay as they are while a job is worked on.
+    epsilon, reciprocal, rsqrt, guarded : In(1)
+        Whether `c2` is added; which function `s` is, `t` itself if neither; whether `s` is zero
+        where `b` is.
+    s, t, valid : Out
+    """
+
+    resettable = True
+
+    def __init__(self, config: VectorConfig) -> None:
+        self.config = config
+        members: dict[str, Member] = {"run": In(1), "b": In(32), "b_valid": In(1)}
+        members |= {"c1": In(32), "c2": In(32)}
+        members |= {name: In(1) for name in ("epsilon", "reciprocal", "rsqrt", "guarded")}
+        members |= {"s": Out(32), "t": Out(32), "valid": Out(1)}
+        super().__init__("scale_chain", members)
+
+    def build(self, m: Module) -> None:
+        config, run, pipeline = self.config, self.run, self.config.pipeline
+        multiplier = FloatMultiplier(REAL, pipeline.multiplier, enabled=True)
+        product = Signal(32, name="product")
+        place(m, "weigh", multiplier, run=run, a=self.b, b=self.c1, o=product)
+        ready = delayed(m, "weighed", self.b_valid, pipeline.multiplier, run, token=True)
+        zero: Value = ~self.b[:31].any()
+        zero = delayed(m, "zero", zero, pipeline.multiplier, run)
+        argument: Value = product
+        if config.any_way(lambda way: way.epsilon):
+            total = Signal(32, name="total")
+            adder = FloatAdder(REAL, pipeline.adder, enabled=True)
+            place(m, "offset", adder, run=run, a=product, b=self.c2, o=total)
+            later = delayed(m, "summed", ready, pipeline.adder, run, token=True)
+            argument = Mux(self.epsilon, total, product)
+            through = Mux(self.epsilon, later, ready)
+        else:
+            through = ready
+        valid, scale = ready, product
+        for name in ("reciprocal", "rsqrt"):
+            if name not in config.functions:
+                continue
+            found = Signal(32, name=name)
+            block = FunctionBlock(config.functions[name], pipeline.function, enabled=True)
+            place(m, f"{name}_unit", block, run=run, i=argument, o=found)
+            scale = Mux(getattr(self, name), found, scale)
+        late, beside = ready, product
+        if {"reciprocal", "rsqrt"} & config.functions.keys():
+            late = delayed(m, "ready", through, pipeline.function, run, token=True)
+            functional = self.reciprocal | self.rsqrt
+            valid = Mux(functional, late, ready)
+            zero = delayed(m, "nought", zero, pipeline.function, run)
+            beside = delayed(m, "beside", product, pipeline.function, run)
+            beside = Mux(functional, beside, product)
+        m.d.comb += [
+            self.s.eq(Mux(self.guarded & zero, 0, scale)),
+            self.t.eq(beside),
+            self.valid.eq(valid),
+        ]
