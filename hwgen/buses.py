@@ -16,6 +16,9 @@ Signal = tuple[str, str, int]
 REGISTER_WIDTH = 32
 """Bits of the data of an AXI4-Lite bus."""
 
+CONTROL_ADDRESS_WIDTH = 12
+"""Bits of an address of a register of an engine."""
+
 PAGE = 4096
 """Bytes; no burst crosses a multiple of it."""
 

@@ -42,6 +42,9 @@ COUNTERS = {
 
 COUNTER_BITS = 48
 
+JOB_STATUS = 0x40
+"""Address of the state of the first slot for jobs."""
+
 JOB_FLAGS = tuple(
     post.Field(name, bit, 1, False, text)
     for bit, (name, text) in enumerate(
@@ -85,32 +88,17 @@ class Register:
 
 
 def is_engine(config: FamilyConfig) -> TypeGuard[GemmStreamConfig]:
-    """Return whether an accelerator has registers: whether it is an engine."""
-    return bool(config.buses)
+    """Return whether an accelerator is an engine whose products are jobs."""
+    return config.takes_jobs
 
 
 def register_map(config: GemmStreamConfig) -> tuple[Register, ...]:
     """Return the registers of an engine in the order of their addresses."""
-    registers = [
-        Register("ID", 0x00, "ro", f"{MAGIC:#x}: an engine of hwgen."),
-        Register("LAYOUT", 0x04, "ro", "Version of this map."),
-        Register("STATUS", 0x08, "ro", "State of the engine.", _STATUS),
-        Register("SUBMIT", 0x0C, "wo", "Any write puts the job window into the queue; an error if"
-                 " the queue is full or the engine stops."),
-        Register("SUBMITTED", 0x10, "ro", "Jobs ever submitted, modulo 2^32."),
-        Register("FINISHED", 0x14, "ro", "Jobs that have ended in any way, modulo 2^32."),
-        Register("INTERRUPT_ENABLE", 0x18, "rw", "Which of INTERRUPT raise the line.", _PENDING, 2),
-        Register("INTERRUPT", 0x1C, "w1c", "What has happened.", _PENDING, 2),
-        Register("ABORT", 0x20, "wo", "Any write ends all unfinished jobs."),
-        Register("M_LANES", 0x24, "ro", "Rows of a tile of the cores."),
-        Register("K_LANES", 0x28, "ro", "Terms of a tile of the cores."),
-        Register("N_LANES", 0x2C, "ro", "Columns of a tile of the cores."),
-        Register("QUEUE", 0x30, "ro", "Jobs that the queue holds."),
-    ]  # fmt: skip
+    registers = list(_HEAD)
     for slot in range(config.queue):
         states = ", ".join(f"{code} {state}" for code, state in enumerate(STATES))
         text = f"State of the last job with number {slot} modulo {config.queue}: {states}."
-        registers.append(Register(f"JOB_STATUS_{slot}", 0x40 + 4 * slot, "ro", text))
+        registers.append(Register(f"JOB_STATUS_{slot}", JOB_STATUS + 4 * slot, "ro", text))
     for index, (name, text) in enumerate(COUNTERS.items()):
         registers.append(Register(f"{name}_LOW", 0x80 + 8 * index, "ro", text))
         registers.append(Register(f"{name}_HIGH", 0x84 + 8 * index, "ro",
@@ -131,6 +119,27 @@ _PENDING = tuple(
         zip(PENDING, ("A job is done.", "Jobs ended by an error or an abort."), strict=True)
     )
 )
+
+
+_HEAD = (
+    Register("ID", 0x00, "ro", f"{MAGIC:#x}: an engine of hwgen."),
+    Register("LAYOUT", 0x04, "ro", "Version of this map."),
+    Register("STATUS", 0x08, "ro", "State of the engine.", _STATUS),
+    Register("SUBMIT", 0x0C, "wo", "Any write puts the job window into the queue; an error if"
+             " the queue is full or the engine stops."),
+    Register("SUBMITTED", 0x10, "ro", "Jobs ever submitted, modulo 2^32."),
+    Register("FINISHED", 0x14, "ro", "Jobs that have ended in any way, modulo 2^32."),
+    Register("INTERRUPT_ENABLE", 0x18, "rw", "Which of INTERRUPT raise the line.", _PENDING, 2),
+    Register("INTERRUPT", 0x1C, "w1c", "What has happened.", _PENDING, 2),
+    Register("ABORT", 0x20, "wo", "Any write ends all unfinished jobs."),
+    Register("M_LANES", 0x24, "ro", "Rows of a tile of the cores."),
+    Register("K_LANES", 0x28, "ro", "Terms of a tile of the cores."),
+    Register("N_LANES", 0x2C, "ro", "Columns of a tile of the cores."),
+    Register("QUEUE", 0x30, "ro", "Jobs that the queue holds."),
+)  # fmt: skip
+
+UNIT_REGISTERS = {register.name: register.offset for register in _HEAD}
+"""Addresses of the registers that every engine with a queue of jobs has."""
 
 
 def job_window(config: GemmStreamConfig) -> tuple[Register, ...]:

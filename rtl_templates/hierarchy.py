@@ -56,12 +56,19 @@ class Block:
         Whether the module has the port ``rst`` beside ``clk``.  Datapath modules have no reset:
         their contents are never looked at before a token, which is reset, says that they are
         valid.
+    opens_scope : bool
+        Whether the names of blocks below belong to this one, so that what is called the same
+        elsewhere may differ; names of blocks that are `universal` do not.
+    universal : bool
+        Whether the module's name says everything that shapes it.
     kept : bool
         Whether synthesis is to keep the module's boundaries, so that what several instances have
         in common is not merged: the module has the attribute ``keep_hierarchy``.
     """
 
     resettable = False
+    opens_scope = False
+    universal = False
     kept = False
 
     def __init__(self, module_name: str, members: dict[str, Member]) -> None:
@@ -101,21 +108,23 @@ class _Body(Elaboratable):
 
 class _Emission:
     def __init__(self, prefix: str) -> None:
-        self.prefix = prefix
-        self.pending: list[Block] = []
-        self.seen: dict[str, Block] = {}
+        self.prefix, self.scope = prefix, ""
+        self.pending: list[tuple[Block, str, str]] = []
+        self.seen: set[str] = set()
 
     def name_of(self, block: Block) -> str:
-        if block.module_name not in self.seen:
-            self.seen[block.module_name] = block
-            self.pending.append(block)
-        return f"{self.prefix}_{block.module_name}"
+        scope = "" if block.universal else self.scope
+        name = f"{scope}{block.module_name}"
+        if name not in self.seen:
+            self.seen.add(name)
+            self.pending.append((block, name, f"{name}_" if block.opens_scope else scope))
+        return f"{self.prefix}_{name}"
 
     def blocks(self) -> Iterator[str]:
         """Yield the RTLIL of every block that was placed."""
         while self.pending:
-            block = self.pending.pop(0)
-            yield _convert(block, self.name_of(block))
+            block, name, self.scope = self.pending.pop(0)
+            yield _convert(block, f"{self.prefix}_{name}")
 
 
 _emission: ContextVar[_Emission | None] = ContextVar("emission", default=None)

@@ -32,6 +32,8 @@ class RamBlock(Block):
         read, the names begin with ``r0``, ``r1`` and so on.
     """
 
+    universal = True
+
     def __init__(self, ram: Ram) -> None:
         self.ram = ram
         members: dict[str, Member] = {}

@@ -57,6 +57,7 @@ class AxiMemory:
         Cycles from an address to its first beat, and from the last write beat to the response.
     errors : container of int
         Addresses of beats that are answered with an error; a write burst, if any of its beats is.
+        What is written there is lost.
     failed : list of int
         Addresses of the beats answered so.
     """
@@ -194,15 +195,15 @@ class AxiMemory:
         start, beats = self._bursts[0]
         address = start + self._position * self._bytes
         at = address % len(self.image)
-        if strobe == self._whole and at + self._bytes <= len(self.image):
+        if address in self.errors:
+            self._bad = True
+            self.failed.append(address)
+        elif strobe == self._whole and at + self._bytes <= len(self.image):
             self.image[at : at + self._bytes] = data.to_bytes(self._bytes, "little")
         else:
             for k in range(self._bytes):
                 if strobe >> k & 1:
                     self.image[(address + k) % len(self.image)] = data >> 8 * k & 255
-        if address in self.errors:
-            self._bad = True
-            self.failed.append(address)
         self._position += 1
         assert last == (self._position == beats), "wlast is not at the end of the burst"
         if last:

@@ -11,24 +11,27 @@ import numpy as np
 
 from flows.simulation.engine_memory import Placed
 from flows.simulation.engine_program import Model, compile_model
+from hwgen.command_lists import BYTES, Program
+from hwgen.command_lists import STATES as LIST_STATES
 from hwgen.emission import verilog_of
 from hwgen.errors import CheckFailed
 from hwgen.families import family
 from hwgen.figures import Cycles
 from hwgen.jobs import Job, plan_of
 from hwgen.numerics.post import Columns, PostSettings, output_format
-from hwgen.register_map import STATES, register_map
+from hwgen.register_map import JOB_WINDOW, STATES, is_engine
 from hwgen.schedules.gemm_stream import Plan
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.families.transformer import TransformerConfig
 
 ALIGNMENT = 4096
 """Regions of memory begin at multiples of it."""
 
 
 def run_engine(
-    config: GemmStreamConfig,
+    config: GemmStreamConfig | TransformerConfig,
     a: np.ndarray,
     w: np.ndarray,
     settings: PostSettings,
@@ -42,7 +45,7 @@ def run_engine(
     Parameters
     ----------
     config : FamilyConfig
-        Of an engine.
+        Of an engine, or of one with several units: then a list gives the job to the first unit.
     a : ndarray, shape (m, k)
     w : ndarray, shape (k, n)
     settings : PostSettings
@@ -65,30 +68,30 @@ def run_engine(
         If nothing moves between engine and memory for as long as twice the whole job should take,
         and 1000 cycles, before it has ended; or the bus is misused.
     """
-    plan = plan_of(config, a.shape[0], a.shape[1], w.shape[1], settings)
+    lists: Any = config  # if it is no engine that takes jobs itself
+    unit: GemmStreamConfig = config if is_engine(config) else lists.job_unit
+    plan = plan_of(unit, a.shape[0], a.shape[1], w.shape[1], settings)
     plan.check_operands(a, w)
-    placed = _place(config, plan, a, w, settings, columns)
-    expected = family(config.family).part("cost").plan_cycles(plan)
-    patience = 2 * expected + 1000
-    registers = {register.name: register.offset for register in register_map(config)}
-    library = compile_model(config.name, verilog_of(config), config.buses, cycles=expected)
+    placed, end_of_data = _place(unit, plan, a, w, settings, columns)
+    cycles = family(unit.family).part("cost").plan_cycles(plan)
+    host: _Jobs = _Jobs(config, placed) if is_engine(config) else _Lists(lists, placed, end_of_data)
+    expected = host.cycles(cycles)
+    patience = 2 * expected.number + 1000
+    library = compile_model(config.name, verilog_of(config), config.buses, cycles=expected.number)
     end = time.monotonic() + timeout
 
     def follow(done: int) -> None:
         if time.monotonic() > end:
             raise CheckFailed(f"the simulation did not end within {timeout:.0f} s")
         if on_progress:
-            on_progress(done, expected)
+            on_progress(done, expected.number)
 
     with Model(library, read_latency=1, write_latency=1) as model:
         for rows, size, stride, address in placed.job.regions.values():
             model.map(address, (rows - 1) * stride + size)
         for address, content in placed.images():
             model.store(address, content)
-        for offset, value in placed.job.writes():
-            model.write32(offset, value)
-        model.write32(registers["INTERRUPT_ENABLE"], 3)
-        model.write32(registers["SUBMIT"], 1)
+        host.begin(model)
         moved = None
         while not model.wait(patience, follow):
             before, moved = moved, _moved(model)
@@ -96,12 +99,78 @@ def run_engine(
                 raise CheckFailed(
                     f"the engine hangs: nothing was read or written for {patience} cycles"
                 )
-        state = STATES[model.read32(registers["JOB_STATUS_0"])]
+        busy = host.end(model)
+        return placed.results(model.load), busy, expected
+
+
+class _Jobs:
+    """The host of an engine: puts a job into its queue."""
+
+    def __init__(self, config: GemmStreamConfig | TransformerConfig, placed: Placed) -> None:
+        self.placed = placed
+        self.registers = {register.name: register.offset for register in config.registers}
+
+    def cycles(self, job: int) -> Cycles:
+        """Return what the cycle model says of a job of so many cycles."""
+        return Cycles(job)
+
+    def begin(self, model: Model) -> None:
+        """Submit the job."""
+        for offset, value in self.placed.job.writes():
+            model.write32(offset, value)
+        model.write32(self.registers["INTERRUPT_ENABLE"], 3)
+        model.write32(self.registers["SUBMIT"], 1)
+
+    def end(self, model: Model) -> int:
+        """Check how the job ended; return the cycles."""
+        state = STATES[model.read32(self.registers["JOB_STATUS_0"])]
         if state != "done":
             raise CheckFailed(f"the job ended with {state}")
-        busy = model.read32(registers["BUSY_LOW"])
-        busy |= model.read32(registers["BUSY_HIGH"]) << 32
-        return placed.results(model.load), busy, Cycles(expected)
+        return self._wide(model, "BUSY")
+
+    def _wide(self, model: Model, name: str) -> int:
+        low = model.read32(self.registers[f"{name}_LOW"])
+        return low | model.read32(self.registers[f"{name}_HIGH"]) << 32
+
+
+class _Lists(_Jobs):
+    """The host of an engine of several units: starts a list that submits the job."""
+
+    def __init__(self, config: TransformerConfig, placed: Placed, address: int) -> None:
+        super().__init__(config, placed)
+        self.config, self.address = config, address
+        self.program = Program(list(config.units), config.lists.registers)
+        unit = next(iter(config.units))
+        self.program.window(unit, JOB_WINDOW, [word for _, word in placed.job.writes()])
+        self.program.submit(unit)
+        self.program.halt()
+
+    def cycles(self, job: int) -> Cycles:
+        """Return what the cycle model says of a list with a job of so many cycles."""
+        around = family(self.config.family).part("cost").list_cycles(self.config)
+        return Cycles(job + around, "modelled", least=job)
+
+    def begin(self, model: Model) -> None:
+        """Put the list into memory and start it."""
+        data = self.program.encode()
+        model.map(self.address, len(data))
+        model.store(self.address, data)
+        for name, value in (
+            ("LIST_ADDRESS_LOW", self.address & 0xFFFFFFFF),
+            ("LIST_ADDRESS_HIGH", self.address >> 32),
+            ("LIST_LENGTH", len(data) // BYTES),
+            ("INTERRUPT_ENABLE", 1),
+            ("START", 1),
+        ):
+            model.write32(self.registers[name], value)
+
+    def end(self, model: Model) -> int:
+        """Check how the list ended; return the cycles."""
+        state = LIST_STATES[model.read32(self.registers["STATUS"]) >> 8 & 15]
+        if state != "done":
+            index = model.read32(self.registers["INDEX"])
+            raise CheckFailed(f"the command list ended with {state} at descriptor {index}")
+        return self._wide(model, "CYCLES")
 
 
 def _moved(model: Model) -> tuple[int, int]:
@@ -116,7 +185,8 @@ def _place(
     w: np.ndarray,
     settings: PostSettings,
     columns: Columns | None,
-) -> Placed:
+) -> tuple[Placed, int]:
+    """Return the job with its operands, and the first address behind them."""
     sizes = {
         "a_address": plan.m * plan.activation_row_bytes,
         "w_address": plan.weight_image_rows * plan.weight_row_bytes,
@@ -130,4 +200,4 @@ def _place(
         at += -(-size // ALIGNMENT) * ALIGNMENT
     fmt = output_format(settings.output, config.result)
     blank = np.empty((plan.m, plan.n), fmt.dtype)
-    return Placed(Job(plan, settings=settings, **addresses), a, w, columns, blank)
+    return Placed(Job(plan, settings=settings, **addresses), a, w, columns, blank), at

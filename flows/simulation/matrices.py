@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from hwgen.families import family
 from hwgen.figures import Cycles
 from hwgen.numerics import differences
 from hwgen.numerics.post import Columns, PostSettings
-from hwgen.register_map import is_engine
 from hwgen.schedules.stream import RAW_RESULTS
 
 if TYPE_CHECKING:
@@ -135,7 +134,7 @@ def run_matrices(
     CheckFailed
         If the simulation fails, or takes other cycles than the cycle model of a stream core says.
     """
-    if is_engine(config):
+    if config.buses:
         if engine != "fast":
             raise InputError(
                 f"cocotb runs cores with stream ports, but {config.name!r} works on memory;"
@@ -143,7 +142,9 @@ def run_matrices(
             )
         settings = settings or RAW_RESULTS
         return RunResult(
-            *run_engine(config, a, w, settings, columns, on_progress=on_progress, timeout=timeout)
+            *run_engine(
+                cast(Any, config), a, w, settings, columns, on_progress=on_progress, timeout=timeout
+            )
         )
     post = () if config.post_features is None else (settings, columns)
     plan = family(config.family).part("schedule").schedule(config, *a.shape, w.shape[1], *post)

@@ -17,6 +17,7 @@ from typing import Any
 
 from flows.parallel import run_all
 from flows.simulation.engine_regression import engine_cases
+from flows.simulation.list_regression import list_cases
 from flows.simulation.operation_cases import operation_cases
 from flows.simulation.programs import compiled, follow
 from flows.simulation.regression import cases
@@ -220,14 +221,24 @@ def _outcomes(results: Path) -> list[Outcome]:
     return outcomes
 
 
+def _regression(config: FamilyConfig) -> tuple[Callable[[Any, int], Sequence[Any]], str]:
+    """Return what makes the cases of a regression, and the cocotb module that runs them.
+
+    An engine is tested from memory to memory, a core at its streams.
+    """
+    if not multiplies(config):
+        return operation_cases, "cocotb_operations"
+    if is_engine(config):
+        return engine_cases, "cocotb_engine"
+    if config.registers:
+        return list_cases, "cocotb_lists"
+    return cases, "cocotb_regression"
+
+
 def case_names(config: FamilyConfig, seed: int) -> list[str]:
     """Return the names of the regression's cases."""
-    found: Sequence[Any]
-    if not multiplies(config):
-        found = operation_cases(config, seed)
-    else:
-        found = engine_cases(config, seed) if is_engine(config) else cases(config, seed)
-    return [case.name for case in found]
+    make, _ = _regression(config)
+    return [case.name for case in make(config, seed)]
 
 
 def regress(
@@ -263,10 +274,7 @@ def regress(
     """
     build_dir = compile_design(config, waves=waves, verilog=verilog)
     chosen = case_names(config, seed) if names is None else list(names)
-    # An engine is tested from memory to memory, a core at its streams.
-    module = "cocotb_engine" if config.buses else "cocotb_regression"
-    if not multiplies(config):
-        module = "cocotb_operations"
+    _, module = _regression(config)
     shares = [share for i in range(jobs) if (share := chosen[i::jobs])]
 
     def run(index: int) -> list[Outcome]:

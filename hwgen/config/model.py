@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -45,6 +45,7 @@ from hwgen.technologies import DEFAULT, devices, technologies, technology_of
 if TYPE_CHECKING:
     from hwgen.numerics.post import PostFeatures
     from hwgen.operations import Operation
+    from hwgen.register_map import Register
     from hwgen.streams import StreamPort
 
 CLOCK_MHZ = (1.0, 5000.0)
@@ -303,6 +304,9 @@ class FamilyConfig(Model):
     a literal of its own name.
     """
 
+    takes_jobs: ClassVar[bool] = False
+    """Whether products are jobs, which are described in registers and wait in a queue."""
+
     name: Identifier = Field(description="Name of the top module and of the emitted files.")
     family: str = Field(description="Family of the accelerator.")
     target: Target = Field(
@@ -340,6 +344,11 @@ class FamilyConfig(Model):
     def proven(self) -> dict[str, Any]:
         """What is proven of the error of its results, for the manifest: nothing, where exact."""
         return {}
+
+    @property
+    def registers(self) -> tuple[Register, ...]:
+        """The registers behind port ``control``: none, unless it is an engine."""
+        return ()
 
     @property
     def post_features(self) -> PostFeatures | None:

@@ -158,7 +158,7 @@ def inner_parameters(
             members = parameter.members
             if not path:  # what the engine says for its core
                 members = tuple(key for key in members if key not in _OUTER)
-            inner = (field, *path)
+            inner = (*field.split("."), *path)
             by_path[inner] = replace(parameter, path=inner, members=members)
     return by_path
 

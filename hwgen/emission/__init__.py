@@ -30,8 +30,10 @@ def files_of(config: FamilyConfig) -> dict[str, str]:
     name = config.name
     verilog, design = structures.emitted(config)
     pages = {}
+    if config.registers:
+        pages[f"{name}_registers.md"] = register_files.markdown(config)
     if is_engine(config):
-        pages = {f"{name}_registers.md": register_files.markdown(config), **driver.driver(config)}
+        pages |= driver.driver(config)
     return {
         f"{name}.v": files.header(config, "//") + "\n" + verilog,
         f"{name}.json": files.manifest(config, design),

@@ -16,7 +16,6 @@ from hwgen.emission import register_files
 from hwgen.families import family
 from hwgen.memories import HOLDS
 from hwgen.operations import multiplies
-from hwgen.register_map import is_engine
 from hwgen.streams import POST
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def description(config: FamilyConfig) -> dict[str, Any]:
         "streams": [_stream(port) for port in config.ports],
         "latency_cycles": config.latency,
         **_throughput(config),
-        "registers": register_files.plain(config) if is_engine(config) else [],
+        "registers": register_files.plain(config),
     }
 
 
@@ -264,7 +263,7 @@ def c_header(config: FamilyConfig) -> str:
         ),
         f"#define {prefix}_LATENCY_CYCLES {config.latency}",
     ]
-    if is_engine(config):
+    if config.registers:
         about = "Registers behind s_axi_control."
         lines += register_files.defines(config)
     else:

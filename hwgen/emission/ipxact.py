@@ -11,7 +11,7 @@ from hwgen import __version__
 from hwgen.buses import REGISTER_WIDTH
 from hwgen.emission.files import header, ports
 from hwgen.families import family
-from hwgen.register_map import Register, is_engine, register_map
+from hwgen.register_map import Register
 
 if TYPE_CHECKING:
     from hwgen.buses import BusPort
@@ -58,10 +58,10 @@ def component(config: FamilyConfig) -> str:
     for bus in config.buses:
         if bus.kind == "axi4":
             _address_space(root, bus)
-    if is_engine(config):
+    if config.registers:
         for bus in config.buses:
             if bus.kind == "axi_lite":
-                _memory_map(root, bus, register_map(config))
+                _memory_map(root, bus, config.registers)
     _model(root, config)
     _files(root, config)
     _leaves(root, description=family(config.family).summary)

@@ -5,18 +5,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hwgen import command_lists, list_registers
 from hwgen.numerics.post.beats import RECORD_WORDS, WORDS
-from hwgen.register_map import COUNTERS, MAGIC, STATES, job_window, register_map
+from hwgen.register_map import COUNTERS, MAGIC, STATES, is_engine, job_window
 
 if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
     from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.families.transformer import TransformerConfig
 
 _ACCESS = {"ro": "read", "rw": "read, write", "wo": "write", "w1c": "read, write 1 to clear"}
 
 
-def defines(config: GemmStreamConfig) -> list[str]:
+def defines(config: FamilyConfig) -> list[str]:
     """Return the lines of the C header: offsets, fields, and what a driver must know."""
-    prefix = config.name.upper()
+    if is_engine(config):
+        return _job_defines(config, config.name.upper())
+    lists: Any = config
+    return _list_defines(lists, config.name.upper())
+
+
+def _job_defines(config: GemmStreamConfig, prefix: str) -> list[str]:
     m, k, n = config.m_lanes, config.k_lanes, config.n_lanes
     facts = {
         "MAGIC": f"{MAGIC:#x}u",
@@ -35,11 +44,7 @@ def defines(config: GemmStreamConfig) -> list[str]:
     lines = [f"#define {prefix}_{name} {value}" for name, value in facts.items()]
     lines += ["", "/* States of a job. */"]
     lines += [f"#define {prefix}_JOB_{state.upper()} {code}" for code, state in enumerate(STATES)]
-    lines += ["", "/* Registers, in bytes from the first. */"]
-    for register in register_map(config):
-        stem = f"{prefix}_{register.name}"
-        lines.append(f"#define {stem} {register.offset:#05x}u /* {register.text} */")
-        lines += _field_defines(stem, register)
+    lines += _register_defines(config, prefix)
     window = job_window(config)
     lines += [
         "",
@@ -50,7 +55,46 @@ def defines(config: GemmStreamConfig) -> list[str]:
     return lines
 
 
-def plain(config: GemmStreamConfig) -> list[dict[str, Any]]:
+def _list_defines(config: TransformerConfig, prefix: str) -> list[str]:
+    facts = {
+        "MAGIC": f"{list_registers.MAGIC:#x}u",
+        "DATA_BYTES": config.memory.data_width // 8,
+        "ADDRESS_BITS": config.memory.address_width,
+        "LIST_REGISTERS": config.lists.registers,
+        "LIST_ALIGNMENT": command_lists.ALIGNMENT,
+        "DESCRIPTOR_BYTES": command_lists.BYTES,
+    }
+    lines = [f"#define {prefix}_{name} {value}" for name, value in facts.items()]
+    lines += ["", "/* Units, by the number that descriptors have. */"]
+    lines += [f"#define {prefix}_UNIT_{n.upper()} {i}" for i, n in enumerate(config.units)]
+    lines += ["", "/* Opcodes of descriptors. */"]
+    for operation in command_lists.OPERATIONS:
+        lines.append(f"#define {prefix}_OP_{operation.name} {operation.code}")
+    lines += ["", "/* States of a list. */"]
+    for code, state in enumerate(command_lists.STATES):
+        lines.append(f"#define {prefix}_LIST_{state.upper()} {code}")
+    for name, unit in config.units.items():
+        window = job_window(unit)
+        stem = f"{prefix}_{name.upper()}"
+        lines += [
+            "",
+            f"/* The job window of unit {name}. */",
+            f"#define {stem}_WORDS {len(window)}",
+        ]
+        lines += [f"#define {stem}_{each.name} {each.offset:#05x}u" for each in window]
+    return lines + _register_defines(config, prefix)
+
+
+def _register_defines(config: FamilyConfig, prefix: str) -> list[str]:
+    lines = ["", "/* Registers, in bytes from the first. */"]
+    for register in config.registers:
+        stem = f"{prefix}_{register.name}"
+        lines.append(f"#define {stem} {register.offset:#05x}u /* {register.text} */")
+        lines += _field_defines(stem, register)
+    return lines
+
+
+def plain(config: FamilyConfig) -> list[dict[str, Any]]:
     """Return the registers as JSON values, for the manifest."""
     return [
         {
@@ -61,7 +105,7 @@ def plain(config: GemmStreamConfig) -> list[dict[str, Any]]:
             "description": register.text,
             "fields": _fields(register),
         }
-        for register in register_map(config)
+        for register in config.registers
     ]
 
 
@@ -111,20 +155,31 @@ def _field_defines(stem: str, register: Any) -> list[str]:
     return lines
 
 
-def markdown(config: GemmStreamConfig) -> str:
-    """Return the register map as a page."""
+_OF_JOBS = (
+    "what can only be read, are answered with SLVERR. A job is described in the job window,",
+    "from `A_ADDRESS_LOW` on, and put into the queue by a write to `SUBMIT`; the window keeps",
+    f"its contents. Counters ({', '.join(COUNTERS)}) are read low half first.",
+)
+
+_OF_LISTS = (
+    "what can only be read, are answered with SLVERR, and so are writes to all but `ABORT` and the",
+    "interrupt's registers while a list runs.",
+)
+
+
+def markdown(config: FamilyConfig) -> str:
+    """Return the register map as a page; with command lists, their descriptors as well."""
+    jobs = is_engine(config)
     lines = [
         f"# Registers of `{config.name}`",
         "",
         "32-bit registers behind `s_axi_control_*` (AXI4-Lite). Other addresses, and writes to",
-        "what can only be read, are answered with SLVERR. A job is described in the job window,",
-        "from `A_ADDRESS_LOW` on, and put into the queue by a write to `SUBMIT`; the window keeps",
-        f"its contents. Counters ({', '.join(COUNTERS)}) are read low half first.",
+        *(_OF_JOBS if jobs else _OF_LISTS),
         "",
         "| offset | register | access | bits | meaning |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for register in register_map(config):
+    for register in config.registers:
         if not register.bits:
             continue
         lines.append(
@@ -135,4 +190,30 @@ def markdown(config: GemmStreamConfig) -> str:
             top = field.offset + field.bits - 1
             bits = f"{top}:{field.offset}" if field.bits > 1 else str(top)
             lines.append(f"| | `.{field.name}` | | {bits} | {field.text} |")
+    if not jobs:
+        lines += ["", *descriptors()]
     return "\n".join(lines) + "\n"
+
+
+def descriptors() -> list[str]:
+    """Return a table of the descriptors of command lists."""
+    lines = [
+        "## Descriptors",
+        "",
+        (
+            f"A descriptor has {command_lists.BYTES} bytes, little-endian: opcode, `a`, `b`, `c`"
+            " (a byte each), `small` (4 bytes), `large` (8 bytes). `r[i]` is register i; `r[0]` is"
+            " 0."
+        ),
+        "",
+        "| opcode | name | fields | meaning |",
+        "| --- | --- | --- | --- |",
+    ]
+    lines += [
+        f"| {op.code} | `{op.name}` | {', '.join(f'`{f}`' for f in op.fields)} | {op.text} |"
+        for op in command_lists.OPERATIONS
+    ]
+    conditions = ", ".join(
+        f"{code} {name.replace('_', ' ')}" for code, name in enumerate(command_lists.CONDITIONS)
+    )
+    return [*lines, "", f"Conditions of BRANCH: {conditions}; numbers are unsigned."]

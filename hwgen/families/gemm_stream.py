@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
-from hwgen.buses import BusPort, burst_beats, writer_beats
+from hwgen.buses import CONTROL_ADDRESS_WIDTH, BusPort, burst_beats, writer_beats
 from hwgen.config.limits import limit_of
+from hwgen.config.memory_port import Memory
 from hwgen.config.model import AUTO, FamilyConfig, check_rules
 from hwgen.config.module_limits import ENGINE_DATA_BITS
 from hwgen.families import Family
@@ -25,16 +26,13 @@ from hwgen.families.gemm_stream_parameters import (
     Buffers,
     Compute,
     EnginePost,
-    Memory,
     core_family,
 )
 from hwgen.loop_nest import LoopNest
 from hwgen.numerics import IntegerFormat
 from hwgen.numerics.post import PostFeatures
 from hwgen.numerics.post.records import RECORD_BYTES
-
-CONTROL_ADDRESS_WIDTH = 12
-"""Bits of an address of a register."""
+from hwgen.register_map import Register, register_map
 
 ROWS_AHEAD = 16
 """Rows of results that are announced before their data has come."""
@@ -42,6 +40,8 @@ ROWS_AHEAD = 16
 
 class GemmStreamConfig(FamilyConfig):
     """An engine that reads A and W from memory, multiplies, and writes C to memory."""
+
+    takes_jobs: ClassVar[bool] = True
 
     family: Literal["gemm_stream"] = Field("gemm_stream", description="Family of the accelerator.")
     compute: Compute = Field(
@@ -243,6 +243,11 @@ class GemmStreamConfig(FamilyConfig):
             BusPort("axi4", "mem", memory.data_width, memory.address_width),
             BusPort("output", "interrupt"),
         )
+
+    @property
+    def registers(self) -> tuple[Register, ...]:
+        """The registers behind port ``control``."""
+        return register_map(self)
 
     # -- post-processing -------------------------------------------------------------------
 

@@ -17,10 +17,10 @@ from hwgen.register_map import (
     LAYOUT,
     MAGIC,
     STATES,
-    Register,
     job_window,
     register_map,
 )
+from rtl_templates.axi.registers import SLVERR, answer_reads, answer_writes
 from rtl_templates.hierarchy import Block
 from rtl_templates.memory import place_ram
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hwgen.families.gemm_stream import GemmStreamConfig
-
-_ERROR = 2  # SLVERR
 
 
 class Control(Block):
@@ -237,64 +235,20 @@ class Control(Block):
     ) -> None:
         """Answer reads and writes, one of each at a time."""
         registers = register_map(self.config)
-        self._reads(m, registers, values)
-        address, strobe = Signal(len(self.awaddr) - 2), Signal(4, name="strobe")
-        word = Signal(32, name="word", reset_less=True)
-        has_address, has_data, go = Signal(), Signal(), Signal(name="go")
-        m.d.comb += [
-            self.awready.eq(~has_address),
-            self.wready.eq(~has_data),
-            go.eq(has_address & has_data & (~self.bvalid | self.bready)),
-        ]
-        with m.If(self.awvalid & self.awready):
-            m.d.sync += [address.eq(self.awaddr[2:]), has_address.eq(1)]
-        with m.If(self.wvalid & self.wready):
-            m.d.sync += [word.eq(self.wdata), strobe.eq(self.wstrb), has_data.eq(1)]
-        with m.If(self.bready):
-            m.d.sync += self.bvalid.eq(0)
-        with m.If(go):
-            m.d.sync += [has_address.eq(0), has_data.eq(0), self.bvalid.eq(1)]
-            m.d.sync += self.bresp.eq(_ERROR)
-            with m.Switch(address):
-                for register in registers:
-                    if register.access == "ro":
-                        continue
-                    with m.Case(register.offset // 4):
-                        m.d.sync += self.bresp.eq(0)
-                        if register.name == "SUBMIT":
-                            m.d.comb += submit.eq(~refuse)
-                            m.d.sync += self.bresp.eq(Mux(refuse, _ERROR, 0))
-                        elif register.name == "ABORT":
-                            m.d.comb += abort.eq(1)
-                        elif register.name == "INTERRUPT":
-                            m.d.comb += pending.eq(Mux(strobe[0], word[:2], 0))
-                        else:
-                            target: Any = values[register.name]
-                            m.d.sync += target.eq(_merged(target, word, strobe))
 
-    def _reads(self, m: Module, registers: Sequence[Register], values: dict[str, Value]) -> None:
-        m.d.comb += self.arready.eq(~self.rvalid | self.rready)
-        with m.If(self.rready):
-            m.d.sync += self.rvalid.eq(0)
-        with m.If(self.arvalid & self.arready):
-            m.d.sync += [self.rvalid.eq(1), self.rdata.eq(0), self.rresp.eq(_ERROR)]
-            with m.Switch(self.araddr[2:]):
-                for register in registers:
-                    with m.Case(register.offset // 4):
-                        m.d.sync += self.rresp.eq(0)
-                        if register.access != "wo":
-                            m.d.sync += self.rdata.eq(values[register.name])
-                        m.d.sync += self._highs.get(register.name, [])
+        def submit_window(word: Value, strobe: Value, response: Signal) -> None:
+            m.d.comb += submit.eq(~refuse)
+            m.d.sync += response.eq(Mux(refuse, SLVERR, 0))
 
+        def abort_jobs(word: Value, strobe: Value, response: Signal) -> None:
+            m.d.comb += abort.eq(1)
 
-def _merged(old: Value, word: Value, strobe: Value) -> Value:
-    """Return a register's new contents: the bytes whose strobes are set."""
-    bits = [
-        Mux(strobe[i], word[8 * i : 8 * i + 8], old[8 * i : 8 * i + 8])[: max(0, len(old) - 8 * i)]
-        for i in range(4)
-        if 8 * i < len(old)
-    ]
-    return Cat(*bits)
+        def clear_pending(word: Value, strobe: Value, response: Signal) -> None:
+            m.d.comb += pending.eq(Mux(strobe[0], word[:2], 0))
+
+        answer_reads(m, self, registers, values, self._highs)
+        actions = {"SUBMIT": submit_window, "ABORT": abort_jobs, "INTERRUPT": clear_pending}
+        answer_writes(m, self, registers, values, actions)
 
 
 def _descriptor(layout: Any, window: dict[str, Signal]) -> Value:

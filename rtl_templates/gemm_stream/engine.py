@@ -9,13 +9,13 @@ from amaranth.hdl import Module, ResetSignal, Signal
 from amaranth.lib import wiring
 
 from rtl_templates.axi.bus import fixed_fields
+from rtl_templates.axi.channels import channels
 from rtl_templates.axi.control import Control
 from rtl_templates.hierarchy import place
 from rtl_templates.shell import bus_members
 
 from .flow import CONSUMERS, EVENTS, Flow
 from .job import job_layout
-from .memory_port import channels
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
@@ -72,7 +72,7 @@ class GemmStreamEngine(wiring.Component):
         )  # fmt: skip
         place(
             m, "engine", Flow(config, self.core, job),
-            rst=ResetSignal() | flush, **jobs, **between, **channels(config, bus),
+            rst=ResetSignal() | flush, **jobs, **between, **channels(config.memory, bus),
         )  # fmt: skip
         m.d.comb += fixed_fields(bus, config.memory.data_width)
         return m

@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from hwgen.families.gemm_stream import ROWS_AHEAD
 from hwgen.numerics.post.records import RECORD_BYTES
+from rtl_templates.axi.channels import bus_members
 from rtl_templates.axi.gather import Gather
 from rtl_templates.axi.reader import BurstReader
 from rtl_templates.axi.scatter import Scatter
@@ -26,7 +27,6 @@ from .cores import CoreArray
 from .drain import ColumnBuffer, ResultDrain, offsets
 from .job import post_field
 from .load import ACT, COLUMNS, WGT, Loader
-from .memory_port import bus_members
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
@@ -88,7 +88,7 @@ class Flow(Block):
             members |= {f"{name}_job": In(job.size), f"{name}_valid": In(1), f"{name}_done": Out(1)}
         members |= {"alone": In(1), "stop": In(1), "busy": Out(1)}
         members |= {name: Out(1) for name in ("read_error", "write_error", *EVENTS)}
-        super().__init__("engine", {**members, **bus_members(config)})
+        super().__init__("engine", {**members, **bus_members(config.memory)})
 
     def build(self, m: Module) -> None:
         columns = self.config.post.columns
@@ -108,7 +108,7 @@ class Flow(Block):
         }
 
     def _channel(self, *prefixes: str) -> dict[str, Any]:
-        names = [n for n in bus_members(self.config) if n.split("_")[0] in prefixes]
+        names = [n for n in bus_members(self.config.memory) if n.split("_")[0] in prefixes]
         return {name: getattr(self, name) for name in names}
 
     # -- memory to buffers -----------------------------------------------------------------

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from amaranth.lib.wiring import In, Member, Out
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.config.memory_port import Memory
 
 
-def bus_members(config: GemmStreamConfig) -> dict[str, Member]:
+def bus_members(memory: Memory) -> dict[str, Member]:
     """Return the ports of the reader and the writer toward the memory."""
-    address, data = config.memory.address_width, config.memory.data_width
+    address, data = memory.address_width, memory.data_width
     return {
         "ar_addr": Out(address),
         "ar_len": Out(8),
@@ -39,6 +39,6 @@ def bus_members(config: GemmStreamConfig) -> dict[str, Member]:
     }
 
 
-def channels(config: GemmStreamConfig, bus: Any) -> dict[str, Any]:
+def channels(memory: Memory, bus: Any) -> dict[str, Any]:
     """Return the signals of an AXI4 bus under the names of `bus_members`."""
-    return {name: getattr(bus, name.replace("_", "")) for name in bus_members(config)}
+    return {name: getattr(bus, name.replace("_", "")) for name in bus_members(memory)}

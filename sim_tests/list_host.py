@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host of a simulated engine that executes command lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flows.simulation.command_lists import LIST
+from flows.simulation.engine_program import Model
+from hwgen.command_lists import BYTES, STATES
+from hwgen.golden.command_list import Outcome
+from hwgen.list_registers import list_registers
+
+
+class ListHost:
+    """A simulated engine, by its registers."""
+
+    def __init__(self, config: Any, model: Model) -> None:
+        self.config, self.model = config, model
+        self.at = {register.name: register.offset for register in list_registers(config)}
+
+    def write(self, name: str, value: int) -> None:
+        """Write a register, or the pair of that name."""
+        if name in self.at:
+            self.model.write32(self.at[name], value)
+            return
+        self.model.write32(self.at[f"{name}_LOW"], value & 0xFFFFFFFF)
+        self.model.write32(self.at[f"{name}_HIGH"], value >> 32)
+
+    def read(self, name: str) -> int:
+        """Read a register, or the pair of that name."""
+        if name in self.at:
+            return self.model.read32(self.at[name])
+        low = self.model.read32(self.at[f"{name}_LOW"])
+        return low | self.model.read32(self.at[f"{name}_HIGH"]) << 32
+
+    def begin(self, data: bytes, registers: Sequence[int], limit: int, address: int = LIST) -> None:
+        """Put a list into memory and start it."""
+        self.model.store(address, data)
+        self.write("LIST_ADDRESS", address)
+        self.write("LIST_LENGTH", len(data) // BYTES)
+        self.write("STEP_LIMIT", limit)
+        for number, value in enumerate(registers[1:], 1):
+            self.write(f"R{number}", value)
+        self.write("INTERRUPT_ENABLE", 1)
+        self.write("START", 1)
+
+    def outcome(self) -> Outcome:
+        """Return how the list ended, and let the interrupt fall."""
+        state = STATES[self.read("STATUS") >> 8 & 15]
+        found = Outcome(
+            state, self.read("INDEX"), self.read("UNIT"), self.read("STEPS"),
+            [0, *(self.read(f"R{i}") for i in range(1, self.config.lists.registers))],
+        )  # fmt: skip
+        self.write("INTERRUPT", 1)
+        return found
