@@ -22,8 +22,9 @@ from flows.simulation.command_lists import (
 from flows.simulation.engine_memory import place
 from flows.simulation.engine_program import BusError, Model, compile_model
 from flows.simulation.matrices import run_matrices
+from flows.simulation.runner import regress
 from hwgen.command_lists import BYTES, OPERATIONS, STATES, Program, listing
-from hwgen.config.load import parse_config
+from hwgen.config.load import load_config, parse_config
 from hwgen.emission import verilog_of
 from hwgen.errors import ConfigError, InputError
 from hwgen.families import family
@@ -63,6 +64,7 @@ NARROW: dict[str, Any] = {
     "memory": {"data_width": 32, "max_burst": 1, "outstanding": 1, "address_width": 32},
 }
 LIMIT = 100_000
+ROOT = Path(__file__).parents[1]
 
 
 def config_of(values: dict[str, Any]) -> TransformerConfig:
@@ -108,11 +110,15 @@ def compare(
     return ended
 
 
-def test_random_lists() -> None:
+@pytest.fixture(scope="module")
+def small() -> tuple[World, Path]:
+    return World.make(config_of(SMALL), np.random.default_rng(3)), compiled(SMALL)
+
+
+def test_random_lists(small: tuple[World, Path]) -> None:
     """Lists, sound and spoilt, end as the interpreter says, with the same memory and registers."""
     rng = np.random.default_rng(1)
-    world = World.make(config_of(SMALL), rng)
-    library = compiled(SMALL)
+    world, library = small
     ended = compare(world, library, rng, 60, read_latency=1, write_latency=1)
     more = compare(world, library, rng, 60, read_latency=17, write_latency=9, stalls=0.4)
     assert all(ended[state] + more[state] for state in ("done", "operand", "opcode", "end_of_list"))
@@ -126,11 +132,6 @@ def test_thousands_of_random_lists(values: dict[str, Any]) -> None:
     library = compiled(values)
     for stalls in (0.0, 0.2, 0.7):
         compare(world, library, rng, 700, read_latency=3, stalls=stalls)
-
-
-@pytest.fixture(scope="module")
-def small() -> tuple[World, Path]:
-    return World.make(config_of(SMALL), np.random.default_rng(3)), compiled(SMALL)
 
 
 def started(world: World, model: Model, program: Program, limit: int = 0) -> ListHost:
@@ -314,7 +315,7 @@ MUTATIONS = [
 
 @pytest.mark.parametrize(
     "mutation",
-    [MUTATIONS[0], *(pytest.param(each, marks=pytest.mark.long) for each in MUTATIONS[1:])],
+    [pytest.param(each, marks=pytest.mark.long) for each in MUTATIONS],
     ids=lambda mutation: mutation.name,
 )
 def test_mutations_are_noticed(mutation: Mutation) -> None:
@@ -349,7 +350,16 @@ def test_a_resolved_configuration_is_the_same() -> None:
         assert config_of(config.resolved()) == config
 
 
-@pytest.mark.slow
+@pytest.mark.long
+def test_shipped_configuration(tmp_path: Path) -> None:
+    """The whole regression of ``hwgen sim``, in cocotb."""
+    config = load_config(ROOT / "configs" / "transformer.yaml")
+    outcomes = regress(config, tmp_path)
+    assert len(outcomes) == 19
+    assert not [outcome for outcome in outcomes if not outcome.passed]
+
+
+@pytest.mark.long
 def test_products_are_jobs_of_the_first_unit() -> None:
     config = config_of(ONE)
     rng = np.random.default_rng(7)
