@@ -22,6 +22,7 @@ from flows.standard_cells import TIMEOUT
 from hwgen.arrays import read_npz
 from hwgen.errors import InputError
 from hwgen.families import family
+from hwgen.numerics.blocks.operands import BlockOperand
 from hwgen.technologies import cell_library, of_kind, technology
 from hwgen.workloads import Gemm, parse_gemm
 
@@ -75,12 +76,17 @@ def workload(config: FamilyConfig, text: str) -> Workload:
     if text == "random" or text.startswith("random:"):
         m, k, n = parse_gemm(text[7:]) if text != "random" else RANDOM
         rng = np.random.default_rng(SEED)
-        a, w = config.activation.random(rng, (m, k)), config.weight.random(rng, (k, n))
+        a = _random(config.activation, rng, (m, k))
+        turned = _in_blocks(config.weight)  # whose blocks run along columns
+        w = _random(config.weight, rng, (n, k) if turned else (k, n))
+        w = w.T if turned else w
+        blocks = turned or _in_blocks(config.activation)
+        spread = "blocks normally distributed" if blocks else "uniform over their ranges"
         name = (
             f"random {config.activation.name} x {config.weight.name}, M,K,N = {m},{k},{n},"
-            f" uniform over their ranges, seed {SEED}"
+            f" {spread}, seed {SEED}"
         )
-        return Workload(name, a.astype(config.activation.dtype), w.astype(config.weight.dtype))
+        return Workload(name, a, w)
     try:
         a, w = read_npz(Path(text), ("activations", "weights"))
     except (OSError, InputError) as error:
@@ -94,7 +100,25 @@ def workload(config: FamilyConfig, text: str) -> Workload:
             f" and {w.shape}"
         )
     (m, k), n = a.shape, w.shape[1]
+    try:
+        if _in_blocks(config.activation) and a.dtype.kind == "f":
+            a, _ = config.activation.quantised(a)
+        if _in_blocks(config.weight) and w.dtype.kind == "f":
+            w = config.weight.quantised(w.T)[0].T
+    except InputError as error:
+        raise InputError(f"{text}: {error}") from None
     return Workload(f"{Path(text).name}, M,K,N = {m},{k},{n}", a, w)
+
+
+def _in_blocks(fmt: Any) -> bool:
+    return isinstance(fmt, BlockOperand)
+
+
+def _random(fmt: Any, rng: np.random.Generator, lines: tuple[int, int]) -> np.ndarray:
+    """Return an operand, of a block format lines of normally distributed numbers, quantised."""
+    if isinstance(fmt, BlockOperand):
+        return fmt.quantised(rng.standard_normal(lines))[0]
+    return np.asarray(fmt.random(rng, lines).astype(fmt.dtype))
 
 
 def simulated(
