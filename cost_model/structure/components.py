@@ -36,6 +36,7 @@ KINDS: Mapping[str, tuple[str, float]] = {
     "product_extension": ("bit by which a row of a signed product is narrower than its sum", 0.8),
     "booth_bit": ("bit of one factor by a bit of the other", 1.1),
     "booth_extension": ("bit by which one of these factors is narrower", 3.5),
+    "booth_square": ("square of these bits: rows of the narrow factor's sign, widened", 0.4),
     "full_adder": ("full adder of the design's own", 1.3),
     "half_adder": ("the same, one of its inputs constant", 0.6),
     "mux_bit": ("multiplexer of two bits", 0.4),

@@ -336,6 +336,8 @@ class _Bill:
         made = made_bits(narrow, wide, width) / (wide * narrow)
         self.add("booth_bit", made * wide * narrow)
         self.add("booth_extension", made * (wide - narrow))
+        # The mapper makes both equally wide: of cells that are full adders rows of signs remain.
+        self.add("booth_square", made * (wide - narrow) ** 2)
         self.load(a, narrow // 2)
         self.load(b, wide // 2)
 

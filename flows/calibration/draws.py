@@ -185,7 +185,7 @@ def _value(entry: Mapping[str, Any], root: Mapping[str, Any], draw: Draw) -> Any
     if "$ref" in entry:
         entry = {**entry, **root["$defs"][entry["$ref"].rpartition("/")[2]]}
     if "enum" in entry:
-        return draw.random.choice(entry["enum"])
+        return draw.random.choice(entry.get("drawn", entry["enum"]))
     if "anyOf" in entry:
         return _value({**entry["anyOf"][draw.random.randrange(len(entry["anyOf"]))],
                        "default": entry.get("default")}, root, draw)  # fmt: skip

@@ -101,10 +101,7 @@ def workload(config: FamilyConfig, text: str) -> Workload:
         )
     (m, k), n = a.shape, w.shape[1]
     try:
-        if _in_blocks(config.activation) and a.dtype.kind == "f":
-            a, _ = config.activation.quantised(a)
-        if _in_blocks(config.weight) and w.dtype.kind == "f":
-            w = config.weight.quantised(w.T)[0].T
+        a, w = _quantised(config.activation, a), _quantised(config.weight, w.T).T
     except InputError as error:
         raise InputError(f"{text}: {error}") from None
     return Workload(f"{Path(text).name}, M,K,N = {m},{k},{n}", a, w)
@@ -112,6 +109,13 @@ def workload(config: FamilyConfig, text: str) -> Workload:
 
 def _in_blocks(fmt: Any) -> bool:
     return isinstance(fmt, BlockOperand)
+
+
+def _quantised(fmt: Any, lines: np.ndarray) -> np.ndarray:
+    """Return lines of numbers in blocks if the format has some, else as they are."""
+    if isinstance(fmt, BlockOperand) and lines.dtype.kind == "f":
+        return fmt.quantised(lines)[0]
+    return lines
 
 
 def _random(fmt: Any, rng: np.random.Generator, lines: tuple[int, int]) -> np.ndarray:

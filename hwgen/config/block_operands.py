@@ -41,6 +41,11 @@ BLOCKS = shipped()
 _ALIGNED = tuple(f"aligned({places})" for places in range(1, MAX_PLACES + 1))
 _SUMS = f"exact, int2..int64, uint2..uint64, fp32 or aligned(n) with n of 1..{MAX_PLACES}"
 _NAMES = (*OPERANDS, *SCALARS, *BLOCKS, *GROUPS)
+_DRAWN = [
+    name for name in _NAMES if name not in ("bf16", "q4_1") and not name.endswith(("_min", "_zero"))
+]
+"""What random designs have: sums of bf16 are hundreds of bits long, minima are few operands'."""
+
 _ENDINGS = [f"_g{size}" for size in GROUP_SIZES]
 _WORDS = (
     f"int2..int16, uint2..uint16, {', '.join(SCALARS)}, {', '.join(BLOCKS)}, or integers in groups:"
@@ -124,7 +129,7 @@ BlockOrPlainOperand = Annotated[
     Any,
     BeforeValidator(_operand),
     PlainSerializer(_plain),
-    WithJsonSchema({"type": "string", "enum": list(_NAMES), "words": _WORDS}),
+    WithJsonSchema({"type": "string", "enum": list(_NAMES), "words": _WORDS, "drawn": _DRAWN}),
 ]
 """An operand: an integer, a floating-point number, or in a block format.
 

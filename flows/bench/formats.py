@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Number formats compared at equal throughput: area, clock and energy by synthesis, and accuracy.
+
+``python -m flows.bench.formats [--json] [--technology T] [--only NAME] [--energy]``
+``python -m flows.bench.formats --error [W.npy | MODEL.gguf TENSOR]``
+
+Each format multiplies itself in a cube of 2 x 2 processing elements of 16 products a cycle, whose
+terms are added in single precision; so all make as many products, and a block of 32 takes two
+cycles.  *PE* is the area of one; the core has decoders, ports and registers around four of them.
+Energies are of simulations of the whole core's netlist.
+
+Beside it stand the figures of a published gate-count model (INT v.s. FP, arXiv 2510.25602, table
+5), relative to MXFP8 as ours are to ``mxfp8_e4m3``.  It counts multipliers, alignment and a
+normaliser, without registers and without decoders.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from hwgen.cli import main as command
+from hwgen.errors import InputError
+from hwgen.formats import block_format
+from hwgen.numerics.blocks import error_of, quantise_blocks
+
+FORMATS = (
+    "mxfp8_e4m3", "mxint8", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp4", "nvfp4", "nvint4", "int4_g32",
+)  # fmt: skip
+REFERENCE = "mxfp8_e4m3"
+
+PUBLISHED = {
+    "mxfp8_e4m3": (1.0, 1.0),
+    "mxint8": (0.79, 0.63),
+    "nvfp4": (0.54, 0.55),
+    "nvint4": (0.38, 0.34),
+}
+"""Area and energy of the published model, relative to MXFP8."""
+
+CLOCK_MHZ = {"nangate45": 200, "asap7": 700}
+SIZE = "4,128,8"
+DEPTH = 16
+
+ERRORS = (
+    *FORMATS, "mxfp8_e5m2", "int4_g128", "int4_g128_min", "int4_g128_zero", "bitmod_fp4",
+    "bitmod_fp3", "int3_g128", "int3_g128_min", "q4_0", "q4_1", "q8_0",
+)  # fmt: skip
+
+
+def configuration(name: str, technology: str) -> dict[str, Any]:
+    """Return the configuration of a format's core."""
+    return {
+        "name": "bench", "family": "cube", "activation": name, "weight": name,
+        "accumulator": "fp32", "max_k": 4096, "array": {"rows": 2, "cols": 2, "depth": DEPTH},
+        "pipeline": {"pe": 2},
+        "target": {"technology": technology, "clock_mhz": CLOCK_MHZ[technology]},
+    }  # fmt: skip
+
+
+def measured(name: str, technology: str, directory: Path, *, energy: bool) -> dict[str, Any]:
+    """Return what synthesis says of a format's core."""
+    file = directory / f"{name}.json"
+    file.write_text(json.dumps(configuration(name, technology)))
+    more = ["--activity", f"random:{SIZE}"] if energy else []
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        status = command(["synth", "--config", str(file), "--json", *more])
+    if status:
+        raise SystemExit(status)
+    document = json.loads(printed.getvalue())
+    pe = next(m["area_um2"] for m in document["modules"] if m["name"] == "bench_pe")
+    return {
+        "format": name,
+        "technology": technology,
+        "bits_per_value": block_format(name).bits_per_value,
+        "core_um2": document["area_um2"],
+        "pe_um2": pe,
+        "fmax_mhz": document["fmax_mhz"],
+        "fj_per_product": document["power"]["energy_per_operation_fj"] * 2 if energy else None,
+    }
+
+
+def compared(rows: list[dict[str, Any]]) -> Table:
+    """Return the table of all formats, relative to the first."""
+    reference = next((row for row in rows if row["format"] == REFERENCE), rows[0])
+    table = Table(title=f"at equal throughput, {rows[0]['technology']}")
+    for heading in ("format", "bits", "core um2", "PE um2", "of mxfp8", "published",
+                    "MHz", "fJ a product", "of mxfp8", "published"):  # fmt: skip
+        table.add_column(heading, justify="left" if heading == "format" else "right")
+    for row in rows:
+        area, energy = PUBLISHED.get(row["format"], (None, None))
+        spent, base = row["fj_per_product"], reference["fj_per_product"]
+        table.add_row(
+            row["format"],
+            f"{row['bits_per_value']:g}",
+            f"{row['core_um2']:.0f}",
+            f"{row['pe_um2']:.0f}",
+            f"{row['pe_um2'] / reference['pe_um2']:.2f}",
+            "" if area is None else f"{area:.2f}",
+            f"{row['fmax_mhz']:.0f}",
+            "" if spent is None else f"{spent:.0f}",
+            "" if spent is None or base is None else f"{spent / base:.2f}",
+            "" if energy is None else f"{energy:.2f}",
+        )
+    return table
+
+
+def weights_of(names: Sequence[str]) -> tuple[str, np.ndarray]:
+    """Return the matrix whose error is measured: of a file, or a seeded heavy-tailed one.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be used.
+    """
+    if not names:
+        drawn = np.random.default_rng(0).standard_t(4, (4096, 256)) * 0.02
+        return "Student's t with 4 degrees of freedom, seed 0, 4096 x 256", drawn
+    path = Path(names[0])
+    if path.suffix == ".gguf":
+        return _of_gguf(path, names[1] if len(names) > 1 else None)
+    try:
+        matrix = np.load(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: {error}") from None
+    return path.name, matrix.astype(np.float64)
+
+
+def _of_gguf(path: Path, name: str | None) -> tuple[str, np.ndarray]:
+    """Return a tensor of a model; its rows are columns of W."""
+    try:
+        from gguf import GGUFReader, quants
+    except ImportError:
+        raise InputError(f"{path}: reading it needs the package gguf (pip install gguf)") from None
+    try:
+        tensors = {tensor.name: tensor for tensor in GGUFReader(path).tensors}
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: {error}") from None
+    matrices = [key for key, tensor in tensors.items() if len(tensor.shape) == 2]
+    if name is None or name not in tensors:
+        raise InputError(f"{path}: name one of its tensors, not {name}: {', '.join(matrices)}")
+    tensor = tensors[name]
+    values = quants.dequantize(tensor.data, tensor.tensor_type)
+    return f"{path.name}: {name}", np.asarray(values, np.float64).T
+
+
+def errors(weights: np.ndarray) -> list[dict[str, Any]]:
+    """Return the error of a matrix in each format, the least noise first."""
+    rows = []
+    for name in dict.fromkeys(ERRORS):
+        fmt = block_format(name)
+        found = error_of(quantise_blocks(weights, fmt), weights)
+        rows.append({"format": name, "bits_per_value": fmt.bits_per_value, **found})
+    return sorted(rows, key=lambda row: -row["qsnr_db"])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        prog="python -m flows.bench.formats",
+        description="Formats at equal throughput by synthesis, and their errors.",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, a line a format")
+    parser.add_argument("--technology", default="nangate45", choices=CLOCK_MHZ)
+    parser.add_argument("--only", action="append", choices=FORMATS, help="only this format")
+    parser.add_argument("--energy", action="store_true", help="simulate netlists, too (an hour)")
+    parser.add_argument("--error", nargs="*", metavar="FILE", help="errors of a matrix instead")
+    options = parser.parse_args(arguments)
+    if options.error is not None:
+        return _print_errors(options.error, as_json=options.json)
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="hwgen-bench-") as directory:
+        for name in options.only or FORMATS:
+            row = measured(name, options.technology, Path(directory), energy=options.energy)
+            rows.append(row)
+            if options.json:
+                sys.stdout.write(json.dumps(row) + "\n")
+                sys.stdout.flush()
+    if not options.json:
+        Console(width=120).print(compared(rows))
+    return 0
+
+
+def _print_errors(names: Sequence[str], *, as_json: bool) -> int:
+    try:
+        title, weights = weights_of(names)
+        rows = errors(weights)
+    except InputError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    table = Table("format", "bits", "QSNR dB", "relative error", "largest", title=title)
+    for row in rows:
+        if as_json:
+            sys.stdout.write(json.dumps(row) + "\n")
+        table.add_row(
+            row["format"], f"{row['bits_per_value']:.4g}", f"{row['qsnr_db']:.2f}",
+            f"{row['relative_rms']:.4f}", f"{row['max_abs']:.3g}",
+        )  # fmt: skip
+    if not as_json:
+        Console(width=100).print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
