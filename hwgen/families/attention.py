@@ -125,8 +125,9 @@ class AttentionConfig(FamilyConfig):
             broken.append(f"output: must be signed as V is, {self.value}, not {self.output}")
         elif not 0 <= self.fraction <= self.softmax.weight_bits:
             broken.append(
-                f"output: must be as wide as V, {self.value}, and up to"
-                f" {self.softmax.weight_bits} bits wider (softmax.weight_bits), not {self.output}"
+                f"output: must hold V, {self.value}, and have up to"
+                f" {self.softmax.weight_bits} bits behind the point (softmax.weight_bits), not"
+                f" {self.output}"
             )
         return broken
 
@@ -215,7 +216,7 @@ class AttentionConfig(FamilyConfig):
     @property
     def fraction(self) -> int:
         """Bits of a result behind the point, relative to V."""
-        return self.output.width - self.value.width
+        return self.output.width - self.value.width - (self.output.signed - self.value.signed)
 
     @property
     def quotient_fraction(self) -> int:
