@@ -64,9 +64,10 @@ FEW_CYCLES = 50_000
 100 thousand cycles per second."""
 
 # What is not optimised compiles in a time that headers are much of, so it is cut into pieces late.
-# Processor seconds to compile with pieces as by default (20000 statements) and so:
-# configs/gemm_stream.yaml 13.1 7.7, lut_core.yaml 15.1 10.5.
-_LATE_SPLIT = ("--output-split", "100000")
+# Processor seconds to compile with pieces as by default (20000 statements) and with 100000:
+# configs/gemm_stream.yaml 13.1 7.7, lut_core.yaml 15.1 10.5; with 100000 and in one piece: an
+# engine of four cubes (10 MB of C++) 27 22.
+_LATE_SPLIT = ("--output-split", "300000")
 
 # Unknown values: nothing at run time for those in expressions, but registers without a reset can
 # be started at random by the program's argument +verilator+rand+reset+2.

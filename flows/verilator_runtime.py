@@ -17,6 +17,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,8 @@ class Runtime:
         linked = _link(build_dir / _OBJECTS, objects)
         return [
             *commands["compile"], "-include", f"{included}/{_HEADER}", "Vtop__ALL.cpp",
-            *(f"{linked}/{file}" for file in commands["objects"]), *commands["link"], "-o", name,
+            *(f"{linked}/{file}" for file in commands["objects"]), *commands["link"], *_linker(),
+            "-o", name,
         ]  # fmt: skip
 
     def keep(self, build_dir: Path) -> None:
@@ -168,6 +170,12 @@ def _classes(build_dir: Path) -> dict[str, list[str]] | None:
         return None
     lists = re.findall(r"^VM_(\w+) \+= ((?:.*\\\n)*)", makefile, re.MULTILINE)
     return {kind: [stem for stem in text.split() if stem != "\\"] for kind, text in lists}
+
+
+@cache
+def _linker() -> tuple[str, ...]:
+    """Return what chooses a linker that takes a third of the usual one's time, if it is there."""
+    return ("-fuse-ld=gold",) if shutil.which("ld.gold") else ()
 
 
 def _link(link: Path, target: Path) -> str:

@@ -52,7 +52,7 @@ W2 = (
 )
 CUBE = (
     "compute: {family: cube, activation: uint7, weight: int9,"
-    " array: {rows: 3, cols: 2, depth: 5, pe: carry_save}, pipeline: {final_adder: 2}}\n"
+    " array: {rows: 3, cols: 2, depth: 3, pe: carry_save}, pipeline: {final_adder: 2}}\n"
 )
 TREE = "compute: {family: adder_tree, weight: int4, array: {cols: 4, depth: 8}}\n"
 ALL_POST = (
