@@ -394,7 +394,7 @@ def _compile(
         for path in build_dir.glob("Vtop*"):
             path.unlink()
         size = translate()
-    kept = _runtime(optimisation, [*variables, features], kind)
+    kept = _runtime(optimisation, [*variables, features, "-fPIC"], kind)
     if (arguments_at_once := kept.directly(build_dir, main, name)) is not None:
         run(compiler, arguments_at_once, build_dir, "compile.log", TIMEOUT_S, environment)
         return build_dir / name
