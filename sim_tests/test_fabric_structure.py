@@ -21,6 +21,7 @@ from flows.estimates import estimated
 from hwgen.config.load import parse_config
 from hwgen.config.reference import template
 from hwgen.families import families
+from hwgen.operations import multiplies
 from hwgen.technologies import technologies
 
 FABRICS = ("ecp5", "ice40")
@@ -219,7 +220,12 @@ def test_delays_state_their_error(target: str) -> None:
 def test_nothing_is_null_without_a_reason(family: str) -> None:
     config = parse_config(template(family))
     design = structures.structure_of(config)
+    work: dict[str, Any] = {"workloads": {"w": [(8, 8, 8)]}}
+    if not multiplies(config):
+        operation = config.operations[0]
+        sizes = {size.name: size.natural for size in operation.sizes}
+        work = {"jobs": {"w": (operation, sizes, operation.check_scalars({}))}}
     for name in technologies():
-        found = estimated(config, name, workloads={"w": [(8, 8, 8)]}, design=design)
+        found = estimated(config, name, design=design, **work)
         null = {metric for metric, value in found["metrics"].items() if value is None}
         assert null == set(found["unknown"]), name

@@ -51,6 +51,12 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "flows/simulation/list_regression.py",
         "hwgen/emission/register_files.py",
         "hwgen/list_registers.py",
+    "vector": (
+        # Vectors of C++, of IP-XACT, and of Verilog.
+        "flows/simulation/stream_program.py",
+        "flows/verilator_runtime.py",
+        "hwgen/emission/files.py",
+        "hwgen/emission/ipxact.py",
     ),
 }
 OF_TECHNOLOGIES: Mapping[str, tuple[str, ...]] = {

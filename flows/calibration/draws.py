@@ -135,8 +135,11 @@ def _core(name: str, draw: Draw) -> dict[str, Any]:
     """Draw the parameters of a family, those of the cores in it included."""
     schema, model = _schema(name), family(name).config
     found: dict[str, Any] = _object(schema, schema, draw)
-    others = [other for other in families() if not _holds_cores(other)]
     for field in _core_fields(name):
+        others = [
+            other for other in families()
+            if not _holds_cores(other) and model.cores_in({field: {"family": other}})
+        ]  # fmt: skip
         inner = draw.random.choice(others)
         values = _core(inner, draw)
         values = {key: value for key, value in values.items() if key not in ("post", *_FIXED)}
