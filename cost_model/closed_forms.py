@@ -315,13 +315,21 @@ def _without_bill(view: View, workloads: Workloads) -> dict[str, Number]:
     known = hasattr(module, "macs_at")
     macs = module.macs_at(view) if known else view.figure(varying, _macs_per_cycle)
     metrics: dict[str, Number] = {"tops": 2e-6 * macs * clock}
+    bits = np.nan
     if hasattr(module, "port_bits_at"):
-        metrics["bandwidth_gb_s"] = module.port_bits_at(view) / 8 * clock * 1e-3
+        bits = module.port_bits_at(view)
+    elif view.config.ports:
+        bits = view.figure(varying, _port_bits)
+    metrics["bandwidth_gb_s"] = bits / 8 * clock * 1e-3
     for name, sizes in workloads.items():
         cycles = view.figure(varying, _cycles_of(view.space.family, tuple(sizes)))
         metrics[f"cycles({name})"] = cycles
         metrics[f"latency_ms({name})"] = cycles / clock * 1e-3
     return metrics
+
+
+def _port_bits(config: Any) -> float:
+    return float(sum(port.data_width for port in config.ports))
 
 
 def _macs_per_cycle(config: Any) -> float:

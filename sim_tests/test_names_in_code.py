@@ -51,6 +51,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "flows/simulation/list_regression.py",
         "hwgen/emission/register_files.py",
         "hwgen/list_registers.py",
+    ),
     "vector": (
         # Vectors of C++, of IP-XACT, and of Verilog.
         "flows/simulation/stream_program.py",
