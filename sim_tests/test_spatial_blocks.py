@@ -306,6 +306,10 @@ OTHER = "element: int3, block: 32, scale: {format: fp16, rule: mean}"
         ("weight: mxfp4\npost: {outputs: [raw]}", "post.outputs: must be empty"),
         ("weight: q4_1\naccumulator: aligned(25)", "accumulator: must be exact or fp32 with int8"),
         ("activation: q4_1\nweight: q4_1", "activation: must have no minimum with weight q4_1"),
+        (
+            "activation: bf16\nweight: bf16",
+            "weight: must be shorter than bf16 with activation bf16",
+        ),
         ("weight: int4_g48", "weight: .*give it in a file of your own"),
         ("weight: nosuch.yaml", "weight: nosuch.yaml: .*"),
         ("weight: {name: small, element: int3, block: 24}", "weight: scale: missing"),

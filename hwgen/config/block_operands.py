@@ -32,6 +32,9 @@ GROUPS = tuple(
 )
 """Groups of integers that cores take."""
 
+LONGEST_SUM = 400
+"""Bits of the longest exact sum of products that cores make: not that of two bf16 operands."""
+
 SCALARS = ("fp16", "bf16", "fp8_e5m2", "fp8_e4m3")
 """Floating-point numbers whose products can be summed exactly in integers."""
 
@@ -170,6 +173,12 @@ def is_plain(activation: Any, weight: Any) -> bool:
     return isinstance(activation, IntegerFormat) and isinstance(weight, IntegerFormat)
 
 
+def _sum_bits(a: Factor, w: Factor, depth: int) -> int:
+    """Return the bits of the exact sum of a block's products."""
+    length = a.block or w.block or depth
+    return BlockProduct(a, w, BlockAccumulator("exact"), length, 1, 1).sum.width
+
+
 def broken_by_operands(
     activation: Any, weight: Any, accumulator: Any, depth: int, depth_field: str
 ) -> list[str]:
@@ -188,6 +197,13 @@ def broken_by_operands(
     if str(a) == str(w) and a != w:
         text = (
             f"weight: must have another name than activation, not {w}: they are different formats"
+        )
+        return [text]
+    if (bits := _sum_bits(a, w, depth)) > LONGEST_SUM:
+        text = (
+            f"weight: must be shorter than {weight} with activation {activation}: exact sums of"
+            f" their products have {bits} bits, and {LONGEST_SUM} are the most; take integers or a"
+            " block format"
         )
         return [text]
     if a.minimum and w.minimum:
