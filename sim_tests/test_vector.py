@@ -179,6 +179,13 @@ def test_there_are_functions_for_every_error(bits: int) -> None:
             assert error <= 2.0**-bits
 
 
+def test_the_manifest_states_the_bounds_of_functions() -> None:
+    proven = vector(**SMALL).proven
+    assert set(proven) == {"exp", "reciprocal", "rsqrt"}
+    for unit in proven.values():
+        assert 0 < unit["bound"]["max_relative"] <= 2.0**-8
+
+
 def test_special_rows() -> None:
     inf, nan = np.inf, np.nan
     config = vector(input="fp32", output="fp32", array={"operations": ["softmax", "argmax"]})

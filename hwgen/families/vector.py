@@ -205,6 +205,11 @@ class VectorConfig(FamilyConfig):
             found[gate] = _unit(gate, self.real, absolute=error)
         return found
 
+    @property
+    def proven(self) -> dict[str, Any]:
+        """The function units with the bounds of their errors, for the manifest."""
+        return {name: unit.document() for name, unit in self.functions.items()}
+
     # -- figures that hardware, golden model and cycles share ---------------------------------
 
     @property
