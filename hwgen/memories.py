@@ -17,7 +17,8 @@ HOLDS = {
     "columns": "records of columns for post-processing",
     "jobs": "descriptors of jobs, read by each stage of the engine",
     "rows": "rows of totals, of the columns that are worked on in turn",
-    "beats": "beats on their way to memory",
+    "beats": "beats that wait for their turn",
+    "list": "descriptors of a command list",
     "entries": "entries of a queue",
 }
 """Names of instances, without their number: what the memories hold."""

@@ -14,14 +14,12 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hwgen.config.load import parse_config
+from hwgen.config.model import FamilyConfig
 from hwgen.errors import ConfigError
 from hwgen.families import families, family
-
-if TYPE_CHECKING:
-    from hwgen.config.model import FamilyConfig
 
 NAME = "core"
 """Name of every design, so that equal ones have equal Verilog."""
@@ -87,8 +85,15 @@ def draws(
 
 
 def alone() -> tuple[str, ...]:
-    """Return the families whose configurations hold no cores: the others are too large."""
-    return tuple(name for name in families() if not _holds_cores(name))
+    """Return the families of cores that multiply matrices.
+
+    Those that hold cores are too large to calibrate on; other operations have no bills yet.
+    """
+    return tuple(
+        name
+        for name in families()
+        if not _holds_cores(name) and family(name).config.operations is FamilyConfig.operations
+    )
 
 
 def drawn(name: str, draw: Draw) -> FamilyConfig:
@@ -158,7 +163,9 @@ def _core_fields(name: str) -> tuple[str, ...]:
 
 
 def _holds_cores(name: str) -> bool:
-    return bool(_core_fields(name))
+    config: Any = family(name).config
+    usual: Any = FamilyConfig
+    return config.cores_in.__func__ is not usual.cores_in.__func__
 
 
 def _object(schema: Mapping[str, Any], root: Mapping[str, Any], draw: Draw) -> dict[str, Any]:

@@ -57,7 +57,8 @@ class AxiMemory:
         Cycles from an address to its first beat, and from the last write beat to the response.
     errors : container of int
         Addresses of beats that are answered with an error; a write burst, if any of its beats is.
-        What is written there is lost.
+    missing : container of int
+        Addresses of beats where there is no memory: the same, and what is written is lost.
     failed : list of int
         Addresses of the beats answered so.
     """
@@ -91,6 +92,7 @@ class AxiMemory:
         self.latency = 1
         self.idle = {}
         self.errors: Container[int] = ()
+        self.missing: Container[int] = ()
         self.failed: list[int] = []
         self._clear()
 
@@ -156,7 +158,7 @@ class AxiMemory:
         if self._taken("r") or not self._driven["rvalid"]:
             if self._reads and self._reads[0].due <= self._cycle and not self._stalled("r"):
                 beat = self._reads.popleft()
-                bad = beat.address in self.errors
+                bad = beat.address in self.errors or beat.address in self.missing
                 if bad:
                     self.failed.append(beat.address)
                 start = beat.address % len(self.image)
@@ -195,9 +197,12 @@ class AxiMemory:
         start, beats = self._bursts[0]
         address = start + self._position * self._bytes
         at = address % len(self.image)
-        if address in self.errors:
+        missing = address in self.missing
+        if missing or address in self.errors:
             self._bad = True
             self.failed.append(address)
+        if missing:
+            pass
         elif strobe == self._whole and at + self._bytes <= len(self.image):
             self.image[at : at + self._bytes] = data.to_bytes(self._bytes, "little")
         else:

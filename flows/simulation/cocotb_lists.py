@@ -73,7 +73,7 @@ class ListBench:
         )  # fmt: skip
         self.memory.latency, self.memory.idle = case.latency, dict(case.idle)
         self.outside = _Outside()
-        self.memory.errors = self.outside
+        self.memory.missing = self.outside
         self._edge, self._interrupt = RisingEdge(dut.aclk), reader(dut, "interrupt")
         self.host = LiteHost(dut, "s_axi_control", self.tick, self.rng)
 

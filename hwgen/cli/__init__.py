@@ -28,7 +28,7 @@ import click
 from hwgen import __version__
 from hwgen.errors import ConfigError, HwgenError, did_you_mean
 
-_HELPERS = frozenset({"common", "outputs"})
+_HELPERS = frozenset({"common", "outputs", "run_operation"})
 _INTERRUPTED, _BROKEN_PIPE, _DEFECT = 130, 141, 70
 
 
