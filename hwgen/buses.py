@@ -89,6 +89,15 @@ class BusPort:
         return tuple((f"{self.prefix}_{name}", way, bits) for name, way, bits in self.signals)
 
 
+def engine_buses(data_width: int, address_width: int) -> tuple[BusPort, ...]:
+    """Return the buses of an engine: its registers, the memory, the interrupt."""
+    return (
+        BusPort("axi_lite", "control", REGISTER_WIDTH, CONTROL_ADDRESS_WIDTH),
+        BusPort("axi4", "mem", data_width, address_width),
+        BusPort("output", "interrupt"),
+    )
+
+
 def axi4_signals(data_width: int, address_width: int) -> tuple[Signal, ...]:
     """Return the signals of an AXI4 manager."""
     strobes = data_width // 8

@@ -14,7 +14,7 @@ import numpy as np
 
 from flows.simulation.operation_cases import OperationCase, draw_operands, operation_cases
 from flows.simulation.operations import sizes_text
-from flows.simulation.testbench import Bench, OperationJob, start_clock
+from flows.simulation.testbench import OperationJob, run_jobs
 from hwgen.families import family
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
@@ -43,26 +43,4 @@ async def run_case(dut: Any, case: OperationCase) -> None:
         jobs.append(OperationJob(CONFIG, title, plan, expected))
         timed.append((operation, sizes, scalars))
     full_rate = FAMILY.cycles_of_jobs(CONFIG, timed)
-    # Nine of ten cycles idle on all ports at once leave one in thousands.
-    limit = 1000 + full_rate * (4 if case.full_rate else 400)
-    start_clock(dut)
-    bench = Bench(
-        dut, FAMILY, CONFIG, dict(case.idle), int(rng.integers(1 << 31)), patient=case.patient
-    )
-    await bench.reset()
-    for cut in case.resets:
-        bench.send(jobs)
-        await bench.serve(cut)
-        await bench.reset(cycles=1)
-    await bench.run(jobs, limit)
-    cycles = bench.cycles()
-    dut._log.info(
-        "CASE %s cycles=%d model=%d; %d edges in %.6f s",
-        case.name,
-        cycles,
-        full_rate,
-        bench.edges,
-        bench.seconds,
-    )
-    if case.full_rate:
-        assert cycles == full_rate, f"took {cycles} cycles, the cycle model says {full_rate}"
+    await run_jobs(dut, FAMILY, CONFIG, case, jobs, full_rate, int(rng.integers(1 << 31)))

@@ -14,7 +14,7 @@ import numpy as np
 
 from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.regression import Case, cases, operands
-from flows.simulation.testbench import Bench, make_job, start_clock
+from flows.simulation.testbench import make_job, run_jobs
 from hwgen.families import family
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
@@ -43,27 +43,4 @@ async def run_case(dut: Any, case: Case) -> None:
             post = settings, columns_of(settings, size[2], CONFIG, rng)
         jobs.append(make_job(FAMILY, CONFIG, a, w, post))
     full_rate = FAMILY.cycles_of(CONFIG, [(job.a, job.w) for job in jobs])
-    # Nine of ten cycles idle on three ports at once leave one in a thousand; far beyond that
-    # nothing moves any more.
-    limit = 1000 + full_rate * (4 if case.full_rate else 400)
-    start_clock(dut)
-    bench = Bench(
-        dut, FAMILY, CONFIG, dict(case.idle), int(rng.integers(1 << 31)), patient=case.patient
-    )
-    await bench.reset()
-    for cut in case.resets:
-        bench.send(jobs)
-        await bench.serve(cut)
-        await bench.reset(cycles=1)
-    await bench.run(jobs, limit)
-    cycles = bench.cycles()
-    dut._log.info(
-        "CASE %s cycles=%d model=%d; %d edges in %.6f s",
-        case.name,
-        cycles,
-        full_rate,
-        bench.edges,
-        bench.seconds,
-    )
-    if case.full_rate:
-        assert cycles == full_rate, f"took {cycles} cycles, the cycle model says {full_rate}"
+    await run_jobs(dut, FAMILY, CONFIG, case, jobs, full_rate, int(rng.integers(1 << 31)))

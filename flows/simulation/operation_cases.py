@@ -10,16 +10,14 @@ another in a way that formats do not show says in its schedule how they are draw
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from flows.simulation.regression import OPERANDS, PROBABILITIES, lengths, pairwise
+from flows.simulation.regression import OPERANDS, PROBABILITIES, lengths, numbers, pairwise
 from hwgen.config.model import FamilyConfig
 from hwgen.families import family
-from hwgen.operations import Operation, Tensor, lengths_of, operation_of
+from hwgen.operations import Operation, lengths_of, operation_of
 
 _JOBS = 12
 """Jobs that follow each other in the longest cases."""
@@ -134,7 +132,7 @@ def draw_operands(
         operands = schedule.operands(config, operation, sizes, spec.kind, rng)
     else:
         operands = {
-            tensor.name: draw(tensor, sizes, spec.kind, index, rng)
+            tensor.name: numbers(tensor.format, lengths_of(tensor, sizes), spec.kind, index, rng)
             for index, tensor in enumerate(operation.operands)
         }
     scalars = {}
@@ -148,27 +146,3 @@ def draw_operands(
                 value = float(rng.integers(int(scalar.low), int(scalar.high), endpoint=True))
         scalars[scalar.name] = value
     return operation, operands, scalars
-
-
-def draw(
-    tensor: Tensor, sizes: Mapping[str, int], kind: str, index: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Return an operand; see `flows.simulation.regression.operands` for the kinds of values."""
-    fmt: Any = tensor.format
-    shape = lengths_of(tensor, sizes)
-    low, high = fmt.min, fmt.max
-    if kind in ("random", "sparse", "special"):
-        values = fmt.random(rng, shape)
-        if kind == "sparse":
-            values[rng.random(shape) < 0.8] = fmt.zero
-        elif kind == "special" and fmt.specials:
-            drawn = rng.choice(np.array(fmt.specials), shape).astype(fmt.dtype)
-            values = np.where(rng.random(shape) < 0.1, drawn, values)
-    elif kind == "alternating":
-        values = np.where(np.indices(shape).sum(axis=0) % 2, low, high)
-    elif kind == "zero":
-        values = rng.choice([fmt.zero, -fmt.zero], shape)
-    else:
-        ends = {"lowest": low, "highest": high, "opposite": (low, high)[index % 2]}
-        values = np.full(shape, ends[kind])
-    return values.astype(fmt.dtype)

@@ -132,6 +132,29 @@ def pairwise(axes: list[list[Any]]) -> list[tuple[Any, ...]]:
     return list(dict.fromkeys(chosen))
 
 
+def numbers(
+    fmt: Any, shape: tuple[int, ...], kind: str, index: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return numbers of a format for the operand at `index`; see `operands` for the kinds."""
+    low, high = fmt.min, fmt.max
+    if kind in ("random", "sparse", "special"):
+        values = fmt.random(rng, shape)
+        if kind == "sparse":
+            values[rng.random(shape) < 0.8] = fmt.zero
+        elif kind == "special" and fmt.specials:
+            drawn = rng.choice(np.array(fmt.specials), shape).astype(fmt.dtype)
+            values = np.where(rng.random(shape) < 0.1, drawn, values)
+    elif kind == "alternating":
+        values = np.where(np.indices(shape).sum(axis=0) % 2, low, high)
+    elif kind == "zero":
+        values = rng.choice([fmt.zero, -fmt.zero], shape)
+    else:
+        ends = {"lowest": low, "highest": high, "opposite": (low, high)[index % 2]}
+        values = np.full(shape, ends[kind])
+    found: np.ndarray = values.astype(fmt.dtype)
+    return found
+
+
 def operands(
     config: FamilyConfig, size: Size, kind: str, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -154,22 +177,7 @@ def operands(
         if isinstance(fmt, BlockOperand):
             results.append(_blocks(fmt, shape, index, kind, rng))
             continue
-        low, high = fmt.min, fmt.max
-        if kind in ("random", "sparse", "special"):
-            values = fmt.random(rng, shape)
-            if kind == "sparse":
-                values[rng.random(shape) < 0.8] = fmt.zero
-            elif kind == "special" and fmt.specials:
-                drawn = rng.choice(np.array(fmt.specials), shape).astype(fmt.dtype)
-                values = np.where(rng.random(shape) < 0.1, drawn, values)
-        elif kind == "alternating":
-            values = np.where(np.indices(shape).sum(axis=0) % 2, low, high)
-        elif kind == "zero":
-            values = rng.choice([fmt.zero, -fmt.zero], shape)
-        else:
-            ends = {"lowest": low, "highest": high, "opposite": (low, high)[index]}
-            values = np.full(shape, ends[kind])
-        results.append(values.astype(fmt.dtype))
+        results.append(numbers(fmt, shape, kind, index, rng))
     return results[0], results[1]
 
 

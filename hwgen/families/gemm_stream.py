@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
-from hwgen.buses import CONTROL_ADDRESS_WIDTH, BusPort, burst_beats, writer_beats
+from hwgen.buses import BusPort, burst_beats, engine_buses, writer_beats
 from hwgen.config.limits import limit_of
 from hwgen.config.memory_port import Memory
 from hwgen.config.model import AUTO, FamilyConfig, check_rules
@@ -237,12 +237,7 @@ class GemmStreamConfig(FamilyConfig):
     @property
     def buses(self) -> tuple[BusPort, ...]:
         """The registers, the memory, the interrupt."""
-        memory = self.memory
-        return (
-            BusPort("axi_lite", "control", 32, CONTROL_ADDRESS_WIDTH),
-            BusPort("axi4", "mem", memory.data_width, memory.address_width),
-            BusPort("output", "interrupt"),
-        )
+        return engine_buses(self.memory.data_width, self.memory.address_width)
 
     @property
     def registers(self) -> tuple[Register, ...]:

@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import ErrorType
 
-from hwgen.buses import CONTROL_ADDRESS_WIDTH, BusPort
+from hwgen.buses import BusPort, engine_buses
 from hwgen.config.memory_port import Memory
 from hwgen.config.model import FamilyConfig, Model, Target, check_rules
 from hwgen.config.parameters import either
@@ -247,12 +247,7 @@ class TransformerConfig(FamilyConfig):
     @property
     def buses(self) -> tuple[BusPort, ...]:
         """The registers, the memory, the interrupt."""
-        memory = self.memory
-        return (
-            BusPort("axi_lite", "control", 32, CONTROL_ADDRESS_WIDTH),
-            BusPort("axi4", "mem", memory.data_width, memory.address_width),
-            BusPort("output", "interrupt"),
-        )
+        return engine_buses(self.memory.data_width, self.memory.address_width)
 
     @property
     def registers(self) -> tuple[Register, ...]:
