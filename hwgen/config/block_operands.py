@@ -8,6 +8,7 @@ them, and the rules between them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, ValidationError, WithJsonSchema
@@ -163,8 +164,12 @@ BlockOrIntegerAccumulator = Annotated[
 """An accumulator: of integers ``exact`` or a format, of blocks ``exact``, fp32 or aligned(n)."""
 
 
+@lru_cache(maxsize=1024)
 def factor_of(fmt: Any) -> Factor:
-    """Return what products of blocks take of an operand's format."""
+    """Return what products of blocks take of an operand's format.
+
+    It is kept, as what follows from the values of a format's codes takes long to compute.
+    """
     return Factor(fmt.format if isinstance(fmt, BlockOperand) else fmt)
 
 
@@ -173,6 +178,7 @@ def is_plain(activation: Any, weight: Any) -> bool:
     return isinstance(activation, IntegerFormat) and isinstance(weight, IntegerFormat)
 
 
+@lru_cache(maxsize=16384)
 def _sum_bits(a: Factor, w: Factor, depth: int) -> int:
     """Return the bits of the exact sum of a block's products."""
     length = a.block or w.block or depth
