@@ -37,7 +37,7 @@ def read_npy(path: Path) -> NDArray[Any]:
     """
     import numpy as np
 
-    _check_regular(path)
+    check_regular(path)
     with path.open("rb") as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of Python's parser, about what it reads
         try:
@@ -59,7 +59,7 @@ def read_npz(path: Path, names: Sequence[str]) -> list[NDArray[Any]]:
     """
     import numpy as np
 
-    _check_regular(path)
+    check_regular(path)
     arrays = []
     try:
         with zipfile.ZipFile(path) as archive, warnings.catch_warnings():
@@ -79,7 +79,7 @@ def read_npz(path: Path, names: Sequence[str]) -> list[NDArray[Any]]:
     return arrays
 
 
-def _check_regular(path: Path) -> None:
+def check_regular(path: Path, what: str = "arrays") -> None:
     """Refuse what is no file; a pipe would be waited for."""
     try:
         mode = path.stat().st_mode
@@ -89,7 +89,7 @@ def _check_regular(path: Path) -> None:
         raise InputError(f"{str(path)!r} is no name of a file: {error}") from None
     if not stat.S_ISREG(mode):
         kind = "directory" if stat.S_ISDIR(mode) else "pipe or device"
-        raise InputError(f"{path} is a {kind}; arrays are read from regular files")
+        raise InputError(f"{path} is a {kind}; {what} are read from regular files")
 
 
 def _check_header(file: IO[bytes], size: int) -> None:

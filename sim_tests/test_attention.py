@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,7 @@ def test_mean_error_of_weights() -> None:
     config = configuration(max_keys=512)
     rng = np.random.default_rng(5)
     unit = 2.0**config.softmax.fraction_bits
-    x = np.round(rng.standard_normal((64, 512)) * np.log2(np.e) * unit).astype(np.int64)
+    x = np.round(rng.standard_normal((64, 512)) * math.log2(math.e) * unit).astype(np.int64)
     one = 127 * np.eye(512, dtype=np.int64)
     sums = accumulated(config, x, np.ones(x.shape, bool), one, np.full(512, SCALE.max, np.int64))
     got = sums.values / (127 * SCALE.max) * 2.0 ** (SCALE.width - config.softmax.weight_bits)

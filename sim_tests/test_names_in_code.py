@@ -21,6 +21,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "cost_model/roofline.py",
         "hwgen/cli/common.py",
         "hwgen/config/off_chip.py",
+        "hwgen/models/",
         "hwgen/workloads/",
     ),
     "gemm_stream": (

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Import of models: every type of GGUF as the `gguf` package reads it, and files that lie."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+
+from hwgen.cli import main
+from hwgen.errors import InputError
+from hwgen.models.decoder import neighbours
+from hwgen.models.gguf_blocks import TYPES, i2_s
+from hwgen.models.importing import import_model
+from hwgen.models.store import DESCRIPTION, WEIGHTS, Model
+from hwgen.models.work import kv_elements, work_of
+from sim_tests.fuzz_models import campaign
+from sim_tests.model_files import Kind, Small, random_blocks, write_gguf
+
+WIDE = replace(Small(), width=256, hidden=256)  # for blocks of 256
+BLOCKS = [t.name for t in TYPES.values() if t.unpack is not None]
+
+
+def imported(directory: Path, small: Small, **options: Any) -> tuple[Model, dict[str, Any]]:
+    path = directory / "small.gguf"
+    expected = write_gguf(path, small)
+    model = directory / "model"
+    model.mkdir()
+    import_model(path, model, **options)
+    return Model(model), expected
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_all_codes_of_a_type_are_what_the_gguf_package_reads(name: str) -> None:
+    rng = np.random.default_rng(3)
+    kind = Kind[name]
+    rows = random_blocks(kind, (64, 512), rng)
+    # Scales of every size, signs included; NaNs and infinities are refused by the import.
+    random = rng.integers(0, 256, rows.shape, np.uint8)
+    mine = next(t for t in TYPES.values() if t.name == name)
+    for data in (rows, random):
+        with np.errstate(all="ignore"):
+            expected = gguf.quants.dequantize(data, kind)
+        found = mine.rows(data).numbers()  # type: ignore[union-attr]
+        np.testing.assert_array_equal(found, expected)
+        usual = np.isfinite(expected)
+        np.testing.assert_array_equal(found[usual].view(np.uint32), expected[usual].view(np.uint32))
+
+
+@pytest.mark.parametrize("kind", [t.name for t in TYPES.values()])
+def test_models_of_every_type_are_what_the_gguf_package_reads(kind: str, tmp_path: Path) -> None:
+    wide = TYPES[Kind[kind].value].elements == 256
+    model, expected = imported(tmp_path, replace(WIDE if wide else Small(), kind=Kind[kind]))
+    pairs = {"layers.0.query": "blk.0.attn_q", "layers.1.down": "blk.1.ffn_down",
+             "layers.1.key": "blk.1.attn_k", "embedding": "token_embd",
+             "layers.0.feed_norm": "blk.0.ffn_norm"}  # fmt: skip
+    for name, tensor in pairs.items():
+        np.testing.assert_array_equal(model.numbers(name), expected[f"{tensor}.weight"])
+    origin = model.description.tensors["layers.0.up"]
+    assert origin.origin == kind
+    assert (origin.group is None) == (TYPES[Kind[kind].value].unpack is None)
+
+
+def test_a_bitnet_decoder_turns_neighbours_and_has_norms_behind_attention_and_gate(
+    tmp_path: Path,
+) -> None:
+    small = replace(
+        WIDE, architecture="bitnet-b1.58", kind=Kind.TQ1_0, embedding=Kind.F16, sub_norms=True
+    )
+    model, expected = imported(tmp_path, small)
+    order = neighbours(256, 64)
+    assert order[:4] == [0, 32, 1, 33]
+    np.testing.assert_array_equal(
+        model.numbers("layers.1.query"), expected["blk.1.attn_q.weight"][order]
+    )
+    np.testing.assert_array_equal(model.numbers("layers.1.value"), expected["blk.1.attn_v.weight"])
+    operations = [node.operation for node in model.description.nodes if node.layer == 0]
+    assert operations == [
+        "rms_norm", "gemm", "gemm", "gemm", "rope", "rope", "attention", "rms_norm", "gemm", "add",
+        "rms_norm", "gemm", "gemm", "gated", "rms_norm", "gemm", "add",
+    ]  # fmt: skip
+    gates = {n.attributes["gate"] for n in model.description.nodes if n.operation == "gated"}
+    assert gates == {"relu2"}
+    groups = model.groups("layers.0.up")
+    assert groups is not None
+    assert set(np.unique(groups.values)) == {-1, 0, 1}
+
+
+def test_biases_are_added_and_turned_with_their_rows(tmp_path: Path) -> None:
+    model, expected = imported(tmp_path, replace(Small(), architecture="qwen2", bias=True))
+    order = neighbours(32, 16)
+    np.testing.assert_array_equal(
+        model.numbers("layers.1.key.bias"), expected["blk.1.attn_k.bias"][order]
+    )
+    node = next(n for n in model.description.nodes if n.name == "layers.1.key")
+    assert node.inputs["bias"] == "layers.1.key.bias"
+
+
+def test_the_work_of_a_model_is_that_of_its_sizes(tmp_path: Path) -> None:
+    model, _ = imported(tmp_path, Small())
+    network = work_of(model.description, tokens=1, context=9)
+    layer = 64 * 64 * 2 + 32 * 64 * 2 + 3 * 64 * 96
+    assert network.macs == 2 * layer + 272 * 64
+    assert network.attention_macs == 2 * 2 * 10 * 64
+    assert kv_elements(model.description) == 2 * 2 * 32
+    assert network.kv_moved == 10 * kv_elements(model.description)
+    prompt = work_of(model.description, tokens=5)
+    assert prompt.macs == 5 * 2 * layer + 272 * 64  # logits of the last token only
+
+
+@pytest.mark.parametrize(("layout", "count"), [("x86", 128), ("arm", 64)])
+def test_i2_s_is_read_in_the_order_that_is_named(layout: str, count: int) -> None:
+    rng = np.random.default_rng(0)
+    wanted = rng.integers(-1, 2, 1024).astype(np.int8)
+    packed = bytearray(256)
+    for place, value in enumerate(wanted):
+        group, at = divmod(place, count)
+        quarter, byte = divmod(at, count // 4)
+        packed[group * count // 4 + byte] |= (int(value) + 1) << (6 - 2 * quarter)
+    np.testing.assert_array_equal(i2_s(np.frombuffer(bytes(packed), np.uint8), layout), wanted)
+
+
+def patched(data: bytes, name: str, change: Any) -> bytes:
+    """Return a file with another type or offset in a tensor's entry; `change` takes its place."""
+    at = data.index(struct.pack("<Q", len(name)) + name.encode()) + 8 + len(name)
+    dims = struct.unpack_from("<I", data, at)[0]
+    out = bytearray(data)
+    change(out, at + 4 + 8 * dims)
+    return bytes(out)
+
+
+def refused(tmp_path: Path, data: bytes, **options: Any) -> str:
+    path = tmp_path / "bad.gguf"
+    path.write_bytes(data)
+    with pytest.raises(InputError) as caught:
+        import_model(path, tmp_path, **options)
+    return str(caught.value)
+
+
+def test_i2_s_is_refused_unless_its_layout_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "small.gguf"
+    write_gguf(path, replace(Small(), kind=Kind.F32))
+    name = "blk.0.ffn_up.weight"
+    bad = patched(path.read_bytes(), name, lambda out, at: struct.pack_into("<I", out, at, 36))
+    text = refused(tmp_path, bad)
+    assert f"{name}: I2_S names several layouts" in text
+    assert "--i2s-layout" in text
+    # The tensor's floats are now read as codes, three quarters of which are ternary.
+    assert "holds the code 3" in refused(tmp_path, bad, i2s_layout="x86")
+
+
+def test_everything_that_is_not_supported_is_listed_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "small.gguf"
+    write_gguf(path, Small())
+    data = path.read_bytes()
+    for name, code in (("blk.0.ffn_up.weight", 10), ("blk.1.attn_k.weight", 99)):
+        data = patched(data, name, lambda out, at, c=code: struct.pack_into("<I", out, at, c))
+    data = data.replace(b"blk.1.ffn_norm.weight", b"blk.1.ffn_nerd.weight")
+    text = refused(tmp_path, data)
+    assert "blk.0.ffn_up.weight: its type Q2_K is not read" in text
+    assert "blk.1.attn_k.weight: its type number 99 is not read" in text
+    assert "blk.1.ffn_nerd.weight: no operation takes this tensor" in text
+    assert "the tensor of layers.1.feed_norm is missing" in text
+
+
+def test_tensors_beyond_the_file_or_upon_each_other_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "small.gguf"
+    write_gguf(path, Small())
+    data = path.read_bytes()
+    name = "blk.1.ffn_down.weight"
+    far = patched(data, name, lambda out, at: struct.pack_into("<Q", out, at + 4, 1 << 40))
+    text = refused(tmp_path, far)
+    assert f"tensor '{name}': takes 3840 bytes from byte" in text
+    assert "but the file ends at" in text
+    same = patched(data, name, lambda out, at: struct.pack_into("<Q", out, at + 4, 0))
+    assert "share bytes" in refused(tmp_path, same)
+
+
+def test_a_scale_that_is_no_number_is_named_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "small.gguf"
+    write_gguf(path, Small())
+    reader = gguf.GGUFReader(path)
+    tensor = next(t for t in reader.tensors if t.name == "blk.0.attn_v.weight")
+    data = bytearray(path.read_bytes())
+    at = tensor.data_offset + 40 * 3 + 20  # the second block of the fourth row
+    data[at : at + 2] = b"\x00\x7e"
+    text = refused(tmp_path, bytes(data))
+    assert "tensor 'blk.0.attn_v.weight': scale 1 of row 3 is nan" in text
+    assert f"byte {tensor.data_offset + 120}" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda d: d[:20], "20 bytes"),
+        (lambda d: b"GGML" + d[4:], "no model that is read"),
+        (lambda d: d[:4] + b"\0\0\0\3" + d[8:], "big-endian"),
+        (lambda d: d[:8] + struct.pack("<Q", 1 << 60) + d[16:], "must be at most"),
+        (lambda d: d[:24] + struct.pack("<Q", 1 << 60) + d[32:], "more than 1024"),
+        (lambda d: d[:200], "the file ends after"),
+        (lambda d: d.replace(b"llama", b"gptj2"), "is not supported"),
+        (lambda d: d[: len(d) // 2], "but the file ends at"),
+    ],
+)
+def test_files_that_lie_are_refused(change: Any, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "small.gguf"
+    write_gguf(path, Small())
+    assert words in refused(tmp_path, change(path.read_bytes()))
+
+
+def test_the_command_says_what_it_read_and_ends_with_2_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "small.gguf"
+    write_gguf(path, Small())
+    arguments = ["model", "import", str(path), "--output", str(tmp_path / "out")]
+    assert main([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["operations"]["gemm"] == 15
+    assert found["macs_per_token"] == 78848
+    assert main(arguments) == 0  # it may replace what it wrote
+    assert "2 layers: 1 embed, 5 rms_norm" in capsys.readouterr().out
+    path.write_bytes(b"GGUF")
+    assert main(arguments) == 2
+    assert (tmp_path / "out" / WEIGHTS).exists()
+    assert main(["model", "import", str(tmp_path), "--output", str(tmp_path / "out")]) == 2
+
+
+def test_a_description_that_was_changed_is_checked(tmp_path: Path) -> None:
+    model, _ = imported(tmp_path, Small())
+    path = model.path / DESCRIPTION
+    document = json.loads(path.read_text())
+
+    def problem(change: Any) -> str:
+        changed = json.loads(json.dumps(document))
+        change(changed)
+        path.write_text(json.dumps(changed))
+        with pytest.raises(InputError) as caught:
+            Model(model.path)
+        return str(caught.value)
+
+    assert "hwgen_model must be 1" in problem(lambda d: d.update(hwgen_model=7))
+    assert "nothing before it makes" in problem(lambda d: d["nodes"].reverse())
+    assert "no operation is called 'conc'" in problem(
+        lambda d: d["nodes"][1].update(operation="conc")
+    )
+    large = {"dtype": "int8", "shape": [1 << 20, 1 << 20], "offset": 0}
+    text = problem(lambda d: d["tensors"].update(more={"values": large, "origin": "x", "bits": 8}))
+    assert "takes 1099511627776 bytes" in text
+    assert "do not fit" in problem(
+        lambda d: d["tensors"]["layers.0.up"]["scales"].update(shape=[96, 5])
+    )
+
+
+def test_mutated_files_are_read_or_refused(tmp_path: Path) -> None:
+    counts = campaign(tmp_path, files=150, seed=7)
+    assert sum(counts.values()) == 150
+    assert counts["refused"] > 50
