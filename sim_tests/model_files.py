@@ -69,7 +69,7 @@ def random_blocks(kind: Any, shape: tuple[int, ...], rng: np.random.Generator) -
     data = rng.integers(0, 256, (count, size), np.uint8)
     halves = {"Q4_0": [0], "Q4_1": [0, 2], "Q8_0": [0], "Q4_K": [0, 2], "Q6_K": [208],
               "TQ1_0": [52], "TQ2_0": [64]}  # fmt: skip
-    small = 0.002 if kind.name in ("Q4_K", "Q6_K") else 0.02
+    small = 0.002 if kind.name in ("Q4_K", "Q6_K", "Q8_0") else 0.02
     for at in halves.get(kind.name, []):
         scale = (rng.standard_normal(count) * small).astype("<f2")
         data[:, at : at + 2] = scale.view(np.uint8).reshape(-1, 2)

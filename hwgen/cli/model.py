@@ -59,6 +59,87 @@ def import_command(
         out.print(f"  {line}", soft_wrap=True)
 
 
+@command.command("run")
+@click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--prompt", metavar="TEXT", help="What to continue; special tokens may stand in it.")
+@click.option(
+    "--prompt-tokens",
+    metavar="FILE.npy",
+    type=click.Path(path_type=Path),
+    help="Tokens to continue by number, of a model without a tokenizer.",
+)
+@click.option(
+    "--tokens",
+    "count",
+    metavar="N",
+    type=click.IntRange(1, 1 << 20),
+    default=32,
+    show_default=True,
+    help="Most tokens to add.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["float"]),
+    default="float",
+    show_default=True,
+    help="float: single precision, the reference.",
+)
+@json_option
+def run_command(
+    source: Path,
+    prompt: str | None,
+    prompt_tokens: Path | None,
+    count: int,
+    engine: str,
+    as_json: bool,
+) -> None:
+    """Continue a text by a decoder: the most likely token, again and again."""
+    import time
+
+    from hwgen.models.engine import Run, generate
+    from hwgen.models.float_engine import FloatEngine
+    from hwgen.models.store import Model
+    from hwgen.models.tokenizer import Tokenizer
+
+    if (prompt is None) == (prompt_tokens is None):
+        raise click.UsageError("give either --prompt or --prompt-tokens")
+    model = Model(source)
+    tokenizer = Tokenizer(model.tokenizer()) if prompt is not None else None
+    given = tokenizer.encode(prompt or "") if tokenizer else _numbers(prompt_tokens)
+    run = Run(FloatEngine(model))
+    found: list[int] = []
+    start = time.monotonic()
+    for token in generate(run, given, count, tokenizer.end if tokenizer else None):
+        found.append(token)
+    seconds = time.monotonic() - start
+    text = tokenizer.decode(found) if tokenizer else ""
+    if as_json:
+        emit_json(
+            {
+                "model": model.description.name,
+                "engine": engine,
+                "prompt_tokens": given,
+                "tokens": found,
+                "text": text,
+                "wall_seconds": round(seconds, 3),
+            }
+        )
+        return
+    click.echo(f"{prompt}{text}" if tokenizer else " ".join(map(str, found)))
+
+
+def _numbers(path: Path | None) -> list[int]:
+    """Return tokens of a file."""
+    from hwgen.arrays import read_npy
+    from hwgen.errors import InputError
+
+    assert path is not None
+    array = read_npy(path)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) > 1 << 24:
+        raise InputError(f"{path}: must be integers in one row, not {array.dtype} {array.shape}")
+    return [int(number) for number in array]
+
+
 def _summary(description: Description) -> dict[str, Any]:
     """Return what a model consists of."""
     from hwgen.models.work import kv_elements, work_of
