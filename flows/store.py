@@ -67,6 +67,15 @@ class Store:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield work
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let one process at a time make something that others would make as well."""
+        self.base.mkdir(parents=True, exist_ok=True)
+        with (self.base / _LOCK).open("w") as lock:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
     def keep(self, work: Path, name: str, files: Iterable[str]) -> Path:
         """Keep a directory of `workplace` under a name, and return where.
 

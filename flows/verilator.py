@@ -47,7 +47,7 @@ OPTIMISATION: Mapping[str, str] = {"OPT_FAST": "-O0", "OPT_SLOW": "-O0", "OPT_GL
 PROGRAM_OPTIMISATION: Mapping[str, str] = {
     "OPT_FAST": "-O2",
     "OPT_SLOW": "-O0",
-    "OPT_GLOBAL": "-O2",
+    "OPT_GLOBAL": "-O1",
 }
 """The same for `build_program`."""
 
@@ -92,7 +92,7 @@ extern "C" __attribute__((visibility("default"))) void hwgen_simulate(int argc, 
 }
 """
 
-# One run-time library serves programs and libraries.
+# One run-time library serves programs, libraries and simulations with cocotb.
 _HIDDEN = ("-CFLAGS", "-fPIC -fvisibility=hidden")
 
 _ROOT = "verilator-root"  # in the build directory, a link to Verilator; no design has this name
@@ -270,13 +270,9 @@ def build(
     link = ["-LDFLAGS", _link_options(Path(cocotb.libs_dir), build_dir)]
     if library:
         link = ["-LDFLAGS", "-shared -Wl,-u,hwgen_simulate", *link]
-    verilate = ["--vpi", *trace, *arguments, "-CFLAGS", "-fPIC", *link, "verilator.cpp", *public]
-    features, main = " ".join(["vpi", str(waves), *arguments]), ["verilator.cpp"]
-    name = f"{top}.so" if library else top
-    kind = "library" if library else "program"
-    return _compile(
-        sources, verilate, name, top, build_dir, OPTIMISATION, features, jobs, main, kind
-    )
+    verilate = ["--vpi", *trace, *arguments, *_HIDDEN, *link, "verilator.cpp", *public]
+    name, main = f"{top}.so" if library else top, ["verilator.cpp"]
+    return _compile(sources, verilate, name, top, build_dir, OPTIMISATION, jobs, main)
 
 
 def build_program(
@@ -321,10 +317,8 @@ def build_program(
         If something does not compile; the text ends with what the tool said.
     """
     verilate = [*_HIDDEN, *arguments, *program]
-    # Options shape the run-time library: one that traces has more in it.
     main = program if len(program) == 1 else ()
-    features = " ".join(arguments)
-    return _compile(sources, verilate, top, top, build_dir, optimisation, features, jobs, main)
+    return _compile(sources, verilate, top, top, build_dir, optimisation, jobs, main)
 
 
 def build_library(
@@ -351,15 +345,12 @@ def _compile(
     top: str,
     build_dir: Path,
     optimisation: Mapping[str, str],
-    features: str,
     jobs: int | None,
     main: Sequence[str] = (),
-    kind: str = "program",
 ) -> Path:
     """Run Verilator and the compiler, and return the file `name` that they make.
 
-    `features` say what else shapes the run-time library, `kind` what is linked; `main` are those
-    C++ files that may be compiled together with the design.
+    `main` are those C++ files that may be compiled together with the design.
     """
     verilator, make, compiler = require("verilator"), require("make"), require("g++")
     environment = {**os.environ, **verilator.environment}
@@ -394,29 +385,19 @@ def _compile(
         for path in build_dir.glob("Vtop*"):
             path.unlink()
         size = translate()
-    kept = _runtime(optimisation, [*variables, features, "-fPIC"], kind)
-    if (arguments_at_once := kept.directly(build_dir, main, name)) is not None:
+    variables += [f"{key}={value}" for key, value in optimisation.items()]
+    makefile = ["-f", "Vtop.mk", *variables]
+    plan = run(make, ["-n", *makefile], build_dir, "compile.plan", TIMEOUT_S, environment)
+    identity = f"{compiler_id()}, {verilator.where}"
+    store = Store(cache_directory() / "verilator")
+    kept = Runtime(store, identity, compiler, build_dir, plan, count)
+    if (arguments_at_once := kept.directly(main, name)) is not None:
         run(compiler, arguments_at_once, build_dir, "compile.log", TIMEOUT_S, environment)
         return build_dir / name
-    kept.take(build_dir)
-    variables += [f"{key}={value}" for key, value in optimisation.items()]
-    compilation = ["-j", str(count), "-f", "Vtop.mk", *variables]
-    compilation += kept.arguments(build_dir, optimisation, main)
+    kept.take()
+    compilation = ["-j", str(count), *makefile, *kept.arguments(optimisation, main)]
     run(make, compilation, build_dir, "compile.log", TIMEOUT_S, environment)
-    kept.keep(build_dir)
     return build_dir / name
-
-
-def _runtime(optimisation: Mapping[str, str], flags: Sequence[str], kind: str) -> Runtime:
-    """Return the run-time library for compiler options, what else shapes it and what is linked."""
-
-    def name(*options: str) -> str:
-        key = "\n".join([compiler_id(), require("verilator").where, *options, *flags])
-        return hashlib.sha256(key.encode()).hexdigest()[:16]
-
-    # The library itself is compiled with the options for all designs, its headers with a design's.
-    objects, headers = name(optimisation["OPT_GLOBAL"]), name(*optimisation.values(), kind)
-    return Runtime(Store(cache_directory() / "verilator"), objects, headers)
 
 
 def writes_fst() -> bool:

@@ -3,31 +3,33 @@
 
 They depend on the toolchain and its options alone, and for a small design they are nine tenths of
 the work: compiling its simulation took 2.9 s of processor time, of which two thirds were the
-headers, read twice, and takes 0.7 s.  Of a large one they were 6 s, for Verilator has them
+headers, read twice, and takes 0.6 s.  Of a large one they were 6 s, for Verilator has them
 precompiled for each design.
+
+Each object and each precompiled header is kept under the command that makes it, as make says it
+would run it.  So programs, libraries and simulations with cocotb have in common what they can: one
+library for all, and headers for each level of optimisation.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import shlex
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
-from flows.process import end, start
+from flows.cache import hashed
+from flows.parallel import run_all
+from flows.process import run
 from flows.store import Store
+from flows.toolchain import Found
+from hwgen.errors import CheckFailed
 
 _HEADER = "simulation_headers.h"
 _LINK = "kept-headers"  # in the build directory, links to where the headers of each speed are kept
-_OBJECTS = "kept-objects"  # the same, to where the objects are
-_COMMANDS = "commands.json"  # with which make compiled and linked a design with these headers
+_TIMEOUT_S = 3600.0
 
 SPEEDS = {"fast": "OPT_FAST", "slow": "OPT_SLOW"}
 """What is compiled alike in Verilator's makefiles, and the variable with its options: code that
@@ -37,36 +39,134 @@ runs in each cycle, and code that runs once."""
 _INCLUDES = ("verilated.h", "verilated_dpi.h", "verilated_vpi.h", "cstdio", "cstdlib", "memory",
              "string", "vector")  # fmt: skip
 
+# Designs hide their functions from others in the same process, but this is what cocotb calls.
+_SHOWN = "verilated_vpi.o"
+
 
 class Runtime:
-    """The run-time library for one set of options.
+    """The run-time library for one design: what of it is missing is made when this is.
 
     Parameters
     ----------
     store : Store
         Where it is, or is to be, kept.
-    objects, headers : str
-        What tells the options apart with which the library and its headers are compiled.
+    identity : str
+        What else tells libraries apart: the toolchain.
+    compiler : Found
+    build_dir : Path
+        With the makefiles that Verilator wrote.
+    plan : str
+        What make would run there.
+    jobs : int
+        Compilers that run at once.
+
+    Raises
+    ------
+    CheckFailed
+        If the library does not compile.
     """
 
-    def __init__(self, store: Store, objects: str, headers: str) -> None:
-        self._store, self._objects, self._name = store, objects, headers
+    def __init__(
+        self,
+        store: Store,
+        identity: str,
+        compiler: Found,
+        build_dir: Path,
+        plan: str,
+        jobs: int,
+    ) -> None:
+        self._store, self._identity, self._compiler = store, identity, compiler
+        self._build_dir, self._classes = build_dir, _classes(build_dir)
+        lines = plan.replace("\\\n", " ").splitlines()
+        self._link_command = next(
+            (line for line in lines if re.search(r" Vtop__ALL\.a .* -o \S+ *$", line)), ""
+        )
+        commands = [shlex.split(line) for line in lines if re.search(r"\.(cpp|h)\b.* -o |-c ", line)]
+        self._objects: dict[str, list[str]] = {}
+        self._compile: dict[str, list[str]] = {}
+        for words in commands:
+            self._sort(words)
+        self._prepare(jobs)
 
-    def _headers(self, speed: str) -> str:
-        return f"{self._name}-{speed}-headers"
+    def _sort(self, words: list[str]) -> None:
+        """Take from a command how a part of the library, or code of a speed, is compiled."""
+        *options, flag, name, source = words[1:] or [""] * 3
+        if flag == "-o" and Path(source).name.startswith("verilated"):
+            shown = ["-fvisibility=default"] * (name == _SHOWN)
+            self._objects[name] = [*options[:-1], *shown, "-c", source]
+        elif source == "Vtop__ALL.cpp":
+            self._compile["fast"] = _plain(options[:-1])
+        for speed in SPEEDS:
+            header = ["-x", "c++-header", "Vtop__pch.h", "-o", f"Vtop__pch.h.{speed}.gch"]
+            if words[-len(header) :] == header:
+                self._compile[speed] = _plain(words[1 : -len(header)])
 
-    def take(self, build_dir: Path) -> None:
-        """Put what is kept into a build directory.
+    # -- what is kept ----------------------------------------------------------------------------
 
-        Objects that are newer than their sources are not compiled again.
+    def _key(self, name: str, options: Sequence[str]) -> str:
+        key = hashed("\n".join([self._identity, *_plain(options)]), 16)
+        return f"{name.partition('.')[0]}-{key}"
+
+    def _object(self, name: str) -> Path | None:
+        return self._store.find(self._key(name, self._objects[name]))
+
+    def _headers(self, speed: str) -> Path | None:
+        return self._store.find(self._key(_HEADER, self._compile[speed]))
+
+    def _missing(self) -> tuple[list[str], list[str]]:
+        """Return the objects that are not kept, and the speeds of which headers are not."""
+        different = {" ".join(options): speed for speed, options in self._compile.items()}
+        return (
+            [name for name in self._objects if self._object(name) is None],
+            [speed for speed in different.values() if self._headers(speed) is None],
+        )
+
+    def _prepare(self, jobs: int) -> None:
+        """Compile what is not kept; of several processes one does, and the others wait for it."""
+        if not any(self._missing()):
+            return
+        with self._store.alone():
+            objects, speeds = self._missing()
+            work = [partial(self._precompile, speed) for speed in speeds]
+            # What takes longest begins first.
+            work += [partial(self._make, name) for name in sorted(objects, reverse=True)]
+            run_all(work, jobs)
+
+    def _make(self, name: str) -> None:
+        options = self._objects[name]
+        with self._store.workplace() as work:
+            self._run([*options, "-o", str(work / name)], f"{name}.log")
+            self._store.keep(work, self._key(name, options), [name])
+
+    def _precompile(self, speed: str) -> None:
+        """Compile the headers with the very options of a design; a header alone will do."""
+        with self._store.workplace() as work:
+            header, compiled = work / _HEADER, f"{_HEADER}.gch"
+            header.write_text("".join(f"#include <{name}>\n" for name in _INCLUDES))
+            options = [*self._compile[speed], "-x", "c++-header"]
+            files = [_HEADER, compiled]
+            try:
+                self._run([*options, "-o", str(work / compiled), str(header)], f"{speed}.log")
+            except CheckFailed:  # what is wrong shows where it is included
+                files.remove(compiled)
+                (work / compiled).unlink(missing_ok=True)
+            self._store.keep(work, self._key(_HEADER, self._compile[speed]), files)
+
+    def _run(self, arguments: Sequence[str], log: str) -> None:
+        run(self._compiler, arguments, self._build_dir, log, _TIMEOUT_S)
+
+    # -- what is made of it ----------------------------------------------------------------------
+
+    def take(self) -> None:
+        """Put the objects into the build directory.
+
+        Those that are newer than their sources are not compiled again by make.
         """
-        if kept := self._store.find(self._objects):
-            for compiled in kept.glob("*.o"):
-                shutil.copyfile(compiled, build_dir / compiled.name)
+        for name in self._objects:
+            if kept := self._object(name):
+                shutil.copyfile(kept / name, self._build_dir / name)
 
-    def arguments(
-        self, build_dir: Path, optimisation: Mapping[str, str], main: Sequence[str]
-    ) -> list[str]:
+    def arguments(self, optimisation: Mapping[str, str], main: Sequence[str]) -> list[str]:
         """Return arguments for make with which what is shared is not compiled again.
 
         Verilator has a small design compiled as one text.  It cuts a large one into several, which
@@ -75,40 +175,32 @@ class Runtime:
 
         Parameters
         ----------
-        build_dir : Path
-            With the makefiles that Verilator wrote.
         optimisation : mapping
             The compiler's options by the variables of `SPEEDS`.
         main : sequence of str
             C++ files to compile with a small design; of an executable, because a linker takes from
             the archive of the design only what is missing.
         """
-        classes = _classes(build_dir)
-        whole = classes is not None
         arguments = []
-        if classes is not None and main:
-            own, stems = classes["SUPPORT_SLOW"], [Path(name).stem for name in main]
+        if self._classes is not None and main:
+            own, stems = self._classes["SUPPORT_SLOW"], [Path(name).stem for name in main]
             arguments += ["VM_USER_CLASSES=", f"VM_SUPPORT_SLOW={' '.join([*own, *stems])}"]
-        for speed, variable in SPEEDS.items():
-            if whole and speed != "fast":
-                continue
-            if kept := self._store.find(self._headers(speed)):
-                link = _link(build_dir / f"{_LINK}-{speed}", kept)
+        for speed in self._compile:
+            if kept := self._headers(speed):
+                link, variable = _link(self._build_dir / f"{_LINK}-{speed}", kept), SPEEDS[speed]
                 arguments.append(f"{variable}={optimisation[variable]} -include {link}/{_HEADER}")
-                if not whole:
+                if self._classes is None:
                     arguments += [f"VK_PCH_I_{speed.upper()}=", "-o", f"Vtop__pch.h.{speed}.gch"]
         return arguments
 
-    def directly(self, build_dir: Path, main: Sequence[str], name: str) -> list[str] | None:
+    def directly(self, main: Sequence[str], name: str) -> list[str] | None:
         """Return arguments with which the compiler makes all of a small design at once.
 
-        They are those of an earlier make.  It and its shells, the separate archive and the linker's
-        own start took a quarter of the time.
+        They are those of make.  It and its shells, the separate archive and the linker's own start
+        took a quarter of the time.
 
         Parameters
         ----------
-        build_dir : Path
-            With what Verilator wrote; gets the text of the whole design.
         main : sequence of str
             C++ files that belong to it.
         name : str
@@ -117,50 +209,30 @@ class Runtime:
         Returns
         -------
         list of str or None
-            None where make is needed: for a design in pieces, and as long as nothing is kept.
+            None where make is needed: for a design in pieces.
         """
-        classes = _classes(build_dir)
-        objects, headers = self._store.find(self._objects), self._store.find(self._headers("fast"))
-        if classes is None or not main or not objects or not headers:
-            return None
-        try:
-            commands = json.loads((headers / _COMMANDS).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        objects = {file: self._object(file) for file in self._objects}
+        headers = self._headers("fast") if "fast" in self._compile else None
+        if self._classes is None or not main or not self._link_command or headers is None:
             return None
         kinds = ("CLASSES_FAST", "SUPPORT_FAST", "CLASSES_SLOW", "SUPPORT_SLOW")
-        texts = [*(f"{stem}.cpp" for kind in kinds for stem in classes[kind]), *main]
+        texts = [*(f"{stem}.cpp" for kind in kinds for stem in self._classes[kind]), *main]
         whole = ["#define VL_INCLUDE_OPT include", *(f'#include "{text}"' for text in texts), ""]
-        (build_dir / "Vtop__ALL.cpp").write_text("\n".join(whole), encoding="utf-8")
-        included = _link(build_dir / f"{_LINK}-fast", headers)
-        linked = _link(build_dir / _OBJECTS, objects)
+        (self._build_dir / "Vtop__ALL.cpp").write_text("\n".join(whole), encoding="utf-8")
+        words = shlex.split(self._link_command)
+        link = words[words.index("Vtop__ALL.a") + 1 : -2]
         return [
-            *commands["compile"], "-include", f"{included}/{_HEADER}", "Vtop__ALL.cpp",
-            *(f"{linked}/{file}" for file in commands["objects"]), *commands["link"], *_linker(),
+            *self._compile["fast"], "-include", f"{headers}/{_HEADER}", "Vtop__ALL.cpp",
+            *(f"{kept}/{file}" for file, kept in objects.items() if kept),
+            # `-pthread` would be the compiler's, too, which then could not use the headers.
+            *("-lpthread" if word == "-pthread" else word for word in link), *_linker(),
             "-o", name,
         ]  # fmt: skip
 
-    def keep(self, build_dir: Path) -> None:
-        """Keep what was compiled, if it is not kept yet.
 
-        Without it everything works, only slower; and of two writers the first is as good.
-        """
-        with suppress(OSError):
-            if not self._store.find(self._objects):
-                with self._store.workplace() as work:
-                    objects = [path.name for path in build_dir.glob("verilated*.o")]
-                    for compiled in objects:
-                        shutil.copyfile(build_dir / compiled, work / compiled)
-                    self._store.keep(work, self._objects, objects)
-            for speed in SPEEDS:
-                command = _command(build_dir, speed)
-                if command is None or self._store.find(self._headers(speed)):
-                    continue
-                with self._store.workplace() as work:
-                    if _precompile(command, build_dir, work):
-                        found = json.dumps(_commands(build_dir, command))
-                        (work / _COMMANDS).write_text(found, encoding="utf-8")
-                        files = [_HEADER, f"{_HEADER}.gch", _COMMANDS]
-                        self._store.keep(work, self._headers(speed), files)
+def _plain(options: Sequence[str]) -> list[str]:
+    """Return options of the compiler without those that have it write other files."""
+    return [option for option in options if option != "-MMD"]
 
 
 def _classes(build_dir: Path) -> dict[str, list[str]] | None:
@@ -183,49 +255,3 @@ def _link(link: Path, target: Path) -> str:
     link.unlink(missing_ok=True)
     link.symlink_to(target, target_is_directory=True)
     return link.name
-
-
-def _command(build_dir: Path, speed: str) -> list[str] | None:
-    """Return how code of a speed was compiled, without the files; None if it was not."""
-    log = (build_dir / "compile.log").read_text(encoding="utf-8", errors="replace")
-    whole = ["-c", "-o", "Vtop__ALL.o", "Vtop__ALL.cpp"]
-    header = ["-x", "c++-header", "Vtop__pch.h", "-o", f"Vtop__pch.h.{speed}.gch"]
-    for line in log.splitlines():
-        words = shlex.split(line) if "Vtop__" in line else []
-        for end_of_command in (whole, header) if speed == "fast" else (header,):
-            if words[-len(end_of_command) :] == end_of_command:
-                return words[: -len(end_of_command)]
-    return None
-
-
-def _commands(build_dir: Path, command: Sequence[str]) -> dict[str, Any]:
-    """Return how a design was compiled and linked; nothing of it is a design's own."""
-    log = (build_dir / "compile.log").read_text(encoding="utf-8", errors="replace")
-    lines = [line for line in log.splitlines() if re.search(r" Vtop__ALL\.a .* -o \S+ *$", line)]
-    words = shlex.split(lines[-1]) if lines else []
-    at = words.index("Vtop__ALL.a") if words else 0
-    return {
-        "compile": [word for word in command[1:] if word != "-MMD"],
-        "objects": [word for word in words[1:at] if word.startswith("verilated")],
-        # `-pthread` would be the compiler's, too, which then could not use the headers.
-        "link": ["-lpthread" if word == "-pthread" else word for word in words[at + 1 : -2]],
-    }
-
-
-def _precompile(command: Sequence[str], build_dir: Path, work: Path) -> bool:
-    """Compile the headers with the very options with which a design was compiled, if possible."""
-    includes = "".join(f"#include <{name}>\n" for name in _INCLUDES)
-    header = work / _HEADER
-    header.write_text(includes, encoding="utf-8")
-    process = start(
-        [*command, "-x", "c++-header", "-o", f"{header}.gch", str(header)],
-        cwd=build_dir,
-        env={**os.environ, "TMPDIR": str(work)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        return process.wait() == 0
-    finally:
-        end(process)

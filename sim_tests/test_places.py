@@ -304,5 +304,6 @@ def test_a_damaged_object_of_the_shared_library(
     assert [round(path.stat().st_size, -4) for path in damaged] == [round(n, -4) for n in sizes]
     sealed = json.loads((damaged[0].parent / "seal.json").read_text())
     assert sealed["verilated.o"][0] == damaged[0].stat().st_size
+    made = damaged[0].stat().st_ino
     build(2)
-    assert "verilated.cpp" not in (tmp_path / "2" / "compile.log").read_text()
+    assert damaged[0].stat().st_ino == made
