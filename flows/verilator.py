@@ -10,7 +10,6 @@ fails where a directory has a space in its name.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import re
@@ -59,9 +58,13 @@ LIBRARY_OPTIMISATION: Mapping[str, str] = {**PROGRAM_OPTIMISATION, "OPT_FAST": "
 QUICK: Mapping[str, str] = {**PROGRAM_OPTIMISATION, "OPT_FAST": "-O0"}
 """The same where compiling is most of the work: for few cycles."""
 
-FEW_CYCLES = 50_000
+FEW_CYCLES = 100_000
 """Cycles up to which it is.  A 16x16 array: 3.5 s to compile with -O2, 2.2 with -O0, and 1220 and
 100 thousand cycles per second."""
+
+FEW_CYCLES_OF_ENGINES = 500_000
+"""The same for `build_library`.  The engine of configs/gemm_stream.yaml: 33 s of processor time to
+compile with -O1, 10 with -O0, and then 37 thousand cycles per second."""
 
 # What is not optimised compiles in a time that headers are much of, so it is cut into pieces late.
 # Processor seconds to compile with pieces as by default (20000 statements) and with 100000:
@@ -131,9 +134,9 @@ def program_id() -> str:
     return f"{compiler_id()}, {' '.join(options)}"
 
 
-def is_quick(cycles: int | None) -> bool:
+def is_quick(cycles: int | None, few: int = FEW_CYCLES) -> bool:
     """Return whether so many cycles, None if nobody knows, are too few to optimise for."""
-    return cycles is not None and cycles <= FEW_CYCLES
+    return cycles is not None and cycles <= few
 
 
 @cache
@@ -335,7 +338,7 @@ def build_library(
     one process can load several.
     """
     verilate = [*_HIDDEN, "-LDFLAGS", "-shared", *program]
-    return _compile(sources, verilate, top, top, build_dir, optimisation, "", None, kind="library")
+    return _compile(sources, verilate, top, top, build_dir, optimisation, None)
 
 
 def _compile(

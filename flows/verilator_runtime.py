@@ -81,11 +81,11 @@ class Runtime:
         self._link_command = next(
             (line for line in lines if re.search(r" Vtop__ALL\.a .* -o \S+ *$", line)), ""
         )
-        commands = [shlex.split(line) for line in lines if re.search(r"\.(cpp|h)\b.* -o |-c ", line)]
         self._objects: dict[str, list[str]] = {}
         self._compile: dict[str, list[str]] = {}
-        for words in commands:
-            self._sort(words)
+        for line in lines:
+            if " -c " in line or " c++-header " in line:
+                self._sort(shlex.split(line))
         self._prepare(jobs)
 
     def _sort(self, words: list[str]) -> None:

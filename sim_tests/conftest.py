@@ -13,6 +13,7 @@ import pytest
 
 from flows.simulation.runner import use_host
 from flows.wasm import prepare_all
+from hwgen.emission import remember
 from sim_tests import warm_simulations
 from sim_tests.selection import (
     OVER,
@@ -22,6 +23,9 @@ from sim_tests.selection import (
     not_drawn,
     ordered,
 )
+
+REMEMBERED = 24
+"""Designs that are not emitted again: tests of a module share some, and break copies of them."""
 
 _DEADLINE = "HWGEN_TESTS_UNTIL"  # seconds since the epoch, for the processes of pytest-xdist
 
@@ -34,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    remember(REMEMBERED)
     if warm_simulations.possible():
         use_host(warm_simulations.run)
     budget = config.getoption("--budget")

@@ -17,7 +17,14 @@ import numpy as np
 
 from flows.simulation.programs import compiled
 from flows.simulation.stream_program import HARNESS
-from flows.verilator import LIBRARY_OPTIMISATION, QUICK, build_library, is_quick, program_id
+from flows.verilator import (
+    FEW_CYCLES_OF_ENGINES,
+    LIBRARY_OPTIMISATION,
+    QUICK,
+    build_library,
+    is_quick,
+    program_id,
+)
 from hwgen.buses import BusPort
 from hwgen.errors import CheckFailed
 
@@ -54,7 +61,7 @@ def compile_model(
     cycles : int, optional
         How many it is for: a library for few is compiled sooner and runs slower.
     """
-    optimisation = QUICK if is_quick(cycles) else LIBRARY_OPTIMISATION
+    optimisation = QUICK if is_quick(cycles, FEW_CYCLES_OF_ENGINES) else LIBRARY_OPTIMISATION
     sources = {name: (HARNESS / name).read_text(encoding="utf-8") for name in SOURCES + HEADERS}
     sources |= {f"{top}.v": verilog, "design.h": _connections(buses)}
 

@@ -11,11 +11,32 @@ if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
 
 
+_remembered: dict[tuple[type, str], str] = {}
+_most = 0
+
+
+def remember(most: int) -> None:
+    """Let a process keep the Verilog of so many configurations, those that were emitted last.
+
+    For many simulations of few designs, while generators stay as they are.
+    """
+    global _most
+    _most = most
+    _remembered.clear()
+
+
 def verilog_of(config: FamilyConfig) -> str:
     """Return the Verilog of a configuration, without the header of the emitted file."""
     from hwgen.emission.verilog import to_verilog
 
-    return to_verilog(family(config.family).part("rtl").generate(config), config.name)
+    key = (type(config), config.digest) if _most else None
+    if key is None or (text := _remembered.pop(key, None)) is None:
+        text = to_verilog(family(config.family).part("rtl").generate(config), config.name)
+    if key is not None:
+        _remembered[key] = text
+        if len(_remembered) > _most:
+            del _remembered[next(iter(_remembered))]
+    return text
 
 
 def files_of(config: FamilyConfig) -> dict[str, str]:
