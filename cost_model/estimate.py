@@ -181,7 +181,7 @@ def _jobs(
     """Put cycles, time and energy of jobs into the metrics, and return the cycles."""
     found, clock = {}, min(clock_mhz, metrics.get("fmax_mhz") or clock_mhz)
     for name, job in jobs.items():
-        cycles = Cycles(family(config.family).cycles_of_jobs(config, [job]))
+        cycles = family(config.family).timed_jobs(config, [job])
         power = metrics.get("power_w")
         latency = cycles.number / clock * 1e-3
         metrics[f"cycles({name})"] = cycles.number

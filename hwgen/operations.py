@@ -291,7 +291,7 @@ def gemm(config: FamilyConfig) -> Operation:
 
 def multiplies(config: FamilyConfig) -> bool:
     """Return whether an accelerator multiplies matrices."""
-    return any(operation.name == GEMM for operation in config.operations)
+    return config.multiplies
 
 
 def operation_of(config: FamilyConfig, name: str | None = None) -> Operation:

@@ -7,7 +7,7 @@ The RTL, the C header, the manifest and the documentation are all made from `reg
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from hwgen.numerics import post
 
@@ -87,24 +87,58 @@ class Register:
     bits: int = 32
 
 
+@dataclass(frozen=True)
+class JobInterface:
+    """What tells the registers of one kind of engine from those of another.
+
+    Parameters
+    ----------
+    magic : int
+        Contents of ID.
+    window : tuple of Register
+        Those that describe the next job, from `JOB_WINDOW` on.
+    flags : tuple of Field
+        Of the register JOB_FLAGS; a job's descriptor has them under the same names.
+    facts : tuple of (str, int, int, str)
+        Registers that only say what the engine is: name, offset, contents, meaning.
+    states : tuple of str
+        `STATES`, and perhaps more.
+    counters : dict
+        Name to meaning; the first counts cycles in which a job was unfinished.
+    """
+
+    magic: int
+    window: tuple[Register, ...]
+    flags: tuple[post.Field, ...]
+    facts: tuple[tuple[str, int, int, str], ...] = ()
+    states: tuple[str, ...] = STATES
+    counters: tuple[tuple[str, str], ...] = tuple(COUNTERS.items())
+
+
 def is_engine(config: FamilyConfig) -> TypeGuard[GemmStreamConfig]:
-    """Return whether an accelerator is an engine whose products are jobs."""
-    return config.takes_jobs
+    """Return whether an accelerator is an engine whose jobs are products of matrices."""
+    return config.takes_jobs and config.multiplies
 
 
-def register_map(config: GemmStreamConfig) -> tuple[Register, ...]:
-    """Return the registers of an engine in the order of their addresses."""
-    registers = list(_HEAD)
+def register_map(config: Any) -> tuple[Register, ...]:
+    """Return the registers of an engine that takes jobs in the order of their addresses."""
+    interface: JobInterface = config.job_interface
+    registers = [
+        *_HEAD,
+        *(Register(name, offset, "ro", text) for name, offset, _, text in interface.facts),
+        _QUEUE,
+    ]
+    registers[0] = Register("ID", 0x00, "ro", f"{interface.magic:#x}: an engine of hwgen.")
     for slot in range(config.queue):
-        states = ", ".join(f"{code} {state}" for code, state in enumerate(STATES))
+        states = ", ".join(f"{code} {state}" for code, state in enumerate(interface.states))
         text = f"State of the last job with number {slot} modulo {config.queue}: {states}."
         registers.append(Register(f"JOB_STATUS_{slot}", JOB_STATUS + 4 * slot, "ro", text))
-    for index, (name, text) in enumerate(COUNTERS.items()):
+    for index, (name, text) in enumerate(interface.counters):
         registers.append(Register(f"{name}_LOW", 0x80 + 8 * index, "ro", text))
         registers.append(Register(f"{name}_HIGH", 0x84 + 8 * index, "ro",
                               f"Upper bits of {name}, as they were when {name}_LOW was read.",
                               bits=COUNTER_BITS - 32))  # fmt: skip
-    return (*registers, *job_window(config))
+    return (*registers, *interface.window)
 
 
 _STATUS = (
@@ -132,18 +166,31 @@ _HEAD = (
     Register("INTERRUPT_ENABLE", 0x18, "rw", "Which of INTERRUPT raise the line.", _PENDING, 2),
     Register("INTERRUPT", 0x1C, "w1c", "What has happened.", _PENDING, 2),
     Register("ABORT", 0x20, "wo", "Any write ends all unfinished jobs."),
-    Register("M_LANES", 0x24, "ro", "Rows of a tile of the cores."),
-    Register("K_LANES", 0x28, "ro", "Terms of a tile of the cores."),
-    Register("N_LANES", 0x2C, "ro", "Columns of a tile of the cores."),
-    Register("QUEUE", 0x30, "ro", "Jobs that the queue holds."),
 )  # fmt: skip
 
-UNIT_REGISTERS = {register.name: register.offset for register in _HEAD}
+_QUEUE = Register("QUEUE", 0x30, "ro", "Jobs that the queue holds.")
+
+UNIT_REGISTERS = {register.name: register.offset for register in (*_HEAD, _QUEUE)}
 """Addresses of the registers that every engine with a queue of jobs has."""
 
 
-def job_window(config: GemmStreamConfig) -> tuple[Register, ...]:
-    """Return the registers that describe the next job."""
+def job_window(config: Any) -> tuple[Register, ...]:
+    """Return the registers of an engine that describe its next job."""
+    interface: JobInterface = config.job_interface
+    return interface.window
+
+
+def gemm_interface(config: GemmStreamConfig) -> JobInterface:
+    """Return what the registers of an engine around cores that multiply have of their own."""
+    facts = (
+        ("M_LANES", 0x24, config.m_lanes, "Rows of a tile of the cores."),
+        ("K_LANES", 0x28, config.k_lanes, "Terms of a tile of the cores."),
+        ("N_LANES", 0x2C, config.n_lanes, "Columns of a tile of the cores."),
+    )
+    return JobInterface(MAGIC, _gemm_window(config), JOB_FLAGS, facts)
+
+
+def _gemm_window(config: GemmStreamConfig) -> tuple[Register, ...]:
     address = config.memory.address_width
     wide = {
         "A_ADDRESS": "Address of A",

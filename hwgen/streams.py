@@ -44,6 +44,11 @@ class StreamPort:
         What a beat holds.
     last : str
         What ``tlast`` marks, empty if the port has none.
+    per_job : bool
+        Whether the port takes one beat for each job, which says what is to be done: an engine
+        around the core has registers for it.
+    tail_bytes : int
+        Of an output: bytes of a beat that may follow a row and does not belong to it.
     """
 
     name: str
@@ -53,6 +58,8 @@ class StreamPort:
     lane_width: int
     beat: str
     last: str = ""
+    per_job: bool = False
+    tail_bytes: int = 0
 
     @property
     def prefix(self) -> str:

@@ -16,7 +16,8 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
 
-from flows.simulation.engine_memory import FILL, place
+from flows.simulation.engine_memory import place
+from flows.simulation.job_bench import FILL
 from flows.simulation.regression import operands
 from flows.simulation.testbench import start_clock
 from hwgen.families import family

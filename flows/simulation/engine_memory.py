@@ -21,9 +21,6 @@ from hwgen.schedules.stream import RAW_RESULTS
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
 
-FILL = 0xA5
-"""What memory holds where nothing was put; it must still be there after a run."""
-
 
 @dataclass(frozen=True)
 class Layout:
@@ -73,6 +70,26 @@ class Placed:
             _, _, stride, address = regions[name]
             for index, row in enumerate(rows):
                 yield address + index * stride, row.tobytes()
+
+    def writes(self) -> list[tuple[int, int]]:
+        """Return what is written to the job window."""
+        return self.job.writes()
+
+    def spoiled(self, rng: np.random.Generator) -> list[tuple[int, int]]:
+        """Return the same: nothing is noticed."""
+        return self.writes()
+
+    def written(self) -> list[tuple[int, int]]:
+        """Return the regions that the job writes: address and bytes."""
+        return self._rows("C")
+
+    def read(self) -> list[tuple[int, int]]:
+        """Return the regions of A: address and bytes."""
+        return self._rows("A")
+
+    def _rows(self, name: str) -> list[tuple[int, int]]:
+        rows, size, stride, address = self.job.regions[name]
+        return [(address + row * stride, size) for row in range(rows)]
 
     def results(self, read: Any) -> np.ndarray:
         """Return C from memory; `read` takes an address and a length."""

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 CHANNELS = ("ar", "r", "aw", "w", "b")
 PROBABILITIES = (0.0, 0.3, 0.85)
-Event = Literal["", "reset", "abort", "read_error", "write_error"]
+Event = Literal["", "reset", "abort", "read_error", "write_error", "mismatch"]
+"""What breaks off jobs; ``mismatch``, where the numbers of one do not agree, is of some engines."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flows.process import scratch
+from flows.simulation.stream_engine_run import run_on_engine
 from flows.simulation.stream_program import check_cycles, compile_stream, progress, run_stream
 from hwgen.errors import CheckFailed, InputError
 from hwgen.families import family
@@ -32,12 +33,16 @@ class OperationRun:
     sizes : mapping of int
         By name.
     cycles : int
-        From the first input beat to the last result beat, both included; the cycle model agrees.
+        From the first input beat to the last result beat, both included; of an engine, those in
+        which it was busy.
+    expected : Cycles
+        By the cycle model, which agrees.
     """
 
     results: dict[str, np.ndarray]
     sizes: Mapping[str, int]
     cycles: int
+    expected: Cycles
 
 
 def run_operation(
@@ -78,6 +83,14 @@ def run_operation(
         raise InputError("products of matrices run by their operands --activations and --weights")
     sizes, given = operation.check_operands(operands), operation.check_scalars(scalars)
     kind = family(config.family)
+    if config.takes_jobs:
+        engine: Any = config
+        found, cycles, modelled = run_on_engine(
+            engine, operation, operands, given,
+            verilog=verilog, on_progress=on_progress, timeout=timeout,
+        )  # fmt: skip
+        check_cycles(f"{operation.name} of {sizes_text(sizes)}", cycles, modelled)
+        return OperationRun(found, sizes, cycles, modelled)
     plan = kind.part("schedule").job(config, operation, operands, given)
     expected = kind.cycles_of_jobs(config, [(operation, sizes, given)])
     program = compile_stream(config, verilog=verilog, cycles=expected)
@@ -88,7 +101,7 @@ def run_operation(
             on_line=progress(on_progress), timeout=timeout,
         )  # fmt: skip
     check_cycles(f"{operation.name} of {sizes_text(sizes)}", cycles, Cycles(expected))
-    return OperationRun(plan.unpack(image), sizes, cycles)
+    return OperationRun(plan.unpack(image), sizes, cycles, Cycles(expected))
 
 
 def compare(results: Mapping[str, np.ndarray], golden: Mapping[str, np.ndarray]) -> None:

@@ -22,6 +22,7 @@ from flows.simulation.operation_cases import operation_cases
 from flows.simulation.programs import compiled, follow
 from flows.simulation.regression import cases
 from flows.simulation.simulator import Start, start_of
+from flows.simulation.stream_engine_regression import stream_engine_cases
 from flows.toolchain import require
 from flows.verilator import Waves, build, toolchain_id
 from flows.waves import fst_from_vcd, trace_format
@@ -226,6 +227,8 @@ def _regression(config: FamilyConfig) -> tuple[Callable[[Any, int], Sequence[Any
 
     An engine is tested from memory to memory, a core at its streams.
     """
+    if config.takes_jobs and not config.multiplies:
+        return stream_engine_cases, "cocotb_stream_engine"
     if not multiplies(config):
         return operation_cases, "cocotb_operations"
     if is_engine(config):

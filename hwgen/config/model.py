@@ -305,7 +305,10 @@ class FamilyConfig(Model):
     """
 
     takes_jobs: ClassVar[bool] = False
-    """Whether products are jobs, which are described in registers and wait in a queue."""
+    """Whether it is an engine whose jobs are described in registers and wait in a queue.
+
+    Such a family has ``memory``, ``queue`` and ``job_interface`` (`hwgen.register_map`).
+    """
 
     name: Identifier = Field(description="Name of the top module and of the emitted files.")
     family: str = Field(description="Family of the accelerator.")
@@ -339,6 +342,13 @@ class FamilyConfig(Model):
         from hwgen.operations import gemm
 
         return (gemm(self),)
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether products of matrices are among its operations."""
+        from hwgen.operations import GEMM
+
+        return any(operation.name == GEMM for operation in self.operations)
 
     @property
     def proven(self) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hwgen import command_lists, list_registers
 from hwgen.numerics.post.beats import RECORD_WORDS, WORDS
-from hwgen.register_map import COUNTERS, MAGIC, STATES, is_engine, job_window
+from hwgen.register_map import MAGIC, STATES, is_engine, job_window
 
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
@@ -21,6 +22,8 @@ def defines(config: FamilyConfig) -> list[str]:
     """Return the lines of the C header: offsets, fields, and what a driver must know."""
     if is_engine(config):
         return _job_defines(config, config.name.upper())
+    if config.takes_jobs:
+        return _stream_defines(config, config.name.upper())
     lists: Any = config
     return _list_defines(lists, config.name.upper())
 
@@ -42,8 +45,26 @@ def _job_defines(config: GemmStreamConfig, prefix: str) -> list[str]:
         "MAX_K": config.max_k,
     }
     lines = [f"#define {prefix}_{name} {value}" for name, value in facts.items()]
-    lines += ["", "/* States of a job. */"]
-    lines += [f"#define {prefix}_JOB_{state.upper()} {code}" for code, state in enumerate(STATES)]
+    return lines + _jobs_in_common(config, prefix, STATES)
+
+
+def _stream_defines(config: Any, prefix: str) -> list[str]:
+    facts = {
+        "MAGIC": f"{config.job_interface.magic:#x}u",
+        "QUEUE_SLOTS": config.queue,
+        "DATA_BYTES": config.memory_bytes,
+        "ADDRESS_BITS": config.memory.address_width,
+    }
+    for port in (*config.operands, *config.results):
+        facts[f"{port.name.upper()}_BEAT_BYTES"] = port.beat_bytes
+    lines = [f"#define {prefix}_{name} {value}" for name, value in facts.items()]
+    return lines + _jobs_in_common(config, prefix, config.job_interface.states)
+
+
+def _jobs_in_common(config: FamilyConfig, prefix: str, states: Sequence[str]) -> list[str]:
+    """Return the lines about jobs that engines of all kinds have."""
+    lines = ["", "/* States of a job. */"]
+    lines += [f"#define {prefix}_JOB_{state.upper()} {code}" for code, state in enumerate(states)]
     lines += _register_defines(config, prefix)
     window = job_window(config)
     lines += [
@@ -155,11 +176,16 @@ def _field_defines(stem: str, register: Any) -> list[str]:
     return lines
 
 
-_OF_JOBS = (
-    "what can only be read, are answered with SLVERR. A job is described in the job window,",
-    "from `A_ADDRESS_LOW` on, and put into the queue by a write to `SUBMIT`; the window keeps",
-    f"its contents. Counters ({', '.join(COUNTERS)}) are read low half first.",
-)
+def _of_jobs(config: FamilyConfig) -> tuple[str, ...]:
+    jobs: Any = config
+    counters = ", ".join(name for name, _ in jobs.job_interface.counters)
+    first = job_window(config)[0].name
+    return (
+        "what can only be read, are answered with SLVERR. A job is described in the job window,",
+        f"from `{first}` on, and put into the queue by a write to `SUBMIT`; the window keeps",
+        f"its contents. Counters ({counters}) are read low half first.",
+    )
+
 
 _OF_LISTS = (
     "what can only be read, are answered with SLVERR, and so are writes to all but `ABORT` and the",
@@ -169,12 +195,12 @@ _OF_LISTS = (
 
 def markdown(config: FamilyConfig) -> str:
     """Return the register map as a page; with command lists, their descriptors as well."""
-    jobs = is_engine(config)
+    jobs = config.takes_jobs
     lines = [
         f"# Registers of `{config.name}`",
         "",
         "32-bit registers behind `s_axi_control_*` (AXI4-Lite). Other addresses, and writes to",
-        *(_OF_JOBS if jobs else _OF_LISTS),
+        *(_of_jobs(config) if jobs else _OF_LISTS),
         "",
         "| offset | register | access | bits | meaning |",
         "| --- | --- | --- | --- | --- |",

@@ -90,6 +90,17 @@ class Family:
         """
         return int(self.part("cost").cycles_of_jobs(config, jobs))
 
+    def timed_jobs(self, config: FamilyConfig, jobs: Sequence[Job]) -> Cycles:
+        """Return the cycles of jobs that are no products of matrices, and what the figure is.
+
+        `cost` offers ``timed_jobs`` where they are not exact.
+        """
+        cost = self.part("cost")
+        if hasattr(cost, "timed_jobs"):
+            cycles: Cycles = cost.timed_jobs(config, jobs)
+            return cycles
+        return Cycles(self.cycles_of_jobs(config, jobs))
+
     def timed(self, config: FamilyConfig, sizes: Sequence[tuple[int, int, int]]) -> Cycles:
         """Return the cycles of products (m, k, n) of any values, and what the figure is.
 

@@ -378,7 +378,15 @@ class AttentionConfig(FamilyConfig):
         word = IntegerFormat(32, signed=True)
         slices = f"elements c0..c0+{lanes - 1}"
         ports = [
-            StreamPort("command", "in", word, len(COMMAND), 32, "a job: " + ", ".join(COMMAND)),
+            StreamPort(
+                "command",
+                "in",
+                word,
+                len(COMMAND),
+                32,
+                "a job: " + ", ".join(COMMAND),
+                per_job=True,
+            ),
             StreamPort("query", "in", self.query, lanes, self.query.width, f"Q[row, c], {slices}"),
             StreamPort(
                 "query_scale",

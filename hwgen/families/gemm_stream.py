@@ -32,7 +32,7 @@ from hwgen.loop_nest import LoopNest
 from hwgen.numerics import IntegerFormat
 from hwgen.numerics.post import PostFeatures
 from hwgen.numerics.post.records import RECORD_BYTES
-from hwgen.register_map import Register, register_map
+from hwgen.register_map import JobInterface, Register, gemm_interface, register_map
 
 ROWS_AHEAD = 16
 """Rows of results that are announced before their data has come."""
@@ -243,6 +243,11 @@ class GemmStreamConfig(FamilyConfig):
     def registers(self) -> tuple[Register, ...]:
         """The registers behind port ``control``."""
         return register_map(self)
+
+    @cached_property
+    def job_interface(self) -> JobInterface:
+        """What its registers have of their own."""
+        return gemm_interface(self)
 
     # -- post-processing -------------------------------------------------------------------
 

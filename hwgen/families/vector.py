@@ -383,7 +383,13 @@ class VectorConfig(FamilyConfig):
         word = IntegerFormat(32, False)
         found = [
             StreamPort(
-                "cmd", "in", word, COMMAND_WORDS, 32, "a job: code, rows, length, c1, c2 (fp32)"
+                "cmd",
+                "in",
+                word,
+                COMMAND_WORDS,
+                32,
+                "a job: code, rows, length, c1, c2 (fp32)",
+                per_job=True,
             ),
             StreamPort("x", "in", x, lanes, x.width, "x[row, i..i+lanes-1]"),
         ]
@@ -398,7 +404,12 @@ class VectorConfig(FamilyConfig):
         text = "result[row, i..i+lanes-1]"
         if self.any_way(lambda way: way.tail):
             text += "; the scale of the row behind it (fp32)"
-        found.append(StreamPort("out", "out", out, lanes, out.width, text, "the end of a row"))
+        tail = 4 if self.any_way(lambda way: way.tail) else 0
+        found.append(
+            StreamPort(
+                "out", "out", out, lanes, out.width, text, "the end of a row", tail_bytes=tail
+            )
+        )
         return tuple(found)
 
 

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hwgen.families.attention import SCALE, SUM_GUARD
+from hwgen.families.attention import FIRST_MOVES, LAST_MOVES, SCALE, SUM_GUARD
 from hwgen.schedules.attention import Mask
+from hwgen.schedules.attention_memory import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -199,3 +200,45 @@ def operate(
     """Return the results of a job by name; see `hwgen.operations`."""
     operation.check_operands(operands)
     return {"output": attend(config, Mask.of(scalars), operands)}
+
+
+def respond(config: AttentionConfig, beats: Mapping[str, NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    """Return the beats of results of a command, shape (count, bytes).
+
+    Parameters
+    ----------
+    config : AttentionConfig
+    beats : mapping of ndarray of uint8, shape (count, bytes)
+        Those of each input port.
+
+    Raises
+    ------
+    ValueError
+        If beats are missing or left over, or the command names more queries than there are rows.
+    """
+    ports = {port.name: port for port in config.ports}
+    words = words_of(beats["command"][0])
+    rows, keys, group = words["queries"], words["keys"], words["group"]
+    if not 1 <= rows <= config.array.rows or not 0 <= keys <= config.max_keys or group < 1:
+        raise ValueError(f"{rows} queries of groups of {group}, {keys} keys")
+    arrays = {}
+    for name, port in ports.items():
+        if port.direction == "out" or port.per_job:
+            continue
+        count = rows if name.startswith("query") else keys
+        values = port.unpack(beats[name]).astype(np.int64)
+        steps = 1 if name.endswith("_scale") else config.steps
+        if len(values) != count * steps:
+            raise ValueError(f"{len(values)} beats at port {name}, not {count * steps}")
+        width = config.steps * port.lanes
+        arrays[name] = values.reshape((count,) if name.endswith("_scale") else (count, width))
+    moved = np.arange(rows) // group
+    first = words["first"] + moved * bool(words["moves"] & FIRST_MOVES)
+    last = words["last"] + moved * bool(words["moves"] & LAST_MOVES)
+    column = np.arange(keys)
+    seen = (column >= first[:, None]) & (column < last[:, None])
+    scores = arrays["query"] @ arrays["key"].T
+    x = scaled(config, scores, arrays["query_scale"], arrays.get("key_scale"))
+    sums = accumulated(config, x, seen, arrays["value"], arrays.get("value_scale"))
+    results = divided(config, sums.weights, sums.values).astype(config.output.dtype)
+    return ports["out"].pack(results.reshape(-1, config.array.lanes))

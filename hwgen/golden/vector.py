@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hwgen.families.vector_operations import CODES
 from hwgen.numerics.float_arithmetic import add, convert, from_integers, multiply
 from hwgen.numerics.floating import FLOATS, FloatFormat
 from hwgen.schedules.vector import beats_of_row, constants
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hwgen.families.vector import VectorConfig
+    from hwgen.families.vector_operations import Way
     from hwgen.operations import Operation
 
     Bits = NDArray[np.uint32]
@@ -66,7 +68,32 @@ def operate(
     given = operation.check_scalars(scalars)
     way = config.ways[operation.name]
     pair = np.array(constants(config, operation, sizes["length"], given), np.float32)
-    c1, c2 = pair.view(np.uint32)[:, None]
+    lines = [operands[t.name] for t in operation.operands if t.port == "p"]
+    numbers = np.stack(np.broadcast_arrays(*lines)) if lines else None
+    return _computed(config, way, operands, pair.view(np.uint32), numbers)
+
+
+def _computed(
+    config: VectorConfig,
+    way: Way,
+    operands: Mapping[str, NDArray[Any]],
+    pair: Bits,
+    numbers: NDArray[Any] | None,
+) -> dict[str, NDArray[Any]]:
+    """Return the results of a way by name.
+
+    Parameters
+    ----------
+    config : VectorConfig
+    way : Way
+    operands : mapping of ndarray
+        ``x`` and perhaps ``y``.
+    pair : ndarray of uint32, shape (2,)
+        Bits of `c1` and `c2`.
+    numbers : ndarray or None
+        What port ``p`` gives: factors, then perhaps terms, each (length,) or (rows, length).
+    """
+    c1, c2 = pair[:, None]
     x = reals(config.input, operands["x"])
     a = _first(config, way.first, x)
     if way.last_only:
@@ -94,22 +121,72 @@ def operate(
         if way.tail:
             results["scales"] = REAL.decode(t)
     o = multiply(REAL, v, s[:, None])
-    parameters = {
-        t.name: reals(config.parameters, operands[t.name]) for t in operation.operands
-        if t.port == "p"
-    }  # fmt: skip
+    parameters = [] if numbers is None else [reals(config.parameters, each) for each in numbers]
     if way.factor == "turn":
-        o = _turned(o, parameters["turns"])
+        o = _turned(o, np.broadcast_to(parameters[0], o.shape))
     else:
         if way.factor == "y":
             o = multiply(REAL, o, reals(config.input, operands["y"]))
         elif way.factor == "p":
-            o = multiply(REAL, o, next(iter(parameters.values())))
+            o = multiply(REAL, o, parameters[0])
         if way.term == "y":
             o = add(REAL, o, reals(config.input, operands["y"]))
         elif way.term == "p":
-            o = add(REAL, o, parameters["beta"])
+            o = add(REAL, o, parameters[1])
     return {"result": _narrow(config.output, o), **results}
+
+
+def respond(config: VectorConfig, beats: Mapping[str, NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    """Return the beats of results of a command, shape (count, bytes).
+
+    Parameters
+    ----------
+    config : VectorConfig
+    beats : mapping of ndarray of uint8, shape (count, bytes)
+        Those of each input port; of ports that the operation does not use they are not looked at.
+
+    Raises
+    ------
+    ValueError
+        If the command is refused, or beats are missing or left over.
+    """
+    words = np.ascontiguousarray(beats["cmd"][0]).view("<u4")
+    code, rows, length = (int(word) for word in words[:3])
+    name = next((name for name in config.ways if CODES[name] == code), None)
+    if name is None or not rows or not 1 <= length <= config.array.longest_row:
+        raise ValueError(f"command {code} of {rows} rows of {length} is refused")
+    way = config.ways[name]
+    ports = {port.name: port for port in config.ports}
+    steps = beats_of_row(config, length)
+    for port, needed in (("x", True), ("y", way.takes_y), ("p", way.takes_p)):
+        if needed and len(beats[port]) != rows * steps:
+            raise ValueError(f"{len(beats[port])} beats at port {port}, not {rows * steps}")
+
+    def elements(port: str) -> NDArray[Any]:
+        return ports[port].unpack(beats[port]).reshape(rows, steps, -1)
+
+    operands = {name: elements(name).reshape(rows, -1)[:, :length] for name in ("x", "y")
+                if name == "x" or way.takes_y}  # fmt: skip
+    numbers = None
+    if way.takes_p:  # factors of the lanes, and behind them terms
+        each = elements("p").reshape(rows, steps, -1, config.array.lanes).swapaxes(0, 2)
+        numbers = each.swapaxes(1, 2).reshape(each.shape[0], rows, -1)[..., :length]
+    found = _computed(config, way, operands, words[3:].astype(np.uint32), numbers)
+    out, size = ports["out"], ports["out"].beat_bytes
+    if way.last_only:
+        image = np.zeros((rows, size), np.uint8)
+        image[:, :4] = found["positions"].astype("<u4").view(np.uint8).reshape(rows, 4)
+        return image
+    padded = np.zeros((rows, steps * out.lanes), found["result"].dtype)
+    padded[:, :length] = found["result"]
+    image = out.pack(padded.reshape(rows, steps, out.lanes))
+    if way.tail:
+        tails = np.zeros((rows, 1, size), np.uint8)
+        tails[:, 0, :4] = (
+            np.ascontiguousarray(found["scales"].astype("<f4")).view(np.uint8).reshape(rows, 4)
+        )
+        image = np.concatenate([image, tails], axis=1)
+    return image.reshape(-1, size)
 
 
 def reals(fmt: Any, values: NDArray[Any]) -> Bits:

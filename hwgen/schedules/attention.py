@@ -12,6 +12,7 @@ import numpy as np
 
 from hwgen.families.attention import FIRST_MOVES, LAST_MOVES, SCALE
 from hwgen.operations import lengths_of
+from hwgen.schedules.attention_memory import AttentionMemory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -190,6 +191,10 @@ class Plan:
             found[block.head, heads, block.queries.start : block.queries.stop] = part
             at += block.rows
         return {"output": found}
+
+    def memory(self) -> AttentionMemory:
+        """Return how it goes from memory to memory."""
+        return AttentionMemory(self)
 
     def locate(self, name: str, index: tuple[int, ...]) -> int:
         """Return the result beat that holds an element of the result."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from hwgen.families.vector_operations import CODES, Way
 from hwgen.numerics.integer import IntegerFormat
+from hwgen.schedules.vector_memory import VectorMemory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -130,6 +131,10 @@ class Plan:
             low = np.ascontiguousarray(image[:, -1, :4])
             found["scales"] = replace(word, format=self.config.real).unpack(low).reshape(-1)
         return found
+
+    def memory(self) -> VectorMemory:
+        """Return how it goes from memory to memory."""
+        return VectorMemory(self)
 
     def locate(self, name: str, index: tuple[int, ...]) -> int:
         """Return the result beat of an element."""

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -12,12 +14,8 @@ from hwgen.buses import axi_lite_signals
 from hwgen.memories import Ram
 from hwgen.register_map import (
     COUNTER_BITS,
-    COUNTERS,
-    JOB_FLAGS,
     LAYOUT,
-    MAGIC,
-    STATES,
-    job_window,
+    JobInterface,
     register_map,
 )
 from rtl_templates.axi.registers import SLVERR, answer_reads, answer_writes
@@ -27,7 +25,11 @@ from rtl_templates.memory import place_ram
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.config.model import FamilyConfig
+
+
+_COMMON = 6
+"""States of a job that every engine has."""
 
 
 class Control(Block):
@@ -39,7 +41,8 @@ class Control(Block):
 
     Parameters
     ----------
-    config : GemmStreamConfig
+    config : FamilyConfig
+        Of a family that takes jobs: with ``queue`` and ``job_interface``.
     consumers : sequence of str
         In the order in which a job goes through them.
     job : StructLayout
@@ -56,7 +59,8 @@ class Control(Block):
     alone : Out(1)
         The first consumer's job is the oldest unfinished one.
     read_error, write_error : In(1)
-        Pulses: the bus answered with an error.
+        Pulses: the bus answered with an error.  So for each state behind those that every engine
+        has: the oldest unfinished job has come to it.
     busy : In(1)
         Something that was issued is not answered.
     stop, flush : Out(1)
@@ -68,10 +72,13 @@ class Control(Block):
     resettable = True
 
     def __init__(
-        self, config: GemmStreamConfig, consumers: Sequence[str], job: Any, events: Sequence[str]
+        self, config: FamilyConfig, consumers: Sequence[str], job: Any, events: Sequence[str]
     ) -> None:
-        self.config, self.consumers, self.job_layout = config, consumers, job
+        self.config: Any = config
+        self.consumers, self.job_layout = consumers, job
         self.events = events
+        self.interface: JobInterface = self.config.job_interface
+        self.faults = ("read_error", "write_error", *self.interface.states[_COMMON:])
         members: dict[str, Member] = {}
         for name, way, bits in axi_lite_signals(config.buses[0].address_width):
             members[name] = In(bits) if way == "in" else Out(bits)
@@ -81,7 +88,7 @@ class Control(Block):
                 f"{name}_valid": Out(1),
                 f"{name}_done": In(1),
             }
-        members |= {name: In(1) for name in (*events, "read_error", "write_error", "busy")}
+        members |= {name: In(1) for name in (*events, *self.faults, "busy")}
         members |= {name: Out(1) for name in ("alone", "stop", "flush", "interrupt")}
         super().__init__("control", members)
 
@@ -94,7 +101,7 @@ class Control(Block):
         submit, abort = Signal(name="submit"), Signal(name="abort")
         window = {
             register.name: Signal(register.bits, name=f"job_{register.name.lower()}")
-            for register in job_window(config)
+            for register in self.interface.window
         }
         count = Signal.like(self.pointers["submit"], name="unfinished_jobs")
         retired = self.pointers[self.consumers[-1]]
@@ -108,25 +115,23 @@ class Control(Block):
 
     def _end_jobs(self, m: Module, submit: Value, abort: Value, count: Value) -> dict[str, Any]:
         """Finish jobs one by one, or all unfinished ones after an error or an abort."""
-        queue = self.config.queue
-        code = Signal(range(len(STATES)), reset_less=True)
+        queue, known = self.config.queue, self.interface.states
+        code = Signal(range(len(known)), reset_less=True)
         ending, stopping = Signal(name="ending"), Signal(name="stopping")
         finishes = Signal(name="finishes")
         pending, enable = Signal(2, name="pending"), Signal(2, name="interrupt_enable")
         submitted, finished = Signal(32, name="submitted"), Signal(32, name="finished")
-        states = [Signal(range(len(STATES)), name=f"state_{i}") for i in range(queue)]
+        states = [Signal(range(len(known)), name=f"state_{i}") for i in range(queue)]
         retired = self.pointers[self.consumers[-1]]
-        trouble = self.read_error | self.write_error | abort
+        faults = {name: getattr(self, name) for name in self.faults}
+        trouble = reduce(or_, faults.values()) | abort
+        reason: Any = known.index("aborted")
+        for name, fault in reversed(faults.items()):
+            reason = Mux(fault, known.index(name), reason)
         with m.FSM(name="life"):
             with m.State("RUN"):
                 m.d.comb += finishes.eq(getattr(self, f"{self.consumers[-1]}_done") & ~trouble)
-                m.d.sync += code.eq(
-                    Mux(
-                        self.read_error,
-                        STATES.index("read_error"),
-                        Mux(self.write_error, STATES.index("write_error"), STATES.index("aborted")),
-                    )
-                )
+                m.d.sync += code.eq(reason)
                 with m.If(trouble):
                     m.next = "STOP"
             with m.State("STOP"):
@@ -142,11 +147,11 @@ class Control(Block):
         for slot, held in enumerate(states):
             # A slot is unfinished if its state says so.
             with m.If(submit & (self.pointers["submit"][:-1] == slot)):
-                m.d.sync += held.eq(STATES.index("unfinished"))
-            with m.Elif(ending & (held == STATES.index("unfinished"))):
+                m.d.sync += held.eq(known.index("unfinished"))
+            with m.Elif(ending & (held == known.index("unfinished"))):
                 m.d.sync += held.eq(code)
             with m.Elif(finishes & (retired[:-1] == slot)):
-                m.d.sync += held.eq(STATES.index("done"))
+                m.d.sync += held.eq(known.index("done"))
         clear = Signal(2, name="clear_pending")
         m.d.sync += pending.eq((pending & ~clear) | Cat(finishes, ending & count.any()))
         m.d.comb += self.interrupt.eq((pending & enable).any())
@@ -165,7 +170,7 @@ class Control(Block):
         reads, write = place_ram(m, "jobs", ram)
         m.d.comb += [
             write.addr.eq(pointers["submit"][:-1]),
-            write.data.eq(_descriptor(self.job_layout, window)),
+            write.data.eq(self._descriptor(window)),
             write.en.eq(submit),
         ]
         with m.If(submit):
@@ -197,23 +202,21 @@ class Control(Block):
         free = Signal(8, name="queue_free")
         m.d.comb += free.eq(config.queue - count)
         values: dict[str, Value] = {
-            "ID": Const(MAGIC, 32),
+            "ID": Const(self.interface.magic, 32),
             "LAYOUT": Const(LAYOUT, 32),
             "STATUS": Cat(count.any(), state["stopping"], Const(0, 6), free),
             "SUBMITTED": state["submitted"],
             "FINISHED": state["finished"],
             "INTERRUPT_ENABLE": state["enable"],
             "INTERRUPT": state["pending_now"],
-            "M_LANES": Const(config.m_lanes, 32),
-            "K_LANES": Const(config.k_lanes, 32),
-            "N_LANES": Const(config.n_lanes, 32),
+            **{name: Const(value, 32) for name, _, value, _ in self.interface.facts},
             "QUEUE": Const(config.queue, 32),
             **{f"JOB_STATUS_{i}": held for i, held in enumerate(state["states"])},
             **window,
         }
         self._highs: dict[str, list[Any]] = {}
         events = (count.any(), *(getattr(self, event) for event in self.events))
-        for name, event in zip(COUNTERS, events, strict=True):
+        for (name, _), event in zip(self.interface.counters, events, strict=True):
             counter = Signal(COUNTER_BITS, name=f"counter_{name.lower()}")
             with m.If(event):
                 m.d.sync += counter.eq(counter + 1)
@@ -250,21 +253,22 @@ class Control(Block):
         actions = {"SUBMIT": submit_window, "ABORT": abort_jobs, "INTERRUPT": clear_pending}
         answer_writes(m, self, registers, values, actions)
 
+    def _descriptor(self, window: dict[str, Signal]) -> Value:
+        """Return the job window in a descriptor's layout.
 
-def _descriptor(layout: Any, window: dict[str, Signal]) -> Value:
-    """Return the job window in a descriptor's layout."""
-    parts: list[Value] = []
-    post = [value for name, value in window.items() if name.startswith("POST_")]
-    for name, field in layout:
-        register = name.upper()
-        if name == "post":
-            value: Value = Cat(*post)
-        elif f"{register}_LOW" in window:
-            value = Cat(window[f"{register}_LOW"], window[f"{register}_HIGH"])
-        elif register in window:
-            value = window[register]
-        else:
-            flag = next(flag for flag in JOB_FLAGS if flag.name == name)
-            value = window["JOB_FLAGS"][flag.offset]
-        parts.append(value[: field.width])
-    return Cat(*parts)
+        A field is a flag, the register of its name, or all registers whose names begin with it.
+        """
+        flags = {flag.name: flag for flag in self.interface.flags}
+        parts: list[Value] = []
+        for name, field in self.job_layout:
+            register = name.upper()
+            if name in flags:
+                flag = flags[name]
+                value: Value = window["JOB_FLAGS"][flag.offset : flag.offset + flag.bits]
+            elif register in window:
+                value = window[register]
+            else:
+                of_it = [held for key, held in window.items() if key.startswith(f"{register}_")]
+                value = Cat(*of_it)
+            parts.append(value[: field.width])
+        return Cat(*parts)

@@ -24,6 +24,8 @@ class Gather(Block):
         Bits of an element that are kept, the lowest ones.
     lanes : int
         Elements of a word, which holds at least the bytes of a beat.
+    counted : bool
+        Whether `o_count` says how many bytes of a word are the row's.
 
     Members
     -------
@@ -37,7 +39,9 @@ class Gather(Block):
 
     resettable = True
 
-    def __init__(self, data_width: int, element_bytes: int, width: int, lanes: int) -> None:
+    def __init__(
+        self, data_width: int, element_bytes: int, width: int, lanes: int, *, counted: bool = False
+    ) -> None:
         check_data_width(data_width)
         if not 1 <= width <= 8 * element_bytes:
             raise ValueError(f"width must be 1..{8 * element_bytes}, not {width!r}")
@@ -47,8 +51,9 @@ class Gather(Block):
                 f" {data_width // 8} bytes"
             )
         bits = byte_bits(data_width)
+        counts = {"o_count": Out(range(lanes * element_bytes + 1))} if counted else {}
         super().__init__(
-            f"gather_{data_width}_{element_bytes}_{width}_{lanes}",
+            f"gather_{data_width}_{element_bytes}_{width}_{lanes}{'_counted' * counted}",
             {
                 "i_data": In(data_width),
                 "i_first": In(bits),
@@ -59,6 +64,7 @@ class Gather(Block):
                 "o_data": Out(lanes * width),
                 "o_last": Out(1),
                 "o_valid": Out(1),
+                **counts,
             },
         )
         self.element_bytes, self.element_width = element_bytes, width
@@ -106,6 +112,11 @@ class Gather(Block):
             self.o_valid.eq(Mux(self.i_ready, self.i_valid & (full | self.i_last), 1)),
             self.o_last.eq(Mux(self.i_ready, self.i_last & ~over, 1)),
         ]
+
+        if "o_count" in self.members:
+            count = Signal(range(word + 1), reset_less=True)
+            m.d.comb += self.o_count.eq(count)
+            m.d.sync += count.eq(Mux(self.i_ready, Mux(full, word, reach), fill))
 
         filled, now = Signal(word), Signal(word)  # bytes there before; bytes out of this beat
         m.d.comb += [

@@ -26,7 +26,7 @@ class Scatter(Block):
     lanes : int
         Elements of a word.
     lane_bytes : int
-        Bytes of the container in which an element comes, 4 or 8.
+        Bytes of the container in which an element comes, 4 or 8; 1: words are bytes, `size` is 0.
 
     Members
     -------
@@ -46,8 +46,8 @@ class Scatter(Block):
 
     def __init__(self, data_width: int, lanes: int, lane_bytes: int) -> None:
         check_data_width(data_width)
-        if lane_bytes not in (4, 8):
-            raise ValueError(f"lane_bytes must be 4 or 8, not {lane_bytes!r}")
+        if lane_bytes not in (1, 4, 8):
+            raise ValueError(f"lane_bytes must be 1, 4 or 8, not {lane_bytes!r}")
         if lanes < 1:
             raise ValueError(f"lanes must be at least 1, not {lanes!r}")
         super().__init__(

@@ -21,6 +21,8 @@ class BurstWriter(Block):
     ----------
     data_width, address_width, max_burst, outstanding, length_width : int
         As of `rtl_templates.axi.reader.BurstReader`; a burst is in flight until its response.
+    reports : bool
+        Whether there is `done`.
 
     Members
     -------
@@ -41,6 +43,8 @@ class BurstWriter(Block):
     error : Out(1)
         Pulse: the memory answered a burst with an error; while `busy` is still high, or with its
         fall.
+    done : Out(1)
+        Pulse: a request is in memory; with `error` if that came of its last burst.
     """
 
     resettable = True
@@ -52,11 +56,13 @@ class BurstWriter(Block):
         max_burst: int,
         outstanding: int,
         length_width: int,
+        *,
+        reports: bool = False,
     ) -> None:
         check_bursts(data_width, max_burst, outstanding)
         parameters = (data_width, address_width, max_burst, outstanding, length_width)
         super().__init__(
-            f"burst_writer_{'_'.join(map(str, parameters))}",
+            f"burst_writer_{'_'.join(map(str, parameters))}{'_reports' * reports}",
             {
                 **request_members(address_width, length_width),
                 "d_data": In(data_width),
@@ -79,6 +85,7 @@ class BurstWriter(Block):
                 "stop": In(1),
                 "busy": Out(1),
                 "error": Out(1),
+                **({"done": Out(1)} if reports else {}),
             },
         )
         self.outstanding = outstanding
@@ -131,6 +138,14 @@ class BurstWriter(Block):
             flying.eq(flying + issue - answered),
             self.error.eq(answered & self.b_resp[1]),
         ]
+        if "done" in self.members:
+            ends = Signal(name="ends_request")
+            place(
+                m, "requests", StreamFifo(1, self.outstanding),
+                i_data=burst["last"], i_valid=issue, i_ready=Signal(name="request_room"),
+                o_data=ends, o_valid=Signal(name="request_there"), o_ready=answered,
+            )  # fmt: skip
+            m.d.sync += self.done.eq(answered & ends)
         pushed = Signal()
         claimed = Mux(issue, burst["length"] + 1, 0)
         m.d.sync += unclaimed.eq(Mux(self.stop, 0, unclaimed + pushed - claimed))

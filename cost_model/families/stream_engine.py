@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cycles of engines around a stream core: the longest of core, reads and writes; modelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hwgen.families import family
+from hwgen.figures import Cycles
+from hwgen.operations import lengths_of
+
+if TYPE_CHECKING:
+    from hwgen.families.stream_engine import StreamEngineConfig
+    from hwgen.operations import Job
+    from hwgen.schedules.memory import Access
+
+_AROUND = 24
+"""Cycles from the submission of a job to the core's first beat, and from its last to the end."""
+
+_OF_A_JOB = 3
+"""Cycles between the reads of two jobs."""
+
+
+def traffic(config: StreamEngineConfig, job: Job) -> tuple[int, int, int]:
+    """Return jobs of the core, and beats that are read and written, of aligned rows."""
+    operation, sizes, scalars = job
+    operands = {
+        tensor.name: np.broadcast_to(np.zeros((), tensor.format.dtype), lengths_of(tensor, sizes))
+        for tensor in operation.operands
+    }
+    plan: Any = family(config.family).part("schedule").job(config, operation, operands, scalars)
+    reads = writes = 0
+    for each in plan.jobs:
+        reads += sum(_beats(config, access) for access in each.reads.values())
+        writes += _beats(config, each.result) + (_beats(config, each.tail) if each.tail else 0)
+    return len(plan.jobs), reads, writes
+
+
+def _beats(config: StreamEngineConfig, access: Access) -> int:
+    return access.rows * access.blocks * ceil(access.row_bytes / config.memory_bytes)
+
+
+def cycles_of_jobs(config: StreamEngineConfig, jobs: Iterable[Job]) -> int:
+    """Return the cycles of jobs that follow each other; modelled."""
+    return timed_jobs(config, jobs).number
+
+
+def timed_jobs(config: StreamEngineConfig, jobs: Iterable[Job]) -> Cycles:
+    """Return the cycles of jobs, and what the figure is.
+
+    With a memory that answers in the next cycle, the engine is busy as long as the core would be at
+    full rate, or as the memory takes to read or write all beats, whichever is longest; that is the
+    bound below.  Beside it stand the ways to the core and back.
+    """
+    jobs = list(jobs)
+    found = [traffic(config, job) for job in jobs]
+    core = family(config.compute.family).cycles_of_jobs(config.compute, jobs)
+    reads = sum(beats + _OF_A_JOB * count for count, beats, _ in found)
+    writes = sum(beats for _, _, beats in found)
+    least = max(core, sum(beats for _, beats, _ in found), writes)
+    return Cycles(max(core, reads, writes) + _AROUND, "modelled", least=least)

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An engine that takes jobs, its memory, and a host that submits them, for cocotb."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from cocotb.triggers import RisingEdge
+
+from flows.simulation.axi_lite import LiteHost
+from flows.simulation.axi_memory import AxiMemory
+from flows.simulation.axi_monitor import AxiMonitor
+from flows.simulation.testbench import start_clock
+from flows.simulation.wires import reader
+from hwgen.register_map import register_map
+
+FILL = 0xA5
+"""What memory holds where nothing was put; it must still be there after a run."""
+
+
+class BenchJob(Protocol):
+    """A job with its operands."""
+
+    def images(self) -> Iterator[tuple[int, bytes]]:
+        """Yield what is to be put into memory: address and bytes."""
+
+    def writes(self) -> list[tuple[int, int]]:
+        """Return what is written to the job window."""
+
+    def spoiled(self, rng: np.random.Generator) -> list[tuple[int, int]]:
+        """Return the same of a job whose numbers do not agree, if the engine notices that."""
+
+    def read(self) -> list[tuple[int, int]]:
+        """Return the regions that it reads: address and bytes."""
+
+    def written(self) -> list[tuple[int, int]]:
+        """Return the regions that it writes: address and bytes."""
+
+
+class JobBench:
+    """The engine, its memory, and a host that submits jobs, all in one coroutine.
+
+    Whoever waits does so by `tick`, which serves and observes the memory port at each clock edge.
+
+    Parameters
+    ----------
+    dut : cocotb handle
+    config : FamilyConfig
+        Of a family that takes jobs.
+    case : object
+        With ``name``, ``latency``, ``idle``, ``event`` and ``at``; see
+        `flows.simulation.engine_regression.EngineCase`.
+    jobs : sequence of BenchJob
+    check : callable
+        Gets what reads memory; raises AssertionError unless results are as expected.
+    end : int
+        First address behind everything.
+    work : int
+        Cycles that jobs take at most, but for the memory.
+    rng : numpy Generator
+    """
+
+    def __init__(
+        self, dut: Any, config: Any, case: Any, jobs: Sequence[BenchJob],
+        check: Callable[[Callable[[int, int], Any]], None],
+        *, end: int, work: int, rng: np.random.Generator,
+    ) -> None:  # fmt: skip
+        self.dut, self.config, self.case, self.jobs, self.check = dut, config, case, jobs, check
+        self.rng = rng
+        self.registers = {register.name: register.offset for register in register_map(config)}
+        self.states = config.job_interface.states
+        self.image = bytearray([FILL]) * (end + 4096)
+        self._fill()
+        start_clock(dut)
+        names = {"data_width": config.memory.data_width, "active_low": True}
+        self.memory = AxiMemory(
+            dut, "m_axi_mem", "aresetn", image=self.image,
+            seed=int(self.rng.integers(1 << 31)), **names,
+        )  # fmt: skip
+        self.monitor = AxiMonitor(
+            dut, "m_axi_mem", "aresetn", max_burst=config.memory.max_burst,
+            outstanding=config.memory.outstanding, **names,
+        )  # fmt: skip
+        self.memory.latency, self.memory.idle = case.latency, dict(case.idle)
+        self._edge, self._interrupt = RisingEdge(dut.aclk), reader(dut, "interrupt")
+        self.host = LiteHost(dut, "s_axi_control", self.tick, self.rng)
+        beats = len(self.image) // config.memory_bytes
+        slow = 60 + case.latency if case.idle or case.latency > 1 else 12
+        self.limit = 4000 + slow * (200 * len(jobs) + 16 * beats + work)
+
+    def _fill(self) -> None:
+        self.image[:] = bytes([FILL]) * len(self.image)
+        for job in self.jobs:
+            for address, content in job.images():
+                self.image[address : address + len(content)] = content
+
+    async def tick(self) -> None:
+        """Wait for the next clock edge and serve the memory port."""
+        await self._edge
+        self.monitor.step()
+        self.memory.step()
+
+    # -- the host --------------------------------------------------------------------------
+
+    async def read(self, name: str) -> int:
+        """Return a register."""
+        return await self.host.read(self.registers[name])
+
+    async def write(self, name: str, value: int) -> None:
+        """Write a register."""
+        response = await self.host.write(self.registers[name], value)
+        assert response == 0, f"writing {name}: bresp {response}"
+
+    async def submit(
+        self, job: BenchJob, limit: int, *, refused: bool = False, spoiled: bool = False
+    ) -> None:
+        """Put a job into the queue as soon as there is room; it may be `refused`."""
+        for offset, value in job.spoiled(self.rng) if spoiled else job.writes():
+            assert await self.host.write(offset, value) == 0, f"register {offset:#x} is refused"
+        for _ in range(limit):
+            if (await self.read("STATUS")) >> 8:
+                response = await self.host.write(self.registers["SUBMIT"], 1)
+                assert refused or response == 0, f"a job is refused: bresp {response}"
+                return
+        raise AssertionError("the queue stays full")
+
+    async def reset(self) -> None:
+        """Hold the reset for some cycles."""
+        self.dut.aresetn.value = 0
+        for _ in range(3):
+            await self.tick()
+        self.dut.aresetn.value = 1
+        await self.tick()
+
+    async def wait(self, jobs: int) -> None:
+        """Wait for the interrupt of the last job."""
+        for _ in range(self.limit):
+            if self._interrupt():
+                await self.write("INTERRUPT", 3)
+                if (await self.read("FINISHED")) >= jobs:
+                    return
+            await self.tick()
+        raise AssertionError(
+            f"no progress: {await self.read('FINISHED')} of {jobs} jobs after {self.limit} cycles"
+        )
+
+    # -- the case --------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Run the case."""
+        began = time.process_time()
+        await self.reset()
+        await self.write("INTERRUPT_ENABLE", 3)
+        done = 0
+        if self.case.event:
+            done = await self._interrupted()
+            self._fill()
+        for job in self.jobs:
+            await self.submit(job, self.limit)
+        await self.wait(done + len(self.jobs))
+        for _ in range(8):
+            await self.tick()
+        slots = self.config.queue
+        for number in range(max(done, done + len(self.jobs) - slots), done + len(self.jobs)):
+            state = self.states[await self.read(f"JOB_STATUS_{number % slots}")]
+            assert state == "done", f"job {number} is {state}"
+        busy = await self.read("BUSY_LOW")
+        self.dut._log.info(
+            "CASE %s cycles=%d; %d edges in %.6f s",
+            self.case.name, busy, self.monitor.cycle, time.process_time() - began,
+        )  # fmt: skip
+        self._compare()
+        if not self.case.event:
+            reads, writes = await self.read("READS_LOW"), await self.read("WRITES_LOW")
+            assert (reads, writes) == (
+                len(self.monitor.read_beats), len(self.monitor.write_beats)
+            ), "the counters of beats are wrong"  # fmt: skip
+
+    async def _interrupted(self) -> int:
+        """Run the jobs until something happens; return how many have ended."""
+        event = self.case.event
+        if event.endswith("error"):
+            job = self.jobs[min(len(self.jobs) // 2, self.config.queue - 1)]
+            regions = job.read() if event == "read_error" else job.written()
+            address, size = regions[int(self.rng.integers(len(regions)))]
+            beat = self.config.memory_bytes
+            self.memory.errors = ((address + int(self.rng.integers(size))) // beat * beat,)
+        for number, job in enumerate(self.jobs[: self.config.queue]):
+            # While jobs are being ended, further ones are refused.
+            spoiled = event == "mismatch" and number == 0
+            await self.submit(job, self.limit, refused=True, spoiled=spoiled)
+        count = await self.read("SUBMITTED")
+        if event in ("reset", "abort"):
+            for _ in range(self.case.at):
+                await self.tick()
+        if event == "reset":
+            await self.reset()
+            await self.write("INTERRUPT_ENABLE", 3)
+            return 0
+        if event == "abort":
+            await self.write("ABORT", 1)
+        for _ in range(self.limit):
+            if (await self.read("FINISHED")) == count:
+                break
+        else:
+            raise AssertionError(f"{event}: the jobs do not end")
+        assert not (await self.read("STATUS")) & 1, f"{event}: the engine stays busy"
+        states = [self.states[await self.read(f"JOB_STATUS_{i}")] for i in range(count)]
+        wanted = {"abort": "aborted"}.get(event, event)
+        assert set(states) <= {"done", wanted}, f"{event}: jobs are {', '.join(states)}"
+        if event.endswith("error") or event == "mismatch":
+            assert wanted in states, f"{event}: not reported, jobs are {', '.join(states)}"
+        await self.write("INTERRUPT", 3)
+        self.memory.errors = ()
+        return count
+
+    def _compare(self) -> None:
+        """Compare results, and what lies around them."""
+        self.check(lambda at, size: self.image[at : at + size])
+        touched = bytearray(self.image)
+        for job in self.jobs:
+            for start, size in job.written():
+                touched[start : start + size] = bytes([FILL]) * size
+            for start, content in job.images():
+                touched[start : start + len(content)] = bytes([FILL]) * len(content)
+        stray = np.flatnonzero(np.frombuffer(touched, np.uint8) != FILL)
+        assert not len(stray), f"something was written to {int(stray[0]):#x}, which is nothing's"

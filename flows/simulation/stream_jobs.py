@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations in the memory of an engine: where arrays are put, and what must stand there after.
+
+Nothing here knows how the engine is simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hwgen.families import family
+from hwgen.numerics import differences
+from hwgen.stream_jobs import TAIL, Place, StreamJob
+
+if TYPE_CHECKING:
+    from hwgen.families.stream_engine import StreamEngineConfig
+    from hwgen.operations import Operation
+    from hwgen.schedules.memory import Access, MemoryPlan
+
+ALIGNMENT = 64
+"""Regions of memory begin at multiples of it, unless places are drawn."""
+
+
+@dataclass(frozen=True)
+class PlacedJob:
+    """A job of the core with its operands.
+
+    Parameters
+    ----------
+    job : StreamJob
+    sources : tuple of (Place, bytes)
+        Rows that are read, and what stands there, row by row.
+    results : tuple of (Place, Access)
+        Rows that are written, and where they belong in the arrays of results.
+    """
+
+    job: StreamJob
+    sources: tuple[tuple[Place, tuple[bytes, ...]], ...]
+    results: tuple[tuple[Place, Access], ...]
+
+    def images(self) -> Iterator[tuple[int, bytes]]:
+        """Yield what is to be put into memory: address and bytes."""
+        for place, rows in self.sources:
+            yield from zip(place.addresses(), rows, strict=True)
+
+    def writes(self) -> list[tuple[int, int]]:
+        """Return what is written to the job window."""
+        return self.job.writes()
+
+    def spoiled(self, rng: np.random.Generator) -> list[tuple[int, int]]:
+        """Return the same of a job whose numbers do not agree: beats are missing, or left over."""
+        names = [name for name in self.job.places if name != TAIL]
+        name = names[int(rng.integers(len(names) - 1))]  # of an operand
+        place = self.job.places[name]
+        more = replace(place, stride=0, step=0, blocks=1, rows=place.rows * place.blocks + 99)
+        less = {key: each for key, each in self.job.places.items() if key != name}
+        other = {**less, name: more} if rng.random() < 0.5 else less
+        return replace(self.job, places=other).writes()
+
+    def written(self) -> list[tuple[int, int]]:
+        """Return the regions that the job writes: address and bytes."""
+        return self.job.written()
+
+    def read(self) -> list[tuple[int, int]]:
+        """Return the regions that the job reads."""
+        return [(a, p.row_bytes) for p, _ in self.sources for a in p.addresses()]
+
+
+@dataclass(frozen=True)
+class PlacedOperation:
+    """An operation with its jobs.
+
+    Parameters
+    ----------
+    title : str
+    plan : MemoryPlan
+    jobs : tuple of PlacedJob
+    expected : mapping of ndarray
+        Results by name.
+    """
+
+    title: str
+    plan: MemoryPlan
+    jobs: tuple[PlacedJob, ...]
+    expected: Mapping[str, np.ndarray]
+
+    def found(self, read: Callable[[int, int], Any]) -> dict[str, np.ndarray]:
+        """Return the results from memory; `read` takes an address and a length."""
+        arrays = {name: np.zeros(size, np.uint8) for name, size in self.plan.result_bytes.items()}
+        for job in self.jobs:
+            for place, access in job.results:
+                pairs = zip(place.addresses(), access.addresses(), strict=True)
+                for address, at in pairs:
+                    row = np.frombuffer(bytes(read(address, place.row_bytes)), np.uint8)
+                    arrays[access.array][at : at + place.row_bytes] = row
+        return self.plan.unpack(arrays)
+
+    def check(self, read: Callable[[int, int], Any]) -> None:
+        """Raise AssertionError unless all results are as expected."""
+        found = self.found(read)
+        for name, expected in self.expected.items():
+            wrong = differences(found[name], expected)
+            if len(wrong):
+                index = tuple(int(i) for i in wrong[0])
+                raise AssertionError(
+                    f"{self.title}: {len(wrong)} of {expected.size} elements of {name} are wrong,"
+                    f" first {name}{list(index)}: expected {expected[index]}, got"
+                    f" {found[name][index]}"
+                )
+
+
+def place_operation(
+    config: StreamEngineConfig,
+    operation: Operation,
+    operands: Mapping[str, np.ndarray],
+    scalars: Mapping[str, float],
+    *,
+    rng: np.random.Generator | None = None,
+    base: int = 0,
+    title: str = "",
+    golden: bool = True,
+) -> tuple[PlacedOperation, int]:
+    """Put an operation into memory.
+
+    Parameters
+    ----------
+    config : StreamEngineConfig
+    operation, operands, scalars
+    rng : numpy Generator, optional
+        Draws odd addresses and strides; without it arrays lie as they are, aligned.
+    base : int
+        First address.
+    title : str
+    golden : bool
+        Whether to compute what is expected.
+
+    Returns
+    -------
+    PlacedOperation, int
+        And the first address behind everything.
+    """
+    parts = family(config.family)
+    plan: MemoryPlan = parts.part("schedule").job(config, operation, operands, scalars)
+    arrays, at, bases = plan.arrays(), base, {}
+    if rng is None:
+        for name, size in [*((n, a.size) for n, a in arrays.items()), *plan.result_bytes.items()]:
+            at = -(-at // ALIGNMENT) * ALIGNMENT
+            bases[name] = at
+            at += size
+    jobs = []
+    for job in plan.jobs:
+        accesses = dict(job.reads)
+        accesses[config.results[0].name] = job.result
+        if job.tail is not None:
+            accesses[TAIL] = job.tail
+        places = {}
+        for name, access in accesses.items():
+            if rng is None:
+                places[name] = Place.of(access, bases[access.array])
+            else:
+                places[name], at = _drawn(access, at, rng)
+        sources = tuple(
+            (places[name], _rows(access, arrays[access.array]))
+            for name, access in job.reads.items()
+        )
+        results = tuple((p, accesses[n]) for n, p in places.items() if n not in job.reads)
+        jobs.append(PlacedJob(StreamJob(config, job.commands, places), sources, results))
+    expected = {}
+    if golden:
+        expected = parts.part("golden").operate(config, operation, operands, scalars)
+    return PlacedOperation(title or operation.name, plan, tuple(jobs), expected), at
+
+
+def _rows(access: Access, array: np.ndarray) -> tuple[bytes, ...]:
+    return tuple(array[at : at + access.row_bytes].tobytes() for at in access.addresses())
+
+
+def _drawn(access: Access, at: int, rng: np.random.Generator) -> tuple[Place, int]:
+    """Return an odd place for rows, and the first address behind it."""
+    slack, gap, space = (int(x) for x in rng.integers(0, 70, 3))
+    at += slack
+    stride = access.row_bytes + gap if access.stride or access.rows == 1 else 0
+    end = (access.rows - 1) * stride + access.row_bytes
+    step = end + space if access.step or access.blocks == 1 else 0
+    place = Place(at, access.row_bytes, access.rows, stride, access.blocks, step)
+    return place, at + (access.blocks - 1) * step + end + 1

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A memory engine around any core with stream ports: readers, the core, a writer, a job queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from hwgen.buses import BusPort, burst_beats, engine_buses
+from hwgen.config.memory_port import Memory
+from hwgen.config.model import FamilyConfig, Model, Target, check_rules
+from hwgen.config.parameters import either
+from hwgen.families import Family, families
+from hwgen.families.stream_engine_registers import stream_interface
+from hwgen.register_map import JobInterface, Register, register_map
+
+if TYPE_CHECKING:
+    from hwgen.operations import Operation
+    from hwgen.streams import StreamPort
+
+OUTER = ("name", "target", "memories")
+"""Fields of a core that are those of the engine."""
+
+WORDS_AHEAD = 4
+"""Words of a port that wait between the bytes of memory and the beats of the core."""
+
+ROWS_AHEAD = 16
+"""Rows of results that are announced before their data has come."""
+
+_PATIENCE = 256
+
+
+def core_families() -> dict[str, type[FamilyConfig]]:
+    """Return the configurations of the families that can work inside this engine, by name."""
+    return {name: config for name in families() if (config := core_family(name))}
+
+
+def core_family(name: object) -> type[FamilyConfig] | None:
+    """Return the configuration of the family `name`, None if it has no place in this engine.
+
+    It must have stream ports alone, and operations that are no products of matrices.
+    """
+    known = families()
+    if not isinstance(name, str) or name not in known:
+        return None
+    config = known[name].config
+    engine = config.takes_jobs or config.buses is not FamilyConfig.buses
+    return None if engine or config.operations is FamilyConfig.operations else config
+
+
+def _core(value: Any, info: ValidationInfo) -> Any:
+    """Return the configuration of the core; it has the target of the engine."""
+    if isinstance(value, FamilyConfig):
+        return value
+    if not isinstance(value, dict):
+        raise PydanticCustomError("compute", "must hold the parameters of a core")
+    model = core_family(value.get("family"))
+    if model is None:
+        known = either(tuple(core_families()))
+        raise PydanticCustomError(
+            "core", "must have a family inside this engine: {known}", {"known": known}
+        )
+    for key in OUTER:
+        if key in value:
+            raise PydanticCustomError(
+                "rules", "{key}: belongs to the engine; remove it here", {"key": key}
+            )
+    outer = {"name": "core", "target": info.data.get("target", Target())}
+    return model.model_validate({**value, **outer})
+
+
+def _given(core: FamilyConfig) -> dict[str, Any]:
+    values = core.model_dump(mode="json", exclude_defaults=True, exclude=set(OUTER))
+    return {"family": core.family, **values}
+
+
+Compute = Annotated[
+    Any,
+    BeforeValidator(_core),
+    PlainSerializer(_given, return_type=dict),
+    WithJsonSchema({"type": "object"}),
+]
+
+
+class Buffers(Model):
+    """Memories on the chip."""
+
+    port_beats: Literal[4, 8, 16, 32, 64, 128, 256, 512, 1024] = Field(
+        64,
+        description="Beats of the memory that wait for each input port of the core, those on their"
+        " way included; at least two of the longest bursts.",
+        json_schema_extra={"unit": "beats"},
+    )
+
+
+class StreamEngineConfig(FamilyConfig):
+    """An engine that reads the input ports of a core from memory and writes its results there."""
+
+    takes_jobs: ClassVar[bool] = True
+
+    family: Literal["stream_engine"] = Field(
+        "stream_engine", description="Family of the accelerator."
+    )
+    compute: Compute = Field(
+        {"family": "vector"},
+        validate_default=True,
+        description="The core: the configuration of another family, with stream ports and"
+        " operations that are no products of matrices, without `name` and `target`.",
+    )
+    queue: Literal[2, 4, 8, 16] = Field(
+        4,
+        description="Jobs that wait or run; the loads of one overlap the computation of another.",
+        json_schema_extra={"unit": "jobs"},
+    )
+    buffers: Buffers = Field(default_factory=Buffers, description="Memories on the chip.")
+    memory: Memory = Field(default_factory=Memory, description="The port to the memory.")
+
+    @classmethod
+    def cores_in(cls, data: Mapping[str, Any]) -> dict[str, type[FamilyConfig]]:
+        """Return the models of the cores that a configuration holds, by field."""
+        inner = data.get("compute")
+        model = core_family(inner.get("family")) if isinstance(inner, Mapping) else None
+        return {"compute": model} if model else {}
+
+    @model_validator(mode="after")
+    def _cross_field_rules(self) -> Self:
+        broken, least = [], 2 * self.longest_burst
+        if self.buffers.port_beats < least:
+            broken.append(
+                f"buffers.port_beats: must hold two bursts of memory.max_burst, {least} beats, not"
+                f" {self.buffers.port_beats}; raise it, or lower memory.max_burst"
+            )
+        if len(self.results) != 1:
+            broken.append("compute: must have one output port")
+        return check_rules(self, broken)
+
+    def too_wide(self) -> list[str]:
+        """Return what makes a module wider than can be emitted."""
+        return [f"compute.{line}" for line in self.compute.too_wide()]
+
+    def resolved(self) -> dict[str, Any]:
+        """Return every parameter, defaults included, as plain JSON values."""
+        values = super().resolved()
+        core = self.compute.resolved()
+        values["compute"] = {key: value for key, value in core.items() if key not in OUTER}
+        return values
+
+    # -- the core --------------------------------------------------------------------------
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """Those of the core."""
+        return self.compute.operations  # type: ignore[no-any-return]
+
+    @property
+    def operations_per_cycle(self) -> float:
+        """Arithmetic operations of a full cycle of the core."""
+        return float(self.compute.operations_per_cycle)
+
+    @property
+    def proven(self) -> dict[str, Any]:
+        """What is proven of the core's results."""
+        return self.compute.proven  # type: ignore[no-any-return]
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the last input beat of the core to its result."""
+        return int(self.compute.latency)
+
+    @cached_property
+    def commands(self) -> tuple[StreamPort, ...]:
+        """The input ports that take one beat a job, from registers."""
+        return tuple(p for p in self.compute.ports if p.direction == "in" and p.per_job)
+
+    @cached_property
+    def operands(self) -> tuple[StreamPort, ...]:
+        """The input ports that take beats from memory."""
+        return tuple(p for p in self.compute.ports if p.direction == "in" and not p.per_job)
+
+    @cached_property
+    def results(self) -> tuple[StreamPort, ...]:
+        """The output port."""
+        return tuple(p for p in self.compute.ports if p.direction == "out")
+
+    # -- geometry --------------------------------------------------------------------------
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of a beat of the memory port."""
+        return self.memory.data_width // 8
+
+    @property
+    def longest_burst(self) -> int:
+        """Beats of the longest burst; bursts end where an address is a multiple of it."""
+        return burst_beats(self.memory.data_width, self.memory.max_burst)
+
+    @property
+    def requests_ahead(self) -> int:
+        """Bursts that are requested and not yet answered."""
+        return self.memory.outstanding + 4
+
+    def word_beats(self, port: StreamPort) -> int:
+        """Return the beats of an input port that a beat of the memory fills, a power of two."""
+        beats = 1
+        while beats * port.beat_bytes < self.memory_bytes:
+            beats *= 2
+        return beats
+
+    @property
+    def patience(self) -> int:
+        """Cycles without any movement after which a job is given up: its numbers do not agree."""
+        return int(4 * self.latency + _PATIENCE)
+
+    # -- buses -----------------------------------------------------------------------------
+
+    @property
+    def ports(self) -> tuple[()]:
+        """Stream ports: none."""
+        return ()
+
+    @property
+    def buses(self) -> tuple[BusPort, ...]:
+        """The registers, the memory, the interrupt."""
+        return engine_buses(self.memory.data_width, self.memory.address_width)
+
+    @property
+    def registers(self) -> tuple[Register, ...]:
+        """The registers behind port ``control``."""
+        return register_map(self)
+
+    @cached_property
+    def job_interface(self) -> JobInterface:
+        """What its registers have of their own."""
+        return stream_interface(self)
+
+
+FAMILY = Family(
+    name="stream_engine",
+    summary="memory engine around any core with stream ports: vector units, attention and others",
+    config=StreamEngineConfig,
+    schedule="hwgen.schedules.stream_engine",
+    golden="hwgen.golden.stream_engine",
+    rtl="rtl_templates.stream_engine",
+    cost="cost_model.families.stream_engine",
+)

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of an engine around a stream core: where its rows lie, and what its registers then hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hwgen.errors import InputError
+from hwgen.families.stream_engine_registers import SIZE_BITS, STRIDE_BITS
+
+if TYPE_CHECKING:
+    from hwgen.families.stream_engine import StreamEngineConfig
+    from hwgen.schedules.memory import Access, CoreJob
+
+TAIL = "tail"
+"""Where what follows the rows of results goes, beside the names of ports."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Rows in memory.
+
+    Parameters
+    ----------
+    address : int
+        Byte address of the first row, of any alignment.
+    row_bytes, rows, blocks, stride, step : int
+        See `hwgen.schedules.memory.Access`.
+    """
+
+    address: int
+    row_bytes: int
+    rows: int = 1
+    stride: int = 0
+    blocks: int = 1
+    step: int = 0
+
+    @classmethod
+    def of(cls, access: Access, base: int) -> Place:
+        """Return the place of rows of an array that begins at `base`."""
+        return cls(
+            base + access.offset, access.row_bytes, access.rows, access.stride, access.blocks,
+            access.step,
+        )  # fmt: skip
+
+    def addresses(self) -> list[int]:
+        """Return where each row begins, in order."""
+        return [
+            self.address + block * self.step + row * self.stride
+            for block in range(self.blocks)
+            for row in range(self.rows)
+        ]
+
+    def registers(self, name: str) -> dict[str, int]:
+        """Return what the registers of a port hold."""
+        return {
+            f"{name}_ADDRESS": self.address,
+            f"{name}_BYTES": self.row_bytes,
+            f"{name}_ROWS": self.rows,
+            f"{name}_BLOCKS": self.blocks,
+            f"{name}_STRIDE": self.stride,
+            f"{name}_STEP": self.step,
+        }
+
+
+@dataclass(frozen=True)
+class StreamJob:
+    """One job of the core, in memory.
+
+    Parameters
+    ----------
+    config : StreamEngineConfig
+    commands : mapping of bytes
+        The beats of ports that take one a job.
+    places : mapping of Place
+        Of each other port that the job uses, by name, and `TAIL`.
+    after : bool
+        Whether the job waits for all earlier ones, because it reads what one of them writes.
+
+    Raises
+    ------
+    InputError
+        If a number does not fit its register, or something lies outside the address space.
+    """
+
+    config: StreamEngineConfig
+    commands: Mapping[str, bytes]
+    places: Mapping[str, Place]
+    after: bool = False
+
+    def __post_init__(self) -> None:
+        space = 1 << self.config.memory.address_width
+        for name, place in self.places.items():
+            limits = {
+                "row_bytes": SIZE_BITS, "rows": SIZE_BITS, "blocks": SIZE_BITS,
+                "stride": STRIDE_BITS, "step": STRIDE_BITS,
+            }  # fmt: skip
+            for field, bits in limits.items():
+                least = 0 if field in ("stride", "step") else 1
+                if not least <= getattr(place, field) < 1 << bits:
+                    raise InputError(
+                        f"{name}.{field}: must be {least}..{(1 << bits) - 1}, not"
+                        f" {getattr(place, field)}"
+                    )
+            end = max(place.addresses()[0], place.addresses()[-1]) + place.row_bytes
+            if place.address < 0 or end > space:
+                raise InputError(
+                    f"{name}.address: rows would end at {end:#x}, beyond the"
+                    f" {self.config.memory.address_width} bits of an address"
+                )
+
+    @classmethod
+    def of(
+        cls,
+        config: StreamEngineConfig,
+        job: CoreJob,
+        bases: Mapping[str, int],
+        *,
+        after: bool = False,
+    ) -> StreamJob:
+        """Return the job of a plan whose arrays begin at `bases`, by name."""
+        places = {name: Place.of(each, bases[each.array]) for name, each in job.reads.items()}
+        places[config.results[0].name] = Place.of(job.result, bases[job.result.array])
+        if job.tail is not None:
+            places[TAIL] = Place.of(job.tail, bases[job.tail.array])
+        return cls(config, job.commands, places, after)
+
+    def moved(self, places: Mapping[str, Place]) -> StreamJob:
+        """Return the same job with rows elsewhere."""
+        return replace(self, places={**self.places, **places})
+
+    def registers(self) -> dict[str, int]:
+        """Return the contents of the job window by register; addresses are whole numbers."""
+        held: dict[str, int] = {"JOB_FLAGS": int(self.after)}
+        for port in self.config.commands:
+            beat = self.commands[port.name]
+            for word in range(-(-len(beat) // 4)):
+                part = beat[4 * word : 4 * word + 4]
+                held[f"{port.name.upper()}_{word}"] = int.from_bytes(part, "little")
+        nowhere = dict.fromkeys(Place(0, 0).registers(""), 0)
+        names = [port.name for port in (*self.config.operands, *self.config.results)]
+        if self.config.results[0].tail_bytes:
+            names.append(TAIL)
+        for name in names:
+            of_port = {f"{name.upper()}{key}": value for key, value in nowhere.items()}
+            if name in self.places:
+                of_port = self.places[name].registers(name.upper())
+            held |= of_port
+        return held
+
+    def writes(self) -> list[tuple[int, int]]:
+        """Return what is written to the job window: offset and contents of each register."""
+        held = self.registers()
+        writes = []
+        for register in self.config.job_interface.window:
+            name, _, part = register.name.rpartition("_")
+            if part in ("LOW", "HIGH"):
+                value = held[name] >> (32 * (part == "HIGH"))
+            else:
+                value = held[register.name]
+            writes.append((register.offset, value & 0xFFFFFFFF))
+        return writes
+
+    def written(self) -> list[tuple[int, int]]:
+        """Return what the job writes: address and bytes of each row."""
+        found = []
+        for name in (self.config.results[0].name, TAIL):
+            if name in self.places:
+                place = self.places[name]
+                found += [(address, place.row_bytes) for address in place.addresses()]
+        return found

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Engines around cores with stream ports: memory to memory, errors, jobs that do not agree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flows.simulation.operation_cases import JobSpec, draw_operands
+from flows.simulation.operations import run_operation
+from flows.simulation.runner import case_names, regress
+from flows.simulation.stream_jobs import place_operation
+from hwgen.config.load import load_config, parse_config
+from hwgen.emission import files_of
+from hwgen.errors import ConfigError, InputError
+from hwgen.families.stream_engine import StreamEngineConfig
+from hwgen.golden.stream_engine import execute
+from hwgen.operations import operation_of
+from hwgen.stream_jobs import Place, StreamJob
+
+ROOT = Path(__file__).parents[1]
+VECTOR: dict[str, Any] = {
+    "name": "rows",
+    "family": "stream_engine",
+    "compute": {
+        "family": "vector",
+        "input": "int16",
+        "output": "int8",
+        "array": {"operations": ["add", "quantise"], "lanes": 4, "longest_row": 16},
+    },
+    "queue": 2,
+    "buffers": {"port_beats": 8},
+    "memory": {"data_width": 32, "max_burst": 4, "outstanding": 2, "address_width": 32},
+}
+EVERY: dict[str, Any] = {
+    **VECTOR,
+    "name": "every",
+    "compute": {
+        "family": "vector",
+        "input": "bf16",
+        "output": "int16",
+        "array": {
+            "operations": ["softmax", "rms_norm", "layer_norm", "rope", "gated", "add",
+                           "quantise", "dequantise", "argmax"],
+            "lanes": 4,
+            "longest_row": 64,
+        },
+    },
+    "memory": {"data_width": 128, "max_burst": 4, "outstanding": 4},
+}  # fmt: skip
+ATTENTION: dict[str, Any] = {
+    "name": "heads",
+    "family": "stream_engine",
+    "compute": {
+        "family": "attention",
+        "head": 6,
+        "max_keys": 64,
+        "array": {"rows": 3, "lanes": 2},
+        "softmax": {"weight_bits": 10},
+    },
+    "buffers": {"port_beats": 16},
+    "memory": {"data_width": 64, "max_burst": 8, "outstanding": 4},
+}
+CASES = ("add_shapes", "quantise_shapes", "stalls_1", "reset_0", "abort_1", "read_error_0",
+         "write_error_1", "mismatch_0", "mismatch_1")  # fmt: skip
+
+
+def config_of(values: dict[str, Any]) -> StreamEngineConfig:
+    return StreamEngineConfig.model_validate(values)
+
+
+class Image:
+    """A memory of bytes."""
+
+    def __init__(self, size: int) -> None:
+        self.data = bytearray(size)
+
+    def read(self, address: int, count: int) -> bytes:
+        return bytes(self.data[address : address + count])
+
+    def write(self, address: int, data: bytes) -> None:
+        self.data[address : address + len(data)] = data
+
+
+def held(job: StreamJob) -> dict[str, int]:
+    """Return the job window by register name."""
+    names = {register.offset: register.name for register in job.config.job_interface.window}
+    return {names[offset]: value for offset, value in job.writes()}
+
+
+def test_from_memory_to_memory(tmp_path: Path) -> None:
+    config = config_of(VECTOR)
+    for outcome in regress(config, tmp_path, names=CASES):
+        assert outcome.passed, f"{outcome.name}: {outcome.message}"
+
+
+@pytest.mark.parametrize("values", [EVERY, ATTENTION], ids=["vector", "attention"])
+def test_what_jobs_do_is_what_operations_compute(values: dict[str, Any]) -> None:
+    config, rng = config_of(values), np.random.default_rng(3)
+    for operation in config.operations:
+        sizes = tuple((size.name, min(size.most, 2 * size.natural)) for size in operation.sizes)
+        for odd in (False, True):
+            spec = JobSpec(operation.name, sizes)
+            _, operands, scalars = draw_operands(config.compute, spec, rng)
+            placed, end = place_operation(
+                config, operation, operands, scalars, rng=rng if odd else None
+            )
+            memory = Image(end)
+            for job in placed.jobs:
+                for address, content in job.images():
+                    memory.write(address, content)
+            for job in placed.jobs:
+                execute(config, held(job.job), memory)
+            placed.check(memory.read)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"buffers": {"port_beats": 4}}, "buffers.port_beats: must hold two bursts"),
+        ({"compute": {"family": "systolic"}}, "must have a family inside this engine: attention"),
+        ({"compute": {"family": "vector", "name": "x"}}, "name: belongs to the engine"),
+        ({"compute": {"family": "vector", "lanes": 3}}, "compute.lanes"),
+    ],
+)
+def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None:
+    import json
+
+    with pytest.raises(ConfigError, match=message):
+        parse_config(json.dumps({**VECTOR, **change}), "core.yaml")
+
+
+def test_jobs_that_do_not_fit_their_registers_are_refused() -> None:
+    config = config_of(VECTOR)
+    commands = {"cmd": bytes(20)}
+    for place, message in (
+        (Place(0xFFFF_FFF0, 32), "beyond the 32 bits"),
+        (Place(0, 0), "x.row_bytes: must be 1"),
+        (Place(0, 4, rows=1 << 24), "x.rows: must be"),
+        (Place(0, 4, rows=2, stride=-1), "x.stride: must be"),
+    ):
+        with pytest.raises(InputError, match=message):
+            StreamJob(config, commands, {"x": place, "out": Place(0, 4)})
+
+
+def test_files_name_the_registers_of_all_ports() -> None:
+    files = files_of(config_of(VECTOR))
+    header, page = files["rows_regs.h"], files["rows_registers.md"]
+    for name in ("X_ADDRESS_LOW", "Y_STRIDE", "OUT_STEP", "TAIL_BYTES", "CMD_4", "JOB_FLAGS"):
+        assert f"#define ROWS_{name} " in header
+        assert f"`{name}`" in page
+    assert "#define ROWS_JOB_MISMATCH 6" in header
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("values", [VECTOR, EVERY, ATTENTION], ids=lambda v: v["name"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_whole_regression(values: dict[str, Any], seed: int, tmp_path: Path) -> None:
+    config = config_of(values)
+    for outcome in regress(config, tmp_path, names=case_names(config, seed), seed=seed):
+        assert outcome.passed, f"{outcome.name}: {outcome.message}"
+
+
+@pytest.mark.long
+def test_cycles_of_long_rows_are_those_of_core_or_memory() -> None:
+    config: Any = load_config(ROOT / "configs" / "stream_engine.yaml")
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal((48, 512)).astype(config.compute.input.dtype) for _ in range(2))
+    for name, operands, most in (
+        ("softmax", {"x": x}, 1.02),
+        ("add", {"x": x, "y": y}, 1.02),
+    ):
+        found = run_operation(config, operation_of(config, name), operands, {})
+        assert found.expected.least is not None
+        assert found.expected.least <= found.cycles <= most * found.expected.number
