@@ -36,7 +36,11 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "hwgen/jobs.py",
         "hwgen/register_map.py",
         "hwgen/schedules/blocks.py",
-        "rtl_templates/axi/control.py",
+    ),
+    "stream_engine": (
+        # Jobs, and the harness that puts memory around it.
+        "flows/simulation/stream_jobs.py",
+        "hwgen/stream_jobs.py",
     ),
     "systolic": (
         "flows/calibration/points.py",  # the cores that FPGA families are calibrated on
@@ -59,6 +63,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "flows/verilator_runtime.py",
         "hwgen/emission/files.py",
         "hwgen/emission/ipxact.py",
+        "hwgen/families/stream_engine.py",  # the core of an engine that names none
     ),
 }
 OF_TECHNOLOGIES: Mapping[str, tuple[str, ...]] = {

@@ -247,7 +247,7 @@ class StreamEngineConfig(FamilyConfig):
 
 FAMILY = Family(
     name="stream_engine",
-    summary="memory engine around any core with stream ports: vector units, attention and others",
+    summary="memory engine around any core with stream ports, which multiplies no matrices",
     config=StreamEngineConfig,
     schedule="hwgen.schedules.stream_engine",
     golden="hwgen.golden.stream_engine",
