@@ -21,7 +21,7 @@ from cost_model.closed_forms import (
 )
 from cost_model.costed import CLOSED_FORMS, Costed, buffers_of, costed, plain
 from cost_model.roofline_report import roofline as report
-from cost_model.timing.limit import described
+from cost_model.timing.limit import described, steps_of
 from cost_model.unknown import reasons
 from hwgen.config.dotted import flattened
 from hwgen.config.off_chip import OffChip
@@ -126,7 +126,7 @@ def estimate(
         **_speed(metrics["fmax_mhz"], clock),
         "metrics": metrics,
         "unknown": reasons(metrics, technology, streams=bool(config.ports)),
-        "limiting_path": described(costs.path, tech.timing["ns"]) if costs.path and tech else None,
+        "limiting_path": described(costs.path, steps_of(tech)) if costs.path and tech else None,
         "uncertainty": uncertainty,
         "certainty": certainty(
             config, metrics, uncertainty, clock, cycles, limited=limits is not None

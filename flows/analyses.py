@@ -75,7 +75,8 @@ class KeptAnalysis(Analysis):
         """See `Analysis`."""
         made = {name: asdict(steps) for name, steps in (macros or {}).items()}
         shaping = [
-            self.key, sources(), clock_mhz, made, *(tech.timing.get(k) for k in ("ns", "outside")),
+            self.key, sources(), clock_mhz, made, tech.name,
+            *(tech.timing.get(key) for key in ("ns", limit.MAPPED, "outside")),
         ]  # fmt: skip
         find = super().limiting_path
         return _kept(

@@ -8,13 +8,14 @@ from xml.etree import ElementTree
 import pytest
 
 from flows.bench import cost, cost_tables
+from flows.bench.cost_points import Point
 from hwgen.config.load import parse_config
 
 TECH = "nangate45"
 
 
-def point(family: str, area: float, error: float, *traits: str) -> cost.Point:
-    return cost.Point(
+def point(family: str, area: float, error: float, *traits: str) -> Point:
+    return Point(
         TECH,
         {"family": family, "array.rows": 3},
         1.0,

@@ -22,6 +22,7 @@ from cost_model.fabric import KINDS as FABRIC_KINDS
 from cost_model.families.gemm_stream import cycles
 from cost_model.technology import Technology, read
 from flows.bench import cost
+from flows.bench.cost_points import Point
 from flows.calibration.calibrate import calibrate
 from flows.calibration.fit import Equation, fit, fit_longest
 from flows.calibration.parts import kept_modules, operator_kind, owner, parts_of
@@ -393,16 +394,14 @@ def test_held_out_cores_are_drawn_by_seed_and_not_calibrated_on() -> None:
 
 def test_errors_of_estimates_are_summed_up() -> None:
     points = [
-        cost.Point(TECH, {}, 1.0, {"area": a * (1 + e)}, {"area": a})
+        Point(TECH, {}, 1.0, {"area": a * (1 + e)}, {"area": a})
         for a, e in ((1.0, 0.02), (2.0, -0.04), (3.0, 0.0))
     ]
     found = cost.summarise(points, "area")
     assert found is not None
     assert (found.mape, found.worst, found.tau) == pytest.approx((0.02, -0.04, 1.0))
     assert cost.kendall([1, 2, 3], [3, 2, 1]) == -1.0
-    assert (
-        cost.summarise([cost.Point(TECH, {}, 1.0, {"area": None}, {"area": 1.0})], "area") is None
-    )
+    assert cost.summarise([Point(TECH, {}, 1.0, {"area": None}, {"area": 1.0})], "area") is None
 
 
 # -- estimate --------------------------------------------------------------------------------------

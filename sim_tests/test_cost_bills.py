@@ -13,7 +13,7 @@ from cost_model.bill import KINDS
 from cost_model.closed_forms import bill_of
 from cost_model.fabric import Fabric, delays, fabric
 from flows import process
-from flows.bench import cost
+from flows.bench.cost_points import compare
 from flows.calibration.parts import kept_modules
 from flows.calibration.points import config_of, core
 from flows.toolchain import require
@@ -111,7 +111,7 @@ XC7_BUILT = [
     ids=str,
 )
 def test_estimates_of_an_fpga_are_what_is_mapped(family: str, values: dict[str, Any]) -> None:
-    point = cost.compare(config_of(values), family)
+    point = compare(config_of(values), family, closed_forms=True)
     for metric in ("flip_flops", "carries", "dsps", "brams", "lutrams"):
         assert point.estimated[metric] == point.measured[metric], metric
     assert point.error("luts") == pytest.approx(0, abs=0.05)

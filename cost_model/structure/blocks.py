@@ -238,7 +238,8 @@ class Blocks(Chains):
             count = partial(self._count_register, 0 if packed else 1)
             if self.fabric.shifts and reset == FALSE and not packed:
                 self.held[self.known[net] >> 1] = (d, enable)
-            self.blocks[self.known[net] >> 1] = (Block(owner, [needs], False, count), 0)
+            block = Block(owner, [needs], False, count, kind="register", name=cell.name)
+            self.blocks[self.known[net] >> 1] = (block, 0)
 
     def _count_register(self, bits: int, block: Block) -> None:
         self.add(block.owner, "flip_flop", bits)
@@ -298,7 +299,17 @@ class Blocks(Chains):
                 *(net for port in memory.writes for net in port.data),
             ])  # fmt: skip
 
-        self._outputs(nets, Late(owner, needs, count))
+        block = Late(owner, needs, count)
+        block.kind, block.name = "memory", memory.name
+        held = self._is_block(memory)
+        block.addresses = [
+            () if port.clocked or held else port.address for port in memory.reads for _ in port.data
+        ]
+        self._outputs(nets, block)
+
+    def _is_block(self, memory: Memory) -> bool:
+        """Return whether a memory that is read at once is a block memory, which has the address."""
+        return bool(self.fabric.memory(memory.width, memory.depth, clocked=False)["bram"])
 
     def _instance(self, instance: Instance) -> None:
         outputs: list[int] = []

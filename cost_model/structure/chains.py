@@ -12,7 +12,7 @@ from cost_model.structure import elaborate
 from cost_model.structure.dsp_packing import Packing
 from cost_model.structure.elaborate import Word, extended
 from cost_model.structure.gates import FALSE, TRUE, Gates
-from cost_model.structure.model import Cell
+from cost_model.structure.model import Bits, Cell
 from cost_model.structure.sums import Sum, trimmed
 
 if TYPE_CHECKING:
@@ -40,6 +40,13 @@ class Block:
         Outputs up to the highest that is used.
     live : set of int
         Outputs that are used.
+    kind : str
+        What paths lead through, a key of `cost_model.timing.network.BLOCKS`.
+    name : str
+        Of a register or a memory, what the Verilog calls it, with the instances that it is in.
+    addresses : sequence of Bits
+        Of a memory, for each output the nets of the address that it waits for; none if it appears
+        with the clock.
     """
 
     owner: int
@@ -48,6 +55,9 @@ class Block:
     count: Callable[[Block], None]
     used: int = 0
     live: set[int] = field(default_factory=set)
+    kind: str = "instance"
+    name: str = ""
+    addresses: Sequence[Bits] = ()
 
 
 class Late(Block):
@@ -117,7 +127,7 @@ class Chains(ABC):
             self.add(owner, "adder_bit", block.used)
 
         needs = [self._operands(x, y, minus=minus) for x, y in zip(a, b, strict=True)]
-        sums = self._made(Block(owner, needs, True, count))
+        sums = self._made(Block(owner, needs, True, count, kind="chain"))
         for index, literal in enumerate(sums):
             self.gates.behind[literal >> 1] = [(other, CHAIN) for other in needs[index]]
             if index:
@@ -158,7 +168,8 @@ class Chains(ABC):
 
     def _opaque(self, needs: list[int], width: int) -> list[int]:
         """Return outputs of what is part of another block, and depends on literals."""
-        return self._made(Block(self.gates.owner, [needs] * width, False, lambda block: None))
+        block = Block(self.gates.owner, [needs] * width, False, lambda block: None, kind="inside")
+        return self._made(block)
 
     def _made(self, block: Block) -> list[int]:
         """Return the outputs of a block."""
@@ -202,7 +213,7 @@ class Chains(ABC):
 
             needs = [bit for x, y in zip(a, b, strict=True)
                      for bit in self._operands(x, y, minus=True)]  # fmt: skip
-            (found,) = self._made(Block(owner, [needs], False, count))
+            (found,) = self._made(Block(owner, [needs], False, count, kind="compare"))
             self.gates.behind[found >> 1] = [(other, CHAIN) for other in needs]
         self._set(cell.pins["y"], [found ^ same, *[FALSE] * (len(cell.pins["y"]) - 1)])
 
@@ -260,4 +271,4 @@ class Chains(ABC):
                 parts(narrow, part)
             parts(wide, sum(narrow))
 
-        return self._made(Block(owner, [[*a, *b]] * width, False, count))
+        return self._made(Block(owner, [[*a, *b]] * width, False, count, kind="dsp"))

@@ -74,6 +74,8 @@ def components(
     for name in macros:
         if name not in design.modules or not design.modules[name].memories:
             raise ValueError(f"the hardware has no module {name} with a memory")
+    if fabric is not None:
+        return fabric_components(design, fabric)
     outputs = {
         name: {port.name for port in module.ports if port.output}
         for name, module in design.modules.items()
@@ -82,8 +84,6 @@ def components(
     def is_output(module: str, port: str) -> bool:
         return port in outputs[module]
 
-    if fabric is not None:
-        return fabric_components(design, is_output, fabric)
     context = Surroundings(design, is_output)
     loads: dict[str, Mapping[str, list[int]]] = {}
     found: dict[str, Counts] = {}

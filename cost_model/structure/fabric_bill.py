@@ -11,11 +11,13 @@ mapped without hierarchy.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cost_model.structure.blocks import Blocks
-from cost_model.structure.flat import units
+from cost_model.structure.flat import Unit, units
+from cost_model.structure.gates import Gates
 from cost_model.structure.lut_cover import Cover, balanced
 from cost_model.structure.model import Design
 
@@ -43,26 +45,65 @@ EXACT: Mapping[str, str] = {
 """Kinds that are counted by rules, and the resource of which each takes one."""
 
 
-def fabric_components(
-    design: Design, is_output: Callable[[str, str], bool], fabric: Fabric
-) -> dict[str, dict[str, float]]:
-    """Return the components of one instance of each module, on average over all of them.
+@dataclass(frozen=True)
+class Mapped:
+    """A unit of a design (`cost_model.structure.flat`) as an FPGA family has it.
 
     Parameters
     ----------
-    design : Design
-    is_output : callable
-        Tells whether a module, by its name, has an output of a name.
-    fabric : Fabric
+    unit : Unit
+    blocks : Blocks
+        What is no gate.
+    gates : Gates
+        The gates between them, divided to fill look-up tables.
+    sinks : list of int
+        The literals in `gates` that those of ``blocks.sinks`` are.
+    cover : Cover
+        The look-up tables.
     """
-    totals: dict[str, Counter[str]] = defaultdict(Counter)
+
+    unit: Unit
+    blocks: Blocks
+    gates: Gates
+    sinks: list[int]
+    cover: Cover
+
+
+_latest: list[tuple[Design, Fabric, list[Mapped]]] = []
+
+
+def mapped(design: Design, fabric: Fabric) -> list[Mapped]:
+    """Return what the units of a design are on an FPGA family; that of the latest is kept."""
+    for other, rules, found in _latest:
+        if other is design and rules == fabric:
+            return found
+    outputs = {
+        name: {port.name for port in module.ports if port.output}
+        for name, module in design.modules.items()
+    }
+
+    def is_output(module: str, port: str) -> bool:
+        return port in outputs[module]
+
+    found = []
     for unit in units(design, is_output):
         blocks = Blocks(unit, fabric, is_output)
-        for (owner, kind), count in blocks.found.items():
-            totals[owner][kind] += unit.count * count
         gates, sinks = balanced(blocks.gates, blocks.sinks, fabric.lut_inputs)
-        for node in Cover(gates, sinks, fabric.lut_inputs, fabric.lut_costs).roots():
-            totals[blocks.names[gates.owners[node]]]["lut"] += unit.count
+        cover = Cover(gates, sinks, fabric.lut_inputs, fabric.lut_costs)
+        found.append(Mapped(unit, blocks, gates, sinks, cover))
+    _latest[:] = [(design, fabric, found)]
+    return found
+
+
+def fabric_components(design: Design, fabric: Fabric) -> dict[str, dict[str, float]]:
+    """Return the components of one instance of each module, on average over all of them."""
+    totals: dict[str, Counter[str]] = defaultdict(Counter)
+    for each in mapped(design, fabric):
+        blocks, count = each.blocks, each.unit.count
+        for (owner, kind), n in blocks.found.items():
+            totals[owner][kind] += count * n
+        for node in each.cover.roots():
+            totals[blocks.names[each.gates.owners[node]]]["lut"] += count
     return {
         name: {kind: n / count for kind, n in sorted(totals[name].items()) if n}
         for name, count in design.counts.items()

@@ -94,8 +94,13 @@ class _Flat:
             net = self.same[net]
         return net
 
-    def _place(self, name: str, module: Module, outside: Mapping[str, Bits]) -> dict[str, Bits]:
-        """Add what a module consists of; return its ports in the nets of the unit."""
+    def _place(
+        self, name: str, module: Module, outside: Mapping[str, Bits], path: str = ""
+    ) -> dict[str, Bits]:
+        """Add what a module consists of; return its ports in the nets of the unit.
+
+        `path` is in front of the names of registers and memories.
+        """
         renamed: dict[int, int] = {}
 
         def new(net: int) -> int:
@@ -120,15 +125,20 @@ class _Flat:
                         self.same[other] = net
         for cell in module.cells:
             pins = {pin: tuple(map(new, bits)) for pin, bits in cell.pins.items()}
-            self.cells.append((replace(cell, pins=pins), name))
+            held = f"{path}{cell.name}" if cell.name else ""
+            self.cells.append((replace(cell, pins=pins, name=held), name))
         for memory in module.memories:
-            self.memories.append((_memory(memory, new), name))
+            placed = replace(_memory(memory, new), name=f"{path}{memory.name}")
+            self.memories.append((placed, name))
         for instance in module.instances:
-            placed = _instance(instance, new)
+            inside = _instance(instance, new)
             if instance.module in self.own:
-                self.instances.append(placed)
+                self.instances.append(inside)
             else:
-                self._place(instance.module, self.modules[instance.module], placed.connections)
+                below = f"{path}{instance.name}."
+                self._place(
+                    instance.module, self.modules[instance.module], inside.connections, below
+                )
         return ports
 
 

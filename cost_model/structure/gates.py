@@ -25,6 +25,8 @@ class Gates:
     behind : dict
         For inputs that other gates lead to, through a carry chain: these literals, and how much
         later it is there than each, in look-up tables.
+    origin : dict
+        For inputs of a network made of another, which node of that they are.
     """
 
     def __init__(self) -> None:
@@ -32,6 +34,7 @@ class Gates:
         self.owners: list[int] = [0]
         self.owner = 0
         self.behind: dict[int, list[tuple[int, float]]] = {}
+        self.origin: dict[int, int] = {}
         self._known: dict[tuple[int, int], int] = {}
 
     def input(self) -> int:

@@ -74,6 +74,7 @@ def balanced(gates: Gates, sinks: list[int], size: int) -> tuple[Gates, list[int
         found.owner = gates.owners[node]
         if gates.ands[node] is None:
             literal = new[node] = found.input()
+            found.origin[literal >> 1] = node
             levels.append(0)
             found.behind[literal >> 1] = [
                 (new[other >> 1] ^ (other & 1), late) for other, late in gates.behind.get(node, ())

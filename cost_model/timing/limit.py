@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from cost_model.fabric import fabric
 from cost_model.timing.arcs import Costs
 from cost_model.timing.graph import Path, Timer
 
@@ -15,7 +16,17 @@ if TYPE_CHECKING:
     from cost_model.technology import Technology
     from cost_model.timing.compiled import MacroSteps
 
+MAPPED = "mapped_ns"
+"""How long steps through what a design is mapped to on an FPGA take: a key of the timing of a
+technology."""
+
 _ROUNDS = 40
+
+
+def steps_of(tech: Technology) -> Mapping[str, float]:
+    """Return how long the steps of the paths that `limiting_path` finds take, in ns."""
+    found: Mapping[str, float] = tech.timing.get(MAPPED) or tech.timing["ns"]
+    return found
 
 
 def limiting_path(
@@ -25,6 +36,8 @@ def limiting_path(
     macros: Mapping[str, MacroSteps] | None = None,
 ) -> Path | None:
     """Return the path of a design that limits its clock, None if delays are not known.
+
+    On an FPGA it leads through what the design is mapped to (`cost_model.timing.network`).
 
     Parameters
     ----------
@@ -38,6 +51,11 @@ def limiting_path(
     """
     if not tech.timing:
         return None
+    rules = fabric(tech.name)
+    if MAPPED in tech.timing and rules is not None:
+        from cost_model.timing.network import Network  # what only FPGAs need
+
+        return Network(design, rules).limiting(tech.timing[MAPPED])
     timer = Timer(design, tech.timing["ns"], macros)
     return timer.limiting(tech.timing["outside"] * 1000 / clock_mhz)
 
@@ -47,7 +65,7 @@ def shortest(
     tech: Technology,
     macros: Callable[[float], Mapping[str, MacroSteps]] | None = None,
 ) -> Path | None:
-    """Return the limiting path at the highest clock that a design allows.
+    """Return the limiting path at the highest clock that a design allows, through its operators.
 
     Its ``period_ns`` is the shortest period at which the path that `limiting_path` finds is fast
     enough: paths from and to ports take a part of whatever the period is, and so do macros that

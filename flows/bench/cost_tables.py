@@ -12,9 +12,11 @@ import numpy as np
 from flows.bench.cost_picture import picture
 from flows.calibration import structural
 from flows.calibration.results import ranges
+from hwgen.numerics.blocks.operands import BlockOperand
+from hwgen.operations import multiplies
 
 if TYPE_CHECKING:
-    from flows.bench.cost import Point
+    from flows.bench.cost_points import Point
     from hwgen.config.model import FamilyConfig
 
 WIDTHS = ((2, 4), (5, 8), (9, 12), (13, 16))
@@ -26,6 +28,7 @@ UNITS = {"area": "mm²", "fmax": "MHz", "power": "W"}
 WITHIN, BEYOND = "within the sizes calibrated on", "beyond them"
 ALIKE, MIXED = "operands of the same width", "operands of two widths"
 MACROS, POST = "with SRAM macros", "with post-processing"
+BLOCKS = "formats with scales for blocks"
 NARROW = "accumulator narrower than a product"
 
 
@@ -36,14 +39,19 @@ def _calibrated() -> dict[str, tuple[float, float]]:
 
 def traits(config: FamilyConfig, *, macros: bool) -> tuple[str, ...]:
     """Return in which parts of the domain a design lies."""
-    a, w = config.activation.width, config.weight.width
-    widest = next(f"{low}..{high} bits" for low, high in WIDTHS if max(a, w) <= high)
     own, known = ranges([config]), _calibrated()
     beyond = any(
         key not in known or not known[key][0] <= low <= known[key][1]
         for key, (low, _) in own.items()
     )
-    found = [config.family, widest, ALIKE if a == w else MIXED, BEYOND if beyond else WITHIN]
+    reach = BEYOND if beyond else WITHIN
+    if not multiplies(config):
+        return config.family, reach
+    a, w = config.activation.width, config.weight.width
+    widest = next(f"{low}..{high} bits" for low, high in WIDTHS if max(a, w) <= high)
+    found = [config.family, widest, ALIKE if a == w else MIXED, reach]
+    if any(isinstance(form, BlockOperand) for form in (config.activation, config.weight)):
+        found.append(BLOCKS)
     if getattr(config.result, "width", 64) < a + w:
         found.append(NARROW)
     if config.post_features is not None:
@@ -61,7 +69,7 @@ def parts(points: Sequence[Point], metrics: Sequence[str]) -> Iterator[str]:
     technologies = list(dict.fromkeys(p.technology for p in points))
     names = list(dict.fromkeys(trait for p in points for trait in p.traits))
     usual = [f"{low}..{high} bits" for low, high in WIDTHS]
-    last = [ALIKE, MIXED, WITHIN, BEYOND, NARROW, POST, MACROS]
+    last = [ALIKE, MIXED, WITHIN, BEYOND, BLOCKS, NARROW, POST, MACROS]
     families = sorted(name for name in names if name not in (*usual, *last))
     for metric in metrics:
         rows = []

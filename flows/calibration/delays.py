@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cost_model.structure.model import Design
-from cost_model.timing.arcs import STEPS
 from cost_model.timing.graph import Path, Timer
 from flows.calibration.fit import non_negative
 from flows.calibration.measure import provenance
@@ -61,38 +60,53 @@ class Timed:
     outside_ns: float
     delay_ns: float
 
+    def path(self, ns: Mapping[str, float], outside_ns: float) -> Path:
+        """Return the path that limits the design."""
+        path = Timer(self.design, ns).limiting(outside_ns)
+        assert path is not None, self.what
+        return path
 
-def fit_steps(measured: Sequence[Timed]) -> tuple[dict[str, float], list[float]]:
+
+def fit_steps(
+    measured: Sequence[Timed], usually: Mapping[str, float] = USUAL
+) -> tuple[dict[str, float], list[float]]:
     """Return how long each kind of step takes in ns, and the relative error of each design.
 
     Which path limits a design depends on what is to be found: steps are fitted to the paths that
     were the slowest so far, such that the slowest of a design's paths is its delay, and again.
+
+    Parameters
+    ----------
+    measured : sequence of Timed
+    usually : mapping
+        How long each kind of step usually takes, in any unit.
     """
     target = np.array([each.delay_ns for each in measured])
-    usual = np.array([USUAL[kind] for kind in STEPS])
+    kinds = tuple(usually)
+    usual = np.array([usually[kind] for kind in kinds])
     # A first guess of how long a gate takes: what makes the usual steps as slow as measured.
-    first = [_path(each, dict(zip(STEPS, usual, strict=True)), 0.0) for each in measured]
-    gate = float(np.median(target / np.array([_row(path)[:-1] @ usual for path in first])))
+    first = [each.path(dict(zip(kinds, usual, strict=True)), 0.0) for each in measured]
+    gate = float(np.median(target / np.array([_row(path, kinds)[:-1] @ usual for path in first])))
     usual = usual * gate
     ns, best, least = usual, usual, np.inf
     known: list[list[Array]] = [[] for _ in measured]
     errors: list[float] = []
     for _ in range(_ROUNDS):
-        times = dict(zip(STEPS, ns.tolist(), strict=True))
-        paths = [_path(each, times, each.outside_ns) for each in measured]
+        times = dict(zip(kinds, ns.tolist(), strict=True))
+        paths = [each.path(times, each.outside_ns) for each in measured]
         found = np.array([path.period_ns for path in paths]) / target - 1
         if float(np.abs(found).mean()) < least:
             least, best, errors = float(np.abs(found).mean()), ns, found.tolist()
         fresh = False
         for each, rows, path in zip(measured, known, paths, strict=True):
-            row = _row(path, each.outside_ns)
+            row = _row(path, kinds, each.outside_ns)
             if not any(np.allclose(row, other) for other in rows):
                 rows.append(row)
                 fresh = True
         if not fresh:
             break
         ns = _fitted([np.array(rows) for rows in known], target, ns, usual)
-    return dict(zip(STEPS, best.tolist(), strict=True)), errors
+    return dict(zip(kinds, best.tolist(), strict=True)), errors
 
 
 def table(technology: str, designs: Sequence[structural.Measured]) -> dict[str, Any]:
@@ -138,18 +152,12 @@ def table(technology: str, designs: Sequence[structural.Measured]) -> dict[str, 
 
 def error(each: Timed, ns: Mapping[str, float]) -> float:
     """Return the relative error of a design's delay."""
-    return _path(each, ns, each.outside_ns).period_ns / each.delay_ns - 1
+    return each.path(ns, each.outside_ns).period_ns / each.delay_ns - 1
 
 
-def _path(each: Timed, ns: Mapping[str, float], outside_ns: float) -> Path:
-    path = Timer(each.design, ns).limiting(outside_ns)
-    assert path is not None, each.what
-    return path
-
-
-def _row(path: Path, outside_ns: float = 0.0) -> Array:
+def _row(path: Path, kinds: Sequence[str], outside_ns: float = 0.0) -> Array:
     """Return the steps of a path by kind, and the time that it takes outside."""
-    return np.array([*(path.steps.get(kind, 0.0) for kind in STEPS), outside_ns * path.outside])
+    return np.array([*(path.steps.get(kind, 0.0) for kind in kinds), outside_ns * path.outside])
 
 
 def _fitted(known: Sequence[Array], target: Array, start: Array, usual: Array) -> Array:
