@@ -11,7 +11,7 @@ The hardware, the golden interpreter and the documentation are all made from `OP
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hwgen.errors import InputError
@@ -280,7 +280,7 @@ def _log(size: int) -> int:
     return size.bit_length() - 1
 
 
-def listing(data: bytes, units: Sequence[str] = (), labels: Mapping[int, str] | None = None) -> str:
+def listing(data: bytes, units: Sequence[str] = ()) -> str:
     """Return a list as text, a descriptor a line.
 
     Parameters
@@ -289,14 +289,10 @@ def listing(data: bytes, units: Sequence[str] = (), labels: Mapping[int, str] | 
         A whole number of descriptors.
     units : sequence of str
         Names of units, by number.
-    labels : mapping, optional
-        Names of places.
     """
     lines, raw = [], 0
     for index in range(len(data) // BYTES):
         part = data[BYTES * index : BYTES * (index + 1)]
-        if labels and index in labels:
-            lines.append(f"{labels[index]}:")
         if raw:
             words = struct.unpack("<4I", part)[: min(raw, 4)]
             raw -= len(words)

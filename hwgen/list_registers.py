@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hwgen.command_lists import STATE_TEXTS, STATES
+from hwgen.command_lists import BYTES, STATE_TEXTS, STATES
 from hwgen.numerics.post import Field
 from hwgen.register_map import Register
 
@@ -65,3 +66,35 @@ def list_registers(config: TransformerConfig) -> tuple[Register, ...]:
             Register(f"R{i}_HIGH", at + 4, "rw", "Upper bits of it.", bits=high),
         ]
     return tuple(registers)
+
+
+def start_writes(
+    config: TransformerConfig,
+    address: int,
+    data: bytes,
+    *,
+    registers: Sequence[int] = (),
+    limit: int = 0,
+) -> list[tuple[int, int]]:
+    """Return what is written to start a list in memory: offset and contents of each register.
+
+    Parameters
+    ----------
+    config : TransformerConfig
+    address : int
+        Of the list.
+    data : bytes
+        The list.
+    registers : sequence of int, optional
+        Contents of the lists' registers, register 0 included.
+    limit : int
+        Descriptors that are executed at most; 0: any number.
+    """
+    wide = {"LIST_ADDRESS": address}
+    wide |= {f"R{number}": value for number, value in enumerate(registers) if number}
+    contents = {f"{name}_LOW": value & 0xFFFFFFFF for name, value in wide.items()}
+    contents |= {f"{name}_HIGH": value >> 32 for name, value in wide.items()}
+    contents |= {"LIST_LENGTH": len(data) // BYTES, "STEP_LIMIT": limit}
+    contents |= {"INTERRUPT_ENABLE": 1, "START": 1}
+    at = {register.name: register.offset for register in list_registers(config)}
+    return [(at[name], value) for name, value in contents.items()]

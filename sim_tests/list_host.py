@@ -8,9 +8,9 @@ from typing import Any
 
 from flows.simulation.command_lists import LIST
 from flows.simulation.engine_program import Model
-from hwgen.command_lists import BYTES, STATES
+from hwgen.command_lists import STATES
 from hwgen.golden.command_list import Outcome
-from hwgen.list_registers import list_registers
+from hwgen.list_registers import list_registers, start_writes
 
 
 class ListHost:
@@ -21,12 +21,8 @@ class ListHost:
         self.at = {register.name: register.offset for register in list_registers(config)}
 
     def write(self, name: str, value: int) -> None:
-        """Write a register, or the pair of that name."""
-        if name in self.at:
-            self.model.write32(self.at[name], value)
-            return
-        self.model.write32(self.at[f"{name}_LOW"], value & 0xFFFFFFFF)
-        self.model.write32(self.at[f"{name}_HIGH"], value >> 32)
+        """Write a register."""
+        self.model.write32(self.at[name], value)
 
     def read(self, name: str) -> int:
         """Read a register, or the pair of that name."""
@@ -38,13 +34,9 @@ class ListHost:
     def begin(self, data: bytes, registers: Sequence[int], limit: int, address: int = LIST) -> None:
         """Put a list into memory and start it."""
         self.model.store(address, data)
-        self.write("LIST_ADDRESS", address)
-        self.write("LIST_LENGTH", len(data) // BYTES)
-        self.write("STEP_LIMIT", limit)
-        for number, value in enumerate(registers[1:], 1):
-            self.write(f"R{number}", value)
-        self.write("INTERRUPT_ENABLE", 1)
-        self.write("START", 1)
+        writes = start_writes(self.config, address, data, registers=registers, limit=limit)
+        for offset, word in writes:
+            self.model.write32(offset, word)
 
     def outcome(self) -> Outcome:
         """Return how the list ended, and let the interrupt fall."""

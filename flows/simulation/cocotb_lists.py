@@ -11,23 +11,18 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from cocotb.triggers import RisingEdge
 
-from flows.simulation.axi_lite import LiteHost
-from flows.simulation.axi_memory import AxiMemory
-from flows.simulation.axi_monitor import AxiMonitor
 from flows.simulation.command_lists import LIST, SIZE, UnsafeJob, World, draw, interpret
 from flows.simulation.list_regression import ListCase, list_cases
-from flows.simulation.testbench import start_clock
-from flows.simulation.wires import reader
+from flows.simulation.memory_bench import MemoryBench
 from hwgen.command_lists import BYTES, STATES, listing
 from hwgen.families import family
 from hwgen.golden.command_list import Outcome
+from hwgen.list_registers import start_writes
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 CONFIG: Any = family(PLAN["config"]["family"]).config.model_validate(PLAN["config"])
 CASES = {case.name: case for case in list_cases(CONFIG, PLAN["seed"])}
-REGISTERS = {register.name: register.offset for register in CONFIG.registers}
 STEPS = 300
 """Descriptors that a list executes at most."""
 
@@ -52,84 +47,43 @@ async def regression(dut: Any, index: int) -> None:
     await ListBench(dut, CASES[PLAN["cases"][index]]).run()
 
 
-class ListBench:
-    """The engine, its memory, and a host that starts lists, all in one coroutine."""
+class ListBench(MemoryBench):
+    """The engine, its memory, and a host that starts lists."""
 
     def __init__(self, dut: Any, case: ListCase) -> None:
-        self.dut, self.case = dut, case
-        self.rng = np.random.default_rng([PLAN["seed"], zlib.crc32(case.name.encode())])
-        self.world = World.make(CONFIG, self.rng)
-        self.image = bytearray(self.world.image)
-        start_clock(dut)
-        names = {"data_width": CONFIG.memory.data_width, "active_low": True}
-        self.memory = AxiMemory(
-            dut, "m_axi_mem", "aresetn", image=self.image,
-            seed=int(self.rng.integers(1 << 31)), **names,
-        )  # fmt: skip
+        self.case = case
+        rng = np.random.default_rng([PLAN["seed"], zlib.crc32(case.name.encode())])
+        self.world = World.make(CONFIG, rng)
         flying = sum(unit.memory.outstanding for unit in CONFIG.units.values()) + 2
-        self.monitor = AxiMonitor(
-            dut, "m_axi_mem", "aresetn", max_burst=CONFIG.memory.max_burst, outstanding=flying,
-            **names,
+        super().__init__(
+            dut, CONFIG, bytearray(self.world.image), rng, outstanding=flying,
+            latency=case.latency, idle=dict(case.idle),
         )  # fmt: skip
-        self.memory.latency, self.memory.idle = case.latency, dict(case.idle)
         self.outside = _Outside()
         self.memory.missing = self.outside
-        self._edge, self._interrupt = RisingEdge(dut.aclk), reader(dut, "interrupt")
-        self.host = LiteHost(dut, "s_axi_control", self.tick, self.rng)
 
-    async def tick(self) -> None:
-        """Wait for the next clock edge and serve the memory port."""
-        await self._edge
-        self.monitor.step()
-        self.memory.step()
-
-    async def read(self, name: str) -> int:
-        """Return a register, or the pair of that name."""
-        if name in REGISTERS:
-            return await self.host.read(REGISTERS[name])
-        low = await self.host.read(REGISTERS[f"{name}_LOW"])
-        return low | await self.host.read(REGISTERS[f"{name}_HIGH"]) << 32
-
-    async def write(self, name: str, value: int) -> None:
-        """Write a register, or the pair of that name."""
-        pairs = [(name, value)]
-        if name not in REGISTERS:
-            pairs = [(f"{name}_LOW", value & 0xFFFFFFFF), (f"{name}_HIGH", value >> 32)]
-        for each, word in pairs:
-            response = await self.host.write(REGISTERS[each], word)
-            assert response == 0, f"writing {each}: bresp {response}"
-
-    async def reset(self) -> None:
-        """Hold the reset for some cycles."""
-        self.dut.aresetn.value = 0
-        for _ in range(3):
-            await self.tick()
-        self.dut.aresetn.value = 1
-        await self.tick()
+    async def read_pair(self, name: str) -> int:
+        """Return what two registers hold."""
+        return await self.read(f"{name}_LOW") | await self.read(f"{name}_HIGH") << 32
 
     async def begin(self, data: bytes, registers: list[int]) -> None:
         """Put a list and everything around it into memory, and start it."""
         self.image[:] = self.world.image
         self.image[LIST : LIST + len(data)] = data
-        await self.write("LIST_ADDRESS", LIST)
-        await self.write("LIST_LENGTH", len(data) // BYTES)
-        await self.write("STEP_LIMIT", STEPS)
-        for number, value in enumerate(registers[1:], 1):
-            await self.write(f"R{number}", value)
-        await self.write("INTERRUPT_ENABLE", 1)
-        await self.write("START", 1)
+        for offset, word in start_writes(CONFIG, LIST, data, registers=registers, limit=STEPS):
+            assert await self.host.write(offset, word) == 0, f"register {offset:#x} is refused"
 
     async def end(self) -> Outcome:
         """Wait for the end of the list, and return it."""
         for _ in range(CYCLES):
-            if self._interrupt():
+            if self.interrupt():
                 break
             await self.tick()
         else:
             raise AssertionError(f"the list does not end within {CYCLES} cycles")
         state = STATES[await self.read("STATUS") >> 8 & 15]
         index, unit, steps = [await self.read(name) for name in ("INDEX", "UNIT", "STEPS")]
-        registers = [0, *[await self.read(f"R{i}") for i in range(1, CONFIG.lists.registers)]]
+        registers = [0, *[await self.read_pair(f"R{i}") for i in range(1, CONFIG.lists.registers)]]
         await self.write("INTERRUPT", 1)
         return Outcome(state, index, unit, steps, registers)
 
@@ -170,7 +124,7 @@ class ListBench:
             return
         if event == "abort":
             await self.write("ABORT", 1)
-            if not await self.read("STATUS") & 1 and not self._interrupt():
+            if not await self.read("STATUS") & 1 and not self.interrupt():
                 return  # it had ended, and the interrupt was cleared
         found = await self.end()
         self.outside.broken = range(0)

@@ -11,13 +11,14 @@ import numpy as np
 
 from flows.simulation.engine_memory import Placed
 from flows.simulation.engine_program import Model, compile_model
-from hwgen.command_lists import BYTES, Program
 from hwgen.command_lists import STATES as LIST_STATES
+from hwgen.command_lists import Program
 from hwgen.emission import verilog_of
 from hwgen.errors import CheckFailed
 from hwgen.families import family
 from hwgen.figures import Cycles
 from hwgen.jobs import Job, plan_of
+from hwgen.list_registers import start_writes
 from hwgen.numerics.post import Columns, PostSettings, output_format
 from hwgen.register_map import JOB_WINDOW, STATES, is_engine
 from hwgen.schedules.gemm_stream import Plan
@@ -155,14 +156,8 @@ class _Lists(_Jobs):
         data = self.program.encode()
         model.map(self.address, len(data))
         model.store(self.address, data)
-        for name, value in (
-            ("LIST_ADDRESS_LOW", self.address & 0xFFFFFFFF),
-            ("LIST_ADDRESS_HIGH", self.address >> 32),
-            ("LIST_LENGTH", len(data) // BYTES),
-            ("INTERRUPT_ENABLE", 1),
-            ("START", 1),
-        ):
-            model.write32(self.registers[name], value)
+        for offset, value in start_writes(self.config, self.address, data):
+            model.write32(offset, value)
 
     def end(self, model: Model) -> int:
         """Check how the list ended; return the cycles."""

@@ -8,14 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from cocotb.triggers import RisingEdge
 
-from flows.simulation.axi_lite import LiteHost
-from flows.simulation.axi_memory import AxiMemory
-from flows.simulation.axi_monitor import AxiMonitor
-from flows.simulation.testbench import start_clock
-from flows.simulation.wires import reader
-from hwgen.register_map import register_map
+from flows.simulation.memory_bench import MemoryBench
 
 FILL = 0xA5
 """What memory holds where nothing was put; it must still be there after a run."""
@@ -40,10 +34,8 @@ class BenchJob(Protocol):
         """Return the regions that it writes: address and bytes."""
 
 
-class JobBench:
-    """The engine, its memory, and a host that submits jobs, all in one coroutine.
-
-    Whoever waits does so by `tick`, which serves and observes the memory port at each clock edge.
+class JobBench(MemoryBench):
+    """The engine, its memory, and a host that submits jobs.
 
     Parameters
     ----------
@@ -68,25 +60,14 @@ class JobBench:
         check: Callable[[Callable[[int, int], Any]], None],
         *, end: int, work: int, rng: np.random.Generator,
     ) -> None:  # fmt: skip
-        self.dut, self.config, self.case, self.jobs, self.check = dut, config, case, jobs, check
-        self.rng = rng
-        self.registers = {register.name: register.offset for register in register_map(config)}
+        self.config, self.case, self.jobs, self.check = config, case, jobs, check
         self.states = config.job_interface.states
         self.image = bytearray([FILL]) * (end + 4096)
         self._fill()
-        start_clock(dut)
-        names = {"data_width": config.memory.data_width, "active_low": True}
-        self.memory = AxiMemory(
-            dut, "m_axi_mem", "aresetn", image=self.image,
-            seed=int(self.rng.integers(1 << 31)), **names,
+        super().__init__(
+            dut, config, self.image, rng, outstanding=config.memory.outstanding,
+            latency=case.latency, idle=dict(case.idle),
         )  # fmt: skip
-        self.monitor = AxiMonitor(
-            dut, "m_axi_mem", "aresetn", max_burst=config.memory.max_burst,
-            outstanding=config.memory.outstanding, **names,
-        )  # fmt: skip
-        self.memory.latency, self.memory.idle = case.latency, dict(case.idle)
-        self._edge, self._interrupt = RisingEdge(dut.aclk), reader(dut, "interrupt")
-        self.host = LiteHost(dut, "s_axi_control", self.tick, self.rng)
         beats = len(self.image) // config.memory_bytes
         slow = 60 + case.latency if case.idle or case.latency > 1 else 12
         self.limit = 4000 + slow * (200 * len(jobs) + 16 * beats + work)
@@ -97,22 +78,7 @@ class JobBench:
             for address, content in job.images():
                 self.image[address : address + len(content)] = content
 
-    async def tick(self) -> None:
-        """Wait for the next clock edge and serve the memory port."""
-        await self._edge
-        self.monitor.step()
-        self.memory.step()
-
     # -- the host --------------------------------------------------------------------------
-
-    async def read(self, name: str) -> int:
-        """Return a register."""
-        return await self.host.read(self.registers[name])
-
-    async def write(self, name: str, value: int) -> None:
-        """Write a register."""
-        response = await self.host.write(self.registers[name], value)
-        assert response == 0, f"writing {name}: bresp {response}"
 
     async def submit(
         self, job: BenchJob, limit: int, *, refused: bool = False, spoiled: bool = False
@@ -127,18 +93,10 @@ class JobBench:
                 return
         raise AssertionError("the queue stays full")
 
-    async def reset(self) -> None:
-        """Hold the reset for some cycles."""
-        self.dut.aresetn.value = 0
-        for _ in range(3):
-            await self.tick()
-        self.dut.aresetn.value = 1
-        await self.tick()
-
     async def wait(self, jobs: int) -> None:
         """Wait for the interrupt of the last job."""
         for _ in range(self.limit):
-            if self._interrupt():
+            if self.interrupt():
                 await self.write("INTERRUPT", 3)
                 if (await self.read("FINISHED")) >= jobs:
                     return

@@ -122,7 +122,9 @@ def command(
                     f" {' '.join(f'--operand {t.name}=FILE.npy' for t in operation.operands)}"
                 )
         if engine != "fast":
-            raise click.UsageError(f"--engine cocotb runs products of matrices, not {name}")
+            raise click.UsageError(
+                f"--engine cocotb runs products of matrices, not {operation.name}"
+            )
         run(core, operation, operands, scalars, output, check=check, force=force, as_json=as_json)
         return
     if operands or scalars:

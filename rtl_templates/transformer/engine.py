@@ -101,7 +101,7 @@ class ListEngine(wiring.Component):
             for name, member in sequencer.members.items()
             if name != "failures"
         }
-        lists = {f"{name[2:]}": signal for name, signal in between.items() if name[:2] == "m_"}
+        lists = {name[2:]: signal for name, signal in between.items() if name[:2] == "m_"}
         registers = {name: getattr(self.control, name) for name, _, _ in config.buses[0].signals
                      if name in control.members}  # fmt: skip
         shared = {name: between[name] for name in control.members if name in between}
