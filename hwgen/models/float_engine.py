@@ -46,6 +46,11 @@ class FloatEngine(Engine):
         heads, kv_heads, elements = sizes_of(node)
         rows, group, before = len(query), heads // kv_heads, cache.length
         shape = (rows, kv_heads, elements)
+        bits = int(real(node, "bits"))
+        if bits:
+            query, key, value = (
+                rounded(x.reshape(-1, elements), bits) for x in (query, key, value)
+            )
         cache.append(key=key.reshape(shape), value=value.reshape(shape))
         keys = cache.held("key").transpose(1, 2, 0)  # kv_heads, elements, keys
         values = cache.held("value").transpose(1, 0, 2)
@@ -58,6 +63,10 @@ class FloatEngine(Engine):
         found = weights.reshape(kv_heads, group * rows, -1) @ values
         by_head = found.reshape(kv_heads, group, rows, elements)
         return np.asarray(by_head.transpose(2, 0, 1, 3).reshape(rows, -1))
+
+    def quantise(self, node: Node, x: Reals) -> Reals:
+        """Return what the integers stand for that rows become."""
+        return rounded(x, int(real(node, "bits")))
 
     def gated(self, node: Node, x: Reals, y: Reals) -> Reals:
         """Return gate(x) times y."""
@@ -75,6 +84,14 @@ def seen(node: Node, rows: int, before: int) -> NDArray[np.bool_]:
     window = node.attributes.get("window", 0) or before + rows
     assert isinstance(window, int)
     return (key <= position) & (key > position - window)
+
+
+def rounded(x: Reals, bits: int) -> Reals:
+    """Return rows as integers would have them, each with its own scale."""
+    most = (1 << (bits - 1)) - 1
+    scale = np.abs(x).max(axis=-1, keepdims=True) / np.float32(most)
+    scale = np.where(scale > 0, scale, np.float32(1))
+    return np.asarray(np.rint(x / scale) * scale, np.float32)
 
 
 def gate(name: str, x: Reals) -> Reals:

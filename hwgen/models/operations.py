@@ -64,6 +64,8 @@ class Kind:
             if key not in self.attributes and key not in self.defaults:
                 there = (*self.attributes, *self.defaults)
                 raise ValueError(f"{name}: has no attribute {key!r}{did_you_mean(key, there)}")
+            if key == "bits" and not 0 <= value <= 16:
+                raise ValueError(f"{name}: bits must be 0..16, not {value}")
             if key in ("heads", "kv_heads", "elements", "groups") and not 0 < value < 1 << 20:
                 raise ValueError(f"{name}: {key} must be 1 or more, not {value}")
         if attributes.get("gate", "silu") not in GATES:
@@ -92,7 +94,12 @@ KINDS: dict[str, Kind] = {
     ),
     "attention": Kind(
         "softmax(query key^T / sqrt(elements)) value, heads in groups that share keys",
-        ("query", "key", "value"), attributes={**_HEADS, "causal": bool}, defaults={"window": 0},
+        ("query", "key", "value"), attributes={**_HEADS, "causal": bool},
+        defaults={"window": 0, "bits": 0, "key_unit": 0.0, "value_unit": 0.0},
+    ),
+    "quantise": Kind(
+        "x in integers, each row divided by its largest magnitude over the largest integer",
+        attributes={"bits": int}, per_element=2,
     ),
     "gated": Kind("gate(x) times y", ("x", "y"), attributes={"gate": str}, per_element=3),
     "add": Kind("x plus y", ("x", "y"), per_element=1),

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantised models: integers that stand for the weights, and how near predictions stay."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hwgen.cli import main
+from hwgen.errors import InputError
+from hwgen.models.engine import Run
+from hwgen.models.float_engine import FloatEngine
+from hwgen.models.judgement import judge
+from hwgen.models.quantise import Recipe, quantise
+from hwgen.models.store import Model
+from sim_tests.model_files import Kind, Small
+from sim_tests.test_model_runs import made
+
+TOKENS = [int(token) for token in np.random.default_rng(4).integers(0, 272, 48)]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return made(tmp_path_factory.mktemp("model"), Small())
+
+
+def quantised(model: Model, directory: Path, **recipe: Any) -> tuple[Model, list[Any]]:
+    directory.mkdir()
+    reports = quantise(model, directory, TOKENS, Recipe(**recipe))
+    return Model(directory), reports
+
+
+def test_int8_stays_near_the_model_and_wider_activations_nearer(
+    model: Model, tmp_path: Path
+) -> None:
+    near, reports = quantised(model, tmp_path / "a")
+    assert [report.name for report in reports][:2] == ["layers.0.query", "layers.0.key"]
+    assert len(reports) == 15
+    assert all(0 < report.error < 0.03 for report in reports)
+    found = judge(FloatEngine(model), FloatEngine(near), TOKENS)
+    assert found.top1 > 0.9
+    assert found.kl < 0.02
+    wide, _ = quantised(model, tmp_path / "b", activation_bits=16, kv_bits=16, group=32)
+    nearer = judge(FloatEngine(model), FloatEngine(wide), TOKENS)
+    assert nearer.kl < found.kl
+    same = judge(FloatEngine(model), FloatEngine(model), TOKENS)
+    assert same.top1 == 1
+    assert same.kl == 0
+    assert same.loss == same.reference_loss
+
+
+def test_smoothing_helps_where_a_channel_is_large_and_changes_nothing_else(tmp_path: Path) -> None:
+    model = made(tmp_path, replace(Small(), kind=Kind.F32))
+    gamma = model.description.tensors["layers.0.feed_norm"].values
+    with (model.path / "weights.bin").open("r+b") as file:
+        file.seek(gamma.offset + 4 * 5)
+        file.write(np.float32(60).tobytes())
+    model = Model(model.path)
+    plain, without = quantised(model, tmp_path / "plain", smooth=False)
+    smooth, reports = quantised(model, tmp_path / "smooth")
+    error = {r.name: r.error for r in reports}["layers.0.gate"]
+    assert error < 0.6 * {r.name: r.error for r in without}["layers.0.gate"]
+    # Factors cancel: without the rounding of activations, products are those of the weights.
+    names = ("layers.0.feed_norm", "layers.0.gate")
+    for found, tolerance in ((plain, 0.02), (smooth, 0.02)):
+        wanted = model.numbers(names[0]) * model.numbers(names[1])
+        got = found.numbers(names[0]) * found.numbers(names[1])
+        assert np.abs(got - wanted).max() < tolerance * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize(("weights", "group", "most"), [
+    ("int8", None, 127), ("int4", 32, 7), ("ternary", None, 1), ("ternary", 32, 1),
+])  # fmt: skip
+def test_weights_are_integers_of_the_recipe(
+    weights: Any, group: int | None, most: int, model: Model, tmp_path: Path
+) -> None:
+    found, _ = quantised(model, tmp_path / "q", weights=weights, group=group, smooth=False)
+    groups = found.groups("layers.1.up")
+    assert groups is not None
+    assert np.abs(groups.values.astype(int)).max() == most
+    stored = found.description.tensors["layers.1.up"]
+    assert stored.scales is not None
+    whole = (1, 1) if weights == "ternary" else (96, 1)
+    assert stored.scales.shape == ((96, 2) if group else whole)
+    if weights == "ternary" and group is None:
+        original = model.numbers("layers.1.up")
+        scale = np.abs(original).mean(dtype=np.float32)
+        np.testing.assert_allclose(groups.scales, scale, rtol=1e-6)
+        wanted = np.clip(np.rint(original / groups.scales[0, 0]), -1, 1)
+        np.testing.assert_array_equal(groups.values, wanted)
+
+
+def test_integers_of_the_file_are_kept(model: Model, tmp_path: Path) -> None:
+    found, _ = quantised(model, tmp_path / "q", weights="kept")
+    mine, given = found.groups("layers.1.down"), model.groups("layers.1.down")
+    assert mine is not None
+    assert given is not None
+    assert mine.offsets is not None
+    for one, two in zip(mine, given, strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert found.description.tensors["layers.1.down"].origin == "Q4_1"
+
+
+def test_operations_of_a_quantised_model(model: Model, tmp_path: Path) -> None:
+    found, _ = quantised(model, tmp_path / "q")
+    layer = [node for node in found.description.nodes if node.layer == 0]
+    names = [node.operation for node in layer]
+    assert names.count("quantise") == 4  # one for queries, keys and values together
+    attention = next(node for node in layer if node.operation == "attention")
+    assert attention.attributes["bits"] == 8
+    assert all(attention.attributes[f"{name}_unit"] for name in ("key", "value"))
+    assert "logits.weights" in found.description.tensors  # of its own: the table is not divided
+    np.testing.assert_array_equal(found.numbers("embedding"), model.numbers("embedding"))
+    with pytest.raises(InputError, match="quantised already"):
+        quantise(found, tmp_path, TOKENS, Recipe())
+    with pytest.raises(InputError, match="no whole groups of 128"):
+        quantised(model, tmp_path / "r", weights="int4", group=128)
+    assert Run(FloatEngine(found)).feed(TOKENS[:3]).shape == (1, 272)
+
+
+def test_the_command_reports_each_product_and_judges(
+    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokens = tmp_path / "tokens.npy"
+    np.save(tokens, np.array(TOKENS))
+    text = tmp_path / "text.txt"
+    text.write_text("in the beginning there was a small text, and it was read by a model")
+    arguments = ["model", "quantise", str(model.path), "--output", str(tmp_path / "q")]
+    assert main([*arguments, "--calibration", str(tokens), "--judge", str(text), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["layers"]) == 15
+    assert found["judgement"]["kl"] < 0.05
+    assert main([*arguments, "--calibration", str(text), "--weights", "int4", "--group", "32",
+                 "--judge", str(tokens), "--positions", "20"]) == 0  # fmt: skip
+    out = capsys.readouterr().out
+    assert "20 positions: the same token is the most likely in" in out
+    np.save(tokens, np.array([1]))
+    assert main([*arguments, "--calibration", str(tokens)]) == 2
+    assert main([*arguments, "--calibration", str(tmp_path / "none")]) == 2
