@@ -163,6 +163,11 @@ class StreamJob:
             writes.append((register.offset, value & 0xFFFFFFFF))
         return writes
 
+    def held(self) -> dict[str, int]:
+        """Return the contents of each register of the job window."""
+        names = {register.offset: register.name for register in self.config.job_interface.window}
+        return {names[offset]: value for offset, value in self.writes()}
+
     def written(self) -> list[tuple[int, int]]:
         """Return what the job writes: address and bytes of each row."""
         found = []

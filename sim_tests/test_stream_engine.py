@@ -17,7 +17,6 @@ from hwgen.config.load import load_config, parse_config
 from hwgen.emission import files_of
 from hwgen.errors import ConfigError, InputError
 from hwgen.families.stream_engine import StreamEngineConfig
-from hwgen.golden.stream_engine import execute
 from hwgen.operations import operation_of
 from hwgen.stream_jobs import Place, StreamJob
 
@@ -85,12 +84,6 @@ class Image:
         self.data[address : address + len(data)] = data
 
 
-def held(job: StreamJob) -> dict[str, int]:
-    """Return the job window by register name."""
-    names = {register.offset: register.name for register in job.config.job_interface.window}
-    return {names[offset]: value for offset, value in job.writes()}
-
-
 def test_from_memory_to_memory(tmp_path: Path) -> None:
     config = config_of(VECTOR)
     for outcome in regress(config, tmp_path, names=CASES):
@@ -113,7 +106,7 @@ def test_what_jobs_do_is_what_operations_compute(values: dict[str, Any]) -> None
                 for address, content in job.images():
                     memory.write(address, content)
             for job in placed.jobs:
-                execute(config, held(job.job), memory)
+                job.perform(memory)
             placed.check(memory.read)
 
 

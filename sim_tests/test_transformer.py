@@ -42,6 +42,35 @@ GEMM = {
     },
     "buffers": {"activation_kib": 1, "weight_kib": 1, "output_kib": 1, "column_kib": 1},
 }
+ROWS = {
+    "family": "stream_engine",
+    "compute": {
+        "family": "vector",
+        "input": "int16",
+        "output": "int8",
+        "array": {"operations": ["add", "quantise"], "lanes": 4, "longest_row": 16},
+    },
+    "buffers": {"port_beats": 16},
+}
+HEADS = {
+    "family": "stream_engine",
+    "compute": {
+        "family": "attention",
+        "head": 4,
+        "max_keys": 32,
+        "array": {"rows": 2, "lanes": 2},
+        "softmax": {"weight_bits": 8, "fraction_bits": 8},
+    },
+    "buffers": {"port_beats": 16},
+}
+MIXED: dict[str, Any] = {
+    "name": "mixed",
+    "family": "transformer",
+    "units": {"rows": ROWS, "gemm": GEMM},
+    "lists": {"registers": 8, "calls": 2, "cache_lines": 2},
+    "memory": {"data_width": 64, "max_burst": 8, "outstanding": 2, "address_width": 40},
+}
+ALL_KINDS = {**MIXED, "name": "all_kinds", "units": {**MIXED["units"], "heads": HEADS}}
 SMALL: dict[str, Any] = {
     "name": "lists",
     "family": "transformer",
@@ -124,8 +153,19 @@ def test_random_lists(small: tuple[World, Path]) -> None:
     assert all(ended[state] + more[state] for state in ("done", "operand", "opcode", "end_of_list"))
 
 
+def test_random_lists_over_units_of_several_kinds() -> None:
+    """Products and row operations, at the same time where lists allow it."""
+    rng = np.random.default_rng(4)
+    world, library = World.make(config_of(MIXED), rng, jobs=5), compiled(MIXED)
+    ended = compare(world, library, rng, 40, read_latency=1, write_latency=1)
+    more = compare(world, library, rng, 40, read_latency=11, write_latency=5, stalls=0.3)
+    assert all(ended[state] + more[state] for state in ("done", "operand"))
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("values", [SMALL, WIDE, NARROW], ids=lambda values: values["name"])
+@pytest.mark.parametrize(
+    "values", [SMALL, WIDE, NARROW, MIXED, ALL_KINDS], ids=lambda values: values["name"]
+)
 def test_thousands_of_random_lists(values: dict[str, Any]) -> None:
     rng = np.random.default_rng(2)
     world = World.make(config_of(values), rng)

@@ -113,7 +113,7 @@ class ListBench(MemoryBench):
             name = list(CONFIG.units)[int(self.rng.integers(len(CONFIG.units)))]
             placed = self.world.jobs[name][int(self.rng.integers(len(self.world.jobs[name])))]
             width = CONFIG.memory.data_width // 8
-            beat = placed.job.w_address // width * width
+            beat = placed.read()[0][0] // width * width
             self.outside.broken = range(beat, beat + 1)
         await self.begin(data, registers)
         if event != "read_error":

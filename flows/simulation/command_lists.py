@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from flows.simulation.engine_memory import Placed, place
+from flows.simulation.engine_memory import place
+from flows.simulation.operation_cases import JobSpec, draw_operands
 from flows.simulation.regression import operands
+from flows.simulation.stream_jobs import place_operation
 from hwgen.command_lists import BYTES, CONDITIONS, OPERATIONS, Program
 from hwgen.golden.command_list import Interpreter, MemoryFault, Outcome
 from hwgen.register_map import JOB_WINDOW, job_window
@@ -51,7 +53,7 @@ class JobUnit:
     """A unit whose jobs are known: it writes what they give."""
 
     config: Any
-    jobs: Sequence[Placed]
+    jobs: Sequence[Any]
     memory: Image
     broken: Sequence[int] = ()
     window: dict[int, int] = field(default_factory=dict)
@@ -59,7 +61,7 @@ class JobUnit:
     def __post_init__(self) -> None:
         self.bits = {r.offset: r.bits for r in job_window(self.config)}
         self.known = [
-            {offset: word & ((1 << self.bits[offset]) - 1) for offset, word in placed.job.writes()}
+            {offset: word & ((1 << self.bits[offset]) - 1) for offset, word in placed.writes()}
             for placed in self.jobs
         ]
 
@@ -77,11 +79,7 @@ class JobUnit:
         number = self.known.index(self.window)
         if number in self.broken:
             return False
-        placed = self.jobs[number]
-        rows, size, stride, address = placed.job.regions["C"]
-        raw = np.ascontiguousarray(placed.expected.astype(placed.expected.dtype.newbyteorder("<")))
-        for row in range(rows):
-            self.memory.write(address + row * stride, raw[row].tobytes()[:size])
+        self.jobs[number].perform(self.memory)
         return True
 
 
@@ -90,7 +88,7 @@ class World:
     """An engine with known jobs in its memory."""
 
     config: Any
-    jobs: dict[str, list[Placed]]
+    jobs: dict[str, list[Any]]
     image: bytearray
 
     @classmethod
@@ -99,13 +97,9 @@ class World:
         image = bytearray(rng.bytes(SIZE))
         at, found = OPERANDS, {}
         for name, unit in config.units.items():
-            products = []
-            for _ in range(jobs):
-                m, k, n = (int(x) for x in rng.integers(1, 7, 3))
-                products.append(operands(unit, (m, k, n), "random", rng))
-            placed, at = place(unit, products, rng=rng, base=at)
-            found[name] = placed
-            for item in placed:
+            make = _products if unit.multiplies else _operations
+            found[name], at = make(unit, rng, jobs, at)
+            for item in found[name]:
                 for address, content in item.images():
                     image[address : address + len(content)] = content
         assert at < SIZE
@@ -116,9 +110,8 @@ class World:
         """Which bytes are results of jobs."""
         inside = np.zeros(SIZE, bool)
         for placed in (item for items in self.jobs.values() for item in items):
-            rows, size, stride, address = placed.job.regions["C"]
-            for row in range(rows):
-                inside[address + row * stride :][:size] = True
+            for address, size in placed.written():
+                inside[address : address + size] = True
         return inside
 
     def units(self, memory: Image, broken: dict[str, int] | None = None) -> list[JobUnit]:
@@ -129,6 +122,38 @@ class World:
             )
             for name, unit in self.config.units.items()
         ]
+
+
+def _products(unit: Any, rng: np.random.Generator, jobs: int, base: int) -> tuple[list[Any], int]:
+    """Return random jobs of a unit that multiplies, and the first address behind them."""
+    products = []
+    for _ in range(jobs):
+        m, k, n = (int(x) for x in rng.integers(1, 7, 3))
+        products.append(operands(unit, (m, k, n), "random", rng))
+    placed, end = place(unit, products, rng=rng, base=base)
+    return list(placed), end
+
+
+def _operations(unit: Any, rng: np.random.Generator, jobs: int, base: int) -> tuple[list[Any], int]:
+    """Return random jobs of another unit, and the first address behind them."""
+    placed: list[Any] = []
+    while len(placed) < jobs:
+        offered = unit.operations
+        operation = offered[int(rng.integers(len(offered)))]
+        sizes = tuple(
+            (
+                size.name,
+                int(rng.integers(1, min(4, size.most // size.multiple) + 1)) * size.multiple,
+            )
+            for size in operation.sizes
+        )
+        spec = JobSpec(operation.name, sizes)
+        _, arrays, scalars = draw_operands(unit.compute, spec, rng)
+        each, base = place_operation(
+            unit, operation, arrays, scalars, rng=rng, base=base, golden=False
+        )
+        placed += each.jobs
+    return placed[:jobs], base
 
 
 def draw(world: World, rng: np.random.Generator, length: int = 24) -> bytes:
@@ -196,12 +221,15 @@ def draw(world: World, rng: np.random.Generator, length: int = 24) -> bytes:
 def _job(program: Program, world: World, unit: str, rng: np.random.Generator) -> None:
     """Append a job: its window as words, some of its addresses by registers."""
     placed = world.jobs[unit][int(rng.integers(0, len(world.jobs[unit])))]
-    words = [word for _, word in placed.job.writes()]
-    program.window(unit, JOB_WINDOW, words)
+    words = dict(placed.writes())
+    program.window(unit, JOB_WINDOW, list(words.values()))
     if rng.random() < 0.5:
+        window = job_window(world.config.units[unit])
+        halves = [each.offset for each in window if each.name.endswith("_ADDRESS_LOW")]
+        offset = halves[int(rng.integers(len(halves)))]
         base = 3 + int(rng.integers(0, 3))
-        program.set(base, placed.job.a_address - 8)
-        program.put(unit, JOB_WINDOW, base, value=8, wide=True)
+        program.set(base, (words[offset] | words[offset + 4] << 32) - 8)
+        program.put(unit, offset, base, value=8, wide=True)
     others = [name for name in world.config.units if rng.random() < 0.5]
     program.submit(unit, after=others)
     if rng.random() < 0.3:

@@ -141,7 +141,7 @@ class _Lists(_Jobs):
         super().__init__(config, placed)
         self.config, self.address = config, address
         self.program = Program(list(config.units), config.lists.registers)
-        unit = next(iter(config.units))
+        unit = config.job_unit_name
         self.program.window(unit, JOB_WINDOW, [word for _, word in placed.job.writes()])
         self.program.submit(unit)
         self.program.halt()

@@ -75,6 +75,13 @@ class Placed:
         """Return what is written to the job window."""
         return self.job.writes()
 
+    def perform(self, memory: Any) -> None:
+        """Do what the job does: write its results."""
+        dtype = self.expected.dtype.newbyteorder("<")
+        raw = np.ascontiguousarray(self.expected.astype(dtype))
+        for row, (address, size) in zip(raw, self.written(), strict=True):
+            memory.write(address, row.tobytes()[:size])
+
     def spoiled(self, rng: np.random.Generator) -> list[tuple[int, int]]:
         """Return the same: nothing is noticed."""
         return self.writes()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.families import family
+from hwgen.golden.stream_engine import execute
 from hwgen.numerics import differences
 from hwgen.stream_jobs import TAIL, Place, StreamJob
 
@@ -50,6 +51,10 @@ class PlacedJob:
     def writes(self) -> list[tuple[int, int]]:
         """Return what is written to the job window."""
         return self.job.writes()
+
+    def perform(self, memory: Any) -> None:
+        """Do what the job does, by the golden model."""
+        execute(self.job.config, self.job.held(), memory)
 
     def spoiled(self, rng: np.random.Generator) -> list[tuple[int, int]]:
         """Return the same of a job whose numbers do not agree: beats are missing, or left over."""

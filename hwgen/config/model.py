@@ -356,6 +356,11 @@ class FamilyConfig(Model):
         return {}
 
     @property
+    def parts(self) -> dict[str, Any]:
+        """What works at the same time, for the manifest: nothing, but for engines of units."""
+        return {}
+
+    @property
     def registers(self) -> tuple[Register, ...]:
         """The registers behind port ``control``: none, unless it is an engine."""
         return ()

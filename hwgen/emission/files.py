@@ -97,6 +97,7 @@ def description(config: FamilyConfig) -> dict[str, Any]:
         "streams": [_stream(port) for port in config.ports],
         "latency_cycles": config.latency,
         **_throughput(config),
+        **({"units": config.parts} if config.parts else {}),
         "registers": register_files.plain(config),
     }
 

@@ -163,9 +163,12 @@ class TransformerConfig(FamilyConfig):
 
     @model_validator(mode="after")
     def _cross_field_rules(self) -> Self:
-        width = self.memory.address_width
-        text = f"memory.address_width: must be 32 to 64 for command lists, not {width}"
-        return check_rules(self, [text] if width < 32 else [])
+        width, broken = self.memory.address_width, []
+        if width < 32:
+            broken.append(f"memory.address_width: must be 32 to 64 for command lists, not {width}")
+        if not any(unit.multiplies for unit in self.units.values()):
+            broken.append("units: must hold one that multiplies matrices, such as gemm_stream")
+        return check_rules(self, broken)
 
     def too_wide(self) -> list[str]:
         """Return what makes a module wider than can be emitted."""
@@ -187,12 +190,17 @@ class TransformerConfig(FamilyConfig):
         """Bits of a register of lists."""
         return self.memory.address_width
 
-    # -- products of matrices: jobs of the first unit ------------------------------------------
+    # -- products of matrices: jobs of the first unit that multiplies --------------------------
+
+    @property
+    def job_unit_name(self) -> str:
+        """Name of the unit whose jobs are the products that `hwgen run` and workloads ask for."""
+        return str(next(name for name, unit in self.units.items() if unit.multiplies))
 
     @property
     def job_unit(self) -> GemmStreamConfig:
-        """The unit whose jobs are the products that `hwgen run` and workloads ask for."""
-        return next(iter(self.units.values()))  # type: ignore[no-any-return]
+        """That unit."""
+        return self.units[self.job_unit_name]  # type: ignore[no-any-return]
 
     @property
     def activation(self) -> IntegerFormat:
@@ -231,8 +239,8 @@ class TransformerConfig(FamilyConfig):
 
     @property
     def macs_per_cycle(self) -> float:
-        """Multiply-accumulates of a full cycle of all units."""
-        return float(sum(unit.macs_per_cycle for unit in self.units.values()))
+        """Multiply-accumulates of a full cycle of all units that multiply."""
+        return float(sum(unit.macs_per_cycle for unit in self.units.values() if unit.multiplies))
 
     @property
     def latency(self) -> int:
@@ -243,6 +251,20 @@ class TransformerConfig(FamilyConfig):
     def ports(self) -> tuple[()]:
         """Stream ports: none."""
         return ()
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """The units: what each computes, and what may overlap with its jobs."""
+        return {
+            name: {
+                "family": unit.family,
+                "operations": [operation.name for operation in unit.operations],
+                "queue": unit.queue,
+                "overlaps_jobs_of": [other for other in self.units if other != name],
+                "overlaps_own_jobs": "the loads of a job overlap the computation of the one before",
+            }
+            for name, unit in self.units.items()
+        }
 
     @property
     def buses(self) -> tuple[BusPort, ...]:

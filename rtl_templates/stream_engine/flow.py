@@ -176,7 +176,7 @@ class StreamFlow(Block):
             self.moves.append(self._moves(port.name))
             m.d.comb += waits[i].eq(stream["ready"] & ~stream["valid"])
         m.d.comb += self.input_waits.eq(self.finish_valid & waits.any())
-        return busy | valid, delivered
+        return busy, delivered
 
     # -- results ---------------------------------------------------------------------------
 
