@@ -320,8 +320,7 @@ def build_program(
         If something does not compile; the text ends with what the tool said.
     """
     verilate = [*_HIDDEN, *arguments, *program]
-    main = program if len(program) == 1 else ()
-    return _compile(sources, verilate, top, top, build_dir, optimisation, jobs, main)
+    return _compile(sources, verilate, top, top, build_dir, optimisation, jobs, program)
 
 
 def build_library(
@@ -338,7 +337,7 @@ def build_library(
     one process can load several.
     """
     verilate = [*_HIDDEN, "-LDFLAGS", "-shared", *program]
-    return _compile(sources, verilate, top, top, build_dir, optimisation, None)
+    return _compile(sources, verilate, top, top, build_dir, optimisation, None, program)
 
 
 def _compile(
@@ -349,7 +348,7 @@ def _compile(
     build_dir: Path,
     optimisation: Mapping[str, str],
     jobs: int | None,
-    main: Sequence[str] = (),
+    main: Sequence[str],
 ) -> Path:
     """Run Verilator and the compiler, and return the file `name` that they make.
 
