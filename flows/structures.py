@@ -18,7 +18,6 @@ from cost_model.structure.model import Design, Module
 from flows import netlists
 from flows.cache import Document, digest
 from hwgen.errors import InputError
-from hwgen.families import family
 
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
@@ -60,11 +59,10 @@ def known_modules(config: FamilyConfig) -> list[str] | None:
 
 def emitted(config: FamilyConfig) -> tuple[str, Design]:
     """Return the Verilog and the structure of a configuration, and keep the latter."""
-    from hwgen.emission.verilog import core_rtlil
+    from hwgen.emission import rtlil_of
 
     remembered = netlists.memo(config, _KIND)  # of the sources as they are before a change
-    units = core_rtlil(family(config.family).part("rtl").generate(config), config.name)
-    verilog, design, keys = structured(units, config.name)
+    verilog, design, keys = structured(rtlil_of(config), config.name)
     with suppress(InputError):
         remembered.write(keys)
     return verilog, design

@@ -19,7 +19,7 @@ from flows.toolchain import require
 from flows.verilator import lint
 from hwgen.config.load import load_config
 from hwgen.config.model import FamilyConfig
-from hwgen.emission import files_of, verilog_of
+from hwgen.emission import files_of, forget, verilog_of
 from hwgen.families.systolic import SystolicConfig
 from sim_tests.test_systolic import COVERING, sized
 
@@ -60,6 +60,7 @@ def assert_clean(config: FamilyConfig, directory: Path) -> None:
 
 def assert_reproducible(config: FamilyConfig, directory: Path) -> None:
     """What `assert_clean` has written is what is emitted again."""
+    forget()
     for name, text in files_of(config).items():
         assert (directory / name).read_text(encoding="utf-8") == text, name
 

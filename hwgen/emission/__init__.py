@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hwgen.families import family
@@ -11,32 +12,61 @@ if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
 
 
-_remembered: dict[tuple[type, str], str] = {}
+_remembered: dict[tuple[type, str], _Emitted] = {}
 _most = 0
 
 
+@dataclass
+class _Emitted:
+    """What was emitted of a configuration: its modules in RTLIL, and its Verilog if that was."""
+
+    rtlil: list[str]
+    verilog: str | None = None
+
+
 def remember(most: int) -> None:
-    """Let a process keep the Verilog of so many configurations, those that were emitted last.
+    """Let a process keep what is emitted of so many configurations, the last ones; forget others.
 
     For many simulations of few designs, while generators stay as they are.
     """
     global _most
     _most = most
+    forget()
+
+
+def forget() -> None:
+    """Let everything be emitted anew."""
     _remembered.clear()
+
+
+def _emitted(config: FamilyConfig) -> _Emitted:
+    from hwgen.emission.verilog import core_rtlil
+
+    key = (type(config), config.digest) if _most else None
+    found = _remembered.pop(key, None) if key else None
+    if found is None:
+        core = family(config.family).part("rtl").generate(config)
+        found = _Emitted(core_rtlil(core, config.name))
+    if key:
+        _remembered[key] = found
+        if len(_remembered) > _most:
+            del _remembered[next(iter(_remembered))]
+    return found
+
+
+def rtlil_of(config: FamilyConfig) -> list[str]:
+    """Return the RTLIL of a configuration, every distinct module once."""
+    return _emitted(config).rtlil
 
 
 def verilog_of(config: FamilyConfig) -> str:
     """Return the Verilog of a configuration, without the header of the emitted file."""
-    from hwgen.emission.verilog import to_verilog
+    from hwgen.emission.verilog import rtlil_to_verilog
 
-    key = (type(config), config.digest) if _most else None
-    if key is None or (text := _remembered.pop(key, None)) is None:
-        text = to_verilog(family(config.family).part("rtl").generate(config), config.name)
-    if key is not None:
-        _remembered[key] = text
-        if len(_remembered) > _most:
-            del _remembered[next(iter(_remembered))]
-    return text
+    found = _emitted(config)
+    if found.verilog is None:
+        found.verilog = rtlil_to_verilog(found.rtlil)
+    return found.verilog
 
 
 def files_of(config: FamilyConfig) -> dict[str, str]:
