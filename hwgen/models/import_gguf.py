@@ -71,7 +71,7 @@ ARCHITECTURES = {
     "qwen2": Architecture(pairs="halves"),
     "bitnet": Architecture(pairs="halves", sub_norms=True, tied=True),
     "bitnet-25": Architecture(pairs="halves", gate="relu2", sub_norms=True, tied=True),
-    "bitnet-b1.58": Architecture(pairs="halves", gate="relu2", sub_norms=True, tied=True),
+    "bitnet-b1.58": Architecture(pairs="halves", gate="relu2", sub_norms=True),
 }
 """Decoders by ``general.architecture``."""
 
