@@ -45,6 +45,9 @@ SMALL = {
     **CORES,
     "vector": "array: {operations: [softmax, add], lanes: 2, longest_row: 9, function_bits: 8}",
     "attention": "head: 8\nmax_keys: 64\narray: {rows: 8, lanes: 2}",
+    "stream_engine": "compute: {family: vector, array: {operations: [softmax, add], lanes: 2,"
+    " longest_row: 9, function_bits: 8}}\n"
+    "memory: {data_width: 32}",
     "transformer": "units: {only: {family: gemm_stream,"
     " compute: {family: systolic, array: {rows: 2, cols: 2}},"
     " buffers: {activation_kib: 1, weight_kib: 1, output_kib: 1, column_kib: 1}}}\n"

@@ -36,8 +36,8 @@ AXES: dict[str, list[Any]] = {
     "engine": [
         ("broadcast_2d", {"rows": 3, "cols": 2}, None),
         ("broadcast_2d", {"rows": 1, "cols": 1}, None),
-        ("broadcast_2d", {"rows": 2, "cols": 17}, None),
-        ("cube", {"rows": 17, "cols": 1}, 8),
+        ("broadcast_2d", {"rows": 2, "cols": 9}, None),
+        ("cube", {"rows": 9, "cols": 1}, 8),
         ("cube", {"rows": 5, "cols": 3}, 12),
         ("cube", {"rows": 1, "cols": 2}, 20),
         ("adder_tree", {"cols": 3}, 16),

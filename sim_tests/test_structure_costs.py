@@ -173,7 +173,7 @@ def test_calibration_designs_are_legal_and_of_every_family() -> None:
 
 def test_held_out_designs_are_of_a_size_and_repeatable() -> None:
     names = draws.alone()
-    found = held_out.draw(11, len(names), 1500.0, names=names)
+    found = held_out.draw(11, 2 * len(names), 1500.0, names=names)
     assert held_out.draw(11, 2, 1500.0, names=names) == found[:2]
     assert held_out.draw(12, 2, 1500.0, names=names) != found[:2]
     # In turn, but for those of which no small one was drawn.
