@@ -79,10 +79,18 @@ def import_command(
 )
 @click.option(
     "--engine",
-    type=click.Choice(["float"]),
+    type=click.Choice(["float", "golden"]),
     default="float",
     show_default=True,
-    help="float: single precision, the reference.",
+    help="float: single precision, the reference; golden: what hardware computes, bit for bit.",
+)
+@click.option(
+    "--unit",
+    "units",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Configuration of hardware of the golden run; may be repeated, the first that fits does.",
 )
 @json_option
 def run_command(
@@ -91,13 +99,13 @@ def run_command(
     prompt_tokens: Path | None,
     count: int,
     engine: str,
+    units: tuple[Path, ...],
     as_json: bool,
 ) -> None:
     """Continue a text by a decoder: the most likely token, again and again."""
     import time
 
     from hwgen.models.engine import Run, generate
-    from hwgen.models.float_engine import FloatEngine
     from hwgen.models.store import Model
     from hwgen.models.tokenizer import Tokenizer
 
@@ -106,7 +114,7 @@ def run_command(
     model = Model(source)
     tokenizer = Tokenizer(model.tokenizer()) if prompt is not None else None
     given = tokenizer.encode(prompt or "") if tokenizer else _numbers(prompt_tokens)
-    run = Run(FloatEngine(model))
+    run = Run(_engine(model, engine, units))
     found: list[int] = []
     start = time.monotonic()
     for token in generate(run, given, count, tokenizer.end if tokenizer else None):
@@ -126,6 +134,23 @@ def run_command(
         )
         return
     click.echo(f"{prompt}{text}" if tokenizer else " ".join(map(str, found)))
+
+
+def _engine(model: Any, name: str, units: tuple[Path, ...]) -> Any:
+    """Return the engine of a name."""
+    if name == "float":
+        if units:
+            raise click.UsageError("--unit belongs to --engine golden")
+        from hwgen.models.float_engine import FloatEngine
+
+        return FloatEngine(model)
+    if not units:
+        raise click.UsageError("--engine golden needs the hardware: give --unit FILE")
+    from hwgen.config.load import load_config
+    from hwgen.models.golden_engine import GoldenEngine
+    from hwgen.models.units import Units
+
+    return GoldenEngine(model, Units(load_config(path) for path in units))
 
 
 def _numbers(path: Path | None) -> list[int]:

@@ -44,6 +44,10 @@ class Engine(ABC):
         found: Reals = self._kept[name]
         return found
 
+    def last(self, x: Any) -> Any:
+        """Return the last row of an array, as an engine keeps it."""
+        return x[-1:]
+
     def embed(self, node: Node, x: NDArray[Any]) -> Reals:
         """Return rows of a table."""
         return np.asarray(self.weights(node.inputs["table"])[x])
@@ -197,7 +201,7 @@ class Run:
                 operand: values[name] for operand, name in node.inputs.items() if name in values
             }
             if node.output == output and not every:
-                operands = {operand: array[-1:] for operand, array in operands.items()}
+                operands = {operand: self.engine.last(array) for operand, array in operands.items()}
             values[node.output] = self._operate(node, operands, positions)
             for name in self._last_use[index]:
                 values.pop(name, None)

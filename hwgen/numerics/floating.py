@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -139,13 +139,13 @@ class FloatFormat:
         """Zero, the positive one."""
         return 0.0
 
-    @property
+    @cached_property
     def specials(self) -> tuple[float, ...]:
         """Zeros, smallest subnormals, extremes, infinities if there are any, and NaN."""
         ends = (0.0, float(self.decode(1)), self.max, *((math.inf,) if self.infinities else ()))
         return (*ends, *(-end for end in ends), math.nan)
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype[Any]:
         """NumPy's type of the values."""
         import numpy as np
@@ -164,7 +164,13 @@ class FloatFormat:
 
         return self.dtype if self.dtype.isbuiltin == 1 else np.dtype(np.float32)
 
-    @property
+    def _patterns(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the bit patterns of an array of `dtype`."""
+        import numpy as np
+
+        return np.ascontiguousarray(values).view(self.bits_dtype).reshape(values.shape)
+
+    @cached_property
     def bits_dtype(self) -> np.dtype[Any]:
         """NumPy's type of the bit patterns."""
         import numpy as np
@@ -277,6 +283,9 @@ class FloatFormat:
         """
         import numpy as np
 
+        if self.dtype == np.float32:  # what the processor does
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+                return self.canonical(self._patterns(np.asarray(values).astype(np.float32)))
         wide = np.ascontiguousarray(values, dtype=np.float64).view(np.int64)
         wide = wide.reshape(np.shape(values))
         exponent = ((wide >> 52) & 0x7FF) - 1023
@@ -309,6 +318,9 @@ def _values(fmt: FloatFormat) -> NDArray[np.float64]:
 def _widened(fmt: FloatFormat, bits: NDArray[Any]) -> NDArray[np.float64]:
     import numpy as np
 
+    if fmt.dtype == np.float32:
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            return np.asarray(fmt.decode(bits).astype(np.float64))
     patterns = bits.astype(np.int64)
     mantissa = patterns & ((1 << fmt.mantissa_bits) - 1)
     exponent = (patterns & fmt.magnitude_mask) >> fmt.mantissa_bits

@@ -80,7 +80,7 @@ def quantised(
         # The largest is one unit less than a power of two.
         k_most, v_most = k_most / SCALE.max, v_most * (1 << SCALE.width) / SCALE.max
     factor = q_unit * (k_most * scale * math.log2(math.e) * 2.0**config.softmax.fraction_bits)
-    operands["query_scale"] = _query_scales(factor)
+    operands["query_scale"] = query_scales(factor)
     return Quantised(operands, v_most * 2.0**-config.fraction)
 
 
@@ -98,8 +98,19 @@ def _as_a_whole(numbers: Reals, fmt: IntegerFormat) -> tuple[NDArray[Any], Reals
     return np.round(numbers / unit).astype(fmt.dtype), np.array(unit)
 
 
-def _query_scales(factor: Reals) -> NDArray[Any]:
-    """Return scales of queries: mantissas from half of their range on, where shifts allow."""
+def query_scales(factor: Reals) -> NDArray[Any]:
+    """Return scales of queries: mantissas from half of their range on, where shifts allow.
+
+    Parameters
+    ----------
+    factor : ndarray of float64
+        Units of a scaled score that one of a score stands for, times units of the keys' scales.
+
+    Raises
+    ------
+    InputError
+        If one is out of range.
+    """
     shift = SCALE.width - np.frexp(factor)[1].astype(np.int64)
     if shift.min() < 0 or shift.max() > _MOST_SHIFT + SCALE.width:
         raise InputError(

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hardware that a model runs on: accelerators, and which of them does what.
+
+Operations are asked for by name and formats; nothing is converted on the way, so that what one
+unit gives is what another one takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hwgen.errors import InputError
+from hwgen.families import family
+from hwgen.operations import GEMM, multiplies
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hwgen.config.model import FamilyConfig
+    from hwgen.operations import Operation
+
+REAL = "fp32"
+"""Format of everything between products."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """An operation of an accelerator.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    operation : Operation
+    """
+
+    config: FamilyConfig
+    operation: Operation
+
+    def __call__(
+        self, operands: dict[str, NDArray[Any]], **scalars: float
+    ) -> dict[str, NDArray[Any]]:
+        """Return the results by name, as the hardware's golden model computes them."""
+        part = family(self.config.family).part("golden")
+        found: dict[str, NDArray[Any]] = part.operate(
+            self.config, self.operation, operands, scalars
+        )
+        return found
+
+    def format_of(self, name: str) -> str:
+        """Return the name of an operand's or result's format."""
+        tensors = (*self.operation.operands, *self.operation.results)
+        return str(next(tensor.format for tensor in tensors if tensor.name == name))
+
+
+def _parts(config: FamilyConfig) -> Iterable[FamilyConfig]:
+    """Return the units of an engine of several, else the configuration itself."""
+    units = getattr(config, "units", None)
+    return units.values() if isinstance(units, Mapping) else (config,)
+
+
+class Units:
+    """Accelerators by what they do.
+
+    Parameters
+    ----------
+    configs : iterable of FamilyConfig
+        Where several can do the same, the first one does.
+    """
+
+    def __init__(self, configs: Iterable[FamilyConfig]) -> None:
+        self.configs = tuple(unit for config in configs for unit in _parts(config))
+        self._units = [
+            Unit(config, operation) for config in self.configs for operation in config.operations
+        ]
+
+    def find(self, name: str, **formats: str) -> Unit:
+        """Return the unit of an operation.
+
+        Parameters
+        ----------
+        name : str
+            Of the operation.
+        **formats : str
+            Formats that operands or results must have, by name.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        offered = [unit for unit in self._units if unit.operation.name == name]
+        for unit in offered:
+            if all(unit.format_of(key) == value for key, value in formats.items()):
+                return unit
+        wanted = ", ".join(f"{key} in {value}" for key, value in formats.items())
+        there = ", ".join(
+            f"{unit.config.name} ({', '.join(unit.format_of(key) for key in formats)})"
+            for unit in offered
+        )
+        raise InputError(
+            f"the model needs {name} with {wanted}; "
+            + (f"there is {there}" if there else "no unit has that operation")
+            + "; name a configuration that has it with --unit"
+        )
+
+    def attention(self, elements: int) -> Unit:
+        """Return the unit of attention over heads of some elements, with scales of tokens.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        for unit in self._units:
+            if unit.operation.name != "attention":
+                continue
+            names = {tensor.name for tensor in unit.operation.operands}
+            sizes = {size.name: size.most for size in unit.operation.sizes}
+            if "key_scale" in names and sizes["elements"] >= elements:
+                return unit
+        raise InputError(
+            f"the model needs attention over heads of {elements} elements with scales of tokens; no"
+            " unit has it; name a configuration that has it with --unit"
+        )
+
+    def core(self, low: int, high: int, k: int) -> FamilyConfig:
+        """Return a core that multiplies int8 by integers, with sums that cannot overflow.
+
+        Parameters
+        ----------
+        low, high : int
+            Smallest and largest weight.
+        k : int
+            Length of the sums.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        reasons = []
+        for config in self.configs:
+            if not multiplies(config):
+                continue
+            weight: Any = config.weight
+            result: Any = config.result
+            if str(config.activation) != "int8" or not hasattr(weight, "min"):
+                reasons.append(f"{config.name} takes {config.activation} by {weight}")
+            elif weight.min > low or weight.max < high:
+                reasons.append(f"{config.name} has weights of {weight}")
+            elif str(result) != "int32" or 128 * max(-low, high) * k > result.max:
+                reasons.append(f"sums of {k} do not fit into {config.name}'s {result}")
+            elif (config.max_k or k) < k:
+                reasons.append(f"{config.name} adds up at most {config.max_k}")
+            else:
+                return config
+        raise InputError(
+            f"the model needs {GEMM} of int8 by {low}..{high} with int32 sums of {k}: "
+            + ("; ".join(reasons) or "no unit multiplies matrices")
+        )
