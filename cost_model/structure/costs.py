@@ -7,11 +7,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cost_model.structure.components import Counts, components
-from cost_model.structure.model import Design
-
 if TYPE_CHECKING:
     from cost_model.fabric import Fabric
+    from cost_model.structure.components import Counts
+    from cost_model.structure.model import Design
 
 
 STORED = "register_bit"
@@ -43,6 +42,9 @@ def parts_of(
 
     `macros` and `fabric` are as `cost_model.structure.components.components` takes them.
     """
+    # Of most designs this is kept, and what finds it need not be loaded.
+    from cost_model.structure.components import components
+
     return [
         Part(name, design.counts[name], counts)
         for name, counts in components(design, macros, fabric).items()

@@ -13,6 +13,7 @@ it and returns its exit status.
 from __future__ import annotations
 
 import ast
+import gc
 import io
 import os
 import pkgutil
@@ -30,6 +31,9 @@ from hwgen.errors import ConfigError, HwgenError, did_you_mean
 
 _HELPERS = frozenset({"common", "outputs", "run_operation"})
 _INTERRUPTED, _BROKEN_PIPE, _DEFECT = 130, 141, 70
+
+_OBJECTS = 50_000
+"""New objects after which Python looks for garbage."""
 
 
 class LazyGroup(click.Group):
@@ -103,6 +107,9 @@ def main(arguments: Sequence[str] | None = None, command: click.Command = cli) -
         of hwgen, 130 interrupted.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    # What modules consist of is no garbage: looking for some while they load takes a twentieth of a
+    # short command.
+    gc.set_threshold(_OBJECTS)
     restore = _unwind_on_terminate()
     _escape_what_cannot_be_encoded()
     try:
