@@ -21,6 +21,9 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "cost_model/roofline.py",
         "hwgen/cli/common.py",
         "hwgen/config/off_chip.py",
+        # Operations that command lists are built of.
+        "hwgen/decoder_lists.py",
+        "hwgen/list_builder.py",
         "hwgen/models/",
         "hwgen/workloads/",
     ),
@@ -54,7 +57,9 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         # Registers, random lists and their harness.
         "flows/simulation/engine_matrices.py",
         "flows/simulation/list_regression.py",
+        "hwgen/decoder_lists.py",
         "hwgen/emission/register_files.py",
+        "hwgen/list_builder.py",
         "hwgen/list_registers.py",
     ),
     "vector": (
@@ -63,6 +68,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "flows/verilator_runtime.py",
         "hwgen/emission/files.py",
         "hwgen/emission/ipxact.py",
+        "hwgen/list_builder.py",  # codes of commands
         "hwgen/families/stream_engine.py",  # the core of an engine that names none
     ),
 }

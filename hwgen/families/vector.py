@@ -32,7 +32,16 @@ COMMAND_WORDS = 5
 MOST_ROWS = (1 << 31) - 1
 
 Name = Literal[
-    "softmax", "rms_norm", "layer_norm", "rope", "gated", "add", "quantise", "dequantise", "argmax"
+    "softmax",
+    "rms_norm",
+    "layer_norm",
+    "rope",
+    "gated",
+    "add",
+    "quantise",
+    "dequantise",
+    "argmax",
+    "dequantise_rows",
 ]
 Gate = Literal["silu", "gelu", "gelu_tanh", "sigmoid", "relu2"]
 
@@ -178,6 +187,11 @@ class VectorConfig(FamilyConfig):
         return self.any_way(lambda way: way.takes_p)
 
     @cached_property
+    def takes_r(self) -> bool:
+        """Whether there is a port ``r``."""
+        return self.any_way(lambda way: way.takes_r)
+
+    @cached_property
     def takes_y(self) -> bool:
         """Whether there is a port ``y``."""
         return self.any_way(lambda way: way.takes_y)
@@ -259,7 +273,7 @@ class VectorConfig(FamilyConfig):
 
     def reduced_latency(self, way: Way) -> int:
         """Cycles from a row's last beat to ``b``."""
-        if way.second == "first":
+        if way.direct:
             return self.value_latency(way)
         square = self.pipeline.multiplier if way.second == "squares" else 0
         return self.value_latency(way) + square + self.sum_latency
@@ -306,12 +320,14 @@ class VectorConfig(FamilyConfig):
         if way.takes_y:
             operands.append(Tensor("y", "y", matrix, self.input))
         if way.factor == "p":
-            text = "gamma" if way.second else "scales"
+            text = "scales" if way.second in ("", "given") else "gamma"
             operands.append(Tensor(text, "p", ("length",), self.parameters))
         if way.term == "p":
             operands.append(Tensor("beta", "p", ("length",), self.parameters))
         if way.factor == "turn":
             operands.append(Tensor("turns", "p", matrix, self.parameters))
+        if way.takes_r:
+            operands.append(Tensor("row_scales", "r", ("rows",), self.real))
         results = [Tensor("result", "out", matrix, self.output, "scales" if way.tail else "")]
         if way.tail:
             results.append(Tensor("scales", "out", ("rows",), self.real))
@@ -323,7 +339,7 @@ class VectorConfig(FamilyConfig):
         elif name == "softmax":
             unit = whole if isinstance(self.output, IntegerFormat) else 1.0
             scalars.append(Scalar("scale", "Multiplies the result.", unit, 1e-30, 1e30))
-        elif not way.second and name != "rope":
+        elif way.second in ("", "given") and name != "rope":
             scalars.append(Scalar("scale", "Multiplies x.", 1.0, -1e30, 1e30))
         sizes = [
             Size("rows", MOST_ROWS, 3),
@@ -370,7 +386,7 @@ class VectorConfig(FamilyConfig):
             found += self.first_latency(way) if way.first else 2
         if self.has_second:
             waiting = self.reduced_latency(way) + self.scale_latency(way)
-            waiting += way.second == "first"  # which is there before the values are
+            waiting += way.direct  # which is there before the values are
             found += waiting if way.second else self.value_latency(way) + 2
         else:
             found += self.value_latency(way)
@@ -401,6 +417,8 @@ class VectorConfig(FamilyConfig):
             if self.any_way(lambda way: way.factor == "turn"):
                 text += "; of rope cosine and sine of pairs in turn"
             found.append(StreamPort("p", "in", p, self.p_lanes, p.width, text))
+        if self.takes_r:
+            found.append(StreamPort("r", "in", self.real, 1, 32, "scale of a row, one for each"))
         text = "result[row, i..i+lanes-1]"
         if self.any_way(lambda way: way.tail):
             text += "; the scale of the row behind it (fp32)"

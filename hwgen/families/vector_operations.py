@@ -18,7 +18,7 @@ from typing import Literal
 
 First = Literal["", "sum", "max", "magnitude", "position"]
 Value = Literal["x", "exp", "gate"]
-Second = Literal["", "values", "squares", "first"]
+Second = Literal["", "values", "squares", "first", "given"]
 Scale = Literal["", "reciprocal", "rsqrt"]
 Factor = Literal["", "p", "y", "turn"]
 Term = Literal["", "p", "y", "turn"]
@@ -42,7 +42,8 @@ class Way:
     value : str
         What ``v`` is: the element, its exponential, or its gate.
     second : str
-        What ``b`` is: nothing, the sum of the ``values``, of the ``squares``, or ``a``.
+        What ``b`` is: nothing, the sum of the ``values``, of the ``squares``, ``a`` (``first``), or
+        what port ``r`` gives for the row (``given``).
     epsilon : bool
         Whether `c2` is added to ``b * c1``.
     scale : str
@@ -78,6 +79,16 @@ class Way:
     def takes_p(self) -> bool:
         """Whether port ``p`` has a beat for each beat of ``x``."""
         return "p" in (self.factor, self.term) or self.factor == "turn"
+
+    @property
+    def takes_r(self) -> bool:
+        """Whether port ``r`` has a beat for each row."""
+        return self.second == "given"
+
+    @property
+    def direct(self) -> bool:
+        """Whether ``b`` is there before the values of the row are."""
+        return self.second in ("first", "given")
 
     @property
     def takes_y(self) -> bool:
@@ -119,6 +130,10 @@ WAYS: dict[str, Way] = {
     "argmax": Way(
         "the position of the first largest element of a row",
         first="position", second="first", last_only=True,
+    ),
+    "dequantise_rows": Way(
+        "x times `scale`, times a scale for the row, times a scale for each column",
+        second="given", factor="p",
     ),
 }  # fmt: skip
 """The operations, in the order of their codes."""

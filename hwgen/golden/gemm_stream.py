@@ -7,16 +7,20 @@ wrapping, so the result does not depend on the plan.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from hwgen.golden.integer import accumulated_product
 from hwgen.schedules.gemm_stream import Plan
+from hwgen.schedules.stream import RAW_RESULTS
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.golden.command_list import Memory
     from hwgen.numerics.post import PostSettings
     from hwgen.numerics.post.records import Columns
 
@@ -61,3 +65,44 @@ def golden(
 
     settings.check(config.post_features)
     return apply(settings, config.result, total, columns)
+
+
+def execute(config: GemmStreamConfig, held: Mapping[str, int], memory: Memory) -> None:
+    """Do the job that the registers of the job window describe.
+
+    Parameters
+    ----------
+    config : GemmStreamConfig
+    held : mapping of int
+        Contents by register name.
+    memory : Memory
+        Read and written.
+
+    Raises
+    ------
+    MemoryFault
+        By the memory, if something is read or written that is not there.
+    ValueError
+        If results are post-processed: of a job's registers, only accumulators are computed here.
+    InputError
+        If the sizes are none of a product.
+    """
+    raw = RAW_RESULTS.registers(config.result)
+    if any(held[name] != value for name, value in raw.items()):
+        raise ValueError("results of this job are post-processed")
+    plan = Plan(config, held["M"], held["K"], held["N"])
+
+    def rows(name: str, count: int, size: int) -> NDArray[np.uint8]:
+        address = held[f"{name}_ADDRESS_LOW"] | held[f"{name}_ADDRESS_HIGH"] << 32
+        stride = held[f"{name}_STRIDE"]
+        parts = [memory.read(address + row * stride, size) for row in range(count)]
+        return np.frombuffer(b"".join(parts), np.uint8).reshape(count, size)
+
+    lanes = rows("A", plan.m, plan.activation_row_bytes)
+    a = lanes.view(config.activation.dtype.newbyteorder("<")).astype(config.activation.dtype)
+    w = plan.unpack_weights(rows("W", plan.weight_image_rows, plan.weight_row_bytes))
+    total = accumulated_product(plan, a, w)
+    image = np.ascontiguousarray(total.astype(total.dtype.newbyteorder("<")))
+    address = held["C_ADDRESS_LOW"] | held["C_ADDRESS_HIGH"] << 32
+    for row, values in enumerate(image):
+        memory.write(address + row * held["C_STRIDE"], values.tobytes())

@@ -87,7 +87,7 @@ def _computed(
     config : VectorConfig
     way : Way
     operands : mapping of ndarray
-        ``x`` and perhaps ``y``.
+        ``x`` and perhaps ``y`` and ``row_scales``.
     pair : ndarray of uint32, shape (2,)
         Bits of `c1` and `c2`.
     numbers : ndarray or None
@@ -111,11 +111,13 @@ def _computed(
     s: Bits = np.full(len(x), c1, np.uint32)
     if way.second:
         b = a
-        if way.second != "first":
+        if way.takes_r:
+            b = reals(REAL, operands["row_scales"])
+        elif not way.direct:
             b = row_sums(config, multiply(REAL, v, v) if way.second == "squares" else v)
         t = multiply(REAL, b, c1)
         u = add(REAL, t, c2) if way.epsilon else t
-        s = _evaluated(config, way.scale, u)
+        s = _evaluated(config, way.scale, u) if way.scale else u
         if way.value == "exp":
             s = np.where(b == 0, np.uint32(0), s)
         if way.tail:
@@ -158,15 +160,18 @@ def respond(config: VectorConfig, beats: Mapping[str, NDArray[np.uint8]]) -> NDA
     way = config.ways[name]
     ports = {port.name: port for port in config.ports}
     steps = beats_of_row(config, length)
-    for port, needed in (("x", True), ("y", way.takes_y), ("p", way.takes_p)):
-        if needed and len(beats[port]) != rows * steps:
-            raise ValueError(f"{len(beats[port])} beats at port {port}, not {rows * steps}")
+    needs = {"x": steps, "y": steps * way.takes_y, "p": steps * way.takes_p, "r": way.takes_r}
+    for port, wanted in needs.items():
+        if wanted and len(beats[port]) != rows * wanted:
+            raise ValueError(f"{len(beats[port])} beats at port {port}, not {rows * wanted}")
 
     def elements(port: str) -> NDArray[Any]:
         return ports[port].unpack(beats[port]).reshape(rows, steps, -1)
 
     operands = {name: elements(name).reshape(rows, -1)[:, :length] for name in ("x", "y")
                 if name == "x" or way.takes_y}  # fmt: skip
+    if way.takes_r:
+        operands["row_scales"] = ports["r"].unpack(beats["r"]).reshape(rows)
     numbers = None
     if way.takes_p:  # factors of the lanes, and behind them terms
         each = elements("p").reshape(rows, steps, -1, config.array.lanes).swapaxes(0, 2)

@@ -89,6 +89,10 @@ class Plan:
             c1, c2 = constants(self.config, self.operation, length, self.scalars)
             yield command(CODES[self.operation.name], rows, length, c1, c2), False
             return
+        if port.name == "r":
+            if self.way.takes_r:
+                yield port.pack(np.asarray(self.operands["row_scales"]).reshape(rows, 1)), False
+            return
         if port.name in ("x", "y"):
             matrix = self.operands.get(port.name)
             for row in matrix if matrix is not None else ():

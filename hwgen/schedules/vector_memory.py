@@ -51,7 +51,9 @@ class VectorMemory:
         reads = {}
         for tensor in plan.operation.operands:
             size = length * tensor.format.width // 8
-            if tensor.port in ("x", "y"):
+            if tensor.port == "r":
+                reads["r"] = Access(tensor.name, 4 * rows)
+            elif tensor.port in ("x", "y"):
                 reads[tensor.port] = Access(tensor.name, size, rows, size)
             elif not self.packed:
                 again = 0 if tensor.shape == ("length",) else size
@@ -79,7 +81,7 @@ class VectorMemory:
         found = {
             tensor.name: image(tensor.format, plan.operands[tensor.name])
             for tensor in plan.operation.operands
-            if tensor.port in ("x", "y") or not self.packed
+            if tensor.port in ("x", "y", "r") or not self.packed
         }
         if plan.way.takes_p and self.packed:
             port = next(port for port in plan.config.ports if port.name == "p")

@@ -252,8 +252,18 @@ class VectorCore(wiring.Component):
         """Compute ``v`` and, of each row, ``s``; return ``v`` behind the memory where it waits."""
         config, run, lanes = self.config, self.run_value, self.config.array.lanes
         needs_a = self.flag(lambda way: way.first, "needing_a")
-        m.d.comb += taken.eq(run & (~needs_a | self.a_there))
+        begins = Signal(init=1, name="value_begins")
+        given = self.flag(lambda way: way.takes_r, "given")
+        ready = run & (~needs_a | self.a_there)
+        if config.takes_r:
+            r, r_there, take_r = Signal(32, name="r_head"), Signal(), Signal(name="take_r")
+            self._buffered(m, "r", r, r_there, take_r)
+            ready = ready & (~(given & begins) | r_there)
+            self.given = delayed(m, "value_r", r, 1, run)
+        m.d.comb += taken.eq(ready)
         fire = named(m, "value_fire", beat.valid & taken)
+        if config.takes_r:
+            m.d.comb += take_r.eq(fire & given & begins)
         if config.has_first:
             m.d.comb += self.a_taken.eq(fire & beat.last & needs_a)
         tokens = {
@@ -261,7 +271,6 @@ class VectorCore(wiring.Component):
             "end": delayed(m, "value_end", beat.end, 1, run),
             "last": delayed(m, "value_last", beat.last, 1, run),
         }
-        begins = Signal(init=1, name="value_begins")
         with m.If(fire):
             m.d.sync += begins.eq(beat.last)
         self.row_begins = delayed(m, "row_begins", begins, 1, run)
@@ -328,7 +337,9 @@ class VectorCore(wiring.Component):
         """Reduce values to ``b`` and find the scale of each row while they wait in a memory."""
         config, run, lanes = self.config, self.run_value, self.config.array.lanes
         b: Value = a
-        direct = self.flag(lambda way: way.second == "first", "direct")
+        direct = self.flag(lambda way: way.direct, "direct")
+        if config.takes_r:
+            b = Mux(self.flag(lambda way: way.takes_r, "of_rows"), self.given, a)
         b_there = direct & plain["valid"] & self.row_begins
         if config.any_way(lambda way: way.second in ("values", "squares")):
             source = value
@@ -346,7 +357,7 @@ class VectorCore(wiring.Component):
             place(m, "sum_of_values", RowSum(lanes, config.pipeline.adder), run=run, i=numbers,
                   i_valid=source.valid & asked, i_last=source.last, o=total,
                   o_valid=there)  # fmt: skip
-            b, b_there = Mux(direct, a, total), b_there | there
+            b, b_there = Mux(direct, b, total), b_there | there
         s, t, found = (Signal(n, name=x) for n, x in ((32, "s_new"), (32, "t_new"), (1, "s_found")))
         place(
             m, "scale", ScaleChain(config), run=run, b=b, b_valid=b_there, c1=self.c1, c2=self.c2,
