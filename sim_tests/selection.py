@@ -202,6 +202,19 @@ def ordered(names: Sequence[str], number: int, seed: str) -> list[int]:
     return sorted(range(len(names)), key=rank)
 
 
+def _first_legal(
+    values: Sequence[Sequence[Any]], legal: Callable[[list[Any]], bool], begun: tuple[Any, ...] = ()
+) -> list[Any] | None:
+    """Return the first legal point of all combinations, None without one."""
+    for value in values[len(begun)]:
+        point = [*begun, value]
+        if legal(point):
+            found = point if len(point) == len(values) else _first_legal(values, legal, (*point,))
+            if found is not None:
+                return found
+    return None
+
+
 def missing_pairs(
     axes: Mapping[str, Sequence[Any]],
     points: Sequence[Sequence[Any]],
@@ -216,7 +229,7 @@ def missing_pairs(
     points : sequence
         Of a covering set: a value of each axis.
     legal : callable
-        Whether a point may be.
+        Whether a point, or the beginning of one, may be.
     """
     missing = []
     names, values = list(axes), list(axes.values())
@@ -226,7 +239,7 @@ def missing_pairs(
             if (repr(a), repr(b)) not in found:
                 others = [*values]
                 others[i], others[j] = [a], [b]
-                if any(legal(list(point)) for point in itertools.product(*others)):
+                if _first_legal(others, legal) is not None:
                     missing.append((names[i], a, names[j], b))
     return missing
 
@@ -249,7 +262,8 @@ def covering_points(
     while missing:
         first, a, second, b = missing[0]
         chosen = {**axes, first: [a], second: [b]}
-        point = next(p for p in map(list, itertools.product(*chosen.values())) if legal(p))
+        point = _first_legal(list(chosen.values()), legal)
+        assert point is not None
         points.append(point)
         missing = [
             (one, x, other, y)
