@@ -18,6 +18,7 @@ import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
+from itertools import dropwhile
 from pathlib import Path
 
 from flows.cache import hashed
@@ -90,7 +91,11 @@ class Runtime:
 
     def _sort(self, words: list[str]) -> None:
         """Take from a command how a part of the library, or code of a speed, is compiled."""
-        *options, flag, name, source = words[1:] or [""] * 3
+        # The compiler comes first, after what keeps its results if there is any.
+        words = list(dropwhile(lambda word: not word.startswith("-"), words))
+        if len(words) < 4:
+            return
+        *options, flag, name, source = words
         if flag == "-o" and Path(source).name.startswith("verilated"):
             shown = ["-fvisibility=default"] * (name == _SHOWN)
             self._objects[name] = [*options[:-1], *shown, "-c", source]
@@ -99,7 +104,7 @@ class Runtime:
         for speed in SPEEDS:
             header = ["-x", "c++-header", "Vtop__pch.h", "-o", f"Vtop__pch.h.{speed}.gch"]
             if words[-len(header) :] == header:
-                self._compile[speed] = _plain(words[1 : -len(header)])
+                self._compile[speed] = _plain(words[: -len(header)])
 
     # -- what is kept ----------------------------------------------------------------------------
 
