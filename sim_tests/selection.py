@@ -20,6 +20,9 @@ ROOT = Path(__file__).parents[1]
 SLICES = 20
 """Parts of the long tests.  Every commit begins with the next, so 20 commits begin with all."""
 
+COSTLY = 3
+"""Commits of which one simulates a costly configuration of a covering set."""
+
 OVER = "not begun: the time for this slice was over"
 """Reason of tests that come up in another commit's slice."""
 
@@ -47,8 +50,6 @@ ROTATING: Mapping[str, tuple[int, str]] = {
     "test_ternary_lut.py::test_shipped_configurations": (3, "fp16"),
     # The largest tables: groups of seven.
     "test_ternary_lut.py::test_a_table_costs_one_adder_an_entry": (3, "^7$"),
-    "test_ternary_lut.py::test_emission": (3, "^lut_6$"),
-    "test_ternary_lut.py::test_covering_set": (3, "^lut_6$"),
     "test_ternary_lut_aligned.py::test_covering_set": (3, ""),
     "test_ternary_lut_aligned.py::test_large_tables": (2, ""),
     "test_ternary_lut_aligned.py::test_scaled_to_float": (3, ""),
@@ -297,14 +298,27 @@ def covering_values(
 
 
 def sampled(
-    configs: Sequence[Any], every: int = 2, costly: Callable[[Any], bool] = lambda config: False
+    configs: Sequence[Any],
+    every: int = 2,
+    costly: Callable[[Any], bool] = lambda config: False,
+    seed: int | None = None,
 ) -> list[Any]:
     """Return parameters of a test: one configuration of `every`, the others marked ``long``.
 
-    Of those that are `costly` only the first is simulated in every run.
+    Each commit draws others.  Of those that are `costly` only the first is simulated, for one
+    commit in `COSTLY`.
+
+    Parameters
+    ----------
+    configs : sequence
+    every : int
+    costly : callable
+    seed : int, optional
+        Default that of the commit.
     """
-    chosen = [config for i, config in enumerate(configs) if i % every == 0]
-    skipped = [config for config in chosen if costly(config)][1:]
+    turn, rest = divmod(commit_seed() if seed is None else seed, every)[::-1]
+    chosen = [config for i, config in enumerate(configs) if i % every == turn]
+    skipped = [config for config in chosen if costly(config)][1 if rest % COSTLY == 0 else 0 :]
     usual = {config.name for config in chosen} - {config.name for config in skipped}
     return [
         pytest.param(config, id=config.name, marks=[pytest.mark.long] * (config.name not in usual))

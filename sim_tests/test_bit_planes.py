@@ -210,7 +210,7 @@ def test_the_covering_set_covers() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", sampled(COVERING, every=3))
+@pytest.mark.parametrize("config", sampled(COVERING, every=5))
 def test_covering_set(config: TernaryLutConfig, tmp_path: Path) -> None:
     assert_passed(regress(config, tmp_path, seed=1))
 

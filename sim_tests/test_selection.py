@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from sim_tests.selection import (
     missing_pairs,
     not_drawn,
     ordered,
+    sampled,
 )
 
 NAMES = [f"sim_tests/test_{i % 7}.py::test[{i}]" for i in range(400)]
@@ -69,6 +71,20 @@ def test_pairs_that_no_legal_point_has_are_not_missed() -> None:
     assert all(map(legal, points))
     assert missing_pairs(AXES, points, legal) == []
     assert ("a", 1, "b", "x") in missing_pairs(AXES, points)
+
+
+def test_commits_draw_every_configuration() -> None:
+    configs = [SimpleNamespace(name=f"c{i}", costly=i == 4) for i in range(20)]
+
+    def drawn(seed: int) -> list[str]:
+        found = sampled(configs, 6, lambda config: config.costly, seed)
+        assert [param.id for param in found] == [config.name for config in configs]
+        return [str(param.id) for param in found if not param.marks]
+
+    assert drawn(0) == drawn(6) == ["c0", "c6", "c12", "c18"]
+    costly = [drawn(4 + 6 * i) for i in range(3)]
+    assert costly == [["c4", "c10", "c16"], ["c10", "c16"], ["c10", "c16"]]
+    assert {name for seed in range(18) for name in drawn(seed)} == {c.name for c in configs}
 
 
 CASES = [f"sim_tests/test_a.py::test_of[docs/{i}.md]" for i in range(7)]

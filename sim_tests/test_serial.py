@@ -106,7 +106,7 @@ def test_the_covering_set_has_every_pair() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", sampled(COVERING, every=5))
+@pytest.mark.parametrize("config", sampled(COVERING, every=10))
 def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
     """Zeros, extremes, stalls, resets and jobs back to back; cycles to the cycle at full rate."""
     assert_passed(regress(config, tmp_path, seed=1))

@@ -138,7 +138,7 @@ def test_small_arrays(number: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", sampled(COVERING, every=6))
+@pytest.mark.parametrize("config", sampled(COVERING, every=10))
 def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
     assert_passed(regress(config, tmp_path, seed=1))
 

@@ -80,7 +80,7 @@ def assert_passed(outcomes: list[Outcome]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", sampled(COVERING, every=3))
+@pytest.mark.parametrize("config", sampled(COVERING, every=6))
 def test_covering_set(config: SystolicConfig, tmp_path: Path) -> None:
     assert_passed(regress(config, tmp_path, seed=1))
 

@@ -107,7 +107,7 @@ def test_the_covering_set_is_large() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", sampled(COVERING, every=3, costly=has_largest_tables))
+@pytest.mark.parametrize("config", sampled(COVERING, every=5, costly=has_largest_tables))
 def test_covering_set(config: TernaryLutConfig, tmp_path: Path) -> None:
     assert_passed(regress(config, tmp_path, seed=1))
 
@@ -206,7 +206,7 @@ def test_a_table_costs_one_adder_an_entry(group_size: int, tmp_path: Path) -> No
     assert adders == entries(group_size) - group_size
 
 
-@pytest.mark.parametrize("config", sampled(COVERING, every=6, costly=has_largest_tables))
+@pytest.mark.parametrize("config", sampled(COVERING, every=8, costly=has_largest_tables))
 def test_emission(config: TernaryLutConfig, tmp_path: Path) -> None:
     """Lint-clean, reproducible, no path from an input to an output."""
     assert_clean(config, tmp_path)
