@@ -18,6 +18,7 @@ from hwgen.errors import InputError
 from hwgen.models.decoder import neighbours
 from hwgen.models.gguf_blocks import TYPES, i2_s
 from hwgen.models.importing import import_model
+from hwgen.models.passes import kv_bits, passes_of, speeds
 from hwgen.models.store import DESCRIPTION, WEIGHTS, Model
 from hwgen.models.work import kv_elements, work_of
 from sim_tests.fuzz_models import campaign
@@ -256,6 +257,54 @@ def test_a_description_that_was_changed_is_checked(tmp_path: Path) -> None:
     assert "do not fit" in problem(
         lambda d: d["tensors"]["layers.0.up"]["scales"].update(shape=[96, 5])
     )
+
+
+CORE = """\
+name: core
+family: systolic
+array: {rows: 4, cols: 4}
+max_k: 128
+target: {technology: nangate45, clock_mhz: 300, memory: {kind: lpddr4x}}
+"""
+
+
+def test_passes_are_those_of_the_model(tmp_path: Path) -> None:
+    model, _ = imported(tmp_path, Small())
+    found = passes_of(model.description, 7, 20)
+    assert (found["prefill"].tokens, found["prefill"].context) == (7, 0)
+    assert (found["decode"].tokens, found["decode"].context) == (1, 20)
+    assert kv_bits(model.description) is None
+    with pytest.raises(InputError, match="65 positions do not fit"):
+        passes_of(model.description, 7, 64)
+    metrics = {"latency_ms(decode)": 2.0, "energy_mj(decode)": 5.0, "latency_ms(prefill)": None}
+    fast = speeds(metrics, found)
+    assert fast["decode"]["tokens_per_s"] == 500
+    assert fast["decode"]["j_per_token"] == 0.005
+    assert fast["prefill"]["tokens_per_s"] is None
+
+
+def test_the_estimate_of_a_model_is_that_of_its_products(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, _ = imported(tmp_path, Small())
+    config = tmp_path / "core.yaml"
+    config.write_text(CORE)
+    arguments = ["model", "estimate", str(model.path), "--config", str(config), "--prompt", "5"]
+    assert main([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    layers = found["estimate"]["roofline"]["workloads"]["decode"]["layers"]
+    assert {layer["name"]: layer["size"] for layer in layers}["down"] == [1, 96, 64]
+    cycles = found["estimate"]["metrics"]["cycles(decode)"]
+    decode = found["passes"]["decode"]
+    assert decode["ms"] >= cycles / 300e3
+    assert decode["tokens_per_s"] == pytest.approx(1e3 / decode["ms"])
+    assert 0 < decode["floor_share"] <= 1
+    assert main(arguments) == 0
+    assert "time to the first token" in capsys.readouterr().out
+    config.write_text(CORE.replace("max_k: 128", "max_k: 64"))
+    assert main(arguments) == 2
+    assert "must be 96 or more for this model, not 64" in capsys.readouterr().err
+    assert main([*arguments, "--context", "64"]) == 2
 
 
 def test_mutated_files_are_read_or_refused(tmp_path: Path) -> None:

@@ -293,7 +293,7 @@ def _print_workloads(entry: Mapping[str, Any], out: Any) -> None:
         table.add_row(name, cycles, known, *map(number, values[1:]), *map(number, more))
     out.print(table)
     if entry["roofline"]:
-        _print_roofline(entry, out)
+        print_roofline(entry, out)
     else:
         out.print(SERVED)
 
@@ -302,7 +302,8 @@ _OF_TOKENS = {"tokens/s": "tokens_per_s", "J/token": "j_per_token"}
 """Columns of workloads with tokens, behind a memory."""
 
 
-def _print_roofline(entry: Mapping[str, Any], out: Any) -> None:
+def print_roofline(entry: Mapping[str, Any], out: Any) -> None:
+    """Print what the memory behind the ports leaves of each layer's speed."""
     from rich.table import Table
 
     limits = entry["roofline"]

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.common import console, emit_json, force_option, json_option
+from hwgen.cli.common import (
+    config_option,
+    console,
+    emit_json,
+    force_option,
+    given_memory,
+    json_option,
+    memory_options,
+)
 from hwgen.cli.outputs import atomic_directory, check_directory
 
 if TYPE_CHECKING:
@@ -313,6 +321,102 @@ def _print_quantised(output: Path, reports: Any, judgement: Any) -> None:
             f" {judgement.loss:.3f}, before {judgement.reference_loss:.3f} (nats)",
             soft_wrap=True,
         )
+
+
+@command.command("estimate")
+@click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
+@config_option
+@click.option(
+    "--prompt",
+    "prompt",
+    metavar="TOKENS",
+    type=click.IntRange(1, 1 << 24),
+    default=128,
+    show_default=True,
+    help="Tokens of a prompt, or of a pass of an encoder.",
+)
+@click.option(
+    "--context",
+    metavar="POSITIONS",
+    type=click.IntRange(0, 1 << 24),
+    help="Earlier positions of a decode step; default those of the prompt.",
+)
+@memory_options
+@json_option
+def estimate_command(
+    source: Path,
+    config: Path,
+    prompt: int,
+    context: int | None,
+    memory: str | None,
+    gb_s: str | None,
+    efficiency: str | None,
+    as_json: bool,
+) -> None:
+    """Estimate tokens a second and joules a token of a model's products on an accelerator.
+
+    Two passes are estimated: prefill computes the prompt, decode one token behind the context. The
+    products of weights are the accelerator's, which has them in its own format; keys and values
+    are moved; attention's products and operations on rows take no time here.
+    """
+    from flows.estimates import estimated
+    from hwgen.config.load import load_config
+    from hwgen.errors import InputError
+    from hwgen.models.passes import passes_of, speeds
+    from hwgen.models.store import Model
+    from hwgen.operations import must_multiply
+
+    description = Model(source).description
+    core = load_config(config)
+    must_multiply(core, "hwgen model estimate")
+    served = given_memory(core, memory, gb_s, efficiency)
+    workloads = passes_of(description, prompt, prompt if context is None else context)
+    for network in workloads.values():
+        longest = max(gemm.k for gemm in network)
+        if core.max_k is not None and longest > core.max_k:
+            raise InputError(
+                f"{config}: max_k: must be {longest} or more for this model, not {core.max_k}"
+            )
+    entry = estimated(core, None, None, workloads, behind=served)
+    found = speeds(entry["metrics"], workloads)
+    if as_json:
+        emit_json({"model": description.name, "passes": found, "estimate": entry})
+        return
+    _print_speeds(description.name, found, entry)
+
+
+def _print_speeds(name: str, found: Any, entry: Any) -> None:
+    """Print the speeds of passes, and what limits each layer."""
+    from rich.table import Table
+
+    from hwgen.cli.estimate import print_roofline
+    from hwgen.datasheet import number
+    from hwgen.roofline import SERVED
+
+    out = console()
+    out.print(f"{name} on {entry['name']}, {entry['technology']} at {entry['clock_mhz']:g} MHz")
+    table = Table("pass", box=None, pad_edge=False)
+    headings = ("tokens", "context", "ms", "tokens/s", "J/token", "of the bandwidth's floor")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for key, each in found.items():
+        share = each["floor_share"]
+        table.add_row(
+            key,
+            f"{each['tokens']:,}",
+            f"{each['context']:,}",
+            *(number(each[field]) for field in ("ms", "tokens_per_s", "j_per_token")),
+            "-" if share is None else f"{100 * share:.1f} %",
+        )
+    out.print(table)
+    if "prefill" in found:
+        out.print(f"time to the first token: {number(found['prefill']['ms'])} ms")
+    if entry["roofline"]:
+        print_roofline(entry, out)
+    else:
+        out.print(SERVED)
+    for note in entry["notes"]:
+        out.print(f"note: {note}", soft_wrap=True)
 
 
 def _summary(description: Description) -> dict[str, Any]:
