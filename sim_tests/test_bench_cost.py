@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
-from flows.bench import cost, cost_tables
+from cost_model.technology import Technology, technology
+from flows.bench import cost, cost_points, cost_tables
 from flows.bench.cost_points import Point
 from hwgen.config.load import parse_config
 
@@ -80,3 +82,26 @@ post: {outputs: [fp32]}
         "adder_tree", "9..12 bits", cost_tables.MIXED, cost_tables.BEYOND, cost_tables.NARROW,
         cost_tables.POST, cost_tables.MACROS,
     )  # fmt: skip
+
+
+def test_what_was_measured_becomes_the_uncertainty_of_the_next_estimates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[Technology] = []
+    monkeypatch.setattr(cost_points, "write", lambda path, tech: written.append(tech))
+    before = technology(TECH)
+    within = before.structure["uncertainty_of_logic"]["area"]
+    # Each design has a share of logic of one half, and errors of 0.01, 0.02, up to 0.4.
+    points = [
+        replace(point("cube", 1e-3, n / 100), stated={"area": within / 2}) for n in range(1, 41)
+    ]
+    cost_points.save(points, 7)
+    found = written[0]
+    # The 37th of forty: nine of ten of the next stay within.
+    assert found.structure["uncertainty_of_logic"]["area"] == pytest.approx(2 * 0.37)
+    assert found.timing["uncertainty"] == pytest.approx(0.2)
+    assert found.structure["provenance"]["held_out"] == {"seed": 7, "designs": 40}
+    assert found.structure["costs"] == before.structure["costs"]
+    assert found.uncertainty == before.uncertainty  # that of closed forms
+    cost_points.save(points[:10], 8)  # too few to know
+    assert written[1].timing == before.timing

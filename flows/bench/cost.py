@@ -10,9 +10,11 @@ Results are kept, so that a run that was stopped goes on.
 
 With ``--closed-forms``, those of FPGAs that sweeps use are compared instead: a seeded generator
 draws whole cores, 4 x 4 to 32 x 32, with rows of totals in memories of each kind, which are mapped
-as the calibration cores are; ``--write`` puts their errors into the tables of costs and extends the
-range that these are checked in.  After a change of the model a new seed is to be drawn, so that
-nothing is tuned to the designs.
+as the calibration cores are.
+
+``--write`` puts the errors into the tables of costs, as what the next estimates are uncertain by;
+of closed forms it extends the range that they are checked in.  After a change of the model a new
+seed is to be drawn, so that nothing is tuned to the designs.
 """
 
 from __future__ import annotations
@@ -274,7 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--closed-forms", action="store_true",
                         help="of FPGAs, compare the closed forms of sweeps instead")  # fmt: skip
     parser.add_argument("--write", action="store_true",
-                        help="state the errors of closed forms in the tables")  # fmt: skip
+                        help="state the errors in the tables of costs")  # fmt: skip
     parser.add_argument("--output", type=Path, metavar="FILE", help="put the tables into a page")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw them as SVG")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -297,7 +299,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if (summary := summarise([p for p in points if p.technology == name], metric))
     ]
     if options.write:
-        save(points, options.seed)
+        save(points, options.seed, closed_forms=options.closed_forms)
     if options.picture:
         options.picture.write_text(cost_tables.pictures(points), encoding="utf-8")
     if options.output:

@@ -11,13 +11,14 @@ import numpy as np
 
 from cost_model.bill import defaults, frozen
 from cost_model.estimate import estimate
-from cost_model.technology import technology, write
+from cost_model.technology import Technology, technology, write
 from flows.bench.cost_tables import traits
 from flows.calibration import fpga
 from flows.calibration.delays_fpga import SEEDS
 from flows.calibration.measure import cell_costs
 from flows.calibration.points import Values, config_of
 from flows.calibration.results import covered, ranges
+from flows.calibration.structural import interval
 from flows.devices import placed, placer
 from flows.estimates import estimated
 from flows.pnr import place_and_route
@@ -160,33 +161,64 @@ def described(config: Any) -> Values:
     }
 
 
-def save(points: Sequence[Point], seed: int) -> None:
-    """Put the errors of each FPGA family into its table of costs.
+FEWEST = 20
+"""Designs that a prediction interval needs."""
 
-    Those of standard cells are stated by `hwgen calibrate`, of more designs.
+
+def save(points: Sequence[Point], seed: int, *, closed_forms: bool = False) -> None:
+    """State the errors of designs as the uncertainty of estimates, in the tables of costs.
+
+    Parameters
+    ----------
+    points : sequence of Point
+    seed : int
+        What they were drawn by, for the provenance.
+    closed_forms : bool
+        Whether those of FPGAs are of closed forms, whose range is extended to the designs.
     """
-    names = dict.fromkeys(p.technology for p in points)
-    for name in (name for name in names if installed(name).kind == "fpga"):
+    for name in dict.fromkeys(p.technology for p in points):
         mine = [p for p in points if p.technology == name]
-        tech = technology(name)
-        uncertainty = {}
-        for metric in RESOURCES:
-            errors = [abs(e) for p in mine if (e := p.error(metric)) is not None]
-            if errors:
-                uncertainty[metric] = round(covered(errors), 4)
-        wider = dict(tech.ranges)
-        for key, (low, high) in ranges(config_of(p.values) for p in mine).items():
-            before = wider.get(key, (low, high))
-            wider[key] = (min(low, before[0]), max(high, before[1]))
-        checked = {"held_out": {"seed": seed, "designs": len(mine)}}
+        fpga_forms = closed_forms and installed(name).kind == "fpga"
+        stated = _closed_forms_checked if fpga_forms else _structure_checked
         path = costs_of(name)
         assert path is not None  # it has a table
-        write(
-            path,
-            replace(
-                tech,
-                uncertainty=uncertainty,
-                ranges=wider,
-                provenance={**tech.provenance, **checked},
-            ),
-        )
+        write(path, stated(technology(name), mine, {"seed": seed, "designs": len(mine)}))
+
+
+def _structure_checked(
+    tech: Technology, points: Sequence[Point], held_out: Mapping[str, int]
+) -> Technology:
+    """Return a technology whose estimates by structure state intervals that hold of designs."""
+    structure, timing = dict(tech.structure), dict(tech.timing)
+    of_logic = structure.get("uncertainty_of_logic")
+    within = dict(of_logic or structure["uncertainty"])
+    for metric in (*within, "fmax"):
+        known = [(e, p) for p in points if (e := p.error(metric)) is not None]
+        if len(known) < FEWEST:
+            continue
+        if metric == "fmax":
+            timing["uncertainty"] = round(interval([e for e, _ in known]), 4)
+        elif of_logic is None:
+            within[metric] = round(interval([e for e, _ in known]), 4)
+        else:  # what was stated is a part of it: that of the logic in the design
+            ratios = [e * within[metric] / stated for e, p in known if (stated := p.stated[metric])]
+            within[metric] = round(interval(ratios), 4)
+    structure["uncertainty" if of_logic is None else "uncertainty_of_logic"] = within
+    structure["provenance"] = {**structure["provenance"], "held_out": dict(held_out)}
+    return replace(tech, structure=structure, timing=timing)
+
+
+def _closed_forms_checked(
+    tech: Technology, points: Sequence[Point], held_out: Mapping[str, int]
+) -> Technology:
+    uncertainty = {}
+    for metric in RESOURCES:
+        errors = [abs(e) for p in points if (e := p.error(metric)) is not None]
+        if errors:
+            uncertainty[metric] = round(covered(errors), 4)
+    wider = dict(tech.ranges)
+    for key, (low, high) in ranges(config_of(p.values) for p in points).items():
+        before = wider.get(key, (low, high))
+        wider[key] = (min(low, before[0]), max(high, before[1]))
+    provenance = {**tech.provenance, "held_out": dict(held_out)}
+    return replace(tech, uncertainty=uncertainty, ranges=wider, provenance=provenance)
