@@ -47,7 +47,9 @@ def command() -> None:
 def import_command(
     source: Path, output: Path, i2s_layout: str | None, force: bool, as_json: bool
 ) -> None:
-    """Read a network: a GGUF file of a decoder of the Llama or BitNet kind.
+    """Read a network: a decoder of the Llama or BitNet kind.
+
+    FILE is a GGUF file, or a directory with config.json and safetensors.
 
     The model is a directory: model.json, a description of the network by operations of
     accelerators, weights.bin, and tokenizer.json.

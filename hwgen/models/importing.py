@@ -16,7 +16,7 @@ def import_model(source: Path, directory: Path, i2s_layout: str | None = None) -
     Parameters
     ----------
     source : Path
-        A GGUF file.
+        A GGUF file, or a directory with `config.json` and safetensors.
     directory : Path
         Where the model's files are written; empty.
     i2s_layout : str, optional
@@ -31,6 +31,10 @@ def import_model(source: Path, directory: Path, i2s_layout: str | None = None) -
     InputError
         If the file cannot be read, or holds what is not supported.
     """
+    if source.is_dir():
+        from hwgen.models.import_safetensors import import_safetensors
+
+        return import_safetensors(source, directory)
     check_regular(source, "models")
     with source.open("rb") as file:
         magic = file.read(4)
@@ -40,5 +44,5 @@ def import_model(source: Path, directory: Path, i2s_layout: str | None = None) -
         return import_gguf(source, directory, i2s_layout)
     raise InputError(
         f"{source} is no model that is read: it begins with {magic!r}, and GGUF files begin with"
-        " b'GGUF'"
+        " b'GGUF'; of safetensors give the directory with config.json"
     )
