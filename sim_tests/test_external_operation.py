@@ -74,6 +74,21 @@ def test_what_it_cannot_do_is_refused(
 
 
 @pytest.mark.slow
+def test_it_works_inside_a_memory_engine(hwgen: Hwgen, tmp_path: Path) -> None:
+    """Nothing is said of memory by the family: its beats lie there one behind the other."""
+    x = np.random.default_rng(2).integers(-128, 128, (6, 13))
+    np.save(tmp_path / "x.npy", x)
+    core = tmp_path / "engine.yaml"
+    memory = {"data_width": 32, "max_burst": 4, "outstanding": 2}
+    buffers = {"port_beats": 8}
+    values = {"name": "engine", "family": "stream_engine", "compute": {"family": "row_sum"}}
+    core.write_text(json.dumps({**values, "memory": memory, "buffers": buffers}))
+    operand = ["--operand", f"x={tmp_path / 'x.npy'}", "--output", tmp_path / "sums.npy"]
+    hwgen("run", "--config", core, "--operation", "row_sum", *operand, "--check")
+    assert np.array_equal(np.load(tmp_path / "sums.npy"), x.sum(axis=1))
+
+
+@pytest.mark.slow
 def test_its_whole_regression_passes(hwgen: Hwgen, tmp_path: Path) -> None:
     core = configuration(tmp_path, activation="uint5", array={"lanes": 3})
     done = hwgen("sim", "--config", core, "--output", tmp_path / "sim", "--json")
