@@ -112,3 +112,12 @@ def test_what_was_measured_comes_out_of_a_fit() -> None:
     found = table("ecp5", placed, [0.1, 0.1, 0.1])
     assert found["provenance"]["held_out"]["mape"] < 0.01
     assert found[MAPPED].keys() == STEPS.keys()
+
+
+def test_paths_inside_large_modules_that_repeat_name_the_module() -> None:
+    text = "name: core\nfamily: systolic\narray: {rows: 12, cols: 12}"
+    _, design = structures.emitted(parse_config(text, "core.yaml"))
+    found = limiting_path(design, technology("ice40"), 100.0)
+    assert found is not None
+    assert found.end.partition(".")[0] in design.modules
+    assert found.outside == 0

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from cost_model.structure.chains import Block, Late
 from cost_model.structure.fabric_bill import Mapped, mapped
+from cost_model.structure.model import TOP
 from cost_model.timing.arcs import Costs, Steps, spread
 from cost_model.timing.graph import Path, Stage
 
@@ -81,6 +82,8 @@ class _Unit:
         What each node depends on.
     starts : dict
         Of nodes where paths may start, the signal and the steps.
+    prefix : str
+        What is in front of names in paths: the module, unless it is the top.
     loads : Counter
         How many inputs each node drives.
     ends : list
@@ -92,6 +95,8 @@ class _Unit:
     def __init__(self, mapped: Mapped) -> None:
         blocks = self.blocks = mapped.blocks
         self.origin = mapped.gates.origin
+        own = mapped.unit.module.name
+        self.prefix = "" if own == TOP else f"{own}."
         self.best, self.luts = mapped.cover.best, len(mapped.cover.roots())
         sinks = zip(blocks.sinks, mapped.sinks, strict=True)
         self.node_of = {old >> 1: new >> 1 for old, new in sinks}
@@ -263,4 +268,5 @@ class Network:
         name, first = unit.starts[node]
         stages.append(first)
         found = tuple(Stage(each) for each in reversed(stages) if each)
-        return Path(period, name, end.name, found, (name == PORT) + end.outside)
+        outside = (name == PORT) + end.outside if not unit.prefix else 0
+        return Path(period, unit.prefix + name, unit.prefix + end.name, found, outside)
