@@ -82,13 +82,23 @@ def test_products_are_those_of_the_core_and_of_the_unit_behind_it(
         core = units.core(-127, 127, 96)
         product = family(core.family).part("golden").golden
         sums = product(core, values, np.ascontiguousarray(groups.values.T))
-        unit = units.find("dequantise", x="int32", result="fp32")
-        for row in range(rows):
-            wanted = unit(
-                {"x": sums[row : row + 1], "scales": np.ascontiguousarray(groups.scales[:, 0])},
-                scale=float(scales[row]),
-            )["result"]
-            np.testing.assert_array_equal(found[row], wanted[0])
+        unit = units.find("dequantise_rows", x="int32", result="fp32")
+        columns = np.ascontiguousarray(groups.scales[:, 0])
+        wanted = unit({"x": sums, "row_scales": scales, "scales": columns}, scale=1.0)["result"]
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_unit_without_scales_of_rows_takes_a_job_for_each_row(
+    model: Model, units: Units, tmp_path: Path
+) -> None:
+    path = next(path for path in UNITS if path.stem == "dequantise")
+    other = tmp_path / "other.yaml"
+    other.write_text(path.read_text().replace("dequantise_rows", "dequantise"))
+    others = [*(load_config(path) for path in UNITS if path.stem != "dequantise")]
+    single = GoldenEngine(model, Units([*others, load_config(other)]))
+    found = Run(single).feed(TOKENS[:6], every=True)
+    wanted = Run(GoldenEngine(model, units)).feed(TOKENS[:6], every=True)
+    assert np.corrcoef(found.reshape(-1), wanted.reshape(-1))[0, 1] > 0.9999
 
 
 def test_long_sums_are_exact(tmp_path: Path, units: Units) -> None:
@@ -120,6 +130,7 @@ def test_what_the_units_cannot_do_is_said(tmp_path: Path, model: Model, units: U
         "rows": "needs (rms_norm|add|rope|gated) with x in fp32", "attention": "needs attention",
         "products": "no unit multiplies matrices", "quantise": "needs quantise",
         "results": "needs dequantise with x in int16",
+        "dequantise": "needs dequantise with x in int32",
     }  # fmt: skip
     for name, text in without.items():
         fewer = Units(load_config(path) for path in UNITS if path.stem != name)

@@ -2,10 +2,11 @@
 """A quantised decoder by the golden models of hardware units: what the hardware computes.
 
 Between products rows are in single precision. A row becomes int8 by ``quantise``, and its product
-with int8 weights is turned back by ``dequantise``, with the row's scale as the job's scalar and
-those of the output channels as parameters: a job for each row. Sums of products are exact integers
-that no order changes. What the host computes is told by `GoldenEngine.attention`: the scales of
-queries, keys and values in the units that attention takes them in.
+with int8 weights is turned back by ``dequantise_rows``, or by ``dequantise`` with the row's scale
+as the job's scalar, a job for each row; the scales of output channels are parameters. Sums of
+products are exact integers that no order changes. What the host computes is told by
+`GoldenEngine.attention`: the scales of queries, keys and values in the units that attention takes
+them in.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class GoldenEngine(Engine):
         super().__init__(model)
         self.units = units
         self._quantise = units.find("quantise", x=REAL, result="int8")
-        self._dequantise = units.find("dequantise", x="int32", result=REAL)
+        self._dequantise = units.first(("dequantise_rows", "dequantise"), x="int32", result=REAL)
         self._check()
 
     def _check(self) -> None:
@@ -123,16 +124,22 @@ class GoldenEngine(Engine):
         """Return rows times weights, in single precision."""
         name = node.inputs["weights"]
         total = self._product(x.values, name)
-        scales = self._scales(name)
-        parts = [
-            self._dequantise({"x": sums[None], "scales": scales}, scale=float(scale))["result"]
-            for sums, scale in zip(total, x.scales, strict=True)
-        ]
-        found = np.concatenate(parts).astype(np.float32)
+        found = self._back(total, x.scales, self._scales(name))
         if "bias" in node.inputs:
             bias = np.broadcast_to(self.weights(node.inputs["bias"]), found.shape)
             found = self.add(node, found, np.ascontiguousarray(bias))
         return found
+
+    def _back(self, total: NDArray[np.int32], rows: Reals, columns: Reals) -> Reals:
+        """Return sums in single precision, times the scales of their rows and columns."""
+        if self._dequantise.operation.name == "dequantise_rows":
+            operands = {"x": total, "row_scales": rows, "scales": columns}
+            return np.asarray(self._dequantise(operands, scale=1.0)["result"], np.float32)
+        parts = [
+            self._dequantise({"x": sums[None], "scales": columns}, scale=float(scale))["result"]
+            for sums, scale in zip(total, rows, strict=True)
+        ]
+        return np.concatenate(parts).astype(np.float32)
 
     def _scales(self, name: str) -> Reals:
         """Return the scales of the output channels of weights."""

@@ -7,7 +7,7 @@ unit gives is what another one takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +104,16 @@ class Units:
             + (f"there is {there}" if there else "no unit has that operation")
             + "; name a configuration that has it with --unit"
         )
+
+    def first(self, names: Sequence[str], **formats: str) -> Unit:
+        """Return the unit of the first of some operations that there is; see `find`."""
+        for name in names[:-1]:
+            if any(unit.operation.name == name for unit in self._units):
+                try:
+                    return self.find(name, **formats)
+                except InputError:
+                    continue  # of other formats: the next operation may do
+        return self.find(names[-1], **formats)
 
     def attention(self, elements: int) -> Unit:
         """Return the unit of attention over heads of some elements, with scales of tokens.
