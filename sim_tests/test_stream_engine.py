@@ -19,6 +19,7 @@ from hwgen.errors import ConfigError, InputError
 from hwgen.families.stream_engine import StreamEngineConfig
 from hwgen.operations import operation_of
 from hwgen.stream_jobs import Place, StreamJob
+from sim_tests.mutations import Mutation, assert_noticed
 
 ROOT = Path(__file__).parents[1]
 VECTOR: dict[str, Any] = {
@@ -169,3 +170,22 @@ def test_cycles_of_long_rows_are_those_of_core_or_memory() -> None:
         found = run_operation(config, operation_of(config, name), operands, {})
         assert found.expected.least is not None
         assert found.expected.least <= found.cycles <= most * found.expected.number
+
+
+UNNAMED = {key: value for key, value in VECTOR.items() if key != "name"}
+MUTATIONS = (
+    Mutation("a row's second beat begins it anew", "stream_drain", r"midway <= _\w+_;",
+             "midway <= 1'h0;", UNNAMED),
+    Mutation("requests without room", "stream_loader", r"(\w+_free) >= [\w']+;", r"1'h1;", UNNAMED,
+             tuple(f"stalls_{i}" for i in range(6))),
+    Mutation("blocks do not move", "row_walk_32_16", r"block_address \+ step", "block_address",
+             UNNAMED),
+    Mutation("what follows a row goes to the row", "stream_drain",
+             r"second <= _\w+_;", "second <= 1'h0;", UNNAMED),
+)  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_mutations_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
+    assert_noticed(mutation, StreamEngineConfig, CASES[:4], tmp_path)

@@ -163,11 +163,17 @@ def place_operation(
         if job.tail is not None:
             accesses[TAIL] = job.tail
         places = {}
+        results_in = 1  # blocks of results, and of what follows them
         for name, access in accesses.items():
+            if rng is not None:
+                blocks = _blocks(access, rng)
+                if name not in job.reads:
+                    results_in = blocks if name != TAIL else results_in
+                    blocks = results_in
             if rng is None:
                 places[name] = Place.of(access, bases[access.array])
             else:
-                places[name], at = _drawn(access, at, rng)
+                places[name], at = _drawn(access, at, blocks, rng)
         sources = tuple(
             (places[name], _rows(access, arrays[access.array]))
             for name, access in job.reads.items()
@@ -184,12 +190,23 @@ def _rows(access: Access, array: np.ndarray) -> tuple[bytes, ...]:
     return tuple(array[at : at + access.row_bytes].tobytes() for at in access.addresses())
 
 
-def _drawn(access: Access, at: int, rng: np.random.Generator) -> tuple[Place, int]:
+def _blocks(access: Access, rng: np.random.Generator) -> int:
+    """Return into how many blocks rows go."""
+    if access.blocks > 1:
+        return access.blocks
+    fits = [blocks for blocks in range(1, access.rows + 1) if access.rows % blocks == 0]
+    return fits[int(rng.integers(len(fits)))]
+
+
+def _drawn(access: Access, at: int, blocks: int, rng: np.random.Generator) -> tuple[Place, int]:
     """Return an odd place for rows, and the first address behind it."""
     slack, gap, space = (int(x) for x in rng.integers(0, 70, 3))
     at += slack
-    stride = access.row_bytes + gap if access.stride or access.rows == 1 else 0
-    end = (access.rows - 1) * stride + access.row_bytes
-    step = end + space if access.step or access.blocks == 1 else 0
-    place = Place(at, access.row_bytes, access.rows, stride, access.blocks, step)
-    return place, at + (access.blocks - 1) * step + end + 1
+    rows = access.rows * access.blocks // blocks
+    again = not access.stride and access.rows > 1
+    stride = 0 if again else access.row_bytes + gap
+    end = (rows - 1) * stride + access.row_bytes
+    repeats = not access.step if access.blocks > 1 else again
+    step = 0 if repeats else end + space
+    place = Place(at, access.row_bytes, rows, stride, blocks, step)
+    return place, at + (blocks - 1) * step + end + 1
