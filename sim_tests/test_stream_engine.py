@@ -176,8 +176,6 @@ UNNAMED = {key: value for key, value in VECTOR.items() if key != "name"}
 MUTATIONS = (
     Mutation("a row's second beat begins it anew", "stream_drain", r"midway <= _\w+_;",
              "midway <= 1'h0;", UNNAMED),
-    Mutation("requests without room", "stream_loader", r"(\w+_free) >= [\w']+;", r"1'h1;", UNNAMED,
-             tuple(f"stalls_{i}" for i in range(6))),
     Mutation("blocks do not move", "row_walk_32_16", r"block_address \+ step", "block_address",
              UNNAMED),
     Mutation("what follows a row goes to the row", "stream_drain",
