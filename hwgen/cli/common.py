@@ -314,7 +314,14 @@ def task_progress(doing: str, *, quiet: bool) -> Iterator[Callable[[str, int, in
     callable
         Takes what was done last, how many tasks are done, and how many there are.
     """
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         SpinnerColumn(),
@@ -323,6 +330,7 @@ def task_progress(doing: str, *, quiet: bool) -> Iterator[Callable[[str, int, in
         TextColumn("{task.completed:.0f} of {task.total:.0f}"),
         TextColumn("{task.fields[label]}", markup=False),
         TimeElapsedColumn(),
+        TimeRemainingColumn(),
     )
     out = console(stderr=True)
     quiet = quiet or not out.is_terminal

@@ -89,10 +89,11 @@ def import_command(
 )
 @click.option(
     "--engine",
-    type=click.Choice(["float", "golden"]),
+    type=click.Choice(["float", "golden", "rtl"]),
     default="float",
     show_default=True,
-    help="float: single precision, the reference; golden: what hardware computes, bit for bit.",
+    help="float: single precision, the reference; golden: what hardware computes, bit for bit;"
+    " rtl: the same, each operation held against the simulated hardware.",
 )
 @click.option(
     "--unit",
@@ -100,7 +101,18 @@ def import_command(
     metavar="FILE",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Configuration of hardware of the golden run; may be repeated, the first that fits does.",
+    help="Configuration of the hardware; may be repeated, the first that fits does.",
+)
+@click.option(
+    "--layers",
+    metavar="N,N,...",
+    help="Layers that are simulated by --engine rtl, from 0; all and the rest by default.",
+)
+@click.option(
+    "--journal",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="What --engine rtl found equal; a run that was interrupted goes on from it.",
 )
 @json_option
 def run_command(
@@ -110,69 +122,19 @@ def run_command(
     count: int,
     engine: str,
     units: tuple[Path, ...],
+    layers: str | None,
+    journal: Path | None,
     as_json: bool,
 ) -> None:
     """Continue a text by a decoder: the most likely token, again and again."""
-    import time
-
-    from hwgen.models.engine import Run, generate
-    from hwgen.models.store import Model
-    from hwgen.models.tokenizer import Tokenizer
+    from hwgen.cli.model_run import Request, run
 
     if (prompt is None) == (prompt_tokens is None):
         raise click.UsageError("give either --prompt or --prompt-tokens")
-    model = Model(source)
-    tokenizer = Tokenizer(model.tokenizer()) if prompt is not None else None
-    given = tokenizer.encode(prompt or "") if tokenizer else _numbers(prompt_tokens)
-    run = Run(_engine(model, engine, units))
-    found: list[int] = []
-    start = time.monotonic()
-    for token in generate(run, given, count, tokenizer.end if tokenizer else None):
-        found.append(token)
-    seconds = time.monotonic() - start
-    text = tokenizer.decode(found) if tokenizer else ""
-    if as_json:
-        emit_json(
-            {
-                "model": model.description.name,
-                "engine": engine,
-                "prompt_tokens": given,
-                "tokens": found,
-                "text": text,
-                "wall_seconds": round(seconds, 3),
-            }
-        )
-        return
-    click.echo(f"{prompt}{text}" if tokenizer else " ".join(map(str, found)))
-
-
-def _engine(model: Any, name: str, units: tuple[Path, ...]) -> Any:
-    """Return the engine of a name."""
-    if name == "float":
-        if units:
-            raise click.UsageError("--unit belongs to --engine golden")
-        from hwgen.models.float_engine import FloatEngine
-
-        return FloatEngine(model)
-    if not units:
-        raise click.UsageError("--engine golden needs the hardware: give --unit FILE")
-    from hwgen.config.load import load_config
-    from hwgen.models.golden_engine import GoldenEngine
-    from hwgen.models.units import Units
-
-    return GoldenEngine(model, Units(load_config(path) for path in units))
-
-
-def _numbers(path: Path | None) -> list[int]:
-    """Return tokens of a file."""
-    from hwgen.arrays import read_npy
-    from hwgen.errors import InputError
-
-    assert path is not None
-    array = read_npy(path)
-    if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) > 1 << 24:
-        raise InputError(f"{path}: must be integers in one row, not {array.dtype} {array.shape}")
-    return [int(number) for number in array]
+    run(
+        Request(source, prompt, prompt_tokens, count, engine, units, layers, journal),
+        as_json=as_json,
+    )
 
 
 @command.command("quantise")
@@ -279,7 +241,9 @@ def _tokens(model: Any, path: Path) -> list[int]:
 
     check_regular(path, "texts")
     if path.suffix == ".npy":
-        found = _numbers(path)
+        from hwgen.cli.model_run import token_numbers
+
+        found = token_numbers(path)
     else:
         with path.open("rb") as file:
             text = file.read(1 << 20).decode("utf-8", "surrogateescape")

@@ -64,6 +64,9 @@ class Engine(ABC):
         found[:, ::2], found[:, 1::2] = np.cos(angles), np.sin(angles)
         return found
 
+    def enter(self, node: Node) -> None:  # noqa: B027 - most engines need not know
+        """Take notice of the operation that is computed next."""
+
     @abstractmethod
     def gemm(self, node: Node, x: Reals) -> Reals:
         """Return x times weights, plus bias."""
@@ -213,6 +216,7 @@ class Run:
         method = getattr(self.engine, node.operation, None)
         if method is None:
             raise InputError(f"{node.name}: {node.operation} is not run by this engine")
+        self.engine.enter(node)
         if node.operation == "attention":
             cache = self._caches.setdefault(node.name, Cache(self.context))
             return method(node, cache, **operands)

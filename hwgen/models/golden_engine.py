@@ -26,6 +26,8 @@ from hwgen.schedules.attention_operands import query_scales
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hwgen.config.model import FamilyConfig
+
     Reals = NDArray[np.float32]
 
 _EXACT = 1 << 24  # every integer up to it is a number in single precision
@@ -54,6 +56,11 @@ class GoldenEngine(Engine):
         Quantised: int8 activations, weights with a scale for each output channel.
     units : Units
 
+    Attributes
+    ----------
+    cores : dict of FamilyConfig
+        What multiplies by weights, by their name.
+
     Raises
     ------
     InputError
@@ -63,6 +70,7 @@ class GoldenEngine(Engine):
     def __init__(self, model: Model, units: Units) -> None:
         super().__init__(model)
         self.units = units
+        self.cores: dict[str, FamilyConfig] = {}
         self._quantise = units.find("quantise", x=REAL, result="int8")
         self._dequantise = units.first(("dequantise_rows", "dequantise"), x="int32", result=REAL)
         self._check()
@@ -107,7 +115,8 @@ class GoldenEngine(Engine):
             )
         values = self.model.part(tensor.values)
         low, high = int(values.min()), int(values.max())
-        self.units.core(min(low, -1), max(high, 1), tensor.shape[1])
+        name = node.inputs["weights"]
+        self.cores[name] = self.units.core(min(low, -1), max(high, 1), tensor.shape[1])
 
     # -- products --------------------------------------------------------------------------
 

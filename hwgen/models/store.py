@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -64,7 +65,11 @@ class Writer:
         origin: str,
         bits: int,
     ) -> None:
-        """Write a tensor of integers with scales, given as rows in order."""
+        """Write a tensor of integers with scales, given as rows in order.
+
+        Scales and offsets that are the same in all groups of a row, or in all rows too, are
+        written once.
+        """
         import numpy as np
 
         start, dtype = self._begin(), ""
@@ -77,11 +82,15 @@ class Writer:
                 offsets.append(piece.offsets)
         values = Part.model_validate({"dtype": dtype, "shape": shape, "offset": start})
         found: dict[str, Part] = {}
-        for key, parts in (("scales", scales), ("offsets", offsets)):
-            if parts:
-                array = np.concatenate(parts).astype(np.float32)
-                found[key] = Part(dtype="float32", shape=array.shape, offset=self._begin())
-                self._write(array)
+        arrays = [np.concatenate(p).astype(np.float32) for p in (scales, offsets) if p]
+        for axis in (1, 0):
+            first = [array.take([0], axis) for array in arrays]
+            if not all((array == one).all() for array, one in zip(arrays, first, strict=True)):
+                break
+            arrays = first
+        for key, array in zip(("scales", "offsets"), arrays, strict=False):
+            found[key] = Part(dtype="float32", shape=array.shape, offset=self._begin())
+            self._write(array)
         self.tensors[name] = Tensor(values=values, origin=origin, bits=bits, **found)
 
     def _begin(self) -> int:
@@ -157,6 +166,12 @@ class Model:
                         f" {part.offset}, but the file ends at {size}"
                     )
         return np.memmap(path, np.uint8, mode="r") if size else np.zeros(0, np.uint8)
+
+    def digest(self) -> str:
+        """Return what tells a model from others: a digest of its description and weights."""
+        found = hashlib.sha256(self.description.model_dump_json().encode())
+        found.update(self._data.data)
+        return found.hexdigest()
 
     def part(self, part: Part) -> NDArray[Any]:
         """Return an array of `weights.bin`, not writable."""

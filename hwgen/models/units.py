@@ -7,7 +7,7 @@ unit gives is what another one takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -67,12 +67,18 @@ class Units:
     ----------
     configs : iterable of FamilyConfig
         Where several can do the same, the first one does.
+    make : callable
+        Makes a unit of a configuration and one of its operations.
     """
 
-    def __init__(self, configs: Iterable[FamilyConfig]) -> None:
+    def __init__(
+        self,
+        configs: Iterable[FamilyConfig],
+        make: Callable[[FamilyConfig, Operation], Unit] = Unit,
+    ) -> None:
         self.configs = tuple(unit for config in configs for unit in _parts(config))
         self._units = [
-            Unit(config, operation) for config in self.configs for operation in config.operations
+            make(config, operation) for config in self.configs for operation in config.operations
         ]
 
     def find(self, name: str, **formats: str) -> Unit:
