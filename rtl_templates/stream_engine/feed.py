@@ -81,7 +81,7 @@ class PortFeed(Block):
         level = Signal(range(WORDS_AHEAD + 1), name="words")
         allowed, ready = Signal(name="allowed"), Signal(name="gather_ready")
         m.d.comb += [
-            allowed.eq(there & (level + word["valid"] <= WORDS_AHEAD - 3)),
+            allowed.eq(there & (level + word["valid"] <= WORDS_AHEAD - 2)),
             self.popped.eq(allowed & ready),
         ]
         place(
