@@ -106,6 +106,24 @@ def test_integers_of_the_file_are_kept(model: Model, tmp_path: Path) -> None:
     assert found.description.tensors["layers.1.down"].origin == "Q4_1"
 
 
+def test_a_scale_that_all_blocks_share_becomes_one_a_row(tmp_path: Path) -> None:
+    wide = Small(width=512, hidden=512, heads=8, layers=1, kind=Kind.TQ2_0)
+    model = made(tmp_path, wide)
+    tensor = model.description.tensors["layers.0.up"]
+    assert tensor.scales is not None
+    assert tensor.scales.shape == (512, 2)
+    with (model.path / "weights.bin").open("r+b") as file:
+        file.seek(tensor.scales.offset)
+        file.write(np.full(1024, 0.25, np.float32).tobytes())
+    found, _ = quantised(Model(model.path), tmp_path / "q", weights="kept")
+    groups, other = found.groups("layers.0.up"), found.groups("layers.0.down")
+    assert groups is not None
+    assert other is not None
+    assert groups.scales.shape == (512, 1)
+    assert other.scales.shape == (512, 2)  # random: they differ
+    np.testing.assert_array_equal(groups.numbers(), Model(model.path).numbers("layers.0.up"))
+
+
 def test_operations_of_a_quantised_model(model: Model, tmp_path: Path) -> None:
     found, _ = quantised(model, tmp_path / "q")
     layer = [node for node in found.description.nodes if node.layer == 0]

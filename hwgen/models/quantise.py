@@ -185,6 +185,17 @@ def quantise(
     return work.reports
 
 
+def _joined(groups: Groups) -> Groups:
+    """Return weights with one scale a row where all groups of each row have the same.
+
+    Ternary networks are trained with one scale a matrix, which block formats repeat.
+    """
+    first = groups.scales[:, :1]
+    if groups.offsets is not None or not (groups.scales == first).all():
+        return groups
+    return Groups(groups.values, np.ascontiguousarray(first))
+
+
 class _Work:
     """Weights on their way to integers."""
 
@@ -275,6 +286,7 @@ class _Work:
             return
         tensor = self.model.description.tensors[source]
         groups = self.model.groups(source) if self.recipe.weights == "kept" else None
+        groups = groups and _joined(groups)
         origin, bits = tensor.origin, tensor.bits
         weights = self._weights(name) if name in self._changed else self._weights(source)
         if groups is None:
