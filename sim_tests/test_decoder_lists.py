@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -142,7 +143,7 @@ class Layer:
     def arrays(self) -> dict[str, np.ndarray]:
         """Return what the host puts into memory, but for the tokens."""
         shape, core = self.shape, self.config.units["heads"].compute
-        factor = 2**core.softmax.fraction_bits * np.log2(np.e) / np.sqrt(shape.elements)
+        factor = 2**core.softmax.fraction_bits * np.log2(math.e) / np.sqrt(shape.elements)
         factor *= self.scales.query * self.scales.key
         shift = 15 - int(np.floor(np.log2(factor)))
         word = np.array([round(factor * 2**shift) | shift << 16], "<u4")
