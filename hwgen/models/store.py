@@ -65,11 +65,7 @@ class Writer:
         origin: str,
         bits: int,
     ) -> None:
-        """Write a tensor of integers with scales, given as rows in order.
-
-        Scales and offsets that are the same in all groups of a row, or in all rows too, are
-        written once.
-        """
+        """Write a tensor of integers with scales, given as rows in order."""
         import numpy as np
 
         start, dtype = self._begin(), ""
@@ -82,15 +78,11 @@ class Writer:
                 offsets.append(piece.offsets)
         values = Part.model_validate({"dtype": dtype, "shape": shape, "offset": start})
         found: dict[str, Part] = {}
-        arrays = [np.concatenate(p).astype(np.float32) for p in (scales, offsets) if p]
-        for axis in (1, 0):
-            first = [array.take([0], axis) for array in arrays]
-            if not all((array == one).all() for array, one in zip(arrays, first, strict=True)):
-                break
-            arrays = first
-        for key, array in zip(("scales", "offsets"), arrays, strict=False):
-            found[key] = Part(dtype="float32", shape=array.shape, offset=self._begin())
-            self._write(array)
+        for key, parts in (("scales", scales), ("offsets", offsets)):
+            if parts:
+                array = np.concatenate(parts).astype(np.float32)
+                found[key] = Part(dtype="float32", shape=array.shape, offset=self._begin())
+                self._write(array)
         self.tensors[name] = Tensor(values=values, origin=origin, bits=bits, **found)
 
     def _begin(self) -> int:
