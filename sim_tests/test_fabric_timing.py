@@ -12,7 +12,8 @@ from cost_model.timing.graph import Path
 from cost_model.timing.limit import MAPPED, limiting_path, steps_of
 from cost_model.timing.network import PORT, STEPS, Network
 from flows import structures
-from flows.calibration.delays_fpga import USUAL, Placed, table
+from flows.calibration.delays_fpga import Placed, table
+from flows.devices import placed, placer
 from hwgen.config.load import parse_config
 from sim_tests.test_structure import structured
 from sim_tests.test_timing_graph import registered
@@ -86,10 +87,10 @@ def test_ports_are_beside_registers() -> None:
     assert (found.start, found.end, found.outside) == (PORT, "y", 2)
 
 
-@pytest.mark.parametrize("target", sorted(USUAL))
+@pytest.mark.parametrize("target", placed())
 def test_cores_are_limited_by_a_path_between_their_registers(target: str) -> None:
     tech = technology(target)
-    assert tech.timing[MAPPED].keys() == STEPS.keys() == USUAL[target].keys()
+    assert tech.timing[MAPPED].keys() == STEPS.keys() == placer(target).usual_ns.keys()
     assert steps_of(tech) == tech.timing[MAPPED]
     text = "name: core\nfamily: systolic\narray: {rows: 2, cols: 2}"
     _, design = structures.emitted(parse_config(text, "core.yaml"))
@@ -106,7 +107,7 @@ def test_what_was_measured_comes_out_of_a_fit() -> None:
     for rows in (1, 2, 3):
         text = f"name: core\nfamily: cube\narray: {{rows: {rows}, cols: 1, depth: {rows}}}"
         _, design = structures.emitted(parse_config(text, "core.yaml"))
-        limit = Network(design, rules).limiting(USUAL["ecp5"])
+        limit = Network(design, rules).limiting(placer("ecp5").usual_ns)
         assert limit is not None
         placed.append(Placed(text, design, 0.0, limit.period_ns, Network(design, rules)))
     found = table("ecp5", placed, [0.1, 0.1, 0.1])

@@ -14,7 +14,7 @@ import pytest
 
 from flows.simulation import model_run
 from flows.simulation.matrices import RunResult
-from flows.simulation.model_run import Record, RtlEngine, digest_of, operations_of
+from flows.simulation.model_run import Record, RtlEngine, digest_of
 from flows.simulation.operations import OperationRun
 from hwgen.cli import main
 from hwgen.config.load import parse_config
@@ -71,21 +71,21 @@ def equal(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_every_operation_of_a_layer_is_simulated(model: Model) -> None:
     """Two tokens, then one more behind them: each bit of each operation of a layer."""
     record = Record(layers={1})
-    run = Run(RtlEngine(model, CONFIGS, record))
-    golden = Run(GoldenEngine(model, Units(CONFIGS)))
+    engine = RtlEngine(model, CONFIGS, record)
+    run, golden = Run(engine), Run(GoldenEngine(model, Units(CONFIGS)))
     for tokens in ([3, 200], [17]):
         found, wanted = run.feed(tokens), golden.feed(tokens)
         np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
-    description = model.description
-    assert record.simulated == sum(operations_of(description, rows, {1}) for rows in (2, 1))
+    assert record.simulated == sum(engine.operations(rows, {1}) for rows in (2, 1))
     assert set(record.cycles) == set(HARDWARE)
 
 
 def test_which_operations_are_counted(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = equal(monkeypatch)
     record = Record()
-    Run(RtlEngine(model, CONFIGS, record)).feed([5, 6, 7])
-    assert record.simulated == len(asked) == operations_of(model.description, 3)
+    engine = RtlEngine(model, CONFIGS, record)
+    Run(engine).feed([5, 6, 7])
+    assert record.simulated == len(asked) == engine.operations(3)
     assert record.cycles["products"] == 11 * 15
 
 
@@ -108,8 +108,9 @@ def test_a_run_goes_on_from_its_journal(
     text = journal.read_text(encoding="utf-8")
     journal.write_text(text + '{"key": "cut o', encoding="utf-8")
     second = Record(journal=journal, digest=digest)
-    Run(RtlEngine(model, CONFIGS, second)).feed([5, 6])
-    total = operations_of(model.description, 2)
+    engine = RtlEngine(model, CONFIGS, second)
+    Run(engine).feed([5, 6])
+    total = engine.operations(2)
     assert (second.kept, second.simulated, len(asked)) == (20, total - 20, total)
     whole = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
     assert len(whole) == 1 + total
@@ -175,7 +176,8 @@ def test_the_command(
     found = json.loads(capsys.readouterr().out)
     assert found["tokens"] == golden["tokens"]
     rows = len(found["prompt_tokens"])
-    wanted = sum(operations_of(model.description, count) for count in (rows, 1))
+    engine = GoldenEngine(model, Units(CONFIGS))
+    wanted = sum(engine.operations(count) for count in (rows, 1))
     assert found["simulated"]["operations"] == wanted
     assert main([*start, "--engine", "rtl", "--layers", "1"]) == 0
     assert "each equal to the golden model in every bit" in capsys.readouterr().out

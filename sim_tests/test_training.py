@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from flows.training import export, ternary, text
-from flows.training.network import Shape
+from flows.training import export, text
 from hwgen.errors import InputError
 from hwgen.models.engine import Run
 from hwgen.models.float_engine import FloatEngine
@@ -21,12 +22,35 @@ from hwgen.models.tokenizer import Tokenizer
 
 ROOT = Path(__file__).parent.parent
 SHIPPED = ROOT / "configs" / "models" / "austen-16m.gguf"
-SHAPE = Shape(
-    vocabulary=288, width=256, layers=1, heads=4, kv_heads=2, hidden=256, context=32,
-    rope_base=100.0,
-)  # fmt: skip
+SHAPE = {
+    "vocabulary": 288, "width": 256, "layers": 1, "heads": 4, "kv_heads": 2, "hidden": 256,
+    "context": 32, "rope_base": 100.0,
+}  # fmt: skip
+LOGITS = """
+import json, sys, jax, jax.numpy as jnp, numpy as np
+from flows.training.network import Shape, logits
+directory, shape, output = sys.argv[1], Shape(**json.loads(sys.argv[2])), sys.argv[3]
+a = np.load(f"{directory}/weights.npz")
+parts = (*shape.products(), *shape.norms())
+layers = {n: a[f"layers.{n}.0"][None] * a.get(f"layers.{n}.0.scale", 1.0) for n in parts}
+weights = {"embedding": a["embedding"], "norm": a["norm"], "layers": layers,
+           "output": a["output"] * a["output.scale"]}
+tokens = np.load(f"{directory}/held.npy")[None, :24].astype(int)
+found = logits(jax.tree.map(jnp.asarray, weights), tokens, shape, exact=True,
+               key=jax.random.key(0), dropout=0.0)
+np.save(output, np.asarray(found[0]))
+"""
 SENTENCES = [f"{who} sees the {what}." for who in ("Anne", "Jane", "Emma") for what in
              ("rose", "house", "letter", "garden", "carriage")]  # fmt: skip
+
+
+def apart(*arguments: str, status: int = 0) -> str:
+    """Run Python in a process of its own: JAX has threads; return what it says on stderr."""
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == status, done.stderr
+    return done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +62,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (directory / "words.txt").write_text(words, encoding="utf-8")
     text.main(["--text", str(directory / "words.txt"), "--vocabulary", "288",
                "--output", str(directory)])  # fmt: skip
-    sizes = [f"--{name.replace('_', '-')}={value}" for name, value in SHAPE.as_json().items()]
-    ternary.main(["--text", str(directory), "--output", str(directory), "--steps=30", "--batch=4",
-                  "--every=15", "--rate=0.01", *sizes])  # fmt: skip
+    sizes = [f"--{name.replace('_', '-')}={value}" for name, value in SHAPE.items()]
+    apart("-m", "flows.training.ternary", "--text", str(directory), "--output", str(directory),
+          "--steps=30", "--batch=4", "--every=15", "--rate=0.01", *sizes)  # fmt: skip
     export.main(["--weights", str(directory), "--text", str(directory), "--name", "small",
                  "--output", str(directory / "small.gguf")])  # fmt: skip
     return directory
@@ -60,30 +84,12 @@ def test_training_learns_and_says_what_it_did(trained: Path) -> None:
 
 def test_the_file_is_the_trained_network(trained: Path, tmp_path: Path) -> None:
     """hwgen's reference gives the logits of the network that was trained, but for its rounding."""
-    import jax
-    import jax.numpy as jnp
-
-    from flows.training.network import logits
-
     import_model(trained / "small.gguf", tmp_path)
     model = Model(tmp_path)
     tokens = np.load(trained / "held.npy")[:24].astype(np.int64)
     found = Run(FloatEngine(model)).feed(tokens.tolist(), every=True)
-    with np.load(trained / "weights.npz") as arrays:
-        layers = {
-            name: jnp.stack(
-                [arrays[f"layers.{name}.0"] * arrays.get(f"layers.{name}.0.scale", 1.0)]
-            )
-            for name in (*SHAPE.products(), *SHAPE.norms())
-        }
-        weights = {
-            "embedding": arrays["embedding"], "norm": arrays["norm"], "layers": layers,
-            "output": arrays["output"] * arrays["output.scale"],
-        }  # fmt: skip
-    weights = jax.tree.map(jnp.asarray, weights)
-    wanted = np.asarray(
-        logits(weights, tokens[None], SHAPE, exact=True, key=jax.random.key(0), dropout=0.0)[0]
-    )
+    apart("-c", LOGITS, str(trained), json.dumps(SHAPE), str(tmp_path / "logits.npy"))
+    wanted = np.load(tmp_path / "logits.npy")
     assert np.corrcoef(found.ravel(), wanted.ravel())[0, 1] > 0.999
     kept = model.description.tensors["layers.0.query"]
     assert kept.origin == "TQ1_0"
@@ -142,7 +148,8 @@ def test_what_cannot_be_trained_or_written_is_refused(trained: Path, tmp_path: P
     np.save(tmp_path / "train.npy", np.zeros(10, np.uint16))
     np.save(tmp_path / "held.npy", np.zeros(10, np.uint16))
     (tmp_path / "text.json").write_text((trained / "text.json").read_text(encoding="utf-8"))
-    with pytest.raises(InputError, match="10 tokens up to 0; at least 66 below the vocabulary"):
-        ternary.main(["--text", str(tmp_path), "--output", str(tmp_path), "--context=32"])
+    said = apart("-m", "flows.training.ternary", "--text", str(tmp_path), "--output",
+                 str(tmp_path), "--context=32", status=2)  # fmt: skip
+    assert "10 tokens up to 0; at least 66 below the vocabulary" in said
     with pytest.raises(InputError, match="rows of 100 weights are no whole blocks of 256"):
         export.packed(np.zeros((2, 100)), 1.0)

@@ -31,24 +31,6 @@ TIMED = (0, 10, 12, 16, 20, 22, 24, 26, 28, 32, 34)
 
 SEEDS = 3
 
-USUAL: Mapping[str, Mapping[str, float]] = {
-    "ecp5": {
-        "register": 1.2, "lut": 0.95, "chain": 1.4, "chain_bit": 0.06, "dsp": 5.0, "memory": 5.0,
-        "read": 1.0, "control": 0.6, "fanout": 0.1, "extent": 0.03,
-    },
-    "ice40": {
-        "register": 1.2, "lut": 0.95, "chain": 1.4, "chain_bit": 0.15, "dsp": 5.0, "memory": 3.5,
-        "read": 1.0, "control": 0.6, "fanout": 0.1, "extent": 0.03,
-    },
-}  # fmt: skip
-"""How long steps of `cost_model.timing.network` usually take, about in ns: delays of cells and of
-wires of a few loads as nextpnr's reports have them, an ECP5 of grade 6 and an iCE40 HX; kinds of
-which designs say little stay near it.  A carry of an iCE40 takes 0.126 ns to the next bit and 0.196
-more to the next tile of eight."""
-
-DEFAULT = "ecp5"
-"""The family whose delays stand in for those of others."""
-
 
 @dataclass(frozen=True)
 class Placed(Timed):
@@ -110,7 +92,7 @@ def measured(
 
 def table(target: str, measured: Sequence[Timed], spreads: Sequence[float]) -> dict[str, Any]:
     """Return ``Technology.timing`` of placed designs, each left out of a fit to the others once."""
-    rules, usual = fabric(target), USUAL.get(target, USUAL[DEFAULT])
+    rules, usual = fabric(target), placer(target).usual_ns
     assert rules is not None  # it was mapped
     mapped = [
         Placed(m.what, m.design, m.outside_ns, m.delay_ns, Network(m.design, rules))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hwgen.config.model import FamilyConfig
-    from hwgen.models.description import Description, Node
+    from hwgen.models.description import Node
     from hwgen.models.store import Model
 
 VERSION = 1
@@ -212,30 +212,3 @@ def digest_of(model: Model, configs: Iterable[FamilyConfig]) -> str:
     for config in configs:
         found.update(config.model_dump_json().encode())
     return found.hexdigest()[:32]
-
-
-def operations_of(
-    description: Description, rows: int, layers: Collection[int] | None = None
-) -> int:
-    """Return how many operations of hardware a pass over tokens takes.
-
-    Parameters
-    ----------
-    description : Description
-    rows : int
-        Tokens of the pass; of the last operation one row is computed.
-    layers : collection of int, optional
-        Those that count, all and what is outside of layers by default.
-    """
-    count = 0
-    for node in description.nodes:
-        if layers is not None and node.layer not in layers:
-            continue
-        if node.operation == "gemm":
-            last = node.output in description.outputs
-            count += 1 + (1 if last else rows) + ("bias" in node.inputs)
-        elif node.operation == "attention":
-            count += 5  # queries, keys and values as integers, attention, its results as numbers
-        elif node.operation != "embed":
-            count += 1
-    return count

@@ -99,22 +99,22 @@ def _engine(model: Model, request: Request, update: Any, prompt: int) -> tuple[A
         from hwgen.models.units import Units
 
         return GoldenEngine(model, Units(configs)), None
-    from flows.simulation.model_run import Record, RtlEngine, digest_of, operations_of
+    from flows.simulation.model_run import Record, RtlEngine, digest_of
     from hwgen.emission import remember
 
     remember(len(configs))  # each is simulated many times
 
     layers = _layers(request.layers, model.description.layers)
-    one = operations_of(model.description, 1, layers)
-    total = operations_of(model.description, prompt, layers) + one * (request.count - 1)
+    record = Record(layers, request.journal, digest_of(model, configs))
+    engine = RtlEngine(model, configs, record)
+    total = engine.operations(prompt, layers) + engine.operations(1, layers) * (request.count - 1)
 
     def show(record: Record) -> None:
         done = record.simulated + record.kept
         update(record.node, done, max(total, done + 1))
 
-    digest = digest_of(model, configs)
-    record = Record(layers, request.journal, digest, show)
-    return RtlEngine(model, configs, record), record
+    record.on_operation = show
+    return engine, record
 
 
 def _layers(text: str | None, count: int) -> frozenset[int] | None:

@@ -12,6 +12,7 @@ them in.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -117,6 +118,31 @@ class GoldenEngine(Engine):
         low, high = int(values.min()), int(values.max())
         name = node.inputs["weights"]
         self.cores[name] = self.units.core(min(low, -1), max(high, 1), tensor.shape[1])
+
+    def operations(self, rows: int, layers: Collection[int] | None = None) -> int:
+        """Return how many operations of hardware a pass over tokens takes.
+
+        Parameters
+        ----------
+        rows : int
+            Tokens of the pass; of the last operation one row is computed.
+        layers : collection of int, optional
+            Those that count, all and what is outside of layers by default.
+        """
+        by_rows = self._dequantise.operation.name == "dequantise_rows"
+        outputs = self.model.description.outputs
+        count = 0
+        for node in self.model.description.nodes:
+            if layers is not None and node.layer not in layers:
+                continue
+            if node.operation == "gemm":
+                back = 1 if by_rows or node.output in outputs else rows
+                count += 1 + back + ("bias" in node.inputs)
+            elif node.operation == "attention":
+                count += 5  # queries, keys, values as integers, attention, its results as numbers
+            elif node.operation != "embed":
+                count += 1
+        return count
 
     # -- products --------------------------------------------------------------------------
 

@@ -368,6 +368,12 @@ class PlaceAndRoute(Model):
     pins: str = Field(description="Option that takes a file of pins.")
     routed: str = Field(description="Option that writes the routed design for the packer.")
     packer: str = Field(description="The program that makes a bitstream of it.")
+    usual_ns: Mapping[str, Annotated[float, Field(gt=0)]] = Field(
+        default_factory=dict,
+        description="How long steps of `cost_model.timing.network` usually take, about: delays of"
+        " cells and of wires of a few loads as the tool reports them. Calibration stays near them"
+        " where designs say little.",
+    )
 
     @model_validator(mode="after")
     def _devices(self) -> Self:
