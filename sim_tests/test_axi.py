@@ -96,7 +96,7 @@ def test_what_the_shell_does_not_know(member: Any) -> None:
         (lambda: BurstReader(64, 32, 16, 0, 16), "outstanding must be at least 1, not 0"),
         (lambda: Gather(64, 1, 9, 8), r"width must be 1\.\.8, not 9"),
         (lambda: BurstWriter(64, 32, 0, 4, 16), "max_burst must be .*, not 0"),
-        (lambda: Scatter(64, 4, 2), "lane_bytes must be 4 or 8, not 2"),
+        (lambda: Scatter(64, 4, 2), "lane_bytes must be 1, 4 or 8, not 2"),
         (lambda: Scatter(64, 0, 4), "lanes must be at least 1, not 0"),
         (lambda: Gather(64, 2, 9, 3), "a word of 3 x 2 bytes must hold at least a beat, 8 bytes"),
     ],
