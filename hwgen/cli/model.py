@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hwgen.cli.common import (
+    clock_option,
     config_option,
     console,
     emit_json,
@@ -307,6 +308,14 @@ def _print_quantised(output: Path, reports: Any, judgement: Any) -> None:
     type=click.IntRange(0, 1 << 24),
     help="Earlier positions of a decode step; default those of the prompt.",
 )
+@click.option(
+    "--target",
+    "targets",
+    metavar="T",
+    multiple=True,
+    help="Technology instead of the configuration's; several are compared in one table.",
+)
+@clock_option("Clock instead of the configuration's.")
 @memory_options
 @json_option
 def estimate_command(
@@ -314,6 +323,8 @@ def estimate_command(
     config: Path,
     prompt: int,
     context: int | None,
+    targets: tuple[str, ...],
+    clock_mhz: float | None,
     memory: str | None,
     gb_s: str | None,
     efficiency: str | None,
@@ -326,12 +337,16 @@ def estimate_command(
     are moved; attention's products and operations on rows take no time here.
     """
     from flows.estimates import estimated
+    from hwgen.cli.model_estimate import print_speeds, print_targets
     from hwgen.config.load import load_config
     from hwgen.errors import InputError
     from hwgen.models.passes import passes_of, speeds
     from hwgen.models.store import Model
     from hwgen.operations import must_multiply
+    from hwgen.technologies import technology
 
+    for target in targets:
+        technology(target)  # refuses an unknown name
     description = Model(source).description
     core = load_config(config)
     must_multiply(core, "hwgen model estimate")
@@ -343,46 +358,21 @@ def estimate_command(
             raise InputError(
                 f"{config}: max_k: must be {longest} or more for this model, not {core.max_k}"
             )
-    entry = estimated(core, None, None, workloads, behind=served)
-    found = speeds(entry["metrics"], workloads)
+    entries = [
+        estimated(core, target, clock_mhz, workloads, behind=served)
+        for target in targets or (None,)
+    ]
+    found = [speeds(entry["metrics"], workloads) for entry in entries]
     if as_json:
-        emit_json({"model": description.name, "passes": found, "estimate": entry})
-        return
-    _print_speeds(description.name, found, entry)
-
-
-def _print_speeds(name: str, found: Any, entry: Any) -> None:
-    """Print the speeds of passes, and what limits each layer."""
-    from rich.table import Table
-
-    from hwgen.cli.estimate import print_roofline
-    from hwgen.datasheet import number
-    from hwgen.roofline import SERVED
-
-    out = console()
-    out.print(f"{name} on {entry['name']}, {entry['technology']} at {entry['clock_mhz']:g} MHz")
-    table = Table("pass", box=None, pad_edge=False)
-    headings = ("tokens", "context", "ms", "tokens/s", "J/token", "of the bandwidth's floor")
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    for key, each in found.items():
-        share = each["floor_share"]
-        table.add_row(
-            key,
-            f"{each['tokens']:,}",
-            f"{each['context']:,}",
-            *(number(each[field]) for field in ("ms", "tokens_per_s", "j_per_token")),
-            "-" if share is None else f"{100 * share:.1f} %",
-        )
-    out.print(table)
-    if "prefill" in found:
-        out.print(f"time to the first token: {number(found['prefill']['ms'])} ms")
-    if entry["roofline"]:
-        print_roofline(entry, out)
+        documents = [
+            {"model": description.name, "passes": passes, "estimate": entry}
+            for passes, entry in zip(found, entries, strict=True)
+        ]
+        emit_json(documents[0] if len(documents) == 1 else {"targets": documents})
+    elif len(entries) == 1:
+        print_speeds(description.name, found[0], entries[0])
     else:
-        out.print(SERVED)
-    for note in entry["notes"]:
-        out.print(f"note: {note}", soft_wrap=True)
+        print_targets(description.name, found, entries)
 
 
 def _summary(description: Description) -> dict[str, Any]:

@@ -65,19 +65,21 @@ def speeds(metrics: Mapping[str, Any], passes: Mapping[str, Network]) -> dict[st
     Returns
     -------
     dict
-        By pass ``tokens``, ``context``, ``ms``, ``tokens_per_s``, ``j_per_token`` and
-        ``floor_share``, how near it is to what the memory's bandwidth allows.
+        By pass ``tokens``, ``context``, ``ms``, ``tokens_per_s``, ``j_per_token``, what the memory
+        takes included if one is behind the ports, and ``floor_share``, how near it is to what the
+        memory's bandwidth allows.
     """
     found = {}
     for name, network in passes.items():
         ms, energy = (metrics.get(f"{metric}({name})") for metric in ("latency_ms", "energy_mj"))
         tokens = network.tokens or 1
+        each = None if energy is None else energy * 1e-3 / tokens
         found[name] = {
             "tokens": tokens,
             "context": network.context,
             "ms": ms,
             "tokens_per_s": 1e3 * tokens / ms if ms else None,
-            "j_per_token": None if energy is None else energy * 1e-3 / tokens,
+            "j_per_token": metrics.get(f"j_per_token({name})", each),
             "floor_share": metrics.get(f"floor_share({name})"),
         }
     return found
