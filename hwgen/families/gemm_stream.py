@@ -20,13 +20,13 @@ from hwgen.config.module_limits import ENGINE_DATA_BITS
 from hwgen.families import Family
 from hwgen.families.gemm_stream_buffers import BufferShape
 from hwgen.families.gemm_stream_parameters import (
+    CORE,
     DEFAULT_COMPUTE,
     OUTER,
     Array,
     Buffers,
     Compute,
     EnginePost,
-    core_family,
 )
 from hwgen.loop_nest import LoopNest
 from hwgen.numerics import IntegerFormat
@@ -63,7 +63,7 @@ class GemmStreamConfig(FamilyConfig):
     def cores_in(cls, data: Mapping[str, Any]) -> dict[str, type[FamilyConfig]]:
         """Return the models of the cores that a configuration holds, by field."""
         inner = data.get("compute")
-        model = core_family(inner.get("family")) if isinstance(inner, Mapping) else None
+        model = CORE.family(inner.get("family")) if isinstance(inner, Mapping) else None
         return {"compute": model} if model else {}
 
     @model_validator(mode="after")

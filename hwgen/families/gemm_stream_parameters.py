@@ -5,13 +5,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from hwgen.config.model import FamilyConfig, Model, Target
-from hwgen.config.parameters import either
+from hwgen.config.inner_core import InnerCore
+from hwgen.config.model import Model
 from hwgen.config.post_parameters import FORMATS, PostProcessing
-from hwgen.families import families
 from hwgen.numerics.post import OUTPUTS
 
 OUTER = ("name", "target", "memories", "post")
@@ -20,49 +18,12 @@ OUTER = ("name", "target", "memories", "post")
 DEFAULT_COMPUTE = {"family": "systolic", "array": {"dataflow": "weight_stationary"}}
 
 
-def core_families() -> dict[str, type[FamilyConfig]]:
-    """Return the configurations of the families that can work inside an engine, by name."""
-    return {name: config for name in families() if (config := core_family(name))}
-
-
-def core_family(name: object) -> type[FamilyConfig] | None:
-    """Return the configuration of the family `name`, None if it cannot work inside an engine."""
-    known = families()
-    config = known[name].config if isinstance(name, str) and name in known else None
-    return config if hasattr(config, "block_loop_nest") else None
-
-
-def _core(value: Any, info: ValidationInfo) -> Any:
-    """Return the configuration of the core inside an engine; it has the target of the engine."""
-    if isinstance(value, FamilyConfig):
-        return value
-    if not isinstance(value, dict):
-        raise PydanticCustomError("compute", "must hold the parameters of a core")
-    model = core_family(value.get("family"))
-    if model is None:
-        known = either(tuple(core_families()))
-        raise PydanticCustomError(
-            "core", "must have a family inside an engine: {known}", {"known": known}
-        )
-    for key in OUTER:
-        if key in value:
-            raise PydanticCustomError(
-                "rules", "{key}: belongs to the engine; remove it here", {"key": key}
-            )
-    return model.model_validate(
-        {**value, "name": "core", "target": info.data.get("target", Target())}
-    )
-
-
-def _given(core: FamilyConfig) -> dict[str, Any]:
-    values = core.model_dump(mode="json", exclude_defaults=True, exclude=set(OUTER))
-    return {"family": core.family, **values}
-
+CORE = InnerCore(lambda config: hasattr(config, "block_loop_nest"), OUTER, "an engine")
 
 Compute = Annotated[
     Any,
-    BeforeValidator(_core),
-    PlainSerializer(_given, return_type=dict),
+    BeforeValidator(CORE.validate),
+    PlainSerializer(CORE.given, return_type=dict),
     WithJsonSchema({"type": "object"}),
 ]
 

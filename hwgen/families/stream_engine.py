@@ -11,17 +11,15 @@ from pydantic import (
     BeforeValidator,
     Field,
     PlainSerializer,
-    ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from hwgen.buses import BusPort, burst_beats, engine_buses
+from hwgen.config.inner_core import InnerCore
 from hwgen.config.memory_port import Memory
-from hwgen.config.model import FamilyConfig, Model, Target, check_rules
-from hwgen.config.parameters import either
-from hwgen.families import Family, families
+from hwgen.config.model import FamilyConfig, Model, check_rules
+from hwgen.families import Family
 from hwgen.families.stream_engine_registers import stream_interface
 from hwgen.register_map import JobInterface, Register, register_map
 
@@ -41,54 +39,18 @@ ROWS_AHEAD = 16
 _PATIENCE = 256
 
 
-def core_families() -> dict[str, type[FamilyConfig]]:
-    """Return the configurations of the families that can work inside this engine, by name."""
-    return {name: config for name in families() if (config := core_family(name))}
-
-
-def core_family(name: object) -> type[FamilyConfig] | None:
-    """Return the configuration of the family `name`, None if it has no place in this engine.
-
-    It must have stream ports alone, and operations that are no products of matrices.
-    """
-    known = families()
-    if not isinstance(name, str) or name not in known:
-        return None
-    config = known[name].config
+def _fits(config: type[FamilyConfig]) -> bool:
+    """Return whether it has stream ports alone, and operations that are no products of matrices."""
     engine = config.takes_jobs or config.buses is not FamilyConfig.buses
-    return None if engine or config.operations is FamilyConfig.operations else config
+    return not engine and config.operations is not FamilyConfig.operations
 
 
-def _core(value: Any, info: ValidationInfo) -> Any:
-    """Return the configuration of the core; it has the target of the engine."""
-    if isinstance(value, FamilyConfig):
-        return value
-    if not isinstance(value, dict):
-        raise PydanticCustomError("compute", "must hold the parameters of a core")
-    model = core_family(value.get("family"))
-    if model is None:
-        known = either(tuple(core_families()))
-        raise PydanticCustomError(
-            "core", "must have a family inside this engine: {known}", {"known": known}
-        )
-    for key in OUTER:
-        if key in value:
-            raise PydanticCustomError(
-                "rules", "{key}: belongs to the engine; remove it here", {"key": key}
-            )
-    outer = {"name": "core", "target": info.data.get("target", Target())}
-    return model.model_validate({**value, **outer})
-
-
-def _given(core: FamilyConfig) -> dict[str, Any]:
-    values = core.model_dump(mode="json", exclude_defaults=True, exclude=set(OUTER))
-    return {"family": core.family, **values}
-
+CORE = InnerCore(_fits, OUTER, "this engine")
 
 Compute = Annotated[
     Any,
-    BeforeValidator(_core),
-    PlainSerializer(_given, return_type=dict),
+    BeforeValidator(CORE.validate),
+    PlainSerializer(CORE.given, return_type=dict),
     WithJsonSchema({"type": "object"}),
 ]
 
@@ -130,7 +92,7 @@ class StreamEngineConfig(FamilyConfig):
     def cores_in(cls, data: Mapping[str, Any]) -> dict[str, type[FamilyConfig]]:
         """Return the models of the cores that a configuration holds, by field."""
         inner = data.get("compute")
-        model = core_family(inner.get("family")) if isinstance(inner, Mapping) else None
+        model = CORE.family(inner.get("family")) if isinstance(inner, Mapping) else None
         return {"compute": model} if model else {}
 
     @model_validator(mode="after")
