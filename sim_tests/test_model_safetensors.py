@@ -177,3 +177,8 @@ def test_mutated_files_are_read_or_refused(tmp_path: Path) -> None:
         except InputError:
             refusals += 1
     assert refusals > 30
+
+
+def test_a_layout_of_other_files_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--i2s-layout belongs to GGUF files"):
+        import_model(tmp_path, tmp_path / "model", "x86")

@@ -32,6 +32,11 @@ def import_model(source: Path, directory: Path, i2s_layout: str | None = None) -
         If the file cannot be read, or holds what is not supported.
     """
     if source.is_dir():
+        if i2s_layout is not None:
+            raise InputError(
+                f"{source}: --i2s-layout belongs to GGUF files with tensors of type I2_S; leave it"
+                " out for safetensors"
+            )
         from hwgen.models.import_safetensors import import_safetensors
 
         return import_safetensors(source, directory)
