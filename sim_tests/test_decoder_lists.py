@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from flows.simulation.command_lists import Image
 from flows.simulation.engine_program import Model, compile_model
 from hwgen.command_lists import BYTES
 from hwgen.decoder_lists import POSITION, LayerBuilder, LayerScales, LayerShape, arrays_of
@@ -208,19 +209,6 @@ class Layer:
         return x + product(norm(hidden, "hidden_norm") if shape.sub_norms else hidden, "down")
 
 
-class Image:
-    """A memory of bytes."""
-
-    def __init__(self, size: int) -> None:
-        self.data = bytearray(size)
-
-    def read(self, address: int, count: int) -> bytes:
-        return bytes(self.data[address : address + count])
-
-    def write(self, address: int, data: bytes) -> None:
-        self.data[address : address + len(data)] = data
-
-
 class Runs:
     """Runs of a layer's lists, first some tokens at once, then one after the other."""
 
@@ -239,7 +227,7 @@ class Runs:
 
     def golden(self) -> tuple[np.ndarray, bytes]:
         """Return results, and the memory in the end."""
-        config, memory = self.layer.config, Image(self.end)
+        config, memory = self.layer.config, Image(bytearray(self.end))
         for name, array in self.layer.arrays().items():
             memory.write(self.at[name], array.tobytes())
         results = []

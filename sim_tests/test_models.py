@@ -283,13 +283,19 @@ def test_passes_are_those_of_the_model(tmp_path: Path) -> None:
     assert fast["prefill"]["tokens_per_s"] is None
 
 
+def estimating(directory: Path) -> tuple[list[str], Path]:
+    """Return the arguments that estimate a small model on `CORE`, and the configuration."""
+    model, _ = imported(directory, Small())
+    config = directory / "core.yaml"
+    config.write_text(CORE)
+    named = ["--config", str(config), "--prompt", "5"]
+    return ["model", "estimate", str(model.path), *named], config
+
+
 def test_the_estimate_of_a_model_is_that_of_its_products(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model, _ = imported(tmp_path, Small())
-    config = tmp_path / "core.yaml"
-    config.write_text(CORE)
-    arguments = ["model", "estimate", str(model.path), "--config", str(config), "--prompt", "5"]
+    arguments, config = estimating(tmp_path)
     assert main([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     layers = found["estimate"]["roofline"]["workloads"]["decode"]["layers"]
@@ -310,10 +316,7 @@ def test_the_estimate_of_a_model_is_that_of_its_products(
 def test_estimates_for_several_targets_stand_in_one_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model, _ = imported(tmp_path, Small())
-    config = tmp_path / "core.yaml"
-    config.write_text(CORE)
-    arguments = ["model", "estimate", str(model.path), "--config", str(config), "--prompt", "5"]
+    arguments, _ = estimating(tmp_path)
     memory, targets = ["--memory", "ddr4"], ["--target", "nangate45", "--target", "ecp5"]
     assert main([*arguments, *memory, *targets, "--json"]) == 0
     cells, fabric = json.loads(capsys.readouterr().out)["targets"]
@@ -332,10 +335,7 @@ def test_estimates_for_several_targets_stand_in_one_table(
 def test_figures_are_at_the_clock_that_is_met(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model, _ = imported(tmp_path, Small())
-    config = tmp_path / "core.yaml"
-    config.write_text(CORE)
-    arguments = ["model", "estimate", str(model.path), "--config", str(config), "--prompt", "5"]
+    arguments, _ = estimating(tmp_path)
     assert main([*arguments, "--clock-mhz", "5000", "--json"]) == 0
     met = json.loads(capsys.readouterr().out)["estimate"]["figures_at_mhz"]
     assert met < 5000

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.simulation.command_lists import Image
 from flows.simulation.operation_cases import JobSpec, draw_operands
 from flows.simulation.operations import run_operation
 from flows.simulation.runner import case_names, regress
@@ -72,19 +73,6 @@ def config_of(values: dict[str, Any]) -> StreamEngineConfig:
     return StreamEngineConfig.model_validate(values)
 
 
-class Image:
-    """A memory of bytes."""
-
-    def __init__(self, size: int) -> None:
-        self.data = bytearray(size)
-
-    def read(self, address: int, count: int) -> bytes:
-        return bytes(self.data[address : address + count])
-
-    def write(self, address: int, data: bytes) -> None:
-        self.data[address : address + len(data)] = data
-
-
 def test_from_memory_to_memory(tmp_path: Path) -> None:
     config = config_of(VECTOR)
     for outcome in regress(config, tmp_path, names=CASES):
@@ -102,7 +90,7 @@ def test_what_jobs_do_is_what_operations_compute(values: dict[str, Any]) -> None
             placed, end = place_operation(
                 config, operation, operands, scalars, rng=rng if odd else None
             )
-            memory = Image(end)
+            memory = Image(bytearray(end))
             for job in placed.jobs:
                 for address, content in job.images():
                     memory.write(address, content)

@@ -39,7 +39,7 @@ class Image:
         self.data[address : address + len(data)] = data
 
     def _check(self, address: int, count: int) -> None:
-        inside = address + count <= SIZE
+        inside = address + count <= len(self.data)
         if not inside or any(address < h.stop and h.start < address + count for h in self.holes):
             raise MemoryFault(hex(address))
 

@@ -105,7 +105,8 @@ def _engine(model: Model, request: Request, update: Any, prompt: int) -> tuple[A
     remember(len(configs))  # each is simulated many times
 
     layers = _layers(request.layers, model.description.layers)
-    record = Record(layers, request.journal, digest_of(model, configs))
+    digest = digest_of(model, configs) if request.journal else ""
+    record = Record(layers, request.journal, digest)
     engine = RtlEngine(model, configs, record)
     total = engine.operations(prompt, layers) + engine.operations(1, layers) * (request.count - 1)
 

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from hwgen.buses import BusPort, burst_beats, engine_buses
 from hwgen.config.base import Model
 
 
@@ -29,3 +30,30 @@ class Memory(Model):
         description="Bursts in flight, each way; their data hides the memory's latency.",
         json_schema_extra={"unit": "bursts"},
     )
+
+
+class OnMemory:
+    """What the configurations of engines have in common that work on memory; first of the bases."""
+
+    if TYPE_CHECKING:
+        memory: Memory
+
+    @property
+    def ports(self) -> tuple[()]:
+        """Stream ports: none."""
+        return ()
+
+    @property
+    def buses(self) -> tuple[BusPort, ...]:
+        """The registers, the memory, the interrupt."""
+        return engine_buses(self.memory.data_width, self.memory.address_width)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of a beat of the memory port."""
+        return self.memory.data_width // 8
+
+    @property
+    def longest_burst(self) -> int:
+        """Beats of the longest burst; bursts end where an address is a multiple of it."""
+        return burst_beats(self.memory.data_width, self.memory.max_burst)

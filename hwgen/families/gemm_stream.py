@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
-from hwgen.buses import BusPort, burst_beats, engine_buses, writer_beats
+from hwgen.buses import writer_beats
 from hwgen.config.limits import limit_of
-from hwgen.config.memory_port import Memory
+from hwgen.config.memory_port import Memory, OnMemory
 from hwgen.config.model import AUTO, FamilyConfig, check_rules
 from hwgen.config.module_limits import ENGINE_DATA_BITS
 from hwgen.families import Family
@@ -38,7 +38,7 @@ ROWS_AHEAD = 16
 """Rows of results that are announced before their data has come."""
 
 
-class GemmStreamConfig(FamilyConfig):
+class GemmStreamConfig(OnMemory, FamilyConfig):
     """An engine that reads A and W from memory, multiplies, and writes C to memory."""
 
     takes_jobs: ClassVar[bool] = True
@@ -207,22 +207,12 @@ class GemmStreamConfig(FamilyConfig):
         """Cycles from the last input beat of the core to its first result beat."""
         return int(self.compute.latency)
 
-    @property
-    def memory_bytes(self) -> int:
-        """Bytes of a beat of the memory port."""
-        return self.memory.data_width // 8
-
     # -- buses -----------------------------------------------------------------------------
-
-    @property
-    def ports(self) -> tuple[()]:
-        """Stream ports: none."""
-        return ()
 
     @property
     def longest_burst_bytes(self) -> int:
         """Bytes of the longest burst; bursts end where an address is a multiple of it."""
-        return burst_beats(self.memory.data_width, self.memory.max_burst) * self.memory_bytes
+        return self.longest_burst * self.memory_bytes
 
     @property
     def rows_in_flight(self) -> int:
@@ -233,11 +223,6 @@ class GemmStreamConfig(FamilyConfig):
     def writer_beats(self) -> int:
         """Beats of results that wait for their burst behind the one that is offered."""
         return writer_beats(self.memory.data_width, self.memory.max_burst)
-
-    @property
-    def buses(self) -> tuple[BusPort, ...]:
-        """The registers, the memory, the interrupt."""
-        return engine_buses(self.memory.data_width, self.memory.address_width)
 
     @property
     def registers(self) -> tuple[Register, ...]:

@@ -15,9 +15,8 @@ from pydantic import (
     model_validator,
 )
 
-from hwgen.buses import BusPort, burst_beats, engine_buses
 from hwgen.config.inner_core import InnerCore
-from hwgen.config.memory_port import Memory
+from hwgen.config.memory_port import Memory, OnMemory
 from hwgen.config.model import FamilyConfig, Model, check_rules
 from hwgen.families import Family
 from hwgen.families.stream_engine_registers import stream_interface
@@ -66,7 +65,7 @@ class Buffers(Model):
     )
 
 
-class StreamEngineConfig(FamilyConfig):
+class StreamEngineConfig(OnMemory, FamilyConfig):
     """An engine that reads the input ports of a core from memory and writes its results there."""
 
     takes_jobs: ClassVar[bool] = True
@@ -158,16 +157,6 @@ class StreamEngineConfig(FamilyConfig):
     # -- geometry --------------------------------------------------------------------------
 
     @property
-    def memory_bytes(self) -> int:
-        """Bytes of a beat of the memory port."""
-        return self.memory.data_width // 8
-
-    @property
-    def longest_burst(self) -> int:
-        """Beats of the longest burst; bursts end where an address is a multiple of it."""
-        return burst_beats(self.memory.data_width, self.memory.max_burst)
-
-    @property
     def requests_ahead(self) -> int:
         """Bursts that are requested and not yet answered."""
         return self.memory.outstanding + 4
@@ -184,17 +173,7 @@ class StreamEngineConfig(FamilyConfig):
         """Cycles without any movement after which a job is given up: its numbers do not agree."""
         return int(4 * self.latency + _PATIENCE)
 
-    # -- buses -----------------------------------------------------------------------------
-
-    @property
-    def ports(self) -> tuple[()]:
-        """Stream ports: none."""
-        return ()
-
-    @property
-    def buses(self) -> tuple[BusPort, ...]:
-        """The registers, the memory, the interrupt."""
-        return engine_buses(self.memory.data_width, self.memory.address_width)
+    # -- registers -----------------------------------------------------------------------------
 
     @property
     def registers(self) -> tuple[Register, ...]:

@@ -18,8 +18,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import ErrorType
 
-from hwgen.buses import BusPort, engine_buses
-from hwgen.config.memory_port import Memory
+from hwgen.config.memory_port import Memory, OnMemory
 from hwgen.config.model import FamilyConfig, Model, Target, check_rules
 from hwgen.config.parameters import either
 from hwgen.errors import did_you_mean
@@ -137,7 +136,7 @@ class Lists(Model):
     )
 
 
-class TransformerConfig(FamilyConfig):
+class TransformerConfig(OnMemory, FamilyConfig):
     """Engines as units behind one memory port; a list in memory gives them their jobs."""
 
     family: Literal["transformer"] = Field("transformer", description="Family of the accelerator.")
@@ -248,11 +247,6 @@ class TransformerConfig(FamilyConfig):
         return max(int(unit.latency) for unit in self.units.values())
 
     @property
-    def ports(self) -> tuple[()]:
-        """Stream ports: none."""
-        return ()
-
-    @property
     def parts(self) -> dict[str, Any]:
         """The units: what each computes, and what may overlap with its jobs."""
         return {
@@ -265,11 +259,6 @@ class TransformerConfig(FamilyConfig):
             }
             for name, unit in self.units.items()
         }
-
-    @property
-    def buses(self) -> tuple[BusPort, ...]:
-        """The registers, the memory, the interrupt."""
-        return engine_buses(self.memory.data_width, self.memory.address_width)
 
     @property
     def registers(self) -> tuple[Register, ...]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from hwgen.errors import InputError, did_you_mean
-from hwgen.models.decoder import DecoderShape, arrays_of, nodes_of, weights_of
+from hwgen.models.decoder import DecoderShape, weights_of
 from hwgen.models.description import Description, Source
+from hwgen.models.found import described, readable, refused
 from hwgen.models.gguf_blocks import (
     I2_S,
     I2_S_LAYOUTS,
@@ -22,8 +22,6 @@ from hwgen.models.gguf_blocks import (
 from hwgen.models.gguf_file import GgufFile, Place
 from hwgen.models.gguf_weights import bytes_of, write_tensor
 from hwgen.models.store import TOKENIZER, WEIGHTS, Writer, write_description
-
-_LISTED = 12  # problems that are written out
 
 _NAMES = {
     "token_embd.weight": "embedding",
@@ -117,32 +115,17 @@ def import_gguf(path: Path, directory: Path, i2s_layout: str | None = None) -> D
         writer = Writer(out)
         for tensor, place in found.items():
             write_tensor(file, writer, tensor, place, shape, scales.get(tensor), i2s_layout)
-    nodes = nodes_of(shape, set(found))
-    description = Description(
-        hwgen_model=1,
-        name=_readable(file.text("general.name", path.stem)) or "model",
-        source=Source(
-            format="gguf", file=_readable(path.name), architecture=name,
-            licence=_readable(file.text("general.license", "")),
-        ),
-        inputs=("tokens",),
-        outputs=("logits:0",),
-        arrays=arrays_of(shape, nodes),
-        tensors=writer.tensors,
-        nodes=nodes,
-        context=shape.context,
-        vocabulary=shape.vocabulary,
+    source = Source(
+        format="gguf", file=readable(path.name), architecture=name,
+        licence=readable(file.text("general.license", "")),
     )  # fmt: skip
+    title = readable(file.text("general.name", path.stem))
+    description = described(shape, writer.tensors, title, source)
     write_description(directory, description)
     tokenizer = _tokenizer(file, shape)
     if tokenizer is not None:
         (directory / TOKENIZER).write_text(json.dumps(tokenizer) + "\n", encoding="utf-8")
     return description
-
-
-def _readable(text: str) -> str:
-    """Return a text without what is no character, not longer than a description has it."""
-    return text.encode("utf-8", "replace").decode()[:300]
 
 
 # -- what the metadata say ----------------------------------------------------------------------
@@ -196,14 +179,8 @@ def _shape(file: GgufFile, name: str, architecture: Architecture) -> DecoderShap
         if key in file.metadata
     ]
     if problems:
-        raise _refused(file.path, problems)
+        raise refused(file.path, problems)
     return shape
-
-
-def _refused(path: Path, problems: Sequence[str]) -> InputError:
-    more = len(problems) - _LISTED
-    lines = [*problems[:_LISTED], *([f"and {more} more"] if more > 0 else [])]
-    return InputError(f"{path} cannot be imported:\n  " + "\n  ".join(lines))
 
 
 def _canonical(name: str) -> tuple[str, bool]:
@@ -259,7 +236,7 @@ def _assigned(
         if needed and name not in found
     ]
     if problems:
-        raise _refused(file.path, problems)
+        raise refused(file.path, problems)
     return {name: found[name] for name in expected if name in found}, scales
 
 

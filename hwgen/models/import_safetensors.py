@@ -12,20 +12,13 @@ from typing import Any
 import numpy as np
 
 from hwgen.errors import InputError, did_you_mean
-from hwgen.models.decoder import (
-    DecoderShape,
-    arrays_of,
-    neighbours,
-    nodes_of,
-    turned,
-    weights_of,
-)
+from hwgen.models.decoder import DecoderShape, neighbours, turned, weights_of
 from hwgen.models.description import Description, Source
+from hwgen.models.found import described, readable, refused
 from hwgen.models.gguf_blocks import Groups
 from hwgen.models.safetensors_file import DTYPES, Stored, read_safetensors
 from hwgen.models.store import WEIGHTS, Writer, read_json, write_description
 
-_LISTED = 12
 _GATES = {"silu": "silu", "relu2": "relu2", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh"}
 KINDS = ("llama", "mistral", "qwen2", "bitnet")
 """Kinds of decoders by ``model_type``."""
@@ -80,21 +73,9 @@ def import_safetensors(path: Path, directory: Path) -> Description:
         writer = Writer(out)
         for name, tensor in found.items():
             _write(writer, name, tensor, shape, scales.get(name))
-    nodes = nodes_of(shape, set(found))
-    description = Description(
-        hwgen_model=1,
-        name=path.resolve().name.encode("utf-8", "replace").decode()[:300] or "model",
-        source=Source(
-            format="safetensors", file=files[0].name, architecture=str(config.values["model_type"])
-        ),
-        inputs=("tokens",),
-        outputs=("logits:0",),
-        arrays=arrays_of(shape, nodes),
-        tensors=writer.tensors,
-        nodes=nodes,
-        context=shape.context,
-        vocabulary=shape.vocabulary,
-    )
+    kind = str(config.values["model_type"])
+    source = Source(format="safetensors", file=files[0].name, architecture=kind)
+    description = described(shape, writer.tensors, readable(path.resolve().name), source)
     write_description(directory, description)
     return description
 
@@ -159,14 +140,8 @@ class _Config:
         if self.values.get("sliding_window") and self.values.get("use_sliding_window", True):
             problems.append("sliding_window is not supported; use a GGUF file")
         if problems:
-            raise _refused(self.path, problems)
+            raise refused(self.path, problems)
         return shape
-
-
-def _refused(path: Path, problems: list[str]) -> InputError:
-    more = len(problems) - _LISTED
-    lines = [*problems[:_LISTED], *([f"and {more} more"] if more > 0 else [])]
-    return InputError(f"{path} cannot be imported:\n  " + "\n  ".join(lines))
 
 
 def _canonical(name: str) -> tuple[str, bool]:
@@ -217,7 +192,7 @@ def _assigned(
         elif own in found and found[own].dtype == "U8" and own not in scales:
             problems.append(f"{own}: packed weights need a weight_scale")
     if problems:
-        raise _refused(path, problems)
+        raise refused(path, problems)
     return {own: found[own] for own in expected if own in found}, scales
 
 

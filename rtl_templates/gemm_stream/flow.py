@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Member, Out
 
 from hwgen.families.gemm_stream import ROWS_AHEAD
 from hwgen.numerics.post.records import RECORD_BYTES
-from rtl_templates.axi.channels import bus_members
 from rtl_templates.axi.gather import Gather
+from rtl_templates.axi.job_flow import JobFlow
 from rtl_templates.axi.reader import BurstReader
 from rtl_templates.axi.scatter import Scatter
 from rtl_templates.axi.writer import BurstWriter
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hierarchy import place
 from rtl_templates.post import Post
 from rtl_templates.stream import StreamFifo
 
@@ -50,7 +49,7 @@ def length_width(config: GemmStreamConfig) -> int:
     return longest.bit_length()
 
 
-class Flow(Block):
+class Flow(JobFlow):
     """Loads, cores and results; its reset ends whatever it is at.
 
     Parameters
@@ -63,32 +62,18 @@ class Flow(Block):
 
     Members
     -------
-    X_job, X_valid, X_done for each X of `CONSUMERS`
-        Descriptor of the job of that consumer, from the queue.
-    alone : In(1)
-        The job to load is the oldest one.
-    stop : In(1)
-        Issue nothing more on the memory port.
-    busy : Out(1)
-        Something that was issued is not answered.
+    those of `JobFlow`
     read_error, write_error : Out(1)
         Pulses: an answer was an error.
     load_waits, compute_waits, drain_waits, reads, writes : Out(1)
         See `EVENTS`.
-    ar_..., r_..., aw_..., w_..., b_...
-        Channels of the memory port; see `bus_members`.
     """
 
-    resettable = True
+    CONSUMERS = CONSUMERS
 
     def __init__(self, config: GemmStreamConfig, core: wiring.Component, job: Any) -> None:
-        self.config, self.core, self.job_layout = config, core, job
-        members: dict[str, Member] = {}
-        for name in CONSUMERS:
-            members |= {f"{name}_job": In(job.size), f"{name}_valid": In(1), f"{name}_done": Out(1)}
-        members |= {"alone": In(1), "stop": In(1), "busy": Out(1)}
-        members |= {name: Out(1) for name in ("read_error", "write_error", *EVENTS)}
-        super().__init__("engine", {**members, **bus_members(config.memory)})
+        super().__init__("engine", config, job, ("read_error", "write_error", *EVENTS))
+        self.core = core
 
     def build(self, m: Module) -> None:
         columns = self.config.post.columns
@@ -99,17 +84,6 @@ class Flow(Block):
         words = self._read(m, columns)
         self._compute(m, words)
         self._write(m, columns, words)
-
-    def _job(self, name: str) -> dict[str, Any]:
-        return {
-            "job": getattr(self, f"{name}_job"),
-            "job_valid": getattr(self, f"{name}_valid"),
-            "job_done": getattr(self, f"{name}_done"),
-        }
-
-    def _channel(self, *prefixes: str) -> dict[str, Any]:
-        names = [n for n in bus_members(self.config.memory) if n.split("_")[0] in prefixes]
-        return {name: getattr(self, name) for name in names}
 
     # -- memory to buffers -----------------------------------------------------------------
 

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Member, Out
 
 from hwgen.families.stream_engine_registers import MISMATCH, SIZE_BITS
-from rtl_templates.axi.channels import bus_members
+from rtl_templates.axi.job_flow import JobFlow
 from rtl_templates.axi.reader import BurstReader
 from rtl_templates.axi.scatter import Scatter
 from rtl_templates.axi.writer import BurstWriter
 from rtl_templates.core_block import Core
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hierarchy import place
 from rtl_templates.stream import StreamFifo
 
 from .drain import StreamDrain
@@ -34,7 +33,7 @@ EVENTS = ("input_waits", "output_waits", "reads", "writes")
 the memory port."""
 
 
-class StreamFlow(Block):
+class StreamFlow(JobFlow):
     """Loads, the core and results; its reset ends whatever it is at.
 
     Parameters
@@ -46,32 +45,20 @@ class StreamFlow(Block):
 
     Members
     -------
-    X_job, X_valid, X_done for each X of `CONSUMERS`
-        Descriptor of the job of that consumer, from the queue.
-    alone : In(1)
-        The job to load is the oldest one.
-    stop : In(1)
-        Issue nothing more on the memory port.
-    busy : Out(1)
-        Something that was issued is not answered.
+    those of `JobFlow`
     read_error, write_error, mismatch : Out(1)
         Pulses: an answer was an error; the numbers of a job do not agree.
     input_waits, output_waits, reads, writes : Out(1)
         See `EVENTS`.
-    ar_..., r_..., aw_..., w_..., b_...
-        Channels of the memory port; see `rtl_templates.axi.channels.bus_members`.
     """
 
-    resettable = True
+    CONSUMERS = CONSUMERS
 
     def __init__(self, config: StreamEngineConfig, core: wiring.Component, job: Any) -> None:
-        self.config, self.core, self.job_layout = config, Core(core), job
-        members: dict[str, Member] = {}
-        for name in CONSUMERS:
-            members |= {f"{name}_job": In(job.size), f"{name}_valid": In(1), f"{name}_done": Out(1)}
-        members |= {"alone": In(1), "stop": In(1), "busy": Out(1)}
-        members |= {name: Out(1) for name in ("read_error", "write_error", MISMATCH, *EVENTS)}
-        super().__init__("stream_engine", {**members, **bus_members(config.memory)})
+        super().__init__(
+            "stream_engine", config, job, ("read_error", "write_error", MISMATCH, *EVENTS)
+        )
+        self.core = Core(core)
 
     def build(self, m: Module) -> None:
         self.ports = {
@@ -89,17 +76,6 @@ class StreamFlow(Block):
             self.reads.eq(self.r_valid & self.r_ready),
             self.writes.eq(self.w_valid & self.w_ready),
         ]
-
-    def _job(self, name: str) -> dict[str, Any]:
-        return {
-            "job": getattr(self, f"{name}_job"),
-            "job_valid": getattr(self, f"{name}_valid"),
-            "job_done": getattr(self, f"{name}_done"),
-        }
-
-    def _channel(self, *prefixes: str) -> dict[str, Any]:
-        names = [n for n in bus_members(self.config.memory) if n.split("_")[0] in prefixes]
-        return {name: getattr(self, name) for name in names}
 
     def _moves(self, port: str) -> Value:
         """Return whether a beat goes through a port of the core."""
