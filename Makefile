@@ -24,13 +24,11 @@ help: ## list the targets
 .PHONY: env
 env: $(STAMP) ## create or update the virtual environment .venv
 
-# A changed pyproject.toml installs again; a broken environment is made anew.  Python compiles modules
-# when they are first used, and most of those that are installed never are: half a minute less.
+# A changed pyproject.toml installs again; a broken environment is made anew.
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("hwgen needs Python 3.11 or newer; use make PYTHON=...") if sys.version_info < (3, 11) else None'
 	$(RUN) -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
-	$(RUN) -m flows.wasm
+	$(RUN) -m flows.install
 	touch $(STAMP)
 
 .PHONY: demo
