@@ -16,9 +16,12 @@ from cost_model import technology as technologies
 from cost_model.costed import STRUCTURE
 from cost_model.fabric import fabric
 from cost_model.structure.components import totals
+from cost_model.structure.surroundings import pruned
+from cost_model.timing.graph import Timer
 from flows.analyses import KeptAnalysis
 from flows.bench import draws as held_out
 from flows.calibration import draws, structural
+from flows.calibration.delays import USUAL
 from flows.calibration.fit import Equation, fit_robust
 from flows.estimates import estimated
 from flows.structures import structure_of
@@ -107,6 +110,53 @@ def test_registers_count_with_enable_and_reset() -> None:
 def test_what_no_instance_needs_is_not_counted() -> None:
     half = chain([Pair(8)] * 2)
     assert totals(half) == {"not_bit": 32.0}
+
+
+NARROW_SUMS = {
+    """
+family: ternary_lut
+activation: uint14
+accumulator: int4
+max_k: 663
+array:
+  {tables: 1, fetch_ports: 1, fetch: one_hot, reduction: compressors, accumulator_depth: 1}
+""": 46,
+    """
+family: systolic
+activation: int6
+weight: uint11
+accumulator: int5
+array: {rows: 1, cols: 3, dataflow: input_stationary, broadcast: 2, accumulator_depth: 1}
+""": 249,
+}
+"""How many flip-flops `hwgen synth` leaves, with Yosys 0.70 and OpenROAD's nangate45."""
+
+
+@pytest.mark.parametrize(("text", "flip_flops"), NARROW_SUMS.items())
+def test_what_a_narrow_sum_does_not_need_is_followed_to_the_inputs(
+    text: str, flip_flops: int
+) -> None:
+    """A sum of few bits needs few of the product, of its operands, and of the buffers of these."""
+    config = parse_config(f"name: narrow\n{text}", "narrow.yaml")
+    assert totals(structure_of(config))["register_bit"] == flip_flops
+
+
+def test_paths_to_what_nothing_needs_do_not_limit() -> None:
+    """A sum of five bits waits for no carry beyond them."""
+    a, b, y = Signal(16), Signal(16), Signal(5)
+    m = Module()
+    product, held = Signal(32), [Signal(16, name=f"held_{n}", reset_less=True) for n in range(2)]
+    kept = Signal(32, reset_less=True)
+    m.d.comb += [product.eq(held[0] * held[1]), y.eq(kept)]
+    m.d.sync += [held[0].eq(a), held[1].eq(b), kept.eq(product)]
+    design = structured(m, {"a": a, "b": b}, {"y": y})
+    found = Timer(pruned(design), USUAL).limiting()
+    whole = Timer(design, USUAL).limiting()
+    assert found is not None
+    assert whole is not None
+    assert found.steps["multiplier_bit"] == 3
+    assert whole.steps["multiplier_bit"] == 30
+    assert totals(pruned(design)) == totals(design)
 
 
 def test_engines_have_area_and_power() -> None:

@@ -76,22 +76,14 @@ def components(
             raise ValueError(f"the hardware has no module {name} with a memory")
     if fabric is not None:
         return fabric_components(design, fabric)
-    outputs = {
-        name: {port.name for port in module.ports if port.output}
-        for name, module in design.modules.items()
-    }
-
-    def is_output(module: str, port: str) -> bool:
-        return port in outputs[module]
-
-    context = Surroundings(design, is_output)
+    context = Surroundings(design)
     loads: dict[str, Mapping[str, list[int]]] = {}
     found: dict[str, Counts] = {}
     for name in reversed(design.counts):  # what is inside comes first
         found[name], loads[name] = bill_of(
             context.modules[name],
             context.live[name],
-            is_output,
+            context.is_output,
             loads,
             macros=name in macros,
         )

@@ -15,7 +15,11 @@ Inputs = Mapping[str, set[int]]
 """Which bits of each input of a module are used."""
 
 _BITWISE = frozenset(("and", "or", "xor", "not", "mux", "pmux", "register"))
-_RIPPLING = frozenset(("add", "sub", "neg", "mul"))
+RIPPLING = frozenset(("add", "sub", "neg", "mul"))
+"""Cells of which a bit of the result depends on bits of the operands up to its own."""
+ENCODED = "b"
+"""The factor of which synthesis makes digits of two bits each: of one both are used, or none."""
+
 _SELECTS = ("s", "en", "srst", "arst")
 
 
@@ -117,11 +121,12 @@ class Liveness:
                 for pin in _SELECTS:
                     self._mark(pins.get(pin, ()))
             self._mark(_columns(cell, index))
-        elif cell.kind in _RIPPLING:
+        elif cell.kind in RIPPLING:
             if index > (reached := self._reached[number]):
                 for pin in ("a", "b"):
                     bits = pins.get(pin, ())
-                    self._mark(bits[reached + 1 : index + 1])
+                    last = index | 1 if cell.kind == "mul" and pin == ENCODED else index
+                    self._mark(bits[reached + 1 : last + 1])
                 self._reached[number] = index
         elif first:
             for _, bits in cell.operands:

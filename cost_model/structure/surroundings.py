@@ -6,11 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from cost_model.structure.liveness import Inputs, Liveness
+from cost_model.structure.liveness import RIPPLING, Inputs, Liveness
 from cost_model.structure.model import TOP, Bits, Cell, Design, Module
 
 REPEATED, LARGE = 4, 150.0
 """A module that is there so often, and of so many gates, is mapped once, for any surroundings."""
+
+ROUNDS = 8
+"""How often what is not needed is followed from module to module, at most."""
 
 
 class Surroundings:
@@ -20,28 +23,33 @@ class Surroundings:
     the latter not into a module that is mapped once, for any surroundings.
     """
 
-    def __init__(self, design: Design, is_output: Callable[[str, str], bool]) -> None:
-        self.is_output = is_output
+    def __init__(self, design: Design) -> None:
+        self.is_output = is_output = outputs_of(design)
         self.modules = folded_modules(design, is_output)
-        # What a module needs depends on what is needed of it, and the other way round.
         self.live: dict[str, Liveness] = {}
         reads: dict[str, Inputs] = {}
         for name in reversed(design.counts):
             self.live[name] = Liveness(self.modules[name], reads)
             reads[name] = self.live[name].inputs(self.modules[name])
-        first = self._needed(design)
-        changed: set[str] = set()
-        for name in reversed(design.counts):
-            module, outputs = self.modules[name], first.get(name, {})
-            partly = any(bits is not None for bits in outputs.values())
-            if partly or any(instance.module in changed for instance in module.instances):
-                self.live[name] = Liveness(module, reads, outputs if name in first else None)
-                before, reads[name] = reads[name], self.live[name].inputs(module)
-                if reads[name] != before:
-                    changed.add(name)
-        for name, outputs in self._needed(design).items():
-            if outputs != first[name]:
-                self.live[name] = Liveness(self.modules[name], reads, outputs)
+        # What a module needs depends on what is needed of it, and the other way round: what turned
+        # out not to be needed may make more so, in modules on either side.
+        known: dict[str, dict[str, set[int] | None]] = {}
+        for _ in range(ROUNDS):
+            needed = self._needed(design)
+            changed: set[str] = set()
+            for name in reversed(design.counts):
+                outputs = needed.get(name)
+                partly = outputs is not None and any(bits is not None for bits in outputs.values())
+                news = partly and outputs != known.get(name)
+                inside = self.modules[name].instances
+                if news or any(instance.module in changed for instance in inside):
+                    self.live[name] = Liveness(self.modules[name], reads, outputs)
+                    before, reads[name] = reads[name], self.live[name].inputs(self.modules[name])
+                    if reads[name] != before:
+                        changed.add(name)
+            if needed == known:
+                break
+            known = needed
 
     def _needed(self, design: Design) -> dict[str, dict[str, set[int] | None]]:
         """Return which bits of each output of a module any instance needs; None is all."""
@@ -58,6 +66,53 @@ class Surroundings:
                         full = before is None or len(before) == len(bits)
                         outputs[port] = None if full else before
         return found
+
+
+def outputs_of(design: Design) -> Callable[[str, str], bool]:
+    """Return what tells whether a module, by its name, has an output of a name."""
+    outputs = {
+        name: {port.name for port in module.ports if port.output}
+        for name, module in design.modules.items()
+    }
+    return lambda module, port: port in outputs[module]
+
+
+def pruned(design: Design) -> Design:
+    """Return a design without what leads to nothing: cells, instances, upper bits, registers' bits.
+
+    Its modules have the ports that they had.
+    """
+    live = Surroundings(design).live
+    modules = {
+        name: _pruned(module, live[name]) if name in live else module
+        for name, module in design.modules.items()
+    }
+    return Design(modules, design.key)
+
+
+def _pruned(module: Module, live: Liveness) -> Module:
+    cells = tuple(
+        cell if len(used) == len(cell.result) else _narrowed(cell, used)
+        for cell, used in zip(module.cells, live.used, strict=True)
+        if used
+    )
+    instances = tuple(
+        instance for number, instance in enumerate(module.instances) if number in live.instances
+    )
+    return replace(module, cells=cells, instances=instances)
+
+
+def _narrowed(cell: Cell, used: set[int]) -> Cell:
+    """Return a cell of which only some bits of the result are used."""
+    if cell.kind == "register":
+        bits = sorted(used)
+        return replace(cell, pins={
+            pin: tuple(nets[index] for index in bits) if pin in ("d", "q") else nets
+            for pin, nets in cell.pins.items()
+        })  # fmt: skip
+    if cell.kind in RIPPLING:
+        return replace(cell, pins={**cell.pins, "y": cell.pins["y"][: max(used) + 1]})
+    return cell
 
 
 def folded_modules(

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from cost_model.fabric import fabric
+from cost_model.structure.surroundings import pruned
 from cost_model.timing.arcs import Costs
 from cost_model.timing.graph import Path, Timer
 
@@ -56,7 +57,7 @@ def limiting_path(
         from cost_model.timing.network import Network  # what only FPGAs need
 
         return Network(design, rules).limiting(tech.timing[MAPPED])
-    timer = Timer(design, tech.timing["ns"], macros)
+    timer = Timer(pruned(design), tech.timing["ns"], macros)
     return timer.limiting(tech.timing["outside"] * 1000 / clock_mhz)
 
 
@@ -81,7 +82,7 @@ def shortest(
     if not tech.timing:
         return None
     outside, period = tech.timing["outside"], 0.0
-    timer, steps, found = None, None, None
+    timer, steps, found, design = None, None, None, pruned(design)
     for _ in range(_ROUNDS):
         now = macros(period) if macros is not None else {}
         if timer is None or now != steps:

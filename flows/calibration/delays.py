@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cost_model.structure.model import Design
+from cost_model.structure.surroundings import pruned
 from cost_model.timing.graph import Path, Timer
 from flows.calibration.fit import non_negative
 from flows.calibration.measure import provenance
@@ -49,6 +50,7 @@ class Timed:
     what : str
         For people.
     design : Design
+        What leads to something of it (`cost_model.structure.surroundings.pruned`).
     outside_ns : float
         When inputs arrived, and how long before the clock outputs had to be there.
     delay_ns : float
@@ -117,7 +119,7 @@ def table(technology: str, designs: Sequence[structural.Measured]) -> dict[str, 
     measured = [
         Timed(
             each.name,
-            each.design,
+            pruned(each.design),
             INPUT_DELAY * each.mapped.clock_ps / 1000,
             each.mapped.timing.path_ns,
         )

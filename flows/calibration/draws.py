@@ -36,6 +36,9 @@ MOST = 6
 
 LARGE = 1024
 
+UNUSUAL, UNUSUAL_MOST = 0.25, 24
+"""The same of configurations that are to be like no other: `USUAL`, and the most of `MOST`."""
+
 _ATTEMPTS, _MENDED = 2000, 12
 _FIXED = ("name", "family", "target", "memories")
 _FORMATS = ("activation", "weight")
@@ -82,6 +85,17 @@ def draws(
     while True:
         for name in names or tuple(families()):
             yield drawn(name, Draw(draw, most))
+
+
+def unusual(draw: random.Random, names: tuple[str, ...]) -> Iterator[FamilyConfig]:
+    """Yield legal configurations without end, most of whose parameters are no defaults.
+
+    The largest size of each is drawn as well, log-uniform, so that some are narrow or flat.
+    """
+    while True:
+        for name in names:
+            most = round(math.exp(draw.uniform(0.0, math.log(UNUSUAL_MOST))))
+            yield drawn(name, Draw(draw, most, UNUSUAL, buffers=True, mend=True))
 
 
 def alone() -> tuple[str, ...]:

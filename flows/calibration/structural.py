@@ -27,7 +27,7 @@ from cost_model.structure.costs import cost, logic_share
 from cost_model.structure.model import TOP, Design
 from flows import outline, structures
 from flows.cache import Document, hashed
-from flows.calibration.draws import NAME, alone, draws
+from flows.calibration.draws import NAME, alone, draws, unusual
 from flows.calibration.fit import Equation, fit_robust
 from flows.calibration.mapping_cache import map_cached, versions
 from flows.calibration.measure import RECIPE, cell_costs, provenance, summed
@@ -98,10 +98,24 @@ def designs() -> list[FamilyConfig]:
     ]
 
 
-def drawn(seed: int, gates: tuple[float, float] = SIZES) -> Iterator[FamilyConfig]:
-    """Yield configurations of about the sizes asked for, other than those calibrated on."""
+def drawn(
+    seed: int, gates: tuple[float, float] = SIZES, names: tuple[str, ...] = ()
+) -> Iterator[FamilyConfig]:
+    """Yield configurations of about the sizes asked for, other than those calibrated on.
+
+    Parameters
+    ----------
+    seed : int
+    gates : tuple of float
+        The smallest and the largest, see `SIZES`.
+    names : tuple of str
+        The families, in turn, of which most parameters are drawn and few are usual; default those
+        of `alone`, of which half are usual.
+    """
     known = {config.digest for config in designs()}
-    for config in draws(random.Random(seed), alone()):
+    random_numbers = random.Random(seed)
+    found = unusual(random_numbers, names) if names else draws(random_numbers, alone())
+    for config in found:
         if config.digest not in known:
             verilog, _ = structures.emitted(config)
             if gates[0] <= _outline(verilog, config.name).size() <= gates[1]:
