@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from hwgen.command_lists import Program
 from hwgen.errors import InputError
@@ -19,10 +19,20 @@ from hwgen.operations import GEMM, Operation
 from hwgen.stream_jobs import TAIL, Place, StreamJob
 
 if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
     from hwgen.families.transformer import TransformerConfig
+
+    ListEngine = TransformerConfig
 
 _GAP = 4
 """Registers that are written again rather than begin another WINDOW."""
+
+
+def executes_lists(config: FamilyConfig) -> TypeGuard[ListEngine]:
+    """Return whether an accelerator executes command lists."""
+    from hwgen.families.transformer import TransformerConfig
+
+    return isinstance(config, TransformerConfig)
 
 
 @dataclass(frozen=True)
@@ -74,17 +84,20 @@ class ListBuilder:
 
     Parameters
     ----------
-    config : TransformerConfig
+    config : ListEngine
 
     Attributes
     ----------
     program : Program
         What is built; descriptors that are no jobs go to it directly.
+    submitted : list of (int, str)
+        The descriptor and the unit of each job, in order.
     """
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: ListEngine) -> None:
         self.config = config
         self.program = Program(list(config.units), config.lists.registers)
+        self.submitted: list[tuple[int, str]] = []
         self._held: dict[str, dict[int, int]] = {name: {} for name in config.units}
         self._pending = {name: _Pending() for name in config.units}
 
@@ -173,6 +186,7 @@ class ListBuilder:
         self._window(unit, wanted)
         for offset, number, wide in puts:
             self.program.put(unit, offset, number.register, value=number.constant, wide=wide)
+        self.submitted.append((len(self.program), unit))
         self.program.submit(unit, after=after)
         for name in after:
             self._pending[name] = _Pending()
@@ -255,6 +269,7 @@ class ListBuilder:
         config: Any = self.config.units[unit]
         offered: Operation = next(o for o in config.operations if o.name == operation)
         x = arrays["x"]
+        offered.check_sizes({"rows": x.rows * x.blocks, "length": length})
         given = offered.check_scalars(scalars or {})
         c1, c2 = constants(config.compute, offered, length, given)
         beat = command(CODES[operation], x.rows * x.blocks, length, c1, c2).tobytes()
@@ -287,6 +302,7 @@ class ListBuilder:
         keys: Number,
         key_bytes: Number,
         last: Number,
+        scale_bytes: Number | None = None,
         causal: bool = True,
     ) -> None:
         """Append the attention of some queries of a head of keys.
@@ -295,8 +311,8 @@ class ListBuilder:
         ----------
         arrays : mapping of Rows
             ``query``, its rows those of the group's heads, its blocks the queries, ``query_scale``,
-            ``key``, ``value``, and ``output``, as the query.  Rows of keys lie one behind the
-            other; the unit has no scales of keys.
+            ``key``, ``value``, and ``output``, as the query; of a unit with scales of tokens also
+            ``key_scale`` and ``value_scale``.  Rows of keys lie one behind the other.
         unit : str
         queries, group : int
             Together no more rows than the unit has.
@@ -306,6 +322,8 @@ class ListBuilder:
             Their bytes, of all rows together.
         last : Number
             The key behind the last one that the first query looks at.
+        scale_bytes : Number, optional
+            Bytes of the scales of those keys.
         causal : bool
             Whether each further query looks at one more.
         """
@@ -315,17 +333,23 @@ class ListBuilder:
 
         config: Any = self.config.units[unit]
         core = config.compute
-        if core.scaled_keys:
-            raise InputError(f"unit {unit!r} of a list must have scales: none, not {core.scales}")
+        if core.scaled_keys != (scale_bytes is not None):
+            wanted = "none" if scale_bytes is None else "token"
+            raise InputError(
+                f"unit {unit!r} of a list must have scales: {wanted}, not {core.scales}"
+            )
         words = [queries * group, keys.constant, group, 0, last.constant, LAST_MOVES * causal]
         ports = {port.name: port for port in core.ports}
         places, numbers = {}, {"COMMAND_1": keys, "COMMAND_4": last}
         for name, rows in arrays.items():
             port = "out" if name == "output" else name
             size = ports[port].beat_bytes * (1 if name.endswith("_scale") else core.steps)
-            if name in ("key", "value"):  # all rows as one
-                size = key_bytes.constant
-                numbers[f"{port.upper()}_BYTES"] = key_bytes
+            of_keys = key_bytes if name in ("key", "value") else None
+            if name in ("key_scale", "value_scale"):
+                of_keys = scale_bytes
+            if of_keys is not None:  # all rows as one
+                size = of_keys.constant
+                numbers[f"{port.upper()}_BYTES"] = of_keys
             places[port] = rows.place(size)
             if rows.register:
                 numbers[f"{port.upper()}_ADDRESS"] = Number(rows.address, rows.register)

@@ -14,6 +14,7 @@ import pytest
 
 from flows.simulation.command_lists import Image
 from flows.simulation.engine_program import Model, compile_model
+from flows.simulation.list_host import ListHost
 from hwgen.command_lists import BYTES
 from hwgen.decoder_lists import POSITION, LayerBuilder, LayerScales, LayerShape, arrays_of
 from hwgen.emission import verilog_of
@@ -22,7 +23,6 @@ from hwgen.families.transformer import TransformerConfig
 from hwgen.golden.command_list import Interpreter
 from hwgen.golden.units import units_of
 from hwgen.jobs import plan_of
-from sim_tests.list_host import ListHost
 
 BF16 = ml_dtypes.bfloat16
 LIST, BASE = 0x100_0000, 0x4000

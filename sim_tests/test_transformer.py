@@ -21,6 +21,7 @@ from flows.simulation.command_lists import (
 )
 from flows.simulation.engine_memory import place
 from flows.simulation.engine_program import BusError, Model, compile_model
+from flows.simulation.list_host import ListHost
 from flows.simulation.matrices import run_matrices
 from flows.simulation.runner import regress
 from hwgen.command_lists import BYTES, OPERATIONS, STATES, Program, listing
@@ -31,7 +32,6 @@ from hwgen.families import family
 from hwgen.families.transformer import TransformerConfig
 from hwgen.numerics.post import PostSettings
 from hwgen.register_map import JOB_WINDOW
-from sim_tests.list_host import ListHost
 from sim_tests.mutations import Mutation
 
 GEMM = {

@@ -29,7 +29,17 @@ import click
 from hwgen import __version__
 from hwgen.errors import ConfigError, HwgenError, did_you_mean
 
-_HELPERS = frozenset({"common", "model_estimate", "model_run", "outputs", "run_operation"})
+_HELPERS = frozenset(
+    {
+        "common",
+        "model_compile",
+        "model_estimate",
+        "model_program",
+        "model_run",
+        "outputs",
+        "run_operation",
+    }
+)
 _INTERRUPTED, _BROKEN_PIPE, _DEFECT = 130, 141, 70
 
 _OBJECTS = 50_000

@@ -18,6 +18,7 @@ from hwgen.cli.common import (
     json_option,
     memory_options,
 )
+from hwgen.cli.model_compile import compile_command
 from hwgen.cli.outputs import atomic_directory, check_directory
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 @click.group(epilog="Start with `hwgen model import FILE --output DIR`.")
 def command() -> None:
     """Read a network from a file, run it, and say what it takes."""
+
+
+command.add_command(compile_command)
 
 
 @command.command("import")
@@ -91,10 +95,9 @@ def import_command(
 @click.option(
     "--engine",
     type=click.Choice(["float", "golden", "rtl"]),
-    default="float",
-    show_default=True,
-    help="float: single precision, the reference; golden: what hardware computes, bit for bit;"
-    " rtl: the same, each operation held against the simulated hardware.",
+    help="float: single precision, the reference and the default; golden: what hardware computes,"
+    " bit for bit; rtl: the same, each operation held against the simulated hardware. Of a compiled"
+    " model golden, the default, or rtl.",
 )
 @click.option(
     "--unit",
@@ -121,21 +124,25 @@ def run_command(
     prompt: str | None,
     prompt_tokens: Path | None,
     count: int,
-    engine: str,
+    engine: str | None,
     units: tuple[Path, ...],
     layers: str | None,
     journal: Path | None,
     as_json: bool,
 ) -> None:
-    """Continue a text by a decoder: the most likely token, again and again."""
+    """Continue a text by a decoder: the most likely token, again and again.
+
+    DIR is a model, or what `hwgen model compile` made of one, whose command list then runs.
+    """
+    from hwgen.cli.model_program import is_compiled, run_program
     from hwgen.cli.model_run import Request, run
 
     if (prompt is None) == (prompt_tokens is None):
         raise click.UsageError("give either --prompt or --prompt-tokens")
-    run(
-        Request(source, prompt, prompt_tokens, count, engine, units, layers, journal),
-        as_json=as_json,
-    )
+    compiled = is_compiled(source)
+    kind = engine or ("golden" if compiled else "float")
+    request = Request(source, prompt, prompt_tokens, count, kind, units, layers, journal)
+    (run_program if compiled else run)(request, as_json=as_json)
 
 
 @command.command("quantise")

@@ -21,7 +21,8 @@ from hwgen.errors import InputError
 from hwgen.models.description import Node
 from hwgen.models.engine import Cache, Engine, real, sizes_of
 from hwgen.models.store import Model
-from hwgen.models.units import REAL, Units
+from hwgen.models.token_scales import FORMAT, TokenScales, core_of
+from hwgen.models.units import REAL, Unit, Units
 from hwgen.schedules.attention_operands import query_scales
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ class GoldenEngine(Engine):
         self.cores: dict[str, FamilyConfig] = {}
         self._quantise = units.find("quantise", x=REAL, result="int8")
         self._dequantise = units.first(("dequantise_rows", "dequantise"), x="int32", result=REAL)
+        self._scale = units.offers("dequantise", x=REAL, result=FORMAT)
+        self._token_scales: TokenScales | None = None
         self._check()
 
     def _check(self) -> None:
@@ -91,7 +94,7 @@ class GoldenEngine(Engine):
                 self.units.find("dequantise", x=unit.format_of("output"), result=REAL)
             elif node.operation in ("rms_norm", "rope", "gated", "add"):
                 unit = self.units.find(node.operation, x=REAL, result=REAL)
-                gate = getattr(unit.config, "array", None)
+                gate = getattr(core_of(unit.config), "array", None)
                 if (
                     node.operation == "gated"
                     and getattr(gate, "gate", "") != node.attributes["gate"]
@@ -140,6 +143,7 @@ class GoldenEngine(Engine):
                 count += 1 + back + ("bias" in node.inputs)
             elif node.operation == "attention":
                 count += 5  # queries, keys, values as integers, attention, its results as numbers
+                count += 3 * (self._scale is not None)
             elif node.operation != "embed":
                 count += 1
         return count
@@ -248,39 +252,67 @@ class GoldenEngine(Engine):
     def attention(self, node: Node, cache: Cache, query: Reals, key: Reals, value: Reals) -> Reals:
         """Return attention of rows behind what is in a cache, which takes their keys and values.
 
-        Scales of keys and values are rounded to units of `key_unit` and `value_unit` over 65535;
-        those of queries, times the key's unit and what a scaled score counts, to a mantissa and a
-        shift.  Both are done in double precision by the host.
+        Where no unit makes scales of tokens, the host does, in double precision: those of keys and
+        values are rounded to units of `key_unit` and `value_unit` over 65535; those of queries,
+        times the key's unit and what a scaled score counts, to a mantissa and a shift.
         """
         _, kv_heads, elements = sizes_of(node)
         rows, before = len(query), cache.length
         unit = self.units.attention(elements)
-        key_unit, value_unit = real(node, "key_unit"), real(node, "value_unit")
-        queries = self._quantise({"x": query.reshape(-1, elements)})
+        core: Any = core_of(unit.config)
+        integers = {
+            name: self._quantise({"x": array.reshape(-1, elements)})
+            for name, array in (("query", query), ("key", key), ("value", value))
+        }
+        scales = {name: found["scales"] for name, found in integers.items()}
+        if self._scale is None:
+            scales, stands_for = self._scales_by_host(node, core, scales)
+        else:
+            scales, stands_for = self._scales_by_unit(node, core, scales, self._scale)
         held: dict[str, NDArray[Any]] = {}
-        for name, array, largest in (("key", key, key_unit), ("value", value, value_unit)):
-            found = self._quantise({"x": array.reshape(-1, elements)})
-            scale = np.rint(found["scales"].astype(np.float64) / largest * _SCALE_MOST)
-            held[name] = found["result"].reshape(rows, kv_heads, elements)
-            held[f"{name}_scale"] = (
-                np.minimum(scale, _SCALE_MOST).astype(np.uint16).reshape(rows, -1)
-            )
+        for name in ("key", "value"):
+            held[name] = integers[name]["result"].reshape(rows, kv_heads, elements)
+            held[f"{name}_scale"] = scales[name].astype(np.uint16).reshape(rows, -1)
         cache.append(**held)
-        config: Any = unit.config
-        one = key_unit / _SCALE_MOST / math.sqrt(elements) * math.log2(math.e)
-        one *= 2.0**config.softmax.fraction_bits
-        by_token = queries["scales"].astype(np.float64).reshape(rows, kv_heads, -1)
-        scales = query_scales(np.maximum(by_token, 1e-30) * one)
+        query_int, query_scale = integers["query"]["result"], scales["query"]
         operands = {
-            "query": queries["result"].reshape(rows, kv_heads, -1, elements).transpose(1, 2, 0, 3),
-            "query_scale": scales.transpose(1, 2, 0),
+            "query": query_int.reshape(rows, kv_heads, -1, elements).transpose(1, 2, 0, 3),
+            "query_scale": query_scale.reshape(rows, kv_heads, -1).transpose(1, 2, 0),
             **{name: np.moveaxis(cache.held(name), 0, 1) for name in held},
         }
         window = real(node, "window")
         output = unit(operands, causal=1, offset=before, window=window)["output"]
         by_row = output.transpose(2, 0, 1, 3).reshape(rows, -1)
         back = self.units.find("dequantise", x=unit.format_of("output"), result=REAL)
-        stands_for = value_unit * (_SCALE_MOST + 1) / _SCALE_MOST * 2.0**-config.fraction
         ones = np.ones(by_row.shape[1], np.float32)
-        result = back({"x": by_row, "scales": ones}, scale=float(np.float32(stands_for)))["result"]
+        result = back({"x": by_row, "scales": ones}, scale=float(stands_for))["result"]
         return np.asarray(result, np.float32)
+
+    def _scales_by_host(
+        self, node: Node, core: Any, scales: dict[str, Reals]
+    ) -> tuple[dict[str, NDArray[Any]], np.float32]:
+        """Return scales of tokens in units of the hardware, and what a unit of results is."""
+        found: dict[str, NDArray[Any]] = {}
+        for name in ("key", "value"):
+            wide = scales[name].astype(np.float64) / real(node, f"{name}_unit")
+            found[name] = np.minimum(np.rint(wide * _SCALE_MOST), _SCALE_MOST)
+        one = real(node, "key_unit") / _SCALE_MOST / math.sqrt(sizes_of(node)[2])
+        one *= math.log2(math.e) * 2.0**core.softmax.fraction_bits
+        by_token = scales["query"].astype(np.float64)
+        found["query"] = query_scales(np.maximum(by_token, 1e-30) * one)
+        unit = real(node, "value_unit") * (_SCALE_MOST + 1) / _SCALE_MOST * 2.0**-core.fraction
+        return found, np.float32(unit)
+
+    def _scales_by_unit(
+        self, node: Node, core: Any, scales: dict[str, Reals], unit: Unit
+    ) -> tuple[dict[str, NDArray[Any]], np.float32]:
+        """Return the same as a unit computes it; see `hwgen.models.token_scales`."""
+        if self._token_scales is None:
+            self._token_scales = TokenScales(self.model.description.nodes, core)
+        factors = self._token_scales
+        found: dict[str, NDArray[Any]] = {}
+        for name, numbers in scales.items():
+            operands = {"x": numbers[:, None], "scales": np.array([factors.factor(node, name)])}
+            found[name] = unit(operands, scale=1.0)["result"].reshape(-1)
+        found["query"] = found["query"].astype(np.int64) | factors.word
+        return found, factors.result(node)

@@ -95,7 +95,7 @@ KINDS: dict[str, Kind] = {
     "attention": Kind(
         "softmax(query key^T / sqrt(elements)) value, heads in groups that share keys",
         ("query", "key", "value"), attributes={**_HEADS, "causal": bool},
-        defaults={"window": 0, "bits": 0, "key_unit": 0.0, "value_unit": 0.0},
+        defaults={"window": 0, "bits": 0, "query_unit": 0.0, "key_unit": 0.0, "value_unit": 0.0},
     ),
     "quantise": Kind(
         "x in integers, each row divided by its largest magnitude over the largest integer",

@@ -34,7 +34,7 @@ KINDS_OF_WEIGHTS = ("int8", "int4", "ternary", "kept")
 GROUPS = (32, 64, 128)
 """Groups of weights along K that are offered."""
 
-_MARGIN = 1.25  # scales of keys and values may be larger than in calibration
+_MARGIN = 1.25  # scales of queries, keys and values may be larger than in calibration
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class LayerReport:
 
 
 class _Watching(FloatEngine):
-    """Keeps what products take, and the largest magnitudes of keys and values."""
+    """Keeps what products take, and the largest magnitudes of queries, keys and values."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
@@ -132,7 +132,7 @@ class _Watching(FloatEngine):
 
     def attention(self, node: Node, cache: Cache, query: Reals, key: Reals, value: Reals) -> Reals:
         """Return the attention, and keep magnitudes."""
-        for name, rows in (("key", key), ("value", value)):
+        for name, rows in (("query", query), ("key", key), ("value", value)):
             self.largest[f"{node.name}.{name}"] = float(np.abs(rows).max())
         return super().attention(node, cache, query, key, value)
 
@@ -339,6 +339,6 @@ class _Work:
         most = (1 << (bits - 1)) - 1
         units: dict[str, float] = {
             f"{name}_unit": (self.largest[f"{node.name}.{name}"] or 1.0) / most * _MARGIN
-            for name in ("key", "value")
+            for name in ("query", "key", "value")
         }
         return node.model_copy(update={"attributes": {**node.attributes, "bits": bits, **units}})

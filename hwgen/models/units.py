@@ -111,6 +111,13 @@ class Units:
             + "; name a configuration that has it with --unit"
         )
 
+    def offers(self, name: str, **formats: str) -> Unit | None:
+        """Return the unit of an operation, or None; see `find`."""
+        try:
+            return self.find(name, **formats)
+        except InputError:
+            return None
+
     def first(self, names: Sequence[str], **formats: str) -> Unit:
         """Return the unit of the first of some operations that there is; see `find`."""
         for name in names[:-1]:

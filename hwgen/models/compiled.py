@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled networks: an image of memory and a command list, on disk."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hwgen.command_lists import BYTES, listing
+from hwgen.errors import InputError
+from hwgen.list_builder import ListBuilder
+from hwgen.models.constants import Constants
+from hwgen.models.golden_engine import GoldenEngine
+from hwgen.models.layered import Layered, layered
+from hwgen.models.lowered_operations import REGISTERS, Job, local
+from hwgen.models.lowering import Lowering, units_of
+from hwgen.models.placement import IMAGE, LIST, Array, Placement
+from hwgen.models.store import TOKENIZER, Model, read_json
+from hwgen.models.token_scales import TokenScales
+from hwgen.models.tokenizer import Tokenizer
+from hwgen.models.units import Units
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hwgen.list_builder import ListEngine
+
+VERSION = 1
+"""Of the form of `DOCUMENT`; a reader refuses others."""
+
+DOCUMENT, ENGINE, IMAGE_FILE, LIST_FILE = "compiled.json", "engine.json", "image.bin", "program.bin"
+LISTING = "program.txt"
+
+LIST_ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a compilation is asked for.
+
+    Parameters
+    ----------
+    tokens : int
+        Tokens of a prompt that are taken at once.
+    context : int or None
+        Positions that the cache has room for; None: the model's.
+    base : int
+        Address of the first byte.
+    room : int or None
+        Bytes of the memory.
+    """
+
+    tokens: int = 4
+    context: int | None = None
+    base: int = 0
+    room: int | None = None
+
+
+class Compilation:
+    """A network on its way to a list.
+
+    Parameters
+    ----------
+    model : Model
+        Quantised, a decoder.
+    config : ListEngine
+    settings : Settings
+
+    Attributes
+    ----------
+    data : bytes
+        The list.
+    place : Placement
+    jobs : list of Job
+
+    Raises
+    ------
+    InputError
+        If the engine cannot do what the network needs, or something does not fit.
+    """
+
+    def __init__(self, model: Model, config: ListEngine, settings: Settings) -> None:
+        self.model, self.config, self.settings = model, config, settings
+        self.decoder = layered(model.description)
+        self.context = _context(self.decoder, settings)
+        self.engine = GoldenEngine(model, Units([config]))
+        _check_cores(self.engine, self.decoder)
+        alignment = max(LIST_ALIGNMENT, config.longest_burst * config.memory_bytes)
+        if settings.base % alignment:
+            raise InputError(
+                f"--base: must be a multiple of {alignment}, the bytes of a burst, not"
+                f" {settings.base:#x}"
+            )
+        self.place = Placement(settings.base, alignment)
+        try:
+            self.data = self._lower(config)
+        except InputError:
+            self._check_room()
+            raise
+        self.place.check(config.memory.address_width, settings.room)
+
+    def _lower(self, config: ListEngine) -> bytes:
+        """Return the list, and place everything."""
+        builder = ListBuilder(config)
+        units = units_of(builder)
+        core = config.units[units["attention"]].compute
+        self.scales = TokenScales(self.model.description.nodes, core)
+        self.constants = Constants(config, self.engine, self.decoder, self.scales, units)
+        tokens = min(self.settings.tokens, self.context)
+        self.lowering = Lowering(
+            config, self.decoder, self.constants, builder, units, self.place, tokens, self.context
+        )
+        data = self.lowering.build()
+        self.jobs: list[Job] = self.lowering.jobs
+        self.place.place("list", len(data), LIST)
+        return data
+
+    def _check_room(self) -> None:
+        """Say by how much the network does not fit, if that is why there is no list."""
+        narrow, settings = self.config.memory.address_width, self.settings
+        if self.place.end < 1 << narrow:
+            return
+        wide = self.config.resolved()
+        wide["memory"]["address_width"] = 64
+        self.place = Placement(settings.base, self.place.alignment)
+        self._lower(type(self.config).model_validate(wide))
+        self.place.check(narrow, settings.room)
+
+    def document(self) -> dict[str, Any]:
+        """Return what `DOCUMENT` holds."""
+        description, start = self.model.description, self.place.base
+        end = None
+        if (self.model.path / TOKENIZER).exists():
+            end = Tokenizer(self.model.tokenizer()).end
+        return {
+            "hwgen_compiled": VERSION,
+            "name": description.name,
+            "engine": self.config.name,
+            "context": self.context,
+            "vocabulary": description.vocabulary,
+            "layers": description.layers,
+            "end": end,
+            "tokens_at_once": self.lowering.most,
+            "base": start,
+            "bytes": self.place.end - start,
+            "image_bytes": self.place.region(IMAGE)[1] - start,
+            "list": {"address": self.place.at("list"), "descriptors": len(self.data) // BYTES},
+            "registers": {name: number for name, (number, _) in REGISTERS.items()},
+            "arrays": [array.document() for array in self.place.arrays.values()],
+            "jobs": [asdict(job) for job in self.jobs],
+        }
+
+    def write(self, directory: Path) -> None:
+        """Write the files of a compiled network."""
+        (directory / LIST_FILE).write_bytes(self.data)
+        text = listing(self.data, list(self.config.units))
+        (directory / LISTING).write_text(text, encoding="utf-8")
+        engine = json.dumps(self.config.resolved(), indent=1)
+        (directory / ENGINE).write_text(engine + "\n", encoding="utf-8")
+        self._write_image(directory / IMAGE_FILE)
+        if (self.model.path / TOKENIZER).exists():
+            (directory / TOKENIZER).write_bytes((self.model.path / TOKENIZER).read_bytes())
+        text = json.dumps(self.document(), indent=1)
+        (directory / DOCUMENT).write_text(text + "\n", encoding="utf-8")
+
+    def _write_image(self, path: Path) -> None:
+        """Write the image, an array at a time."""
+        with path.open("wb") as file:
+            file.truncate(self.place.region(IMAGE)[1] - self.place.base)
+
+            def put(name: str, array: NDArray[Any], number: int = 0) -> None:
+                place = self.place.arrays[name]
+                assert array.nbytes == place.bytes, name
+                file.seek(place.address + number * place.stride - self.place.base)
+                file.write(np.ascontiguousarray(array).data)
+
+            for name, array in self.constants.shared(self.context).items():
+                put(name, array)
+            for number, nodes in enumerate(self.decoder.layers):
+                for node in nodes:
+                    for key, array in self.constants.of(node).items():
+                        put(f"{local(node)}.{key}", array, number)
+            for node in self.decoder.after:
+                for key, array in self.constants.of(node).items():
+                    put(f"{node.name}.{key}", array)
+            for place in self.place.arrays.values():
+                if place.region == IMAGE and place.written:
+                    put(place.name, np.full(place.bytes // 4, self.scales.word, "<u4"))
+
+
+def _context(decoder: Layered, settings: Settings) -> int:
+    most = decoder.description.context or 0
+    context = settings.context or most
+    if context > most:
+        raise InputError(
+            f"--context: must be {most} or less, the positions of the model, not {context}"
+        )
+    return context
+
+
+def _check_cores(engine: GoldenEngine, decoder: Layered) -> None:
+    """Refuse layers whose weights need another unit than those of the first one."""
+    first = decoder.layers[0]
+    for nodes in decoder.layers:
+        for node, alike in zip(nodes, first, strict=True):
+            if node.operation == "gemm":
+                ours, wanted = (engine.cores[n.inputs["weights"]].name for n in (node, alike))
+                if ours != wanted:
+                    raise InputError(
+                        f"{node.name}: its weights need unit {ours!r}, those of the first layer"
+                        f" {wanted!r}"
+                    )
+
+
+class Compiled:
+    """A compiled network on disk.
+
+    Parameters
+    ----------
+    path : Path
+        Its directory.
+
+    Attributes
+    ----------
+    config : ListEngine
+    document : dict
+        See `Compilation.document`.
+    data : bytes
+        The list.
+    arrays : dict of Array
+        By name.
+
+    Raises
+    ------
+    InputError
+        If something is missing, or says what cannot be.
+    """
+
+    def __init__(self, path: Path) -> None:
+        from hwgen.config.load import load_config
+
+        self.path = path
+        document = read_json(path / DOCUMENT)
+        if not isinstance(document, dict) or document.get("hwgen_compiled") != VERSION:
+            raise InputError(f"{path / DOCUMENT}: is of another version; compile the model again")
+        self.document: dict[str, Any] = document
+        config: Any = load_config(path / ENGINE)
+        self.config: ListEngine = config
+        try:
+            self.arrays = {each["name"]: Array(**each) for each in document["arrays"]}
+            self.base, self.bytes = int(document["base"]), int(document["bytes"])
+            self.context, self.vocabulary = int(document["context"]), int(document["vocabulary"])
+            self.address = int(document["list"]["address"])
+            self.end: int | None = document["end"]
+            descriptors, image = int(document["list"]["descriptors"]), int(document["image_bytes"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{path / DOCUMENT}: is not complete ({error!r:.80})") from None
+        self.data = (path / LIST_FILE).read_bytes()
+        for name, size in ((LIST_FILE, descriptors * BYTES), (IMAGE_FILE, image)):
+            found = (path / name).stat().st_size
+            if found != size:
+                raise InputError(f"{path / name}: has {found} bytes, not {size}; compile again")
+        if not 0 <= image <= self.bytes or self.bytes > 1 << 40:
+            raise InputError(f"{path / DOCUMENT}: {self.bytes} bytes of memory cannot be")
+
+    def image(self) -> bytes:
+        """Return what lies in memory from the first byte on; behind it are zeros."""
+        return (self.path / IMAGE_FILE).read_bytes()
+
+    def check_tokens(self, prompt: list[int], count: int) -> None:
+        """Refuse a prompt that is empty, does not fit, or has tokens that are none."""
+        if not prompt:
+            raise InputError("there is no token to compute: the prompt is empty")
+        wrong = next((token for token in prompt if not 0 <= token < self.vocabulary), None)
+        if wrong is not None:
+            raise InputError(f"token {wrong} is not one of the model's {self.vocabulary}")
+        if len(prompt) + count > self.context + 1:
+            raise InputError(
+                f"a prompt of {len(prompt)} tokens and {count} more do not fit in the context of"
+                f" {self.context}; use a shorter prompt, or ask for fewer tokens"
+            )
+
+    def registers(self, position: int, prompt: int, count: int) -> list[int]:
+        """Return the registers of a list that takes `prompt` tokens and appends `count`.
+
+        Parameters
+        ----------
+        position : int
+            Tokens that were taken before.
+        prompt : int
+            Tokens that are there.
+        count : int
+            Most tokens to append.
+        """
+        found = [0] * self.config.lists.registers
+        nothing = (1 << self.config.register_width) - 1
+        values = {"POSITION": position, "PROMPT": prompt, "STOP": prompt + count - 1,
+                  "END": nothing if self.end is None else self.end}  # fmt: skip
+        for name, (number, _) in REGISTERS.items():
+            found[number] = values[name]
+        return found

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the arrays of a compiled network lie in memory."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hwgen.errors import InputError
+
+IMAGE, LIST, WORK = "image", "list", "work"
+"""Regions: what is loaded, the command list, and what is zero at first."""
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array, or one for each layer.
+
+    Parameters
+    ----------
+    name, region : str
+    address : int
+        Of the first one.
+    bytes : int
+        Of each.
+    count, stride : int
+        How many there are, and the bytes from one to the next.
+    written : bool
+        Whether the list writes it.
+    """
+
+    name: str
+    region: str
+    address: int
+    bytes: int
+    count: int = 1
+    stride: int = 0
+    written: bool = False
+
+    def document(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+
+class Placement:
+    """A memory that is filled from its first byte on.
+
+    Parameters
+    ----------
+    base : int
+        Address of the first byte.
+    alignment : int
+        Bytes that each array's address is a multiple of: a burst of the memory.
+
+    Attributes
+    ----------
+    arrays : dict of Array
+        By name.
+    end : int
+        Address behind the last byte.
+    """
+
+    def __init__(self, base: int, alignment: int) -> None:
+        self.base, self.alignment, self.end = base, alignment, base
+        self.arrays: dict[str, Array] = {}
+
+    def place(self, name: str, size: int, region: str, *, written: bool = False) -> int:
+        """Place an array behind the others and return its address."""
+        self._add(Array(name, region, self._aligned(self.end), size, written=written))
+        self.end = self.arrays[name].address + size
+        return self.arrays[name].address
+
+    def repeat(
+        self, sizes: dict[str, int], count: int, region: str, *, written: bool = False
+    ) -> int:
+        """Place several arrays, one behind the other, `count` times; return the stride."""
+        start = at = self._aligned(self.end)
+        offsets = {}
+        for name, size in sizes.items():
+            offsets[name] = at
+            at = self._aligned(at + size)
+        stride = at - start
+        for name, size in sizes.items():
+            self._add(Array(name, region, offsets[name], size, count, stride, written))
+        self.end = start + count * stride
+        return stride
+
+    def at(self, name: str) -> int:
+        """Return the address of an array."""
+        return self.arrays[name].address
+
+    def region(self, name: str) -> tuple[int, int]:
+        """Return the first address of a region and the one behind its last byte."""
+        found = [array for array in self.arrays.values() if array.region == name]
+        ends = [each.address + (each.count - 1) * each.stride + each.bytes for each in found]
+        return min(each.address for each in found), max(ends)
+
+    def check(self, address_width: int, room: int | None) -> None:
+        """Refuse what does not fit.
+
+        Parameters
+        ----------
+        address_width : int
+            Bits of an address.
+        room : int or None
+            Bytes of the memory behind `base`.
+
+        Raises
+        ------
+        InputError
+            It says by how many bytes.
+        """
+        size = self.end - self.base
+        if room is not None and size > room:
+            raise InputError(
+                f"the network takes {size:,d} bytes, {size - room:,d} more than the {room:,d} of"
+                " the memory (--memory-bytes)"
+            )
+        over = self.end - (1 << address_width)
+        if over > 0:
+            raise InputError(
+                f"the network ends {over:,d} bytes behind the last address of {address_width} bits"
+                " (memory.address_width)"
+            )
+
+    def _aligned(self, address: int) -> int:
+        return -(-address // self.alignment) * self.alignment
+
+    def _add(self, array: Array) -> None:
+        if array.name in self.arrays:
+            raise InputError(f"two arrays of the network are called {array.name!r:.80}")
+        self.arrays[array.name] = array

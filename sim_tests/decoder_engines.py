@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small engines that decoders are compiled for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hwgen.families.transformer import TransformerConfig
+
+
+def rows(operations: list[str], source: str, target: str, **array: Any) -> dict[str, Any]:
+    """Return a vector unit in a stream engine."""
+    lanes = 4 if target == "int8" else 2
+    given = {"operations": operations, "lanes": lanes, "longest_row": 512, **array}
+    return {
+        "family": "stream_engine",
+        "compute": {"family": "vector", "input": source, "output": target, "parameters": "fp32",
+                    "array": given},
+        "queue": 2,
+        "buffers": {"port_beats": 16},
+    }  # fmt: skip
+
+
+def small_engine(
+    *, ternary: bool = False, gate: str = "silu", without: str = "", **changes: Any
+) -> TransformerConfig:
+    """Return an engine for heads of up to 24 elements, but for a unit that is left out."""
+    core: dict[str, Any] = {
+        "family": "systolic", "max_k": 65536,
+        "array": {"rows": 2, "cols": 2, "dataflow": "weight_stationary"},
+    }  # fmt: skip
+    if ternary:
+        core = {"family": "ternary_lut", "accumulator": "int32", "max_k": 65536,
+                "array": {"tables": 2, "fetch_ports": 2}}  # fmt: skip
+    kib = dict.fromkeys(("activation_kib", "weight_kib", "output_kib", "column_kib"), 1)
+    units = {
+        "products": {
+            "family": "gemm_stream", "compute": core, "post": {"outputs": ["raw"]}, "buffers": kib,
+        },
+        "rows": rows(["rms_norm", "rope", "gated", "add", "argmax"], "fp32", "fp32", gate=gate),
+        "integers": rows(["quantise"], "fp32", "int8"),
+        "sums": rows(["dequantise_rows"], "int32", "fp32"),
+        "scales": rows(["dequantise"], "fp32", "int16"),
+        "results": rows(["dequantise"], "int16", "fp32"),
+        "heads": {
+            "family": "stream_engine",
+            "compute": {"family": "attention", "head": 24, "max_keys": 64,
+                        "array": {"rows": 4, "lanes": 4}},
+            "buffers": {"port_beats": 16},
+        },
+    }  # fmt: skip
+    memory = {"data_width": 64, "max_burst": 8, "outstanding": 4, "address_width": 40}
+    values = {
+        "name": "decoder",
+        "family": "transformer",
+        "units": {name: unit for name, unit in units.items() if name != without},
+        "memory": memory,
+        **changes,
+    }
+    return TransformerConfig.model_validate(values)

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled decoders: one list from a prompt to the tokens behind it, equal to golden runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flows.simulation.program_run import run_compiled
+from hwgen.cli import main
+from hwgen.errors import InputError
+from hwgen.families.transformer import TransformerConfig
+from hwgen.models.compiled import Compilation, Compiled, Settings
+from hwgen.models.engine import Run
+from hwgen.models.float_engine import FloatEngine
+from hwgen.models.golden_engine import GoldenEngine
+from hwgen.models.placement import IMAGE, LIST, WORK
+from hwgen.models.program import Program, generate
+from hwgen.models.store import Model
+from hwgen.models.units import Units
+from sim_tests.decoder_engines import small_engine
+from sim_tests.model_files import Small
+from sim_tests.test_model_golden import TOKENS, quantised
+
+SMALL = replace(Small(), width=32, hidden=64, heads=2, kv_heads=1)
+PROMPT = TOKENS[:5]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return quantised(tmp_path_factory.mktemp("model"), SMALL)
+
+
+def compiled(model: Model, config: TransformerConfig, path: Path, **settings: Any) -> Compiled:
+    path.mkdir()
+    Compilation(model, config, Settings(**settings)).write(path)
+    return Compiled(path)
+
+
+def number_bits(program: Program, name: str, count: int) -> np.ndarray:
+    array = program.compiled.arrays[name]
+    return np.frombuffer(program.memory.read(array.address, 4 * count), "<u4")
+
+
+def assert_same(model: Model, found: Compiled, config: TransformerConfig, count: int) -> None:
+    """Compare the logits of each step with those of a golden run on the same units."""
+    run, tokens, program = Run(GoldenEngine(model, Units([config]))), PROMPT, Program(found)
+    logits = run.feed(PROMPT)
+    for token in generate(program, PROMPT, count):
+        wanted = logits[-1].view(np.uint32)
+        bits = number_bits(program, "logits.result", len(wanted))
+        np.testing.assert_array_equal(bits, wanted)
+        assert token == int(logits[-1].argmax())
+        tokens = [*tokens, token]
+        logits = run.feed([token])
+    whole = Program(found)
+    whole.start(PROMPT)
+    assert whole.run(0, len(PROMPT), count) == tokens[len(PROMPT) :]
+    last = found.arrays["list"]
+    assert whole.memory.read(last.address, last.bytes) == found.data
+
+
+def test_a_list_computes_what_golden_runs_do(model: Model, tmp_path: Path) -> None:
+    config = small_engine()
+    found = compiled(model, config, tmp_path / "compiled", tokens=3, context=16)
+    assert_same(model, found, config, 3)
+
+
+def test_biases_ternary_weights_and_norms_behind_attention(tmp_path: Path) -> None:
+    small = replace(SMALL, architecture="bitnet-25", sub_norms=True, bias=True)
+    model = quantised(tmp_path, small, weights="ternary")
+    config = small_engine(ternary=True, gate="relu2")
+    found = compiled(model, config, tmp_path / "c", tokens=1, context=8, base=0x8000_0000)
+    assert_same(model, found, config, 1)
+
+
+def test_golden_runs_on_scales_of_hardware_are_near_the_reference(model: Model) -> None:
+    golden = Run(GoldenEngine(model, Units([small_engine()]))).feed(TOKENS, every=True)
+    reference = Run(FloatEngine(model)).feed(TOKENS, every=True)
+    for row, wanted in zip(golden, reference, strict=True):
+        assert np.corrcoef(row, wanted)[0, 1] > 0.998
+
+
+def test_memory_is_mapped(model: Model, tmp_path: Path) -> None:
+    found = compiled(model, small_engine(), tmp_path / "compiled", context=16)
+    places = sorted(
+        (array.address + n * array.stride, array.bytes)
+        for array in found.arrays.values() for n in range(array.count)
+    )  # fmt: skip
+    for (address, size), (following, _) in pairwise(places):
+        assert address % 64 == 0
+        assert address + size <= following
+    assert {array.region for array in found.arrays.values()} == {IMAGE, LIST, WORK}
+    keys = found.arrays["layer.attention.keys"]
+    assert (keys.bytes, keys.count) == (16 * 24, 2)
+
+
+def test_what_does_not_fit_says_by_how_much(model: Model) -> None:
+    config = small_engine()
+    size = Compilation(model, config, Settings()).place.end
+    Compilation(model, config, Settings(room=size))
+    with pytest.raises(InputError, match=f"takes {size:,d} bytes, 10 more than the"):
+        Compilation(model, config, Settings(room=size - 10))
+    narrow = small_engine(memory={"data_width": 64, "max_burst": 8, "address_width": 32})
+    with pytest.raises(InputError, match=f"ends {size - 4096:,d} bytes behind the last address of"):
+        Compilation(model, narrow, Settings(base=(1 << 32) - 4096))
+
+
+def test_what_cannot_be_compiled_is_said(model: Model, tmp_path: Path) -> None:
+    for settings, text in (
+        ({"base": 8}, "--base: must be a multiple of 64"),
+        ({"context": 65}, "--context: must be 64 or less"),
+    ):
+        with pytest.raises(InputError, match=text):
+            Compilation(model, small_engine(), Settings(**settings))
+    for config, text in (
+        (small_engine(lists={"registers": 8}), "lists.registers: must be 16"),
+        (small_engine(without="scales"), "offers dequantise with x fp32, result int16"),
+        (small_engine(gate="gelu"), "its gate is silu, that of rows is gelu"),
+    ):
+        with pytest.raises(InputError, match=text):
+            Compilation(model, config, Settings())
+    description = model.description
+    for change, text in (
+        ({"query_unit": 0.0}, "has no query_unit"), ({"window": 4}, "looks back 4 positions"),
+    ):  # fmt: skip
+        nodes = tuple(
+            node.model_copy(update={"attributes": {**node.attributes, **change}})
+            if node.operation == "attention" else node
+            for node in description.nodes
+        )  # fmt: skip
+        other = Model(model.path)
+        other.description = description.model_copy(update={"nodes": nodes})
+        with pytest.raises(InputError, match=text):
+            Compilation(other, small_engine(), Settings())
+
+
+def test_layers_that_are_not_alike_are_refused(model: Model) -> None:
+    nodes = list(model.description.nodes)
+    place = next(i for i, node in enumerate(nodes) if node.name == "layers.1.feed_norm")
+    nodes[place] = nodes[place].model_copy(update={"attributes": {"epsilon": 0.5}})
+    other = Model(model.path)
+    other.description = model.description.model_copy(update={"nodes": tuple(nodes)})
+    with pytest.raises(InputError, match=r"layers\.1\.feed_norm: layer 1 is not like the first"):
+        Compilation(other, small_engine(), Settings())
+
+
+def test_commands(model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "engine.yaml"
+    config.write_text(json.dumps(small_engine().resolved()))
+    out = tmp_path / "out"
+    arguments = ["model", "compile", str(model.path), "--config", str(config), "--output", str(out)]
+    assert main([*arguments, "--context", "16", "--memory-bytes", "1_000"]) == 2
+    assert "more than the 1,000 of the memory" in capsys.readouterr().err
+    assert main([*arguments, "--context", "16"]) == 0
+    assert "layer.attention.keys" in capsys.readouterr().out
+    run = ["model", "run", str(out), "--prompt", "the", "--tokens"]
+    assert main([*run, "1"]) == 0
+    assert capsys.readouterr().out.startswith("the")
+    for wrong in (["99"], ["1", "--engine", "float"], ["1", "--layers", "0"]):
+        assert main([*run, *wrong]) == 2
+    other = ["model", "compile", str(model.path), "--config", "configs/systolic.yaml"]
+    assert main([*other, "--output", str(tmp_path / "other")]) == 2
+    assert "must be one that executes command lists" in capsys.readouterr().err
+
+
+def test_compiled_files_that_do_not_belong_together(model: Model, tmp_path: Path) -> None:
+    path = tmp_path / "compiled"
+    compiled(model, small_engine(), path, context=8)
+    (path / "image.bin").write_bytes(b"")
+    with pytest.raises(InputError, match="has 0 bytes, not"):
+        Compiled(path)
+    (path / "compiled.json").write_text('{"hwgen_compiled": 1}')
+    with pytest.raises(InputError, match="is not complete"):
+        Compiled(path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("ternary", [False, True], ids=["int8", "ternary"])
+def test_hardware_runs_the_list_whole(ternary: bool, tmp_path: Path) -> None:
+    """From the tokens of a prompt to those behind it: every byte of memory."""
+    small = (
+        replace(SMALL, kv_heads=2, architecture="bitnet-25", sub_norms=True) if ternary else SMALL
+    )
+    model = quantised(tmp_path, small, weights="ternary" if ternary else "int8")
+    config = small_engine(ternary=ternary, gate="relu2" if ternary else "silu")
+    found = compiled(model, config, tmp_path / "c", tokens=3, context=16)
+    plain = run_compiled(found, PROMPT, 3)
+    stalled = run_compiled(found, PROMPT, 3, stalls=0.3, read_latency=9)
+    assert plain.tokens == stalled.tokens
+    assert plain.cycles < stalled.cycles
