@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decoder on the RTL of its units: every operation is simulated, and held against golden models.
+"""A model on the RTL of its units: every operation is simulated, and held against golden models.
 
 The golden models give the operands of each operation, the RTL computes it too, and every bit of
 every result must be the same.  What was found equal is written into a journal, a line for each
@@ -22,6 +22,7 @@ from flows.simulation.matrices import check_results, run_matrices
 from flows.simulation.operations import compare, run_operation
 from hwgen.errors import CheckFailed, InputError
 from hwgen.models.golden_engine import GoldenEngine
+from hwgen.models.tensor_engine import TensorEngine
 from hwgen.models.units import Unit, Units
 
 if TYPE_CHECKING:
@@ -203,6 +204,41 @@ class RtlEngine(GoldenEngine):
             return found.cycles
 
         self.record.check(core, [x], simulate)
+        return total
+
+
+class RtlTensorEngine(TensorEngine):
+    """Operations on arrays by golden models, each that hardware does simulated too.
+
+    Parameters
+    ----------
+    model : Model
+        As `TensorEngine` takes it.
+    configs : iterable of FamilyConfig
+        The hardware.
+    record : Record
+    """
+
+    def __init__(self, model: Model, configs: Iterable[FamilyConfig], record: Record) -> None:
+        self.record = record
+        units = Units(configs, make=lambda config, operation: RtlUnit(config, operation, record))
+        super().__init__(model, units)
+
+    def enter(self, node: Node) -> None:
+        """Take the operation that comes next."""
+        self.record.enter(node)
+
+    def multiply(self, node: Node, x: NDArray[np.int8], w: NDArray[np.int8]) -> NDArray[np.int32]:
+        """Return the exact product of two matrices of int8, which the RTL computes too."""
+        total = super().multiply(node, x, w)
+        core = self.cores[node.name]
+
+        def simulate() -> int:
+            found = run_matrices(core, x, w)
+            check_results(node.name, found.c, total)
+            return found.cycles
+
+        self.record.check(core, [x, w], simulate)
         return total
 
 

@@ -32,6 +32,7 @@ from hwgen.errors import ConfigError, HwgenError, did_you_mean
 _HELPERS = frozenset(
     {
         "common",
+        "model_arrays",
         "model_compile",
         "model_estimate",
         "model_program",

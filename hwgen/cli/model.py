@@ -47,14 +47,27 @@ command.add_command(compile_command)
     type=click.Choice(["x86", "arm"]),
     help="Order of ternary weights of type I2_S, which the file does not say.",
 )
+@click.option(
+    "--size",
+    "sizes",
+    metavar="NAME=N",
+    multiple=True,
+    help="Length that an ONNX file leaves open, by its name or as INPUT.AXIS; first axes are 1 by"
+    " default.",
+)
 @force_option
 @json_option
 def import_command(
-    source: Path, output: Path, i2s_layout: str | None, force: bool, as_json: bool
+    source: Path,
+    output: Path,
+    i2s_layout: str | None,
+    sizes: tuple[str, ...],
+    force: bool,
+    as_json: bool,
 ) -> None:
-    """Read a network: a decoder of the Llama or BitNet kind.
+    """Read a network: a decoder of the Llama or BitNet kind, or any network of ONNX operators.
 
-    FILE is a GGUF file, or a directory with config.json and safetensors.
+    FILE is a GGUF file, a directory with config.json and safetensors, or an ONNX file.
 
     The model is a directory: model.json, a description of the network by operations of
     accelerators, weights.bin, and tokenizer.json.
@@ -63,7 +76,7 @@ def import_command(
 
     check_directory(output)
     with atomic_directory(output, force=force) as directory:
-        description = import_model(source, directory, i2s_layout)
+        description = import_model(source, directory, i2s_layout, _sizes(sizes))
     summary = _summary(description)
     if as_json:
         emit_json({"output": str(output), **summary})
@@ -74,8 +87,32 @@ def import_command(
         out.print(f"  {line}", soft_wrap=True)
 
 
+def _sizes(given: tuple[str, ...]) -> dict[str, int]:
+    """Return the lengths that options name."""
+    found = {}
+    for text in given:
+        name, separator, length = text.rpartition("=")
+        if not separator or not length.isdecimal() or not 0 < int(length[:12]) <= 1 << 28:
+            raise click.UsageError(f"--size: must be NAME=N with N from 1, not {text[:40]!r}")
+        found[name] = int(length)
+    return found
+
+
 @command.command("run")
 @click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--input",
+    "inputs",
+    metavar="[NAME=]FILE.npy",
+    multiple=True,
+    help="Input of a network that is no decoder; may hold several frames, one behind another.",
+)
+@click.option(
+    "--output",
+    metavar="FILE.npy",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to write what it gives; several outputs to a .npz file.",
+)
 @click.option("--prompt", metavar="TEXT", help="What to continue; special tokens may stand in it.")
 @click.option(
     "--prompt-tokens",
@@ -118,9 +155,12 @@ def import_command(
     type=click.Path(dir_okay=False, path_type=Path),
     help="What --engine rtl found equal; a run that was interrupted goes on from it.",
 )
+@force_option
 @json_option
 def run_command(
     source: Path,
+    inputs: tuple[str, ...],
+    output: Path | None,
     prompt: str | None,
     prompt_tokens: Path | None,
     count: int,
@@ -128,17 +168,30 @@ def run_command(
     units: tuple[Path, ...],
     layers: str | None,
     journal: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
-    """Continue a text by a decoder: the most likely token, again and again.
+    """Run a model: continue a text by a decoder, or compute what a network gives for arrays.
 
-    DIR is a model, or what `hwgen model compile` made of one, whose command list then runs.
+    A decoder adds the most likely token, again and again. DIR is a model, or what `hwgen model
+    compile` made of one, whose command list then runs.
     """
+    from hwgen.cli.model_arrays import ArrayRequest, run_arrays
     from hwgen.cli.model_program import is_compiled, run_program
     from hwgen.cli.model_run import Request, run
 
+    if inputs:
+        if prompt is not None or prompt_tokens is not None:
+            raise click.UsageError("give --input, or a prompt of a decoder, not both")
+        run_arrays(
+            ArrayRequest(source, inputs, output, engine or "float", units, layers, journal, force),
+            as_json=as_json,
+        )
+        return
+    if output is not None or force:
+        raise click.UsageError("--output and --force belong to --input")
     if (prompt is None) == (prompt_tokens is None):
-        raise click.UsageError("give either --prompt or --prompt-tokens")
+        raise click.UsageError("give either --prompt or --prompt-tokens, or arrays by --input")
     compiled = is_compiled(source)
     kind = engine or ("golden" if compiled else "float")
     request = Request(source, prompt, prompt_tokens, count, kind, units, layers, journal)

@@ -70,13 +70,19 @@ def run(request: Request, *, as_json: bool) -> None:
         return
     click.echo(f"{request.prompt}{text}" if tokenizer else " ".join(map(str, found)))
     if record is not None:
-        kept = f", {record.kept} of them before" if record.kept else ""
-        cycles = ", ".join(f"{name} {count:,d}" for name, count in record.cycles.items())
-        console().print(
-            f"{record.simulated + record.kept} operations simulated{kept}, each equal to the golden"
-            f" model in every bit; cycles: {cycles}",
-            markup=False, highlight=False, soft_wrap=True,
-        )  # fmt: skip
+        for line in simulated_lines(record):
+            console().print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def simulated_lines(record: Any) -> list[str]:
+    """Return what was simulated, in words."""
+    kept = f", {record.kept} of them before" if record.kept else ""
+    cycles = ", ".join(f"{name} {count:,d}" for name, count in record.cycles.items())
+    text = (
+        f"{record.simulated + record.kept} operations simulated{kept}, each equal to the golden"
+        f" model in every bit; cycles: {cycles}"
+    )
+    return [text]
 
 
 def _engine(model: Model, request: Request, update: Any, prompt: int) -> tuple[Any, Any]:
@@ -104,7 +110,7 @@ def _engine(model: Model, request: Request, update: Any, prompt: int) -> tuple[A
 
     remember(len(configs))  # each is simulated many times
 
-    layers = _layers(request.layers, model.description.layers)
+    layers = layers_of(request.layers, model.description.layers)
     digest = digest_of(model, configs) if request.journal else ""
     record = Record(layers, request.journal, digest)
     engine = RtlEngine(model, configs, record)
@@ -118,7 +124,7 @@ def _engine(model: Model, request: Request, update: Any, prompt: int) -> tuple[A
     return engine, record
 
 
-def _layers(text: str | None, count: int) -> frozenset[int] | None:
+def layers_of(text: str | None, count: int) -> frozenset[int] | None:
     """Return the layers that an option names."""
     if text is None:
         return None

@@ -180,6 +180,8 @@ class Description(_Frozen):
         Weights by name.
     nodes : tuple of Node
         In an order in which they can be computed.
+    types : dict of str
+        Types of arrays that are no floats.
     context : int or None
         Most positions of a decoder.
     vocabulary : int or None
@@ -194,6 +196,9 @@ class Description(_Frozen):
     arrays: dict[str, tuple[Size | Literal["tokens"], ...]]
     tensors: dict[str, Tensor]
     nodes: tuple[Node, ...]
+    types: dict[str, Literal["int8", "uint8", "int32", "int64", "bool"]] = Field(
+        default_factory=dict
+    )
     context: int | None = Field(default=None, ge=1)
     vocabulary: int | None = Field(default=None, ge=1)
 

@@ -154,7 +154,7 @@ class Run:
         self.context = min(context or (1 << 30), description.context or (1 << 30))
         self.position = 0
         self._caches: dict[str, Cache] = {}
-        self._last_use = _last_uses(description)
+        self._last_use = last_uses(description)
 
     def feed(self, tokens: Sequence[int], *, every: bool = False) -> Reals:
         """Compute tokens behind those that were fed before.
@@ -252,7 +252,7 @@ def generate(run: Run, prompt: Sequence[int], count: int, end: int | None) -> It
         logits = run.feed([token])
 
 
-def _last_uses(description: Description) -> list[list[str]]:
+def last_uses(description: Description) -> list[list[str]]:
     """Return the arrays that nothing behind a node needs."""
     last: dict[str, int] = {}
     for index, node in enumerate(description.nodes):

@@ -128,6 +128,30 @@ class Units:
                     continue  # of other formats: the next operation may do
         return self.find(names[-1], **formats)
 
+    def rows(self, name: str, length: int, gate: str = "") -> Unit | None:
+        """Return the unit of an operation on rows in single precision, None if there is none.
+
+        Parameters
+        ----------
+        name : str
+            Of the operation.
+        length : int
+            Of the rows.
+        gate : str
+            The function of a gate.
+        """
+        for unit in self._units:
+            if unit.operation.name != name:
+                continue
+            if unit.format_of("x") != REAL or unit.format_of("result") != REAL:
+                continue
+            longest = min((s.most for s in unit.operation.sizes if s.name == "length"), default=0)
+            parameters = {t.format for t in unit.operation.operands if t.port == "p"}
+            same_gate = not gate or getattr(getattr(unit.config, "array", None), "gate", "") == gate
+            if length <= longest and same_gate and all(str(f) == REAL for f in parameters):
+                return unit
+        return None
+
     def attention(self, elements: int) -> Unit:
         """Return the unit of attention over heads of some elements, with scales of tokens.
 

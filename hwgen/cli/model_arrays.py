@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hwgen model run --input``: arrays through a network, by NumPy or by hardware and its models."""
+
+from __future__ import annotations
+
+import io
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hwgen.cli.common import console, emit_json, task_progress
+from hwgen.cli.model_run import layers_of, simulated_lines
+from hwgen.cli.outputs import write_file
+from hwgen.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hwgen.models.store import Model
+    from hwgen.models.tensor_engine import TensorEngine
+
+_SHOWN = 5  # largest elements that are printed
+
+
+@dataclass(frozen=True)
+class ArrayRequest:
+    """What is to be run; see the options of ``hwgen model run``."""
+
+    source: Path
+    inputs: tuple[str, ...]
+    output: Path | None
+    engine: str
+    units: tuple[Path, ...]
+    layers: str | None
+    journal: Path | None
+    force: bool
+
+
+def run_arrays(request: ArrayRequest, *, as_json: bool) -> None:
+    """Compute the outputs of arrays, write them, and print what is largest in them."""
+    from hwgen.models.store import Model
+
+    model = Model(request.source)
+    frames = _frames(model, _inputs(model, request.inputs))
+    found: list[dict[str, Any]] = []
+    start = time.monotonic()
+    with task_progress("simulating", quiet=as_json) as update:
+        engine, record = _engine(model, request, update, len(frames))
+        found.extend(engine.run(frame) for frame in frames)
+    seconds = time.monotonic() - start
+    outputs = _joined(found)
+    if request.output is not None:
+        _write(request.output, outputs, force=request.force)
+    document: dict[str, Any] = {
+        "model": model.description.name,
+        "engine": request.engine,
+        "frames": len(frames),
+        "outputs": {name: _summary(array) for name, array in outputs.items()},
+        "wall_seconds": round(seconds, 3),
+    }
+    if record is not None:
+        document["simulated"] = {
+            "operations": record.simulated + record.kept,
+            "of_journal": record.kept,
+            "cycles": dict(record.cycles),
+        }
+    if as_json:
+        emit_json(document)
+        return
+    for name, array in outputs.items():
+        shown = _summary(array)
+        largest = ", ".join(f"{at}: {value:.6g}" for at, value in shown["largest"])
+        shape = " x ".join(map(str, shown["shape"])) or "one number"
+        click.echo(f"{name}: {shape} of {shown['dtype']}; largest {largest}")
+    if record is not None:
+        for line in simulated_lines(record):
+            console().print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _inputs(model: Model, given: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an option, ``FILE.npy`` or ``NAME=FILE.npy`` each."""
+    from hwgen.arrays import read_npy
+
+    names = model.description.inputs
+    found = {}
+    for text in given:
+        name, separator, file = text.partition("=")
+        if not separator:
+            if len(names) != 1:
+                raise click.UsageError(
+                    f"--input: the model has the inputs {', '.join(names)}; give NAME=FILE.npy"
+                )
+            name, file = names[0], text
+        if name in found:
+            raise click.UsageError(f"--input: {name} is given twice")
+        found[name] = read_npy(Path(file))
+    return found
+
+
+def _frames(model: Model, inputs: dict[str, NDArray[Any]]) -> list[dict[str, NDArray[Any]]]:
+    """Return the inputs of each run: if the network takes one frame, one of each array."""
+    shapes = {name: model.description.arrays.get(name, ()) for name in inputs}
+    counts = {
+        len(array) for name, array in inputs.items() if array.ndim and shapes[name][:1] == (1,)
+    }
+    alike = all(
+        array.ndim == len(shapes[name]) and array.shape[1:] == shapes[name][1:] and array.ndim
+        and shapes[name][0] == 1 for name, array in inputs.items()
+    )  # fmt: skip
+    if not alike or len(counts) != 1 or counts == {1}:
+        return [inputs]
+    count = counts.pop()
+    if not count:
+        raise InputError("--input: the array has no frames")
+    return [{name: array[i : i + 1] for name, array in inputs.items()} for i in range(count)]
+
+
+def _joined(found: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
+    """Return the outputs of all frames, one behind another."""
+    import numpy as np
+
+    if len(found) == 1:
+        return found[0]
+    return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+
+
+def _summary(array: NDArray[np.generic]) -> dict[str, Any]:
+    """Return shape, type and the largest elements of an array."""
+    import numpy as np
+
+    flat = np.asarray(array).reshape(-1)
+    order = np.argsort(-flat.astype(np.float64), kind="stable")[:_SHOWN]
+    places = [",".join(map(str, np.unravel_index(int(i), array.shape))) for i in order]
+    values = [float(flat[i]) if math.isfinite(float(flat[i])) else None for i in order]
+    return {
+        "shape": list(array.shape),
+        "dtype": array.dtype.name,
+        "largest": [[at, value] for at, value in zip(places, values, strict=True)],
+    }
+
+
+def _write(path: Path, outputs: dict[str, NDArray[Any]], *, force: bool) -> None:
+    """Write outputs to a ``.npy`` file, or several to a ``.npz`` file."""
+    import numpy as np
+
+    content = io.BytesIO()
+    if path.suffix == ".npz":
+        named: dict[str, Any] = {f"output{i}": a for i, a in enumerate(outputs.values())}
+        np.savez(content, **named)
+    elif len(outputs) == 1:
+        np.save(content, next(iter(outputs.values())))
+    else:
+        raise InputError(f"--output {path}: the model has {len(outputs)} outputs; name a file .npz")
+    write_file(path, content.getvalue(), force=force)
+
+
+def _engine(
+    model: Model, request: ArrayRequest, update: Any, frames: int
+) -> tuple[TensorEngine, Any]:
+    """Return the engine that a request names, and the record of what is simulated."""
+    from hwgen.models.tensor_engine import TensorEngine
+
+    if request.engine != "rtl" and (request.layers is not None or request.journal is not None):
+        raise click.UsageError("--layers and --journal belong to --engine rtl")
+    if request.engine == "float":
+        if request.units:
+            raise click.UsageError("--unit belongs to --engine golden and --engine rtl")
+        return TensorEngine(model), None
+    if not request.units:
+        raise click.UsageError(f"--engine {request.engine} needs the hardware: give --unit FILE")
+    from hwgen.config.load import load_config
+
+    configs = [load_config(path) for path in request.units]
+    if request.engine == "golden":
+        from hwgen.models.units import Units
+
+        return TensorEngine(model, Units(configs)), None
+    from flows.simulation.model_run import Record, RtlTensorEngine, digest_of
+    from hwgen.emission import remember
+
+    remember(len(configs))  # each is simulated many times
+    layers = layers_of(request.layers, model.description.layers)
+    digest = digest_of(model, configs) if request.journal else ""
+    record = Record(layers, request.journal, digest)
+    engine = RtlTensorEngine(model, configs, record)
+    total = engine.operations(layers) * frames
+
+    def show(record: Record) -> None:
+        done = record.simulated + record.kept
+        update(record.node, done, max(total, done + 1))
+
+    record.on_operation = show
+    return engine, record

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small ONNX graphs, made by `onnx.helper`, with random weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+QONNX = "qonnx.custom_op.general"
+MICROSOFT = "com.microsoft"
+_KINDS = {
+    "float32": TensorProto.FLOAT, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8,
+    "int32": TensorProto.INT32, "int64": TensorProto.INT64,
+}  # fmt: skip
+
+
+class Net:
+    """A graph that grows by operators; a result is called by its name.
+
+    Parameters
+    ----------
+    seed : int
+    codes : str
+        Type of quantised activations.
+    weights : str
+        Type of quantised weights.
+    """
+
+    def __init__(self, seed: int = 0, codes: str = "uint8", weights: str = "int8") -> None:
+        self.rng = np.random.default_rng(seed)
+        self.codes, self.weights = codes, weights
+        self.nodes: list[Any] = []
+        self.constants: dict[str, Any] = {}
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
+        self._count = 0
+
+    def name(self, hint: str) -> str:
+        self._count += 1
+        return f"{hint}_{self._count}"
+
+    def input(self, name: str, shape: Sequence[Any], dtype: str = "float32") -> str:
+        self.inputs.append(helper.make_tensor_value_info(name, _KINDS[dtype], shape))
+        return name
+
+    def constant(self, array: Any, hint: str = "c") -> str:
+        name = self.name(hint)
+        self.constants[name] = np.asarray(array)
+        return name
+
+    def op(self, kind: str, *inputs: str, domain: str = "", outputs: int = 1, **at: Any) -> Any:
+        name = self.name(kind)
+        names = [f"{name}/out{i}" if outputs > 1 else f"{name}/out" for i in range(outputs)]
+        self.nodes.append(helper.make_node(kind, inputs, names, name, domain=domain, **at))
+        return names[0] if outputs == 1 else names
+
+    def output(self, name: str, dtype: str = "float32") -> None:
+        self.outputs.append(helper.make_tensor_value_info(name, _KINDS[dtype], None))
+
+    def model(self, opset: int = 17) -> Any:
+        graph = helper.make_graph(
+            self.nodes, "net", self.inputs, self.outputs,
+            [numpy_helper.from_array(array, name) for name, array in self.constants.items()],
+        )  # fmt: skip
+        opsets = [helper.make_opsetid("", opset)]
+        for domain in sorted({node.domain for node in self.nodes} - {""}):
+            opsets.append(helper.make_opsetid(domain, 1))
+        return helper.make_model(graph, opset_imports=opsets, ir_version=9, producer_name="tests")
+
+    def write(self, path: Path, opset: int = 17) -> Path:
+        path.write_bytes(self.model(opset).SerializeToString())
+        return path
+
+    # -- quantised ---------------------------------------------------------------------------
+
+    def scale(self, low: float = 0.02, high: float = 0.06) -> np.float32:
+        return np.float32(self.rng.uniform(low, high))
+
+    def zero(self, dtype: str | None = None) -> Any:
+        dtype = dtype or self.codes
+        middle = 128 if dtype == "uint8" else 0
+        return np.dtype(dtype).type(self.rng.integers(middle - 20, middle + 20))
+
+    def point(self, low: float = 0.02, high: float = 0.06) -> tuple[str, str]:
+        """Return a scale and a zero point."""
+        return self.constant(self.scale(low, high), "scale"), self.constant(self.zero(), "zero")
+
+    def narrow(self, *shape: int) -> str:
+        """Return weights of 7 bits, which no processor's pairs of products overflow for."""
+        low = 64 if self.weights == "uint8" else -64
+        return self.constant(
+            self.rng.integers(low, low + 128, shape).astype(self.weights), "weights"
+        )
+
+    def quantise(self, x: str, point: tuple[str, str]) -> str:
+        found: str = self.op("QuantizeLinear", x, *point)
+        return found
+
+    def dequantise(self, x: str, point: tuple[str, ...], **at: Any) -> str:
+        found: str = self.op("DequantizeLinear", x, *point, **at)
+        return found
+
+    def again(self, x: str, point: tuple[str, str] | None = None) -> str:
+        """Return a value quantised and dequantised."""
+        point = point or self.point()
+        return self.dequantise(self.quantise(x, point), point)
+
+    def channel_point(self, count: int) -> tuple[str, str]:
+        """Return the scales of output channels, and zero points of 0."""
+        scales = self.rng.uniform(0.005, 0.02, count).astype(np.float32)
+        zeros = np.zeros(count, self.weights)
+        if self.weights == "uint8":
+            zeros += 128
+        return self.constant(scales, "scale"), self.constant(zeros, "zero")
+
+    def bias(self, x_point: tuple[str, str], w_point: tuple[str, str], count: int) -> str:
+        """Return a bias in int32, dequantised by the scales of its product."""
+        unit = self.constants[x_point[0]] * self.constants[w_point[0]]
+        scale = self.constant(np.broadcast_to(unit, count).astype(np.float32), "scale")
+        zero = self.constant(np.zeros(count, np.int32), "zero")
+        values = self.constant(self.rng.integers(-2000, 2000, count).astype(np.int32), "bias")
+        return self.dequantise(values, (scale, zero), axis=0)
+
+
+def qdq_cnn(seed: int = 0, codes: str = "uint8", weights: str = "int8") -> Net:
+    """Return a network with a plain, a grouped and a depthwise convolution, in QDQ form."""
+    net = Net(seed, codes, weights)
+    point = net.point()
+    x = net.again(net.input("image", ("batch", 4, 9, 8)), point)
+    for channels, before, group, kernel, stride in (
+        (8, 4, 1, 3, 1), (12, 8, 4, 3, 2), (12, 12, 12, 3, 1), (16, 12, 1, 1, 1),
+    ):  # fmt: skip
+        w_point = net.channel_point(channels)
+        w = net.dequantise(net.narrow(channels, before // group, kernel, kernel), w_point, axis=0)
+        bias = net.bias(point, w_point, channels)
+        pads = [kernel // 2] * 4
+        found = net.op("Conv", x, w, bias, group=group, strides=[stride] * 2, pads=pads)
+        point = net.point(0.1, 0.2)
+        x = net.again(found, point)
+        if group == 1 and kernel == 3:
+            other = net.again(net.op("MaxPool", x, kernel_shape=[2, 2], pads=[0, 0, 1, 1]), point)
+            sums = net.op("Add", x, other)
+            point = net.point(0.1, 0.3)
+            x = net.again(sums, point)
+    x = net.again(net.op("GlobalAveragePool", x), net.point())
+    x = net.op("Flatten", x)
+    net.output(x)
+    return net
+
+
+def qlinear_cnn(seed: int = 0, codes: str = "uint8", weights: str = "int8") -> Net:
+    """Return the same in operators on integers, from integers to integers."""
+    net = Net(seed, codes, weights)
+    point = net.point()
+    x = net.input("image", (2, 4, 9, 8), codes)
+    for channels, before, group, kernel, stride in (
+        (8, 4, 1, 3, 1), (12, 8, 4, 3, 2), (12, 12, 12, 3, 1),
+    ):  # fmt: skip
+        w_point = net.channel_point(channels)
+        bias = net.constant(net.rng.integers(-2000, 2000, channels).astype(np.int32))
+        after = net.point(0.1, 0.2)
+        x = net.op(
+            "QLinearConv", x, *point, net.narrow(channels, before // group, kernel, kernel),
+            *w_point, *after, bias, group=group, strides=[stride] * 2, pads=[kernel // 2] * 4,
+        )  # fmt: skip
+        point = after
+    after = net.point(0.1, 0.3)
+    x = net.op("QLinearAdd", x, *point, x, *point, *after, domain=MICROSOFT)
+    point, after = after, net.point(0.5, 1.0)
+    x = net.op("QLinearMul", x, *point, x, *point, *after, domain=MICROSOFT)
+    point, after = after, net.point(0.3, 0.9)
+    x = net.op("QLinearGlobalAveragePool", x, *point, *after, domain=MICROSOFT, channels_last=0)
+    point = after
+    x = net.op("Flatten", x)
+    w_point, after = net.channel_point(10), net.point(0.3, 0.9)
+    x = net.op("QLinearMatMul", x, *point, net.narrow(12, 10), *w_point, *after)
+    net.output(x, codes)
+    return net
+
+
+def qdq_mlp(seed: int = 0, codes: str = "uint8", weights: str = "int8", relu: bool = True) -> Net:
+    """Return a perceptron of Gemm and MatMul in QDQ form."""
+    net = Net(seed, codes, weights)
+    point = net.point()
+    x = net.again(net.input("x", ("batch", 24)), point)
+    w_point = net.channel_point(20)
+    w = net.dequantise(net.narrow(20, 24), w_point, axis=0)
+    x = net.op("Gemm", x, w, net.bias(point, w_point, 20), transB=1)
+    point = net.point(0.1, 0.2)
+    if relu:
+        x = net.op("Relu", x)
+        low = np.iinfo(codes).min
+        point = net.constant(net.scale(0.1, 0.2)), net.constant(np.dtype(codes).type(low))
+    x = net.again(x, point)
+    w_point = net.channel_point(10)
+    x = net.op("MatMul", x, net.dequantise(net.narrow(20, 10), w_point, axis=1))
+    x = net.again(x, net.point(0.1, 0.3))
+    net.output(x)
+    return net
+
+
+def reference(model: Any, inputs: dict[str, Any], *, optimise: bool = True) -> list[Any]:
+    """Return what ONNX Runtime computes on the CPU."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    if not optimise:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    found: list[Any] = session.run(None, inputs)
+    return found
