@@ -217,3 +217,102 @@ def reference(model: Any, inputs: dict[str, Any], *, optimise: bool = True) -> l
     )
     found: list[Any] = session.run(None, inputs)
     return found
+
+
+def encoder(seed: int = 0, quantised: bool = True) -> Net:
+    """Return a transformer encoder layer: QDQ form around its products, or floats."""
+    net = Net(seed, "int8", "int8")
+    tokens, width, heads = 6, 16, 2
+    table = net.constant((net.rng.standard_normal((20, width))).astype(np.float32))
+    x = net.op("Gather", table, net.input("tokens", ("batch", tokens), "int64"))
+
+    def maybe(value: str, size: float = 0.04) -> str:
+        return net.again(value, (net.constant(np.float32(size)), net.constant(np.int8(3)))) if (
+            quantised) else value  # fmt: skip
+
+    def product(value: str, inside: int, outside: int) -> str:
+        if quantised:
+            point = net.channel_point(outside)
+            w = net.dequantise(net.narrow(inside, outside), point, axis=1)
+        else:
+            w = net.constant((net.rng.standard_normal((inside, outside)) / 4).astype(np.float32))
+        bias = net.constant(net.rng.standard_normal(outside).astype(np.float32))
+        found: str = net.op("Add", net.op("MatMul", value, w), bias)
+        return found
+
+    def norm(value: str) -> str:
+        gamma = net.constant((1 + 0.1 * net.rng.standard_normal(width)).astype(np.float32))
+        beta = net.constant((0.1 * net.rng.standard_normal(width)).astype(np.float32))
+        found: str = net.op("LayerNormalization", value, gamma, beta, axis=-1)
+        return found
+
+    def split(value: str, order: list[int]) -> str:
+        shape = net.constant(np.array([0, tokens, heads, width // heads], np.int64))
+        found: str = net.op("Transpose", net.op("Reshape", value, shape), perm=order)
+        return found
+
+    rows = maybe(norm(x))
+    query, value = (split(maybe(product(rows, width, width)), [0, 2, 1, 3]) for _ in range(2))
+    key = split(maybe(product(rows, width, width)), [0, 2, 3, 1])
+    scores = net.op("Mul", net.op("MatMul", query, key), net.constant(np.float32(8**-0.5)))
+    weights = maybe(net.op("Softmax", scores, axis=-1), 1 / 128)
+    mixed = net.op("Transpose", net.op("MatMul", weights, value), perm=[0, 2, 1, 3])
+    shape = net.constant(np.array([0, 0, width], np.int64))
+    x = net.op("Add", x, product(maybe(net.op("Reshape", mixed, shape)), width, width))
+    hidden = product(maybe(norm(x)), width, 24)
+    root = net.op("Div", hidden, net.constant(np.float32(2**0.5)))
+    half = net.op("Mul", hidden, net.constant(np.float32(0.5)))
+    one = net.op("Add", net.op("Erf", root), net.constant(np.float32(1)))
+    gelu = net.op("Mul", half, one)
+    net.output(net.op("Add", x, product(maybe(gelu), 24, width)))
+    return net
+
+
+def dynamic_mlp(seed: int = 0) -> Net:
+    """Return a perceptron whose activations are quantised by their own range."""
+    net = Net(seed)
+    x = net.input("x", ("batch", 24))
+    for inside, outside in ((24, 20), (20, 10)):
+        codes, scale, zero = net.op("DynamicQuantizeLinear", x, outputs=3)
+        w_scale = net.constant(net.rng.uniform(0.005, 0.02, outside).astype(np.float32))
+        sums = net.op("MatMulInteger", codes, net.narrow(inside, outside), zero)
+        factor = net.op("Mul", scale, w_scale)
+        x = net.op("Mul", net.op("Cast", sums, to=TensorProto.FLOAT), factor)
+        x = net.op("Relu", net.op("Add", x, net.constant(net.rng.standard_normal(outside).astype(
+            np.float32))))  # fmt: skip
+    net.output(x)
+    return net
+
+
+def integer_cnn(seed: int = 0) -> Net:
+    """Return a grouped and padded ConvInteger with a zero point that is found at run time."""
+    net = Net(seed)
+    codes, _, zero = net.op("DynamicQuantizeLinear", net.input("image", (1, 4, 7, 6)), outputs=3)
+    sums = net.op("ConvInteger", codes, net.narrow(6, 2, 3, 3), zero, group=2, pads=[1, 1, 1, 1])
+    net.output(sums, "int32")
+    return net
+
+
+def qonnx_cnn(seed: int = 0, bits: int = 4, rounding: str = "ROUND") -> Net:
+    """Return a network of QONNX's Quant, BipolarQuant and Trunc."""
+    net = Net(seed)
+
+    def quant(value: str, scale: Any, width: int, **at: Any) -> str:
+        operands = [net.constant(np.asarray(scale, np.float32)), net.constant(np.float32(0)),
+                    net.constant(np.float32(width))]  # fmt: skip
+        found: str = net.op("Quant", value, *operands, domain=QONNX, rounding_mode=rounding, **at)
+        return found
+
+    x = quant(net.input("image", (1, 3, 8, 8)), 0.03, 8, signed=1, narrow=0)
+    w = net.constant(net.rng.standard_normal((6, 3, 3, 3)).astype(np.float32))
+    scales = net.rng.uniform(0.1, 0.3, (6, 1, 1, 1))
+    x = net.op("Conv", x, quant(w, scales, bits, signed=1, narrow=1), pads=[1, 1, 1, 1])
+    x = quant(net.op("Relu", x), 0.25, bits, signed=0, narrow=0)
+    x = net.op("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
+    trunc = [net.constant(np.float32(n)) for n in (0.0625, 0, bits + 2, bits)]
+    x = net.op("Trunc", x, *trunc, domain=QONNX, rounding_mode="FLOOR")
+    x = net.op("Flatten", x)
+    w = net.constant(net.rng.standard_normal((96, 10)).astype(np.float32))
+    signs = net.op("BipolarQuant", w, net.constant(np.float32(0.2)), domain=QONNX)
+    net.output(net.op("MatMul", x, signs))
+    return net

@@ -212,7 +212,8 @@ def run_command(
     metavar="FILE",
     required=True,
     type=click.Path(path_type=Path),
-    help="Text, or tokens (.npy), whose first 256 tokens show how large activations are.",
+    help="Text, or tokens (.npy), whose first 256 tokens show how large activations are; of a"
+    " network that is no decoder an input (.npy, or .npz by name) that errors are measured with.",
 )
 @click.option(
     "--weights",
@@ -263,11 +264,12 @@ def quantise_command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Turn weights, activations, keys and values of a decoder into integers.
+    """Turn weights and activations of a model into integers, keys and values of a decoder too.
 
-    Activations have a scale for each token, keys and values one for each token and head. The error
-    of every product in calibration is reported.
+    Activations have a scale for each token or row, keys and values one for each token and head.
+    The error of every product in calibration is reported.
     """
+    from hwgen.cli.model_arrays import calibrated
     from hwgen.models.float_engine import FloatEngine
     from hwgen.models.judgement import judge
     from hwgen.models.quantise import Recipe, quantise
@@ -275,16 +277,22 @@ def quantise_command(
 
     check_directory(output)
     model = Model(source)
-    tokens = _tokens(model, calibration)
-    judged = _tokens(model, text)[:positions] if text is not None else []
     recipe = Recipe(
         weights,  # type: ignore[arg-type]  # of the option's choices
         int(group) if group else None,
         not no_smooth,
         activation_bits,
     )
+    decodes = model.description.decodes
+    if text is not None and not decodes:
+        raise click.UsageError("--judge compares predictions of a decoder, which this is not")
+    tokens = _tokens(model, calibration) if decodes else []
+    judged = _tokens(model, text)[:positions] if text is not None else []
     with atomic_directory(output, force=force) as directory:
-        reports = quantise(model, directory, tokens, recipe)
+        if decodes:
+            reports = quantise(model, directory, tokens, recipe)
+        else:
+            reports = calibrated(model, directory, calibration, recipe)
     found = judge(FloatEngine(model), FloatEngine(Model(output)), judged) if judged else None
     if as_json:
         judgement = found.document() if found else None
@@ -390,14 +398,20 @@ def estimate_command(
     efficiency: str | None,
     as_json: bool,
 ) -> None:
-    """Estimate tokens a second and joules a token of a model's products on an accelerator.
+    """Estimate tokens or frames a second and joules of each, of a model's products on a core.
 
     Two passes are estimated: prefill computes the prompt, decode one token behind the context. The
     products of weights are the accelerator's, which has them in its own format; keys and values
-    are moved; attention's products and operations on rows take no time here.
+    are moved; attention's products and operations on rows take no time here. Of a network that is
+    no decoder a frame is estimated: all its products, those of activations with activations too.
     """
     from flows.estimates import estimated
-    from hwgen.cli.model_estimate import print_speeds, print_targets
+    from hwgen.cli.model_estimate import (
+        layers_document,
+        print_layers,
+        print_speeds,
+        print_targets,
+    )
     from hwgen.config.load import load_config
     from hwgen.errors import InputError
     from hwgen.models.passes import passes_of, speeds
@@ -413,6 +427,8 @@ def estimate_command(
     served = given_memory(core, memory, gb_s, efficiency)
     workloads = passes_of(description, prompt, prompt if context is None else context)
     for network in workloads.values():
+        if not network.products:
+            raise InputError(f"{source}: the network has no products of matrices to estimate")
         longest = max(gemm.k for gemm in network)
         if core.max_k is not None and longest > core.max_k:
             raise InputError(
@@ -423,13 +439,19 @@ def estimate_command(
         for target in targets or (None,)
     ]
     found = [speeds(entry["metrics"], workloads) for entry in entries]
+    frame = next((network for network in workloads.values() if network.tokens is None), None)
     if as_json:
+        layers = {} if frame is None else {"layers": layers_document(frame)}
         documents = [
-            {"model": description.name, "passes": passes, "estimate": entry}
+            {"model": description.name, "passes": passes, "estimate": entry, **layers}
             for passes, entry in zip(found, entries, strict=True)
         ]
         emit_json(documents[0] if len(documents) == 1 else {"targets": documents})
-    elif len(entries) == 1:
+        return
+    if frame is not None:
+        weight: Any = core.weight
+        print_layers(frame, weight.width, core.activation.width)
+    if len(entries) == 1:
         print_speeds(description.name, found[0], entries[0])
     else:
         print_targets(description.name, found, entries)
@@ -456,20 +478,24 @@ def _summary(description: Description) -> dict[str, Any]:
         "tensors": origins,
         "operations": operations,
         "weight_bytes": int(stored / 8),
-        "macs_per_token": network.macs,
-        "kv_elements_per_token": kv_elements(description),
+        **(
+            {"macs_per_token": network.macs, "kv_elements_per_token": kv_elements(description)}
+            if description.vocabulary is not None
+            else {"macs_per_frame": network.macs}
+        ),
     }
 
 
 def _lines(summary: dict[str, Any]) -> list[str]:
+    each = "token" if "macs_per_token" in summary else "frame"
     operations = ", ".join(f"{count} {name}" for name, count in summary["operations"].items())
     types = ", ".join(f"{count} of {name}" for name, count in summary["tensors"].items())
     found = [
         f"{summary['layers']} layers: {operations}",
         f"weights: {types}; {summary['weight_bytes'] / 1e6:.1f} MB",
-        f"{summary['macs_per_token'] / 1e6:.1f} million multiply-accumulates a token",
+        f"{summary[f'macs_per_{each}'] / 1e6:.1f} million multiply-accumulates a {each}",
     ]
-    if summary["kv_elements_per_token"]:
+    if summary.get("kv_elements_per_token"):
         found.append(
             f"{summary['kv_elements_per_token']} elements of keys and values a token, up to"
             f" {summary['context']} tokens"

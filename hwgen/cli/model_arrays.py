@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from hwgen.models.quantise import LayerReport, Recipe
     from hwgen.models.store import Model
     from hwgen.models.tensor_engine import TensorEngine
 
@@ -100,6 +101,23 @@ def _inputs(model: Model, given: tuple[str, ...]) -> dict[str, NDArray[Any]]:
             raise click.UsageError(f"--input: {name} is given twice")
         found[name] = read_npy(Path(file))
     return found
+
+
+def calibrated(model: Model, directory: Path, path: Path, recipe: Recipe) -> list[LayerReport]:
+    """Quantise a network on arrays, and return the errors on an input: ``.npy``, or ``.npz``."""
+    from hwgen.arrays import read_npy, read_npz
+    from hwgen.models.tensor_quantise import quantise_tensors
+
+    names = model.description.inputs
+    if path.suffix == ".npz":
+        inputs = dict(zip(names, read_npz(path, names), strict=True))
+    elif len(names) == 1:
+        inputs = {names[0]: read_npy(path)}
+    else:
+        raise InputError(
+            f"--calibration: the model has the inputs {', '.join(names)}; give a .npz with them"
+        )
+    return quantise_tensors(model, directory, _frames(model, inputs)[0], recipe)
 
 
 def _frames(model: Model, inputs: dict[str, NDArray[Any]]) -> list[dict[str, NDArray[Any]]]:

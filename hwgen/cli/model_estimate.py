@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -12,22 +12,29 @@ from hwgen.cli.estimate import print_roofline
 from hwgen.datasheet import number
 from hwgen.roofline import SERVED
 
+_MOST_NAME = 32  # characters of a layer's name in a table
+
+if TYPE_CHECKING:
+    from hwgen.workloads.network import Network
+
 
 def print_speeds(name: str, found: Any, entry: Any) -> None:
     """Print the speeds of passes, and what limits each layer."""
     out = console()
     out.print(f"{name} on {entry['name']}, {entry['technology']} at {_clock(entry)} MHz")
     table = Table("pass", box=None, pad_edge=False)
-    headings = ("tokens", "context", "ms", "tokens/s", "J/token", "of the bandwidth's floor")
+    by_token = "tokens" in next(iter(found.values()))
+    counts = ("tokens", "context") if by_token else ()
+    each_is = "token" if by_token else "frame"
+    headings = (*counts, "ms", f"{each_is}s/s", f"J/{each_is}", "of the bandwidth's floor")
     for heading in headings:
         table.add_column(heading, justify="right")
     for key, each in found.items():
         share = each["floor_share"]
         table.add_row(
             key,
-            f"{each['tokens']:,}",
-            f"{each['context']:,}",
-            *(number(each[field]) for field in ("ms", "tokens_per_s", "j_per_token")),
+            *(f"{each[field]:,}" for field in counts),
+            *(number(each[field]) for field in ("ms", f"{each_is}s_per_s", f"j_per_{each_is}")),
             "-" if share is None else f"{100 * share:.1f} %",
         )
     out.print(table)
@@ -51,12 +58,14 @@ def print_targets(name: str, found: list[Any], entries: list[Any]) -> None:
     out = console()
     passes = found[0]
     last = next(reversed(passes))
-    out.print(
-        f"{name} on {entries[0]['name']}: {last} of {passes[last]['tokens']:,} behind"
-        f" {passes[last]['context']:,}"
-    )
+    by_token = "tokens" in passes[last]
+    each_is = "token" if by_token else "frame"
+    what = "a frame" if not by_token else (
+        f"{last} of {passes[last]['tokens']:,} behind {passes[last]['context']:,}"
+    )  # fmt: skip
+    out.print(f"{name} on {entries[0]['name']}: {what}")
     table = Table("target", box=None, pad_edge=False)
-    headings = ("MHz", "mm²", "LUTs", "DSPs", "tokens/s", "J/token", "of the floor")
+    headings = ("MHz", "mm²", "LUTs", "DSPs", f"{each_is}s/s", f"J/{each_is}", "of the floor")
     for heading in headings:
         table.add_column(heading, justify="right")
     for each, entry in zip(found, entries, strict=True):
@@ -66,9 +75,42 @@ def print_targets(name: str, found: list[Any], entries: list[Any]) -> None:
             entry["technology"],
             _clock(entry),
             *(number(metrics[key]) for key in ("area_mm2", "luts", "dsps")),
-            *(number(speed[key]) for key in ("tokens_per_s", "j_per_token")),
+            *(number(speed[key]) for key in (f"{each_is}s_per_s", f"j_per_{each_is}")),
             "-" if share is None else f"{100 * share:.1f} %",
         )
     out.print(table)
     for note in dict.fromkeys(note for entry in entries for note in entry["notes"]):
         out.print(f"note: {note}", soft_wrap=True)
+
+
+def print_layers(network: Network, weight_bits: float, activation_bits: float) -> None:
+    """Print the products of a frame: sizes, work, and bytes in the formats of an accelerator."""
+    table = Table("layers", box=None, pad_edge=False)
+    for heading in ("times", "M", "K", "N", "million MACs", "weights kB", "activations kB"):
+        table.add_column(heading, justify="right")
+    for layer in network.layers:
+        if layer.product is not None:
+            m, k, n = layer.product
+            kilobytes = (
+                layer.repeat * bits * elements / 8e3
+                for bits, elements in ((weight_bits, k * n), (activation_bits, m * k))
+            )
+            table.add_row(
+                _short(layer.name), f"{layer.repeat:,}", f"{m:,}", f"{k:,}", f"{n:,}",
+                number(layer.repeat * layer.product.macs / 1e6), *map(number, kilobytes),
+            )  # fmt: skip
+    console().print(table)
+
+
+def _short(name: str) -> str:
+    """Return the end of a name that is long."""
+    return name if len(name) <= _MOST_NAME else "…" + name[1 - _MOST_NAME :]
+
+
+def layers_document(network: Network) -> list[dict[str, Any]]:
+    """Return the products of a frame: name, times, sizes and work."""
+    return [
+        {"name": layer.name, "times": layer.repeat, **layer.product._asdict(),
+         "macs": layer.repeat * layer.product.macs}
+        for layer in network.layers if layer.product is not None
+    ]  # fmt: skip

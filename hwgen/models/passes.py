@@ -67,19 +67,25 @@ def speeds(metrics: Mapping[str, Any], passes: Mapping[str, Network]) -> dict[st
     dict
         By pass ``tokens``, ``context``, ``ms``, ``tokens_per_s``, ``j_per_token``, what the memory
         takes included if one is behind the ports, and ``floor_share``, how near it is to what the
-        memory's bandwidth allows.
+        memory's bandwidth allows. A pass without tokens is a frame: ``frames_per_s`` and
+        ``j_per_frame`` are in their place.
     """
     found = {}
     for name, network in passes.items():
         ms, energy = (metrics.get(f"{metric}({name})") for metric in ("latency_ms", "energy_mj"))
         tokens = network.tokens or 1
         each = None if energy is None else energy * 1e-3 / tokens
+        share = metrics.get(f"floor_share({name})")
+        if network.tokens is None:
+            found[name] = {"ms": ms, "frames_per_s": 1e3 / ms if ms else None, "j_per_frame": each,
+                           "floor_share": share}  # fmt: skip
+            continue
         found[name] = {
             "tokens": tokens,
             "context": network.context,
             "ms": ms,
             "tokens_per_s": 1e3 * tokens / ms if ms else None,
             "j_per_token": metrics.get(f"j_per_token({name})", each),
-            "floor_share": metrics.get(f"floor_share({name})"),
+            "floor_share": share,
         }
     return found

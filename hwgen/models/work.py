@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from hwgen.models.description import Description, Node
 from hwgen.models.operations import KINDS
@@ -28,14 +29,16 @@ def work_of(
     Returns
     -------
     Network
+        Groups of a product, and products of several matrices, are as many products; the second
+        operand of a product of activations counts as weights, which a core takes it like.
         Products of all tokens but the last one are left out where they make logits: nobody asks
         for them.
     """
-    layers = []
+    layers: list[Layer] = []
     for node in description.nodes:
         layer = _layer(description, node, tokens)
         if layer is not None:
-            layers.append(layer)
+            layers.extend([replace(layer, repeat=1)] * layer.repeat)
     merged: dict[Layer, int] = {}
     for layer in layers:
         merged[layer] = merged.get(layer, 0) + 1
@@ -56,18 +59,30 @@ def _layer(description: Description, node: Node, tokens: int) -> Layer | None:
     rows = math.prod(
         tokens if length == "tokens" else length for length in description.arrays[node.output][:-1]
     )
-    if node.operation == "gemm":
+    if node.operation in ("gemm", "integer_gemm"):
         n, k = description.tensors[node.inputs["weights"]].shape
         if node.output in description.outputs and description.decodes:
             rows = 1
-        return Layer(name, 1, Gemm(rows, k, n))
+        groups = int(_number(node, "groups")) if "groups" in node.attributes else 1
+        return Layer(name, groups, Gemm(rows, k, n // groups))
+    if node.operation in ("matmul", "integer_matmul"):
+        *batch, m, n = (int(length) for length in description.arrays[node.output])
+        return Layer(name, math.prod(batch), Gemm(m, _inner(description, node), n))
     if node.operation == "attention":
         sizes = [int(_number(node, key)) for key in ("heads", "kv_heads", "elements")]
         causal = bool(node.attributes["causal"])
         return Layer(name, 1, attention=Attention(rows, sizes[0], sizes[1], sizes[2], causal))
-    length = description.arrays[node.output][-1]
+    length = (description.arrays[node.output] or (1,))[-1]
     each = KINDS[node.operation].per_element * rows * (tokens if length == "tokens" else length)
     return Layer(name, 1, operations=each) if each else None
+
+
+def _inner(description: Description, node: Node) -> int:
+    """Return the length of the sums of a product of activations."""
+    name = node.inputs["x"]
+    tensor = description.tensors.get(name)
+    shape = description.arrays[name] if tensor is None else tensor.shape
+    return int(shape[-1])
 
 
 def _number(node: Node, key: str) -> float:
