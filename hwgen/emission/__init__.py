@@ -75,7 +75,8 @@ def files_of(config: FamilyConfig) -> dict[str, str]:
     The text depends on the configuration and hwgen's version alone.
     """
     from flows import structures
-    from hwgen.emission import driver, files, ipxact, register_files
+    from hwgen.emission import driver, files, ipxact, register_files, stream_driver
+    from hwgen.list_builder import executes_lists
     from hwgen.register_map import is_engine
 
     name = config.name
@@ -85,6 +86,10 @@ def files_of(config: FamilyConfig) -> dict[str, str]:
         pages[f"{name}_registers.md"] = register_files.markdown(config)
     if is_engine(config):
         pages |= driver.driver(config)
+    elif executes_lists(config):
+        pages |= stream_driver.list_driver(config)
+    elif config.takes_jobs:
+        pages |= stream_driver.stream_driver(config)
     return {
         f"{name}.v": files.header(config, "//") + "\n" + verilog,
         f"{name}.json": files.manifest(config, design),

@@ -82,7 +82,7 @@ def _list_defines(config: TransformerConfig, prefix: str) -> list[str]:
         "DATA_BYTES": config.memory.data_width // 8,
         "ADDRESS_BITS": config.memory.address_width,
         "LIST_REGISTERS": config.lists.registers,
-        "LIST_ALIGNMENT": command_lists.ALIGNMENT,
+        "LIST_ALIGN_BYTES": command_lists.ALIGNMENT,
         "DESCRIPTOR_BYTES": command_lists.BYTES,
     }
     lines = [f"#define {prefix}_{name} {value}" for name, value in facts.items()]

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C driver of an engine around a stream core, and of one that executes command lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hwgen.emission.files import header
+
+if TYPE_CHECKING:
+    from hwgen.list_builder import ListEngine
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_FIRST_ERROR = 7  # number of the first way in which a list ends with an error
+
+
+def stream_driver(config: Any) -> dict[str, str]:
+    """Return the files of the driver of a stream engine, name to text; C99 without a library.
+
+    Parameters
+    ----------
+    config : StreamEngineConfig
+    """
+    from hwgen.families.stream_engine_registers import SIZE_BITS
+    from hwgen.register_map import LAYOUT
+
+    prefix, out = config.name.upper(), config.results[0]
+    members, checks, writes = [], [], []
+    for port in config.commands:
+        words, name = -(-port.beat_bytes // 4), port.name
+        members.append(f"    uint32_t {name}[{words}]; /* {port.beat} */")
+        writes += [
+            f"    put(device, {prefix}_{name.upper()}_{word}, job->{name}[{word}]);"
+            for word in range(words)
+        ]
+    for port in (*config.operands, out):
+        name = port.name
+        members.append(f"    {config.name}_place {name}; /* {port.beat} */")
+        checks += [
+            f"    status = check(&job->{name});",
+            f"    if (status != {prefix}_OK)",
+            "        return status;",
+        ]
+        writes.append(f"    put_place(device, {prefix}_{name.upper()}_ADDRESS_LOW, &job->{name});")
+    if out.tail_bytes:
+        members.append(
+            f"    {config.name}_place tail; /* what follows each row of results; as many rows */"
+        )
+        checks += [
+            f"    if (job->tail.row_bytes > {out.tail_bytes}u)",
+            f"        return {prefix}_E_SIZE;",
+            "    tail = job->tail;",
+            f"    tail.rows = job->{out.name}.rows;",
+            f"    tail.blocks = job->{out.name}.blocks;",
+            "    status = check(&tail);",
+            f"    if (status != {prefix}_OK)",
+            "        return status;",
+        ]
+        writes += [
+            f"    put(device, {prefix}_TAIL_ADDRESS_LOW, (uint32_t)job->tail.address);",
+            f"    put(device, {prefix}_TAIL_ADDRESS_HIGH, (uint32_t)(job->tail.address >> 32));",
+            f"    put(device, {prefix}_TAIL_BYTES, job->tail.row_bytes);",
+            f"    put(device, {prefix}_TAIL_STRIDE, job->tail.stride);",
+            f"    put(device, {prefix}_TAIL_STEP, job->tail.step);",
+        ]
+    tail = f"    {config.name}_place tail;" if out.tail_bytes else ""
+    values = {
+        "MEMBERS": "\n".join(members),
+        "CHECKS": "\n".join(checks),
+        "WRITES": "\n".join(writes),
+        "LOCALS": "\n".join(filter(None, [tail, "    int status;"])),
+        "OUT": out.name,
+        "LIMITS": f"    LAYOUT = {LAYOUT},\n    LARGEST = {(1 << SIZE_BITS) - 1}",
+    }
+    return filled(config, "stream_driver", values)
+
+
+def list_driver(config: ListEngine) -> dict[str, str]:
+    """Return the files of the driver of an engine that executes lists, name to text."""
+    from hwgen.command_lists import STATE_TEXTS, STATES
+    from hwgen.list_registers import LAYOUT
+
+    prefix = config.name.upper()
+    errors = STATES[STATES.index("done") + 1 :]
+    names = {state: f"{prefix}_E_{_of_list(state)}" for state in errors}
+    comma = dict.fromkeys(errors, ",") | {errors[-1]: ""}
+    values = {
+        "ERRORS": "\n".join(
+            f"    {name} = -{_FIRST_ERROR + i}{comma[state]} /* {STATE_TEXTS[state]} */"
+            for i, (state, name) in enumerate(names.items())
+        ),
+        "CASES": "\n".join(
+            f"    case {prefix}_LIST_{state.upper()}:\n        return {name};"
+            for state, name in names.items()
+        ),
+        "MESSAGES": "\n".join(
+            f'    case {name}:\n        return "{STATE_TEXTS[state]}";'
+            for state, name in names.items()
+        ),
+        "LIMITS": f"    LAYOUT = {LAYOUT},\n    UNITS = {len(config.units)},\n"
+        f"    MOST_DESCRIPTORS = {(1 << 24) - 1}",
+    }
+    return filled(config, "list_driver", values)
+
+
+def _of_list(state: str) -> str:
+    """Return the name of an error; that of a list's or access's alignment is another's too."""
+    return {"alignment": "MISALIGNED", "window": "REFUSED"}.get(state, state.upper())
+
+
+def filled(config: Any, template: str, values: Mapping[str, str]) -> dict[str, str]:
+    """Return the header and the source of a driver, their templates filled in."""
+    files = {}
+    for suffix in ("h", "c"):
+        text = (_TEMPLATES / f"{template}.{suffix}").read_text(encoding="utf-8")
+        for name, value in {**values, "name": config.name, "NAME": config.name.upper()}.items():
+            text = text.replace(f"@{name}@", value)
+        licence, rest = text.split("\n", 1)
+        files[f"{config.name}_driver.{suffix}"] = (
+            f"{licence}\n/*\n{header(config, ' *')} */\n{rest}"
+        )
+    return files
