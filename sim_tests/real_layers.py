@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hwgen.models.description import Description, Node
 from hwgen.models.engine import Cache, real, sizes_of
@@ -15,7 +15,8 @@ from hwgen.models.float_engine import FloatEngine, seen
 from hwgen.models.gguf_blocks import Groups
 from hwgen.models.store import WEIGHTS, Model, Writer, write_description
 
-Doubles = NDArray[np.float64]
+Doubles = Any
+"""Arrays of float64; the engine that is refined has arrays of float32."""
 
 
 def cut(model: Model, layer: int, tokens: Sequence[int], directory: Path) -> Model:
@@ -31,7 +32,8 @@ def cut(model: Model, layer: int, tokens: Sequence[int], directory: Path) -> Mod
         Empty.
     """
     description = model.description
-    x, nodes = "", []
+    x = ""
+    nodes: list[Node] = []
     for node in description.nodes:
         if node.layer is None and node.operation == "embed":
             x = node.output
@@ -94,7 +96,7 @@ class DoubleEngine(FloatEngine):
         mean = np.mean(x * x, axis=1, keepdims=True) + real(node, "epsilon")
         return x / np.sqrt(mean) * self.weights(node.inputs["gamma"])
 
-    def rope(self, node: Node, x: Doubles, positions: NDArray[np.int64]) -> Doubles:
+    def rope(self, node: Node, x: Doubles, positions: Any) -> Doubles:
         """Return turned rows."""
         turns = self.turns(node, positions).astype(np.float64)[:, None]
         heads = x.reshape(len(x), -1, turns.shape[-1])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 from dataclasses import replace
 from itertools import pairwise
@@ -14,8 +15,11 @@ import pytest
 
 from flows.simulation.program_run import run_compiled
 from hwgen.cli import main
+from hwgen.command_lists import STATES
+from hwgen.emission.model_driver import model_driver
 from hwgen.errors import InputError
 from hwgen.families.transformer import TransformerConfig
+from hwgen.list_registers import list_registers
 from hwgen.models.compiled import Compilation, Compiled, Settings
 from hwgen.models.engine import Run
 from hwgen.models.float_engine import FloatEngine
@@ -26,10 +30,15 @@ from hwgen.models.store import Model
 from hwgen.models.units import Units
 from sim_tests.decoder_engines import small_engine
 from sim_tests.model_files import Small
+from sim_tests.test_driver import Device
 from sim_tests.test_model_golden import TOKENS, quantised
+from sim_tests.test_other_drivers import Registers, library
 
 SMALL = replace(Small(), width=32, hidden=64, heads=2, kv_heads=1)
 PROMPT = TOKENS[:5]
+
+LOAD = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint32)
+ON_TOKEN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32)
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +188,68 @@ def test_compiled_files_that_do_not_belong_together(model: Model, tmp_path: Path
     (path / "compiled.json").write_text('{"hwgen_compiled": 1}')
     with pytest.raises(InputError, match="is not complete"):
         Compiled(path)
+
+
+class Host(ctypes.Structure):
+    _fields_ = (
+        ("device", ctypes.POINTER(Device)), ("context", ctypes.c_void_p), ("load", LOAD),
+        ("store", LOAD),
+    )  # fmt: skip
+
+
+class FakeEngine(Registers):
+    """Registers and a memory, in which lists are executed by the golden interpreter."""
+
+    def __init__(self, found: Compiled, library: ctypes.CDLL) -> None:
+        super().__init__(found.config.name, list_registers(found.config), library)
+        self.program = Program(found)
+        memory = self.program.memory
+        memory.data[:] = b"\xff" * len(memory.data)
+        self.on_write = self._started
+
+        def load(_: Any, address: int, data: int, count: int) -> None:
+            ctypes.memmove(data, memory.read(address, count), count)
+
+        def store(_: Any, address: int, data: int, count: int) -> None:
+            memory.write(address, ctypes.string_at(data, count))
+
+        self.host = Host(ctypes.pointer(self.device), None, LOAD(load), LOAD(store))
+
+    def _started(self, name: str, value: int) -> None:
+        self.values[name] = value
+        if name == "START":
+            registers = [self.values.get(f"R{i}_LOW", 0) for i in range(5)]
+            self.program.run(registers[1], registers[2], registers[3] - registers[2] + 1)
+            self.values["STATUS"] = STATES.index("done") << 8
+
+
+def test_the_program_in_c_generates_tokens(model: Model, tmp_path: Path) -> None:
+    """Compiled as C and as C++, with the engine by its golden interpreter."""
+    config, path = small_engine(), tmp_path / "compiled"
+    found = compiled(model, config, path, context=8)
+    files = model_driver(config, found.document)
+    engine = FakeEngine(found, library(config, files, path))
+    name, host = config.name, ctypes.byref(engine.host)
+    image = (path / "image.bin").read_bytes()
+    getattr(engine.library, f"{name}_prepare")(host, image, found.data)
+    made: list[int] = []
+
+    def on_token(_: Any, token: int) -> int:
+        made.append(token)
+        return 1
+
+    prompt, count = (ctypes.c_uint32 * 5)(*PROMPT), ctypes.c_uint32()
+
+    def generate_in_c(length: int, most: int) -> int:
+        function = getattr(engine.library, f"{name}_generate")
+        return int(function(host, prompt, length, most, 0, ON_TOKEN(on_token), ctypes.byref(count)))
+
+    assert generate_in_c(5, 2) == 0
+    assert made == list(generate(Program(found), PROMPT, 2))
+    assert count.value == 2
+    assert generate_in_c(5, 5) == generate_in_c(0, 1) == -100
+    prompt[1] = found.vocabulary
+    assert generate_in_c(5, 1) == -101
 
 
 @pytest.mark.long

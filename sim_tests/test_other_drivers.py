@@ -62,10 +62,14 @@ def library(config: Any, files: dict[str, str], work: Path) -> ctypes.CDLL:
     for name, text in {**files, f"{config.name}_regs.h": c_header(config)}.items():
         (work / name).write_text(text, encoding="utf-8")
     strict = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-pedantic"]
-    source, out = str(work / f"{config.name}_driver.c"), str(work / "driver.so")
+    sources = [name for name in files if name.endswith(".c")]
     for language in (["-x", "c++", "-std=c++11"], ["-x", "c", "-std=c99"]):
-        subprocess.run([compiler, *language, *strict, "-fPIC", "-shared", "-o", out, source],
-                       check=True, timeout=120)  # fmt: skip
+        for name in sources:
+            subprocess.run([compiler, *language, *strict, "-fPIC", "-c", name, "-o", f"{name}.o"],
+                           cwd=work, check=True, timeout=120)  # fmt: skip
+    out = str(work / "driver.so")
+    objects = [f"{name}.o" for name in sources]
+    subprocess.run([compiler, "-shared", "-o", out, *objects], cwd=work, check=True, timeout=120)
     return ctypes.CDLL(out)
 
 

@@ -83,9 +83,11 @@ def compile_command(
 
     One list does all layers and all tokens, from the tokens of a prompt in memory to the tokens
     that follow it. What is written: image.bin, the contents of memory at first; program.bin, the
-    list, and program.txt, to read; compiled.json, the memory map.
+    list, and program.txt, to read; compiled.json, the memory map; C of a driver, with a function
+    that generates tokens.
     """
     from hwgen.config.load import load_config
+    from hwgen.emission.model_driver import model_driver
     from hwgen.errors import InputError
     from hwgen.list_builder import executes_lists
     from hwgen.models.compiled import Compilation, Settings
@@ -99,9 +101,11 @@ def compile_command(
         )
     settings = Settings(at_once, context, base, memory_bytes)
     compilation = Compilation(Model(source), core, settings)
+    document = compilation.document()
     with atomic_directory(output, force=force) as directory:
         compilation.write(directory)
-    document = compilation.document()
+        for name, text in model_driver(core, document).items():
+            (directory / name).write_text(text, encoding="utf-8")
     if as_json:
         emit_json({"output": str(output), **document})
         return

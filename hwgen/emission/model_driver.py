@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C of a compiled model: the engine's registers and driver, and a loop that generates tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from hwgen.emission.files import c_header
+from hwgen.emission.stream_driver import filled, list_driver
+
+if TYPE_CHECKING:
+    from hwgen.list_builder import ListEngine
+
+_NOTHING = 0xFFFFFFFF
+"""A number that is no token."""
+
+
+def model_driver(config: ListEngine, document: Mapping[str, Any]) -> dict[str, str]:
+    """Return the files, name to text; C99 without a library.
+
+    Parameters
+    ----------
+    config : ListEngine
+    document : mapping
+        Of a compiled model; see `hwgen.models.compiled.Compilation.document`.
+    """
+    tokens = next(array for array in document["arrays"] if array["name"] == "tokens")
+    end = _NOTHING if document["end"] is None else document["end"]
+    facts = {
+        "BASE": f"UINT64_C({document['base']:#x})",
+        "BYTES": f"UINT64_C({document['bytes']})",
+        "IMAGE_BYTES": f"UINT64_C({document['image_bytes']})",
+        "LIST": f"UINT64_C({document['list']['address']:#x})",
+        "DESCRIPTORS": f"{document['list']['descriptors']}u",
+        "TOKENS": f"UINT64_C({tokens['address']:#x})",
+        "CONTEXT": f"{document['context']}u",
+        "VOCABULARY": f"{document['vocabulary']}u",
+        "END": f"{end:#x}u",
+        **{f"R_{name}": f"{number}u" for name, number in document["registers"].items()},
+    }
+    prefix = config.name.upper()
+    lines = [f"#define {prefix}_MODEL_{name} {value}" for name, value in facts.items()]
+    found = filled(config, "generate", {"FACTS": "\n".join(lines)})
+    return {
+        f"{config.name}_regs.h": c_header(config),
+        **list_driver(config),
+        **{name.replace("_driver.", "_generate."): text for name, text in found.items()},
+    }

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A layer of SmolLM2-135M with its own weights, compiled: where `make demo-llm` has put the model.
+
+``python -m pytest -m long sim_tests/test_real_layers.py`` after it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flows.simulation.program_run import run_compiled
+from hwgen.config.load import load_config
+from hwgen.models.compiled import Compilation, Compiled, Settings
+from hwgen.models.engine import Run
+from hwgen.models.program import Program
+from hwgen.models.store import Model
+from hwgen.models.tokenizer import Tokenizer
+from sim_tests.real_layers import DoubleEngine, cut
+
+ROOT = Path(__file__).parents[1]
+MODELS = ROOT / "build" / "llm"
+TEXT = "The capital of France is Paris, a city on the river Seine."
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
+    a, b = a.astype(float).ravel(), b.astype(float).ravel()
+    return float(a @ b / np.sqrt((a @ a) * (b @ b)))
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not (MODELS / "int8").exists(), reason="`make demo-llm` has not run")
+def test_the_first_layer_of_a_published_model(tmp_path: Path) -> None:
+    """Tokens of a text: near double precision, and the RTL as the golden interpreter."""
+    full, quantised = Model(MODELS / "model"), Model(MODELS / "int8")
+    text = Tokenizer(full.tokenizer()).encode(TEXT)
+    known = sorted({*text, *range(50)})
+    tokens = [known.index(token) for token in text]
+    for name in ("full", "quantised", "compiled"):
+        (tmp_path / name).mkdir()
+    double = DoubleEngine(cut(full, 0, known, tmp_path / "full"))
+    Run(double).feed(tokens, every=True)
+    model = cut(quantised, 0, known, tmp_path / "quantised")
+    config = load_config(ROOT / "configs" / "decoder_engine" / "int8.yaml")
+    Compilation(model, config, Settings(tokens=len(tokens), context=64)).write(  # type: ignore[arg-type]
+        tmp_path / "compiled"
+    )
+    compiled = Compiled(tmp_path / "compiled")
+    program = Program(compiled)
+    program.start(tokens)
+    program.run(0, len(tokens), 1)
+    x = compiled.arrays["x"]
+    found = np.frombuffer(program.memory.read(x.address, x.bytes), "<f4").reshape(len(tokens), -1)
+    before, after = double.streams[0], double.streams[-1]
+    assert cosine(found, after) > 0.999
+    assert cosine(found - before, after - before) > 0.999
+    run_compiled(compiled, tokens, 1)
