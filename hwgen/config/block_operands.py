@@ -18,7 +18,7 @@ from hwgen.config.model import ACCUMULATORS, OPERANDS, format_field
 from hwgen.config.parameters import either
 from hwgen.errors import InputError, did_you_mean
 from hwgen.formats import FORMATS_BESIDE, block_format, shipped
-from hwgen.numerics import FloatFormat, IntegerFormat, floating
+from hwgen.numerics import TERNARY, FloatFormat, IntegerFormat, floating
 from hwgen.numerics.blocks import BlockFormat
 from hwgen.numerics.blocks.factors import Factor
 from hwgen.numerics.blocks.operands import BlockOperand
@@ -44,7 +44,8 @@ BLOCKS = shipped()
 
 _ALIGNED = tuple(f"aligned({places})" for places in range(1, MAX_PLACES + 1))
 _SUMS = f"exact, int2..int64, uint2..uint64, fp32 or aligned(n) with n of 1..{MAX_PLACES}"
-_NAMES = (*OPERANDS, *SCALARS, *BLOCKS, *GROUPS)
+_INTEGERS = (*OPERANDS, TERNARY.name)
+_NAMES = (*_INTEGERS, *SCALARS, *BLOCKS, *GROUPS)
 _DRAWN = [
     name for name in _NAMES if name not in ("bf16", "q4_1") and not name.endswith(("_min", "_zero"))
 ]
@@ -52,7 +53,7 @@ _DRAWN = [
 
 _ENDINGS = [f"_g{size}" for size in GROUP_SIZES]
 _WORDS = (
-    f"int2..int16, uint2..uint16, {', '.join(SCALARS)}, {', '.join(BLOCKS)}, or integers in groups:"
+    f"int2..int16, uint2..uint16, {TERNARY}, {', '.join(SCALARS)}, {', '.join(BLOCKS)}, or integers in groups:"
     f" int2..int8 or ternary with {either(_ENDINGS)}"
     ", of integers also _min or _zero behind it, or the file of a format of your own (NAME.yaml)"
 )
@@ -71,8 +72,8 @@ def _operand(value: Any) -> Any:
         return BlockOperand(_of_contents(value))
     if isinstance(value, str) and value in SCALARS:
         return floating(value)
-    if isinstance(value, str) and value in OPERANDS:
-        return format_field("", OPERANDS)(value)
+    if isinstance(value, str) and value in _INTEGERS:
+        return format_field("", _INTEGERS)(value)
     shown, near, why = repr(value)[:80], "", ""
     if isinstance(value, str):
         near, why = did_you_mean(value, _NAMES), _why_not(value)

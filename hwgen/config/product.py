@@ -23,6 +23,7 @@ from hwgen.streams import StreamPort
 
 if TYPE_CHECKING:
     from hwgen.numerics.blocks.products import BlockProduct
+    from hwgen.numerics.product_packing import PackedProducts
 
 WIDE_FLOAT = floating("fp32")
 """The accumulator of floating-point sums unless a configuration says otherwise."""
@@ -93,6 +94,11 @@ class ProductConfig(FamilyConfig):
     @property
     def block_product(self) -> BlockProduct | None:
         """The arithmetic of products of blocks, None of a core that adds product by product."""
+        return None
+
+    @property
+    def packing(self) -> PackedProducts | None:
+        """How several products share a multiplier, None if each has its own."""
         return None
 
     @property

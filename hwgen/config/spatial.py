@@ -32,12 +32,20 @@ from hwgen.config.elements import (
 from hwgen.config.model import Model
 from hwgen.config.module_limits import DATA_BITS, input_bits
 from hwgen.config.product import IntegerProductConfig
+from hwgen.config.product_packing import (
+    ProductPacking,
+    broken_by_packing,
+    packed_sum_width,
+    packing_field,
+    packing_of,
+)
 from hwgen.loop_nest import LoopNest
-from hwgen.numerics import integer
+from hwgen.numerics import IntegerFormat, enclosing_format, integer
 from hwgen.numerics.blocks.lanes import BlockLanes
 from hwgen.numerics.blocks.products import BlockAccumulator, BlockProduct
 from hwgen.numerics.digit_sums import DigitAccumulation, FinalAddition
 from hwgen.numerics.digits import digit_count
+from hwgen.numerics.product_packing import PackedProducts
 from hwgen.numerics.sparse_digits import GROUP_TERMS, SerialSum
 from hwgen.streams import StreamPort
 
@@ -70,6 +78,8 @@ class Pipeline(Model):
 
 class SpatialArray(DigitArray):
     """An array of PEs; a family adds the sizes that it has."""
+
+    packing: ProductPacking = packing_field()
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -111,7 +121,7 @@ class SpatialConfig(IntegerProductConfig):
                 "array.pe: same_weight sums digits of the same weight over the depth of the array,"
                 " which is 1; use carry_save or mac"
             )
-        broken += self._broken_by_serial()
+        broken += self._broken_by_serial() + broken_by_packing(self)
         if self.pipeline.pe == 2 and self.depth == 1:
             broken.append(
                 "pipeline.pe: must be 0 or 1 with one product a PE, not 2: the second register"
@@ -129,6 +139,11 @@ class SpatialConfig(IntegerProductConfig):
             broken.append(
                 f"array.pe: must be mac with {operands}, not {self.array.pe}: the elements of"
                 " blocks are multiplied whole"
+            )
+        if self.array.packing != "none":
+            broken.append(
+                f"array.packing: must be none with {operands}, not {self.array.packing}: integers"
+                " alone are packed"
             )
         broken += [
             f"array.{name}: a mac does not multiply by digits; remove it"
@@ -201,6 +216,8 @@ class SpatialConfig(IntegerProductConfig):
         """Return every parameter that the PE has, as plain JSON values."""
         values = super().resolved()
         resolved_element(values)
+        if self.array.packing == "none":
+            values["array"].pop("packing", None)
         if self.block_product is not None:
             values.pop("overflow", None)
         return values
@@ -232,6 +249,25 @@ class SpatialConfig(IntegerProductConfig):
     def saturates(self) -> bool:
         """Whether the accumulator can overflow and then clamps."""
         return self.block_product is None and super().saturates
+
+    # -- several products in a DSP block ---------------------------------------------------
+
+    @cached_property
+    def packing(self) -> PackedProducts | None:
+        """How products share DSP blocks, None if each has its own."""
+        return packing_of(self)
+
+    @cached_property
+    def packed_sum(self) -> int | None:
+        """Bits of the sums that are added up while they are packed, None if lanes are apart."""
+        return packed_sum_width(self)
+
+    def partial_sum(self, terms: int) -> IntegerFormat:
+        """Format of a sum of up to `terms` products, with the errors that they may have."""
+        if self.packing is None or self.packing.exact:
+            return super().partial_sum(terms)
+        low, high = self.packing.values
+        return enclosing_format(terms * low, terms * high)
 
     # -- geometry --------------------------------------------------------------------------
 
@@ -285,6 +321,14 @@ class SpatialConfig(IntegerProductConfig):
         return self.digits.held if self.digits else self.result.width
 
     @property
+    def drain_lanes(self) -> tuple[int, int]:
+        """Lanes of a row of accumulators on its way out, and bits of each."""
+        if self.packing is None or self.packed_sum is None:
+            return self.cols, self.held_width
+        count = self.packing.count(self.max_k, self.result.width)
+        return self.packing.groups, self.packed_sum + (self.packing.lanes - 1) * count.width
+
+    @property
     def macs_per_cycle(self) -> float:
         """Multiply-accumulates of a full cycle; of serial PEs with no more than a digit a group."""
         macs = self.rows * self.depth * self.cols
@@ -310,12 +354,14 @@ class SpatialConfig(IntegerProductConfig):
         adder = self.pipeline.final_adder
         if self.block_product is not None:
             return int(spatial_timing.output_registers(self.block_product.rounds_at_end, 0))
-        return int(spatial_timing.output_registers(self.digits is not None, adder))
+        resolved = self.digits is not None or self.packed_sum is not None
+        return int(spatial_timing.output_registers(resolved, adder))
 
     @property
     def core_latency(self) -> int:
         """Cycles from the last input beat of a reduction to its first beat of accumulators."""
-        pipeline, digits = self.pipeline, self.digits is not None
+        pipeline = self.pipeline
+        digits = self.digits is not None or self.packed_sum is not None
         if self.block_product is not None:
             return 2 + self.lead + self.output_registers
         if self.array.serial:

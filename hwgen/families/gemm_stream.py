@@ -32,6 +32,7 @@ from hwgen.loop_nest import LoopNest
 from hwgen.numerics import IntegerFormat
 from hwgen.numerics.post import PostFeatures
 from hwgen.numerics.post.records import RECORD_BYTES
+from hwgen.numerics.product_packing import PackedProducts
 from hwgen.register_map import JobInterface, Register, gemm_interface, register_map
 
 ROWS_AHEAD = 16
@@ -153,6 +154,12 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
     def result(self) -> IntegerFormat:
         """Format of the accumulators."""
         return self.compute.result  # type: ignore[no-any-return]
+
+    @property
+    def packing(self) -> PackedProducts | None:
+        """How several products share a multiplier, None if each has its own."""
+        found: PackedProducts | None = self.compute.packing
+        return found
 
     @property
     def saturates(self) -> bool:

@@ -47,15 +47,22 @@ def accumulated_product(
     plan.check_operands(a, w)
     config = cast("IntegerProductConfig", plan.config)
     if not config.saturates:
-        total = _dot(a, w, config.activation, config.weight)
+        total = _products(config, a, w)
         return np.asarray(config.result.decode(total))
     total = np.zeros((plan.m, plan.n), np.int64)
     for k in range(0, plan.k, plan.exact_terms):
         part = slice(k, k + plan.exact_terms)
-        total = config.result.saturate(
-            total + _dot(a[:, part], w[part], config.activation, config.weight)
-        )
+        total = config.result.saturate(total + _products(config, a[:, part], w[part]))
     return total.astype(config.result.dtype)
+
+
+def _products(
+    config: IntegerProductConfig, a: NDArray[np.integer], w: NDArray[np.integer]
+) -> NDArray[np.int64]:
+    """Return ``A . W``, with the errors of products that share a multiplier in too little room."""
+    if config.packing is not None and not config.packing.exact:
+        return config.packing.dot(a, w)
+    return _dot(a, w, config.activation, config.weight)
 
 
 def _dot(

@@ -129,7 +129,7 @@ class _Technology(Model):
 
 _BESIDE_MAPPING = {
     "summary", "costs", "liberty", "mapper_clock_ps", "memories", "rules", "place_and_route",
-    "devices", "luts_in",
+    "devices", "luts_in", "dsp_block",
 }  # fmt: skip
 """Fields that shape no mapped design; the Liberty files count by what they hold."""
 
@@ -400,6 +400,19 @@ class Device(Model):
     source: str = Field(description="Where the figures are from.")
 
 
+class DspBlock(Model):
+    """What a DSP block multiplies and adds, as far as synthesis makes use of it."""
+
+    factors: Annotated[tuple[Count, Count], Field(strict=False)] = Field(
+        description="Bits of its signed factors, the longer one first."
+    )
+    accumulator: Count | None = Field(
+        None,
+        description="Bits of the accumulator behind the product; none where synthesis has adders"
+        " and registers beside the block.",
+    )
+
+
 class Recipes(Model):
     """Options of the synthesis command by recipe."""
 
@@ -418,6 +431,9 @@ class Fpga(_Technology):
     )
     dsp_bits: Annotated[int, Field(ge=0)] = Field(
         0, description="Bits of the smallest product that Yosys gives a DSP block."
+    )
+    dsp_block: DspBlock | None = Field(
+        None, description="The DSP block, which `array.packing` fills with several products."
     )
     bram_kbit: Count = Field(18, description="Kilobits of what counts as one block memory.")
     cells: Several[CellUse] = Field(

@@ -9,6 +9,7 @@ from rtl_templates.post.core import post_processed
 
 from .block_core import BlockCore
 from .core import SpatialCore
+from .packed_core import PackedCore
 from .serial import SerialCore
 
 if TYPE_CHECKING:
@@ -21,4 +22,5 @@ def generate(config: SpatialConfig) -> Component:
     """Return the core of a configuration, its ports inner streams."""
     if config.block_product is not None:
         return BlockCore(config)
-    return post_processed(config, SerialCore(config) if config.serial else SpatialCore(config))
+    kind = SerialCore if config.serial else PackedCore if config.packing else SpatialCore
+    return post_processed(config, kind(config))

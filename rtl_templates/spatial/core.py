@@ -10,6 +10,7 @@ behind the edges ever stops, and the accumulators are free again at once.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from amaranth.hdl import Cat, Module, Signal, Value
@@ -129,17 +130,17 @@ class Array(Block):
                 "w": In(wgt.lanes * wgt.lane_width),
                 "load": In(1),
                 "leaves": In(config.rows),
-                "out": Out(config.cols * config.held_width),
+                "out": Out(prod(config.drain_lanes)),
             },
         )
         self.config = config
 
     def build(self, m: Module) -> None:
-        config, width = self.config, self.config.held_width
-        place_row, held = self.rows(m), Held(config.cols * width)
+        config, (lanes, width) = self.config, self.config.drain_lanes
+        place_row, held = self.rows(m), Held(lanes * width)
         totals: list[Value] = []
         for r in range(config.rows):
-            total = Signal(config.cols * width, name=f"total_{r}")
+            total = Signal(lanes * width, name=f"total_{r}")
             place_row(r, total)
             if r:
                 kept = Signal(len(total), name=f"held_{r}")
@@ -147,10 +148,10 @@ class Array(Block):
                 total = kept
             totals.append(total)
         foot = ColumnDrain(width, config.rows)
-        for col in range(config.cols):
-            lanes = Cat(*(total.word_select(col, width) for total in totals))
+        for col in range(lanes):
+            of_rows = Cat(*(total.word_select(col, width) for total in totals))
             out = self.out.word_select(col, width)
-            place(m, f"drain_{col}", foot, totals=lanes, drain=self.leaves, out=out)
+            place(m, f"drain_{col}", foot, totals=of_rows, drain=self.leaves, out=out)
 
     def rows(self, m: Module) -> Callable[[int, Value], None]:
         """Place what all rows share; return what places the row of a number with its total."""
@@ -201,7 +202,7 @@ class SpatialCore(StreamCore):
                 m.d.sync += waiting.eq(Cat(arrives, waiting))
 
         leaves = Cat(arrives, waiting)
-        held = Signal(config.cols * config.held_width)
+        held = Signal(prod(config.drain_lanes))
         leaving = {"load": arrives, "leaves": leaves, "out": held}
         self.array(m, fire, starting, x, w, leaving)
         given = held, leaves[-1], leaves.any(), ready
