@@ -134,7 +134,7 @@ docs-check: env ## check that the generated documentation is current
 	  || { echo 'docs/features.md is not current: run make docs' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 
-.PHONY: bench-formats bench-engine bench-elements bench-elements-power bench-build bench-sim bench-pack bench-area bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions bench-functions
+.PHONY: bench-formats bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-pack bench-area bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions bench-functions
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-pack: env ## measure packing
@@ -146,6 +146,8 @@ bench-qor: env ## compare ternary datapaths by synthesis (hours)
 bench-sweep: env ## measure sweeps of the cost model
 bench-functions: env ## measure function units, and write the tables of their page (an hour)
 	$(RUN) -m flows.bench.functions --write docs/function-units.md $(ARGS)
+bench-product-packing: env ## measure products in DSP blocks of FPGAs by synthesis (half an hour; results are kept)
+	$(RUN) -m flows.bench.product_packing $(ARGS)
 bench-formats: env ## compare number formats at equal throughput by synthesis, and their errors
 	$(RUN) -m flows.bench.formats $(ARGS)
 	$(RUN) -m flows.bench.formats --error

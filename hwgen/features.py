@@ -2,7 +2,7 @@
 """Which features each installed family has, found by trying them.
 
 Nothing is listed by hand: a value of a parameter is a feature of a family if a configuration with
-it is legal, beside defaults or, where these rule it out, beside another choice.
+it is legal, beside defaults or, where these rule it out, beside another choice or on an FPGA.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from hwgen.config.dotted import nested
 from hwgen.config.parameters import Parameter, parameters, ranges
 from hwgen.families import Family, families
+from hwgen.technologies import of_kind
 
 COUNTED = 4
 """A parameter with at most so many numbers to choose from is a choice, with more it is a size."""
@@ -82,7 +83,8 @@ def _values(parameter: Parameter) -> Iterator[Any]:
 
 def _legal(family: Family, parameter: Parameter, value: Any) -> bool:
     value_of = {parameter.field: value}
-    beside = chain([{}], _beside(family, parameter))
+    targets = ({"target.technology": name} for name in of_kind("fpga"))
+    beside = chain([{}], _beside(family, parameter), targets)
     return any(_accepted(family, nested({**value_of, **other})) for other in beside)
 
 

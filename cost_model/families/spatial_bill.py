@@ -17,6 +17,7 @@ from cost_model.bill import Counts, Number, Part, View, adder, buffer, register,
 from cost_model.fabric import fabric_of
 from cost_model.families import spatial_serial_bill
 from hwgen.config.spatial_timing import block_lead, lead
+from hwgen.numerics import TERNARY
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
@@ -36,8 +37,13 @@ FIGURES = (*HELD, "pipeline.pe")
 
 
 def parts(config: SpatialConfig) -> tuple[Part, ...]:
-    """Return the parts of a core of the configuration's kind; none on an FPGA or of blocks."""
-    if fabric_of(config) or config.block_product is not None:
+    """Return the parts of a core of the configuration's kind.
+
+    There are none on an FPGA, of blocks, of packed products and of ternary operands.
+    """
+    if fabric_of(config) or config.block_product is not None or config.packing is not None:
+        return ()
+    if TERNARY in (config.activation, config.weight):
         return ()
     if config.array.serial:
         return spatial_serial_bill.parts(config)

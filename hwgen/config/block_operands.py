@@ -53,8 +53,8 @@ _DRAWN = [
 
 _ENDINGS = [f"_g{size}" for size in GROUP_SIZES]
 _WORDS = (
-    f"int2..int16, uint2..uint16, {TERNARY}, {', '.join(SCALARS)}, {', '.join(BLOCKS)}, or integers in groups:"
-    f" int2..int8 or ternary with {either(_ENDINGS)}"
+    f"int2..int16, uint2..uint16, {TERNARY}, {', '.join(SCALARS)}, {', '.join(BLOCKS)}, or integers"
+    f" in groups: int2..int8 or ternary with {either(_ENDINGS)}"
     ", of integers also _min or _zero behind it, or the file of a format of your own (NAME.yaml)"
 )
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from hwgen.errors import InputError
 from hwgen.numerics import IntegerFormat
-from hwgen.numerics.product_packing import PackedProducts, packed_products
+from hwgen.numerics.product_packing import Kind, PackedProducts, packed_products
 from hwgen.technologies import of_kind, technology
 from hwgen.technologies.model import DspBlock, Fpga
 
@@ -41,24 +41,26 @@ def dsp_block(config: SpatialConfig) -> DspBlock | None:
 def packing_of(config: SpatialConfig) -> PackedProducts | None:
     """Return how products are packed, None if they are not, or cannot be."""
     kind, block = config.array.packing, dsp_block(config)
-    plain = isinstance(config.activation, IntegerFormat) and isinstance(config.weight, IntegerFormat)
+    plain = isinstance(config.activation, IntegerFormat) and isinstance(
+        config.weight, IntegerFormat
+    )
     if kind == "none" or block is None or not plain:
         return None
-    return packed_products(
-        config.activation, config.weight, config.cols, block.factors, kind
-    )
+    return packed_products(config.activation, config.weight, config.cols, block.factors, kind)
 
 
 def packed_sum_width(config: SpatialConfig) -> int | None:
     """Return the bits of sums that a DSP block adds up while they are packed, None if it does not.
 
-    It has one accumulator, for one product a cycle, which cannot clamp; and the topmost sum must
-    be whole in it.
+    It has one accumulator, for one product a cycle, which cannot clamp; the topmost sum must be
+    whole in it, and the bits that tell what was borrowed must be of one lane.
     """
     packing, block = config.packing, dsp_block(config)
     if packing is None or block is None or block.accumulator is None:
         return None
     if not packing.exact or config.depth > 1 or config.saturates:
+        return None
+    if packing.step.width > packing.spacing:
         return None
     width = packing.offsets[-1] + config.result.width
     return width if width <= block.accumulator else None
@@ -70,45 +72,47 @@ def broken_by_packing(config: SpatialConfig) -> list[str]:
     if kind == "none":
         return []
     if config.array.pe != "mac":
-        return [
-            f"array.packing: must be none with array.pe {config.array.pe}, not {kind}: it has no"
-            " multipliers; use array.pe mac"
-        ]
-    target = config.target.technology
-    if block is None:
-        there = [name for name in of_kind("fpga") if _block(name) is not None]
-        return [
-            f"array.packing: must be none with target.technology {target}, not {kind}: it has no"
-            f" DSP blocks; those with some are {', '.join(there)}"
-        ]
-    if config.packing is not None:
+        why = f"array.pe {config.array.pe}, not {kind}: it has no multipliers; use array.pe mac"
+    elif block is None:
+        there = ", ".join(name for name in of_kind("fpga") if _block(name) is not None)
+        why = (
+            f"target.technology {config.target.technology}, not {kind}: it has no DSP blocks; those"
+            f" with some are {there}"
+        )
+    elif config.packing is None:
+        why = _why_not(config, block)
+    else:
         return []
-    longest, shortest = block.factors
+    return [f"array.packing: must be none with {why}"]
+
+
+def _why_not(config: SpatialConfig, block: DspBlock) -> str:
+    """Return the end of the message that says why products cannot be packed."""
+    kind, target = config.array.packing, config.target.technology
     operands = f"{config.activation} x {config.weight}"
-    exact = packed_products(
-        config.activation, config.weight, 64, block.factors, "exact"
-    )
+    exact = _widest(config, block, "exact")
+    found = _widest(config, block, "over") if kind == "over" else exact
+    if found is not None:
+        needed = found.lanes if kind == "over" else 2
+        columns = "1 column" if config.cols == 1 else f"{config.cols} columns"
+        return (
+            f"{columns}, not {kind}: products of {needed} neighbouring columns share a DSP block of"
+            f" {target}"
+        )
+    longest, shortest = block.factors
     most = exact.lanes if exact else 1
-    wanted = most + (kind == "over")
-    if 1 < wanted and config.cols < max(2, wanted) and _any(config, block):
-        text = f"with {config.cols} columns: products of {max(2, wanted)} neighbouring columns"
-        return [f"array.packing: must be none {text} would share a DSP block of {target}"]
-    text = f"{shortest} x {longest} bits hold one product of {operands}"
-    if kind == "over":
-        text = f"{shortest} x {longest} bits hold {most} of {operands}, and no more can be restored"
-    other = "; exact is possible" if kind == "over" and exact else ""
-    return [
-        f"array.packing: must be none with {operands} on {target}, not {kind}: its DSP blocks of"
-        f" {text}{other}"
-    ]
-
-
-def _any(config: SpatialConfig, block: DspBlock) -> bool:
-    """Return whether an array of more columns could have what is asked for."""
-    kind = config.array.packing
-    return kind != "none" and bool(
-        packed_products(config.activation, config.weight, 64, block.factors, kind)
+    text = (
+        f"{operands} on {target}, not {kind}: its DSP blocks of {longest} x {shortest} bits hold"
+        f" {most} product{'s' * (most > 1)} of them"
     )
+    if kind == "over":
+        text += ", and of more too little could be told apart"
+    return text + ("; exact is possible" if kind == "over" and exact else "")
+
+
+def _widest(config: SpatialConfig, block: DspBlock, kind: Kind) -> PackedProducts | None:
+    """Return how products of as many columns as can be are packed."""
+    return packed_products(config.activation, config.weight, 64, block.factors, kind)
 
 
 def _block(name: str) -> DspBlock | None:

@@ -265,7 +265,8 @@ class SpatialConfig(IntegerProductConfig):
     def partial_sum(self, terms: int) -> IntegerFormat:
         """Format of a sum of up to `terms` products, with the errors that they may have."""
         if self.packing is None or self.packing.exact:
-            return super().partial_sum(terms)
+            found: IntegerFormat = super().partial_sum(terms)
+            return found
         low, high = self.packing.values
         return enclosing_format(terms * low, terms * high)
 

@@ -9,9 +9,9 @@ i in P holds the low bits of ``t_i``, and ``b_{i+1} = t_i >> spacing``.
 
 ``b_{i+1}`` is found from a few low bits of ``p_{i+1}``, which are made apart: it is their
 difference to the low bits of the field of lane i + 1.  As many bits suffice as ``b`` has.  Where
-products fit the spacing up to their sign, ``b`` is -1 or 0: one bit of logic, and ``p_i = t_i - b_i``
-is exact by the carry that the next adder takes anyway (the published scheme of two 8-bit products
-a block adds the top bit of the lower one in the same way).  In a tighter, *over-packed* spacing
+products fit the spacing up to their sign, ``b`` is -1 or 0: one bit of logic, and ``t_i - b_i`` is
+exact by the carry that the next adder takes anyway (the published scheme of two 8-bit products a
+block adds the top bit of the lower one in the same way).  In a tighter, *over-packed* spacing
 ``t_i`` is taken for ``p_i``, with the error ``b_i``.
 
 Sums may also be added up as one packed number, and be taken apart at the end: then the low bits
@@ -108,7 +108,9 @@ class PackedProducts:
     @cached_property
     def factor(self) -> IntegerFormat:
         """Format of the packed weights."""
-        least, most = (sum(b << at for at in self.offsets) for b in (self.weight.min, self.weight.max))
+        least, most = (
+            sum(b << at for at in self.offsets) for b in (self.weight.min, self.weight.max)
+        )
         return enclosing_format(least, most)
 
     @cached_property
@@ -221,7 +223,7 @@ def packed_products(
         return found.lanes <= columns and width <= longest
 
     exact = PackedProducts(activation, weight, columns, 2, 1, True)
-    while not all(-1 <= low and high <= 0 for low, high in exact.borrowed):
+    while not all(low >= -1 and high <= 0 for low, high in exact.borrowed):
         exact = replace(exact, spacing=exact.spacing + 1)
     while fits(replace(exact, lanes=exact.lanes + 1)):
         exact = replace(exact, lanes=exact.lanes + 1)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.arithmetic.integer import accumulate, add, shape_of
+from rtl_templates.arithmetic.integer import shape_of
 from rtl_templates.hierarchy import Block
+
+from .sums import Addend, accumulated
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
@@ -36,6 +38,19 @@ def packing_of(config: SpatialConfig) -> PackedProducts:
     """Return how products are packed."""
     assert config.packing is not None
     return config.packing
+
+
+def low_product(a: Value, b: Value) -> Value:
+    """Return the low bits of a product, by logic: a multiplier could become a DSP block."""
+    width = len(a)
+    rows: list[Value] = [
+        Cat(Const(0, bit), Mux(b[bit], a[: width - bit], 0)) if bit else Mux(b[0], a, 0)
+        for bit in range(width)
+    ]
+    while len(rows) > 1:
+        pairs = [(x + y)[:width] for x, y in zip(rows[::2], rows[1::2], strict=False)]
+        rows = pairs + rows[len(rows) & ~1 :]
+    return rows[0]
 
 
 class WeightPacker(Block):
@@ -122,14 +137,15 @@ class PackedPE(Block):
         self.config = config
 
     def build(self, m: Module) -> None:
-        products = [self._product(m, term) for term in range(self.config.depth)]
-        if self.config.packed_sum:
+        config = self.config
+        products = [self._product(m, term) for term in range(config.depth)]
+        if config.packed_sum:
             m.d.comb += self.total.eq(self._packed_sums(m, *products[0]))
             return
         lanes = [self._apart(m, term, *found) for term, found in enumerate(products)]
-        packing = packing_of(self.config)
+        packing = packing_of(config)
         totals = [
-            self._sum(m, lane, [of_term[lane] for of_term in lanes])
+            accumulated(m, config, [of_term[lane] for of_term in lanes], self.clear, f"_{lane}")
             for lane in range(packing.lanes)
         ]
         m.d.comb += self.total.eq(Cat(*totals))
@@ -156,16 +172,14 @@ class PackedPE(Block):
         for lane in range(packing.lanes - 1):
             bits = Signal(known, name=f"low_{term}_{lane + 1}", reset_less=True)
             factor = self.low.word_select(term * (packing.lanes - 1) + lane, known)
-            domain += bits.eq(x_low * factor)
+            domain += bits.eq(low_product(x_low, factor))
             low.append(bits)
         return product, low
 
-    def _apart(
-        self, m: Module, term: int, product: Signal, low: list[Signal]
-    ) -> list[tuple[Value, Value | None]]:
+    def _apart(self, m: Module, term: int, product: Signal, low: list[Signal]) -> list[Addend]:
         """Return the products of the lanes, and what is to be added to each."""
         packing = packing_of(self.config)
-        found: list[tuple[Value, Value | None]] = []
+        found: list[Addend] = []
         borrowed: Value | None = None
         negative = min(least for least, _ in packing.borrowed) < 0
         for lane, at in enumerate(packing.offsets):
@@ -178,31 +192,11 @@ class PackedPE(Block):
             if low:
                 above = product[at + packing.spacing :][: len(low[lane])]
                 borrowed = Signal(len(low[lane]), name=f"borrowed_{term}_{lane + 1}")
-                m.d.comb += borrowed.eq(above - low[lane])
+                m.d.comb += borrowed.eq(above ^ low[lane] if len(above) == 1 else above - low[lane])
                 field = Cat(field, borrowed)
                 field = field.as_signed() if negative else field
             found.append((field, correction))
         return found
-
-    def _sum(self, m: Module, lane: int, terms: list[tuple[Value, Value | None]]) -> Signal:
-        """Add up a lane; every adder takes the correction of a product as its carry."""
-        config, registers = self.config, self.config.pipeline.pe
-        after_sum = m.d.sync if registers else m.d.comb
-        values, carries = [value for value, _ in terms], [c for _, c in terms if c is not None]
-        while len(values) > 1:
-            pairs = []
-            for a, b in zip(values[::2], values[1::2], strict=False):
-                pairs.append(add(a, b, carries.pop() if carries else None))
-            values = pairs + values[len(values) & ~1 :]
-        addend = Signal(values[0].shape(), name=f"addend_{lane}", reset_less=True)
-        after_sum += addend.eq(values[0])
-        carry: Value | None = None
-        if carries:
-            carry = Signal(name=f"carry_{lane}", reset_less=True)
-            after_sum += carry.eq(carries.pop())
-        total = Signal(shape_of(config.result), name=f"total_{lane}", reset_less=True)
-        m.d.sync += total.eq(accumulate(m, Mux(self.clear, 0, total), addend, config, carry))
-        return total
 
     def _packed_sums(self, m: Module, product: Signal, low: list[Signal]) -> Value:
         """Add up packed products, and count what each lane has borrowed from those below.

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Out
 
+from hwgen.numerics import TERNARY
 from rtl_templates.arithmetic.digit_accumulator import (
     accumulate_digits,
     plus_ones_of_parts,
@@ -16,6 +17,8 @@ from rtl_templates.arithmetic.digit_accumulator import (
 from rtl_templates.arithmetic.integer import accumulate, shape_of
 from rtl_templates.arithmetic.recode import Digits, recode
 from rtl_templates.hierarchy import Block
+
+from .sums import accumulated
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
@@ -134,9 +137,33 @@ class PE(Block):
             total = accumulate_digits(
                 m, digits, factors, self.short, self.clear, config.pipeline.pe, config.digits
             )
+        elif config.weight == TERNARY:
+            total = self._chosen(m, factors)
         else:
             total = self._multiplied(m, factors)
         m.d.comb += self.total.eq(total)
+
+    def _chosen(self, m: Module, factors: list[Signal]) -> Value:
+        """Add, subtract or leave out activations: with ternary weights nothing is multiplied."""
+        config = self.config
+        after_product = m.d.sync if config.pipeline.pe > 1 else m.d.comb
+        terms: list[tuple[Value, Value | None]] = []
+        for term, w in enumerate(factors):
+            x = Signal(shape_of(config.activation), name=f"x_{term}")
+            wide = signed(len(x) + (not config.activation.signed))
+            chosen = Signal(wide, name=f"term_{term}", reset_less=True)
+            negative = Signal(name=f"negative_{term}", reset_less=True)
+            m.d.comb += x.eq(self.x.word_select(term, len(x)))
+            extended = Signal(wide, name=f"extended_{term}")
+            m.d.comb += extended.eq(x)
+            # The one of a two's complement is the carry of an adder.  Without a beat weights are
+            # anything.
+            after_product += [
+                chosen.eq(Mux(w[0], Mux(w[1], ~extended, extended), 0)),
+                negative.eq(w[0] & w[1]),
+            ]
+            terms.append((chosen, negative))
+        return accumulated(m, config, terms, self.clear)
 
     def _multiplied(self, m: Module, factors: list[Signal]) -> Value:
         config, registers = self.config, self.config.pipeline.pe

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums of terms that come with a carry, as many adders as terms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amaranth.hdl import Module, Mux, Signal, Value
+
+from rtl_templates.arithmetic.integer import accumulate, add, shape_of
+
+if TYPE_CHECKING:
+    from hwgen.config.spatial import SpatialConfig
+
+Addend = tuple[Value, Value | None]
+"""A term, and a bit that is to be added to it."""
+
+
+def accumulated(
+    m: Module, config: SpatialConfig, terms: list[Addend], clear: Value, name: str = ""
+) -> Signal:
+    """Return the accumulator of the terms of a beat; each adder takes one of their carries.
+
+    Parameters
+    ----------
+    m : Module
+    config : SpatialConfig
+        ``pipeline.pe`` of 1 and more puts a register in front of the accumulator.
+    terms : list of (Value, Value or None)
+    clear : Value
+        Start a new sum.
+    name : str
+        What the names of signals end with.
+    """
+    after_sum = m.d.sync if config.pipeline.pe else m.d.comb
+    values = [value for value, _ in terms]
+    carries = [carry for _, carry in terms if carry is not None]
+    while len(values) > 1:
+        pairs = [
+            add(a, b, carries.pop() if carries else None)
+            for a, b in zip(values[::2], values[1::2], strict=False)
+        ]
+        values = pairs + values[len(values) & ~1 :]
+    addend = Signal(values[0].shape(), name=f"addend{name}", reset_less=True)
+    after_sum += addend.eq(values[0])
+    last: Value | None = None
+    if carries:  # of as many terms as adders one is left
+        last = Signal(name=f"carry{name}", reset_less=True)
+        after_sum += last.eq(carries.pop())
+    total = Signal(shape_of(config.result), name=f"total{name}_reg", reset_less=True)
+    m.d.sync += total.eq(accumulate(m, Mux(clear, 0, total), addend, config, last))
+    return total
