@@ -54,7 +54,7 @@ def test_every_shipped_file_can_be_used() -> None:
         (FPGA, "  held_memory", "  #", "rules.lut_memory: either this or held_memory must be"),
         (FPGA, "device: hx8k", "device: x", "place_and_route.device: must be one of `devices`"),
         (FPGA, "hx4k: [tq144, bg", "hx4k: []\n    x: [bg", "devices.hx4k: must have a package"),
-        (FPGA, "resource: luts", "resource: lut", "15:22: cells.0.resource: must be 'luts', "),
+        (FPGA, "resource: luts", "resource: lut", "16:22: cells.0.resource: must be 'luts', "),
         (FPGA, "name: ice40", "name: ice40\nname: ice40", "4:1: the key 'name' is already on"),
     ],
 )
