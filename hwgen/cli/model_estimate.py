@@ -96,13 +96,13 @@ def print_layers(network: Network, weight_bits: float, activation_bits: float) -
                 for bits, elements in ((weight_bits, k * n), (activation_bits, m * k))
             )
             table.add_row(
-                _short(layer.name), f"{layer.repeat:,}", f"{m:,}", f"{k:,}", f"{n:,}",
+                shortened(layer.name), f"{layer.repeat:,}", f"{m:,}", f"{k:,}", f"{n:,}",
                 number(layer.repeat * layer.product.macs / 1e6), *map(number, kilobytes),
             )  # fmt: skip
     console().print(table)
 
 
-def _short(name: str) -> str:
+def shortened(name: str) -> str:
     """Return the end of a name that is long."""
     return name if len(name) <= _MOST_NAME else "…" + name[1 - _MOST_NAME :]
 

@@ -106,7 +106,7 @@ def _check_operators(source: Path, graph: Graph, table: Mapping[str, Operator]) 
     for name, places in found.items():
         more = f" and {len(places) - 3} more" if len(places) > 3 else ""
         where = ", ".join(repr(place)[:80] for place in places[:3])
-        near = did_you_mean(name, table)
+        near = "" if name in WAYS_OUT else did_you_mean(name, table)
         way = WAYS_OUT.get(name, "see `docs/supported-operators.md` for what there is")
         problems.append(f"{name[:80]} ({where}{more}) is not supported{near}; {way}")
     version = graph.opsets.get("", 0)
@@ -263,8 +263,12 @@ def _convert(
                 raise Unsupported(
                     f"has {len(operands)} inputs, and not at most {operator.most_inputs}"
                 )
-            results = operator.convert(builder, node, operands)
+            with np.errstate(all="ignore"):
+                results = operator.convert(builder, node, operands)
             _agree(graph, node, results)
+        except (ValueError, IndexError, KeyError, ArithmeticError) as error:
+            problems.append(f"node {node.name!r:.120}, {node.operator}: cannot be: {error}")
+            continue
         except Unsupported as reason:
             limits = f" ({node.operator}: {operator.restrictions})" if operator.restrictions else ""
             problems.append(f"node {node.name!r:.120}, {node.operator}: {reason}{limits}")

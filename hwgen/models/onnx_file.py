@@ -128,6 +128,26 @@ def parse(path: Path) -> Any:
     return model
 
 
+def _check_texts(path: Path, model: Any) -> None:
+    """Refuse names that are no UTF-8, which protocol buffers give as bytes."""
+    graph = model.graph
+    values = (*graph.input, *graph.output, *graph.value_info)
+    tensors = (*graph.initializer, *(a.t for n in graph.node for a in n.attribute))
+    places = [place for v in values for place in v.type.tensor_type.shape.dim]
+    texts = [
+        graph.name, model.producer_name, model.producer_version, model.domain,
+        *(text for entry in model.opset_import for text in (entry.domain,)),
+        *(text for entry in model.metadata_props for text in (entry.key, entry.value)),
+        *(text for n in graph.node for text in (n.name, n.op_type, n.domain, *n.input, *n.output)),
+        *(a.name for n in graph.node for a in n.attribute), *(t.name for t in tensors),
+        *(text for t in tensors for e in t.external_data for text in (e.key, e.value)),
+        *(v.name for v in values), *(place.dim_param for place in places),
+    ]  # fmt: skip
+    wrong = next((text for text in texts if not isinstance(text, str)), None)
+    if wrong is not None:
+        raise InputError(f"{path}: the name {wrong!r:.80} is no UTF-8; export the model again")
+
+
 def read_graph(path: Path) -> tuple[Any, Graph]:
     """Return a file's `ModelProto` and its graph, checked.
 
@@ -138,6 +158,7 @@ def read_graph(path: Path) -> tuple[Any, Graph]:
     """
     model = parse(path)
     graph = model.graph
+    _check_texts(path, model)
     if len(graph.node) > _MOST_NODES:
         raise InputError(f"{path} has {len(graph.node)} nodes, more than {_MOST_NODES}")
     problems: list[str] = []

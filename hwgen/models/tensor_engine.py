@@ -181,7 +181,8 @@ class TensorEngine:
             operands = {key: self._operand(values, name) for key, name in node.inputs.items()}
             self.enter(node)
             try:
-                values[node.output] = self._operate(node, operands)
+                with np.errstate(all="ignore"):  # infinities are results like others
+                    values[node.output] = self._operate(node, operands)
             except (ValueError, IndexError, KeyError, TypeError, ArithmeticError) as error:
                 raise InputError(f"{node.name}: {node.operation}: {error}") from None
             for name in uses[index]:
