@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cost_model.list_timing import timed_list
 from flows.simulation.program_run import run_compiled
 from hwgen.cli import main
 from hwgen.command_lists import STATES
@@ -20,6 +21,7 @@ from hwgen.emission.model_driver import model_driver
 from hwgen.errors import InputError
 from hwgen.families.transformer import TransformerConfig
 from hwgen.list_registers import list_registers
+from hwgen.list_trace import trace
 from hwgen.models.compiled import Compilation, Compiled, Settings
 from hwgen.models.engine import Run
 from hwgen.models.float_engine import FloatEngine
@@ -168,7 +170,14 @@ def test_commands(model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main([*arguments, "--context", "16", "--memory-bytes", "1_000"]) == 2
     assert "more than the 1,000 of the memory" in capsys.readouterr().err
     assert main([*arguments, "--context", "16"]) == 0
-    assert "layer.attention.keys" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    for text in ("layer.attention.keys", "prefill of 4 behind 0", "decode of 1 behind 15"):
+        assert text in printed
+    decode = json.loads((out / "layers.json").read_text())["decode"]
+    by_node = {(row["operation"], row["unit"]): row for row in decode["operations"]}
+    assert by_node["logits", "products"]["read_bytes"] >= 272 * 32
+    assert by_node["layer.gate", "products"]["jobs"] == 2
+    assert decode["least"] < decode["cycles"]
     run = ["model", "run", str(out), "--prompt", "the", "--tokens"]
     assert main([*run, "1"]) == 0
     assert capsys.readouterr().out.startswith("the")
@@ -263,6 +272,11 @@ def test_hardware_runs_the_list_whole(ternary: bool, tmp_path: Path) -> None:
     config = small_engine(ternary=ternary, gate="relu2" if ternary else "silu")
     found = compiled(model, config, tmp_path / "c", tokens=3, context=16)
     plain = run_compiled(found, PROMPT, 3)
+    events = trace(config, found.address, found.data, found.registers(0, len(PROMPT), 3))
+    modelled = timed_list(config, events)
+    # Arrays of two by two and rows of a few beats: what is modelled is for aligned operands.
+    assert modelled.least <= plain.cycles
+    assert 0.5 * plain.cycles < modelled.cycles < 1.1 * plain.cycles
     stalled = run_compiled(found, PROMPT, 3, stalls=0.3, read_latency=9)
     assert plain.tokens == stalled.tokens
     assert plain.cycles < stalled.cycles

@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cost_model.list_timing import timed_list
 from flows.simulation.program_run import run_compiled
 from hwgen.config.load import load_config
+from hwgen.list_trace import trace
 from hwgen.models.compiled import Compilation, Compiled, Settings
 from hwgen.models.engine import Run
 from hwgen.models.program import Program
@@ -56,4 +58,9 @@ def test_the_first_layer_of_a_published_model(tmp_path: Path) -> None:
     before, after = double.streams[0], double.streams[-1]
     assert cosine(found, after) > 0.999
     assert cosine(found - before, after - before) > 0.999
-    run_compiled(compiled, tokens, 1)
+    simulated = run_compiled(compiled, tokens, 1)
+    registers = compiled.registers(0, len(tokens), 1)
+    events = trace(compiled.config, compiled.address, compiled.data, registers)
+    modelled = timed_list(compiled.config, events)
+    assert modelled.least <= simulated.cycles
+    assert abs(modelled.cycles - simulated.cycles) < 0.05 * simulated.cycles

@@ -97,3 +97,8 @@ def _shapes(config: AttentionConfig, jobs: Sequence[Job]) -> Iterator[tuple[int,
 def cycles_of_jobs(config: AttentionConfig, jobs: Sequence[Job]) -> int:
     """Return the cycles of attentions that follow each other; see `hwgen.operations`."""
     return cycles_of_blocks(config, _shapes(config, jobs))
+
+
+def cycles_of_command(config: AttentionConfig, words: Sequence[int]) -> int:
+    """Return the cycles of the job of a command, by its words."""
+    return cycles_of_blocks(config, [(words[0], words[1])])

@@ -7,7 +7,7 @@ A job is followed through loads, cores and results; see `cost_model.engine.job`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from cost_model.engine.job import job_cycles
@@ -17,7 +17,16 @@ from hwgen.schedules.gemm_stream import Plan
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
 
-__all__ = ["buffers", "cycles", "cycles_of", "job_cycles", "plan_cycles", "use", "weight_bytes"]
+__all__ = [
+    "buffers",
+    "cycles",
+    "cycles_of",
+    "job_cycles",
+    "plan_cycles",
+    "registers_cycles",
+    "use",
+    "weight_bytes",
+]
 
 Size = tuple[int, int, int]
 """M, K and N of one product."""
@@ -41,3 +50,18 @@ def cycles_of(config: GemmStreamConfig, sizes: Iterable[Size]) -> int:
 def plan_cycles(plan: Plan) -> int:
     """Return the cycles of a plan; see `cycles`."""
     return job_cycles(plan)
+
+
+def registers_cycles(config: GemmStreamConfig, held: Mapping[str, int]) -> tuple[int, int, int]:
+    """Return the cycles of a job by its job window, and the beats that it reads and writes.
+
+    Parameters
+    ----------
+    config : GemmStreamConfig
+    held : mapping of int
+        Contents by register name.
+    """
+    plan = Plan(config, held["M"], held["K"], held["N"])
+    traffic, width = plan.traffic, config.memory_bytes
+    reads = traffic.total - traffic.results
+    return plan_cycles(plan), -(-reads // width), -(-traffic.results // width)

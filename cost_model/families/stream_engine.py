@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -63,3 +63,41 @@ def timed_jobs(config: StreamEngineConfig, jobs: Iterable[Job]) -> Cycles:
     writes = sum(beats for _, _, beats in found)
     least = max(core, sum(beats for _, beats, _ in found), writes)
     return Cycles(max(core, reads, writes) + _AROUND, "modelled", least=least)
+
+
+def registers_cycles(config: StreamEngineConfig, held: Mapping[str, int]) -> tuple[int, int, int]:
+    """Return the cycles of a job by its job window, and the beats that it reads and writes.
+
+    Modelled: as `timed_jobs`, with rows where they lie.  Each burst takes a cycle more.
+
+    Parameters
+    ----------
+    config : StreamEngineConfig
+    held : mapping of int
+        Contents by register name.
+    """
+    core = config.compute
+    (port,) = config.commands
+    words = [held[f"{port.name.upper()}_{word}"] for word in range(-(-port.beat_bytes // 4))]
+    counted: int = family(core.family).part("cost").cycles_of_command(core, words)
+    reads = bursts = 0
+    for port in config.operands:
+        beats, requests = _placed(config, held, port.name.upper())
+        reads, bursts = reads + beats, bursts + requests
+    out = config.results[0].name.upper()
+    writes, replies = _placed(config, held, out)
+    if held.get("TAIL_BYTES"):
+        beats, requests = _placed(config, held, "TAIL", out)
+        writes, replies = writes + beats, replies + requests
+    return max(counted, reads + bursts, writes + replies) + _AROUND, reads, writes
+
+
+def _placed(
+    config: StreamEngineConfig, held: Mapping[str, int], name: str, like: str = ""
+) -> tuple[int, int]:
+    """Return the beats and the bursts of the rows that registers describe."""
+    size, width = held[f"{name}_BYTES"], config.memory_bytes
+    rows = held[f"{like or name}_ROWS"] * held[f"{like or name}_BLOCKS"] if size else 0
+    offset = held[f"{name}_ADDRESS_LOW"] % width
+    beats = -(-(offset + size) // width)
+    return rows * beats, rows * -(-beats // config.longest_burst)

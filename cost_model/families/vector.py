@@ -6,9 +6,10 @@ Area, power and the limit of the clock follow from the structure of the emitted 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from hwgen.families.vector_operations import CODES
 from hwgen.schedules.vector import beats_of_row
 
 if TYPE_CHECKING:
@@ -40,3 +41,10 @@ def cycles_of_jobs(config: VectorConfig, jobs: Iterable[Job]) -> int:
         beats = beats_of_row(config, sizes["length"]) + way.tail
         total += (sizes["rows"] + way.passes) * beats + config.job_latency(way) + OVERHEAD
     return total
+
+
+def cycles_of_command(config: VectorConfig, words: Sequence[int]) -> int:
+    """Return the cycles of the job of a command, by its words."""
+    code, rows, length = words[:3]
+    operation = next(o for o in config.operations if CODES[o.name] == code)
+    return cycles_of_jobs(config, [(operation, {"rows": rows, "length": length}, {})])

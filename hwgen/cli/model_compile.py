@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,9 +84,10 @@ def compile_command(
 
     One list does all layers and all tokens, from the tokens of a prompt in memory to the tokens
     that follow it. What is written: image.bin, the contents of memory at first; program.bin, the
-    list, and program.txt, to read; compiled.json, the memory map; C of a driver, with a function
-    that generates tokens.
+    list, and program.txt, to read; compiled.json, the memory map; layers.json, the cycles of each
+    operation; C of a driver, with a function that generates tokens.
     """
+    from hwgen.cli.model_layers import LAYERS, passes_of, print_passes
     from hwgen.config.load import load_config
     from hwgen.emission.model_driver import model_driver
     from hwgen.errors import InputError
@@ -101,15 +103,18 @@ def compile_command(
         )
     settings = Settings(at_once, context, base, memory_bytes)
     compilation = Compilation(Model(source), core, settings)
-    document = compilation.document()
+    timing = passes_of(compilation)
+    document = {**compilation.document(), "passes": timing}
     with atomic_directory(output, force=force) as directory:
         compilation.write(directory)
-        for name, text in model_driver(core, document).items():
+        layers = json.dumps(timing, indent=1) + "\n"
+        for name, text in {**model_driver(core, document), LAYERS: layers}.items():
             (directory / name).write_text(text, encoding="utf-8")
     if as_json:
         emit_json({"output": str(output), **document})
         return
     _print(output, document, list(compilation.place.arrays.values()))
+    print_passes(timing)
 
 
 def _print(output: Path, document: dict[str, Any], arrays: list[Array]) -> None:

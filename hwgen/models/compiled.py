@@ -154,6 +154,10 @@ class Compilation:
             "jobs": [asdict(job) for job in self.jobs],
         }
 
+    def registers(self, position: int, prompt: int, count: int) -> list[int]:
+        """Return the registers of a list that no token ends; see `Compiled.registers`."""
+        return registers_of(self.config, None, position, prompt, count)
+
     def write(self, directory: Path) -> None:
         """Write the files of a compiled network."""
         (directory / LIST_FILE).write_bytes(self.data)
@@ -214,6 +218,19 @@ def _check_cores(engine: GoldenEngine, decoder: Layered) -> None:
                         f"{node.name}: its weights need unit {ours!r}, those of the first layer"
                         f" {wanted!r}"
                     )
+
+
+def registers_of(
+    config: ListEngine, end: int | None, position: int, prompt: int, count: int
+) -> list[int]:
+    """Return the registers of a list; see `Compiled.registers`."""
+    found = [0] * config.lists.registers
+    nothing = (1 << config.register_width) - 1
+    values = {"POSITION": position, "PROMPT": prompt, "STOP": prompt + count - 1,
+              "END": nothing if end is None else end}  # fmt: skip
+    for name, (number, _) in REGISTERS.items():
+        found[number] = values[name]
+    return found
 
 
 class Compiled:
@@ -296,10 +313,4 @@ class Compiled:
         count : int
             Most tokens to append.
         """
-        found = [0] * self.config.lists.registers
-        nothing = (1 << self.config.register_width) - 1
-        values = {"POSITION": position, "PROMPT": prompt, "STOP": prompt + count - 1,
-                  "END": nothing if self.end is None else self.end}  # fmt: skip
-        for name, (number, _) in REGISTERS.items():
-            found[number] = values[name]
-        return found
+        return registers_of(self.config, self.end, position, prompt, count)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a command list executes, in order, without doing its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from hwgen.command_lists import BYTES, Descriptor
+from hwgen.errors import InputError
+from hwgen.golden.command_list import Interpreter
+from hwgen.register_map import job_window
+
+if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
+    from hwgen.list_builder import ListEngine
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that takes time.
+
+    Parameters
+    ----------
+    kind : str
+        ``fetch`` of a descriptor, ``words`` written into a window, an access to ``memory``, a job
+        (``submit``), ``wait`` for units.
+    index : int
+        Of the descriptor.
+    count : int
+        Words.
+    unit : int
+        Number of the job's unit.
+    mask : int
+        Units that are waited for.
+    held : mapping of int
+        What the job window holds, by register.
+    """
+
+    kind: Literal["fetch", "words", "memory", "submit", "wait"]
+    index: int
+    count: int = 0
+    unit: int = 0
+    mask: int = 0
+    held: Mapping[str, int] = field(default_factory=dict)
+
+
+class _Unit:
+    """A unit that notes what its window holds."""
+
+    def __init__(self, config: FamilyConfig) -> None:
+        self._names = {register.offset: register.name for register in job_window(config)}
+        self.held = dict.fromkeys(self._names.values(), 0)
+
+    def put(self, offset: int, word: int) -> bool:
+        """Write a register of the job window; say whether there is one."""
+        if offset not in self._names:
+            return False
+        self.held[self._names[offset]] = word
+        return True
+
+    def submit(self) -> bool:
+        """Do nothing."""
+        return True
+
+
+class _Memory:
+    """A list, and zeros everywhere else."""
+
+    def __init__(self, address: int, data: bytes) -> None:
+        self._address, self._data = address, data
+
+    def read(self, address: int, count: int) -> bytes:
+        """Return bytes."""
+        start = address - self._address
+        if 0 <= start < len(self._data):
+            return self._data[start : start + count]
+        return bytes(count)
+
+    def write(self, address: int, data: bytes) -> None:
+        """Do nothing."""
+
+
+@dataclass
+class _Tracer(Interpreter):
+    """Notes what is executed."""
+
+    events: list[Event] = field(default_factory=list)
+
+    def note(self, event: Event) -> None:
+        self.events.append(event)
+
+    def _fetch(self, index: int) -> bytes:
+        self.note(Event("fetch", index))
+        return super()._fetch(index)
+
+    def _put(self, index: int, d: Descriptor) -> int:
+        self.note(Event("words", index, 1 + d.a))
+        return super()._put(index, d)
+
+    def _window(self, index: int, d: Descriptor) -> int:
+        self.note(Event("words", index, d.a))
+        return super()._window(index, d)
+
+    def _load(self, index: int, d: Descriptor) -> int:
+        self.note(Event("memory", index))
+        return super()._load(index, d)
+
+    def _store(self, index: int, d: Descriptor) -> int:
+        self.note(Event("memory", index))
+        return super()._store(index, d)
+
+    def _submit(self, index: int, d: Descriptor) -> int:
+        found = super()._submit(index, d)
+        unit = self.units[d.c]
+        assert isinstance(unit, _Unit)
+        self.note(Event("submit", index, unit=d.c, mask=d.small, held=dict(unit.held)))
+        return found
+
+    def _wait(self, index: int, d: Descriptor) -> int:
+        self.note(Event("wait", index, mask=d.small))
+        return super()._wait(index, d)
+
+
+def trace(config: ListEngine, address: int, data: bytes, registers: Sequence[int]) -> list[Event]:
+    """Return what a list executes; whatever it loads from memory is 0.
+
+    Parameters
+    ----------
+    config : ListEngine
+    address : int
+    data : bytes
+        The list.
+    registers : sequence of int
+        Contents at first.
+
+    Raises
+    ------
+    InputError
+        If it does not end by HALT.
+    """
+    units = [_Unit(unit) for unit in config.units.values()]
+    tracer = _Tracer(
+        _Memory(address, data), units, config.register_width, config.lists.calls, list(registers)
+    )
+    outcome = tracer.run(address, len(data) // BYTES, limit=1 << 24)
+    if outcome.state != "done":
+        raise InputError(f"the list ends with {outcome.state} at descriptor {outcome.index}")
+    return [*tracer.events, Event("wait", outcome.index, mask=(1 << len(units)) - 1)]
