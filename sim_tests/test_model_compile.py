@@ -83,11 +83,19 @@ def test_a_list_computes_what_golden_runs_do(model: Model, tmp_path: Path) -> No
     assert_same(model, found, config, 3)
 
 
-def test_biases_ternary_weights_and_norms_behind_attention(tmp_path: Path) -> None:
-    small = replace(SMALL, architecture="bitnet-25", sub_norms=True, bias=True)
+def test_ternary_weights_and_norms_behind_attention(tmp_path: Path) -> None:
+    small = replace(SMALL, architecture="bitnet-25", sub_norms=True)
     model = quantised(tmp_path, small, weights="ternary")
     config = small_engine(ternary=True, gate="relu2")
     found = compiled(model, config, tmp_path / "c", tokens=1, context=8, base=0x8000_0000)
+    assert_same(model, found, config, 1)
+
+
+def test_biases_of_products(tmp_path: Path) -> None:
+    model = quantised(tmp_path, replace(SMALL, architecture="qwen2", bias=True, layers=1))
+    assert any(name.endswith(".bias") for name in model.description.tensors)
+    config = small_engine()
+    found = compiled(model, config, tmp_path / "c", tokens=2, context=8)
     assert_same(model, found, config, 1)
 
 
@@ -190,7 +198,17 @@ def test_commands(model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_compiled_files_that_do_not_belong_together(model: Model, tmp_path: Path) -> None:
     path = tmp_path / "compiled"
-    compiled(model, small_engine(), path, context=8)
+    document = compiled(model, small_engine(), path, context=8).document
+    for name, key, value, text in (
+        ("x", "bytes", 1 << 30, "ends at 0x"), ("x", "address", -1, "cannot be"),
+        ("x", "count", 0, "cannot be"), ("x", "stride", "1", "cannot be"),
+        ("tokens", "bytes", 4, "no room for 8 tokens"), ("list", "address", 64, "is not where"),
+    ):  # fmt: skip
+        arrays = [{**a, key: value} if a["name"] == name else a for a in document["arrays"]]
+        (path / "compiled.json").write_text(json.dumps({**document, "arrays": arrays}))
+        with pytest.raises(InputError, match=text):
+            Compiled(path)
+    (path / "compiled.json").write_text(json.dumps(document))
     (path / "image.bin").write_bytes(b"")
     with pytest.raises(InputError, match="has 0 bytes, not"):
         Compiled(path)

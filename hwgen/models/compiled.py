@@ -16,7 +16,7 @@ from hwgen.list_builder import ListBuilder
 from hwgen.models.constants import Constants
 from hwgen.models.golden_engine import GoldenEngine
 from hwgen.models.layered import Layered, layered
-from hwgen.models.lowered_operations import REGISTERS, Job, local
+from hwgen.models.lowered_operations import REGISTERS, TOKENS, Job, local
 from hwgen.models.lowering import Lowering, units_of
 from hwgen.models.placement import IMAGE, LIST, Array, Placement
 from hwgen.models.store import TOKENIZER, Model, read_json
@@ -283,6 +283,26 @@ class Compiled:
                 raise InputError(f"{path / name}: has {found} bytes, not {size}; compile again")
         if not 0 <= image <= self.bytes or self.bytes > 1 << 40:
             raise InputError(f"{path / DOCUMENT}: {self.bytes} bytes of memory cannot be")
+        self._check_arrays()
+
+    def _check_arrays(self) -> None:
+        """Refuse arrays outside of the memory."""
+        for array in self.arrays.values():
+            numbers = (array.address, array.bytes, array.count, array.stride)
+            whole = all(type(number) is int and number >= 0 for number in numbers)
+            if not whole or not array.count or array.address < self.base:
+                raise InputError(f"{self.path / DOCUMENT}: array {array.name!r:.80} cannot be")
+            end = array.address + (array.count - 1) * array.stride + array.bytes
+            if end > self.base + self.bytes:
+                raise InputError(
+                    f"{self.path / DOCUMENT}: array {array.name!r:.80} ends at {end:#x}, behind the"
+                    f" memory's {self.base + self.bytes:#x}"
+                )
+        tokens, data = self.arrays.get(TOKENS), self.arrays.get("list")
+        if tokens is None or tokens.bytes < 4 * (self.context + 1):
+            raise InputError(f"{self.path / DOCUMENT}: has no room for {self.context} tokens")
+        if data is None or (data.address, data.bytes) != (self.address, len(self.data)):
+            raise InputError(f"{self.path / DOCUMENT}: the list is not where it should be")
 
     def image(self) -> bytes:
         """Return what lies in memory from the first byte on; behind it are zeros."""
