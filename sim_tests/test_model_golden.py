@@ -17,7 +17,8 @@ from hwgen.families import family
 from hwgen.models.engine import Run
 from hwgen.models.float_engine import FloatEngine
 from hwgen.models.golden_engine import GoldenEngine, Rows
-from hwgen.models.quantise import Recipe, quantise
+from hwgen.models.quantise import quantise
+from hwgen.models.recipe import Recipe
 from hwgen.models.store import Model
 from hwgen.models.units import Units
 from sim_tests.model_files import Small

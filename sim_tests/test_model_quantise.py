@@ -13,10 +13,13 @@ import pytest
 
 from hwgen.cli import main
 from hwgen.errors import InputError
+from hwgen.models.compensation import compensated, factor
 from hwgen.models.engine import Run
 from hwgen.models.float_engine import FloatEngine
 from hwgen.models.judgement import judge
-from hwgen.models.quantise import Recipe, quantise
+from hwgen.models.quantise import quantise
+from hwgen.models.recipe import Recipe
+from hwgen.models.rotation import orthogonal, rotated
 from hwgen.models.store import Model
 from sim_tests.model_files import Kind, Small
 from sim_tests.test_model_runs import made
@@ -61,8 +64,9 @@ def test_smoothing_helps_where_a_channel_is_large_and_changes_nothing_else(tmp_p
         file.seek(gamma.offset + 4 * 5)
         file.write(np.float32(60).tobytes())
     model = Model(model.path)
-    plain, without = quantised(model, tmp_path / "plain", smooth=False)
-    smooth, reports = quantised(model, tmp_path / "smooth")
+    plainly = {"rotate": False, "compensate": False}
+    plain, without = quantised(model, tmp_path / "plain", smooth=False, **plainly)
+    smooth, reports = quantised(model, tmp_path / "smooth", **plainly)
     error = {r.name: r.error for r in reports}["layers.0.gate"]
     assert error < 0.6 * {r.name: r.error for r in without}["layers.0.gate"]
     # Factors cancel: without the rounding of activations, products are those of the weights.
@@ -125,7 +129,7 @@ def test_a_scale_that_all_blocks_share_becomes_one_a_row(tmp_path: Path) -> None
 
 
 def test_operations_of_a_quantised_model(model: Model, tmp_path: Path) -> None:
-    found, _ = quantised(model, tmp_path / "q")
+    found, _ = quantised(model, tmp_path / "q", rotate=False)
     layer = [node for node in found.description.nodes if node.layer == 0]
     names = [node.operation for node in layer]
     assert names.count("quantise") == 4  # one for queries, keys and values together
@@ -152,11 +156,63 @@ def test_the_command_reports_each_product_and_judges(
     assert main([*arguments, "--calibration", str(tokens), "--judge", str(text), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert len(found["layers"]) == 15
-    assert found["judgement"]["kl"] < 0.05
+    assert found["judgements"][str(text)]["kl"] < 0.05
     assert main([*arguments, "--calibration", str(text), "--weights", "int4", "--group", "32",
-                 "--judge", str(tokens), "--positions", "20"]) == 0  # fmt: skip
+                 "--judge", str(tokens), "--positions", "20",
+                 "--calibration", str(tokens)]) == 0  # fmt: skip
     out = capsys.readouterr().out
     assert "20 positions: the same token is the most likely in" in out
     np.save(tokens, np.array([1]))
     assert main([*arguments, "--calibration", str(tokens)]) == 2
     assert main([*arguments, "--calibration", str(tmp_path / "none")]) == 2
+
+
+@pytest.mark.parametrize("size", [1, 2, 9, 64, 72, 576])
+def test_what_turns_is_orthogonal_and_spreads(size: int) -> None:
+    turn = orthogonal(size)
+    np.testing.assert_allclose(turn @ turn.T, np.eye(size), atol=1e-12)
+    assert np.abs(turn).max() <= np.sqrt(2 / size) + 1e-9
+
+
+def test_a_turned_model_finds_the_same_and_no_channel_is_large(model: Model) -> None:
+    turned = rotated(model)
+    assert turned is not None
+    wanted, found = (Run(FloatEngine(one)).feed(TOKENS, every=True) for one in (model, turned))
+    np.testing.assert_allclose(found, wanted, atol=2e-4 * np.abs(wanted).max())
+    assert np.all(turned.numbers("layers.0.feed_norm") == 1)
+    assert "logits.weights" in turned.description.tensors  # the table is turned otherwise
+
+
+def test_a_stream_that_something_else_reads_is_not_turned(model: Model, tmp_path: Path) -> None:
+    nodes = list(model.description.nodes)
+    place = next(i for i, node in enumerate(nodes) if node.name == "layers.1.up")
+    inputs = {**nodes[place].inputs, "x": "embed:0"}
+    nodes[place] = nodes[place].model_copy(update={"inputs": inputs})
+    other = Model(model.path)
+    other.description = model.description.model_copy(update={"nodes": tuple(nodes)})
+    assert rotated(other) is None
+    with pytest.raises(InputError, match="cannot be turned"):
+        quantise(other, tmp_path, TOKENS, Recipe(rotate=True))
+    with pytest.raises(InputError, match="weights that are kept"):
+        Recipe(weights="kept", rotate=True)
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_errors_of_rounding_are_made_good(groups: int) -> None:
+    rng = np.random.default_rng(7)
+    mix = rng.standard_normal((48, 48)) * np.geomspace(1, 0.02, 48)[:, None]
+    x = (rng.standard_normal((400, 48)) @ mix).astype(np.float32)
+    weights = rng.standard_normal((20, 48)).astype(np.float32)
+    scales = np.abs(weights.reshape(20, groups, -1)).max(2) / np.float32(7)
+    by_element = np.repeat(scales, 48 // groups, axis=1)
+    order, spread = factor(x.T @ x / len(x), 0.0)
+    assert sorted(order) == list(range(48))
+    damped = np.linalg.inv(spread.astype(float).T @ spread)
+    np.testing.assert_allclose(damped, damped.T, rtol=1e-3, atol=1e-3)
+    ours = compensated(weights, scales, 7, order, spread)
+    plain = np.rint(weights / by_element)
+    assert np.abs(ours).max() <= 7
+    error, wanted = (
+        np.square(x @ (values * by_element - weights).T).mean() for values in (ours, plain)
+    )
+    assert error < 0.5 * wanted

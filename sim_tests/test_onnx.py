@@ -16,7 +16,7 @@ from hwgen.cli import main
 from hwgen.config.load import parse_config
 from hwgen.errors import InputError
 from hwgen.models.importing import import_model
-from hwgen.models.quantise import Recipe
+from hwgen.models.recipe import Recipe
 from hwgen.models.store import Model
 from hwgen.models.tensor_engine import TensorEngine
 from hwgen.models.tensor_quantise import quantise_tensors

@@ -37,6 +37,7 @@ _HELPERS = frozenset(
         "model_estimate",
         "model_layers",
         "model_program",
+        "model_quantise",
         "model_run",
         "outputs",
         "run_operation",

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from hwgen.cli.common import (
     memory_options,
 )
 from hwgen.cli.model_compile import compile_command
+from hwgen.cli.model_quantise import quantise_command
 from hwgen.cli.outputs import atomic_directory, check_directory
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def command() -> None:
 
 
 command.add_command(compile_command)
+command.add_command(quantise_command)
 
 
 @command.command("import")
@@ -197,168 +198,6 @@ def run_command(
     kind = engine or ("golden" if compiled else "float")
     request = Request(source, prompt, prompt_tokens, count, kind, units, layers, journal)
     (run_program if compiled else run)(request, as_json=as_json)
-
-
-@command.command("quantise")
-@click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
-@click.option(
-    "--output",
-    metavar="DIR",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="Directory to write the quantised model into.",
-)
-@click.option(
-    "--calibration",
-    metavar="FILE",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="Text, or tokens (.npy), whose first 256 tokens show how large activations are; of a"
-    " network that is no decoder an input (.npy, or .npz by name) that errors are measured with.",
-)
-@click.option(
-    "--weights",
-    type=click.Choice(["int8", "int4", "ternary", "kept"]),
-    default="int8",
-    show_default=True,
-    help="Weights of products; kept: integers as the file has them, others int8.",
-)
-@click.option(
-    "--group",
-    type=click.Choice(["32", "64", "128"]),
-    help="Elements along K that share a scale, instead of an output channel's.",
-)
-@click.option(
-    "--activation-bits",
-    type=click.IntRange(4, 16),
-    default=8,
-    show_default=True,
-    help="Bits of activations, each row with its own scale.",
-)
-@click.option("--no-smooth", is_flag=True, help="Leave channels of activations as they are.")
-@click.option(
-    "--judge",
-    "text",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Text, or tokens (.npy), to compare predictions with those of the model on.",
-)
-@click.option(
-    "--positions",
-    type=click.IntRange(2, 1 << 20),
-    default=512,
-    show_default=True,
-    help="Tokens of that text.",
-)
-@force_option
-@json_option
-def quantise_command(
-    source: Path,
-    output: Path,
-    calibration: Path,
-    weights: str,
-    group: str | None,
-    activation_bits: int,
-    no_smooth: bool,
-    text: Path | None,
-    positions: int,
-    force: bool,
-    as_json: bool,
-) -> None:
-    """Turn weights and activations of a model into integers, keys and values of a decoder too.
-
-    Activations have a scale for each token or row, keys and values one for each token and head.
-    The error of every product in calibration is reported.
-    """
-    from hwgen.cli.model_arrays import calibrated
-    from hwgen.models.float_engine import FloatEngine
-    from hwgen.models.judgement import judge
-    from hwgen.models.quantise import Recipe, quantise
-    from hwgen.models.store import Model
-
-    check_directory(output)
-    model = Model(source)
-    recipe = Recipe(
-        weights,  # type: ignore[arg-type]  # of the option's choices
-        int(group) if group else None,
-        not no_smooth,
-        activation_bits,
-    )
-    decodes = model.description.decodes
-    if text is not None and not decodes:
-        raise click.UsageError("--judge compares predictions of a decoder, which this is not")
-    tokens = _tokens(model, calibration) if decodes else []
-    judged = _tokens(model, text)[:positions] if text is not None else []
-    with atomic_directory(output, force=force) as directory:
-        if decodes:
-            reports = quantise(model, directory, tokens, recipe)
-        else:
-            reports = calibrated(model, directory, calibration, recipe)
-    found = judge(FloatEngine(model), FloatEngine(Model(output)), judged) if judged else None
-    if as_json:
-        judgement = found.document() if found else None
-        layers = [report.document() for report in reports]
-        emit_json({"output": str(output), "layers": layers, "judgement": judgement})
-        return
-    _print_quantised(output, reports, found)
-
-
-def _tokens(model: Any, path: Path) -> list[int]:
-    """Return the tokens of a file: numbers, or a text."""
-    from hwgen.arrays import check_regular
-    from hwgen.errors import InputError
-    from hwgen.models.tokenizer import Tokenizer
-
-    check_regular(path, "texts")
-    if path.suffix == ".npy":
-        from hwgen.cli.model_run import token_numbers
-
-        found = token_numbers(path)
-    else:
-        with path.open("rb") as file:
-            text = file.read(1 << 20).decode("utf-8", "surrogateescape")
-        found = Tokenizer(model.tokenizer()).encode(text, special=False)
-    if len(found) < 2:
-        raise InputError(f"{path}: holds {len(found)} tokens; two are needed at least")
-    return found
-
-
-def _print_quantised(output: Path, reports: Any, judgement: Any) -> None:
-    """Print the error of each product, the worst of a kind, and how near predictions are."""
-    from rich.table import Table
-
-    from hwgen.cli.model_estimate import shortened
-
-    out = console()
-    kinds: dict[str, list[Any]] = {}
-    for report in reports:
-        kinds.setdefault(re.split("[./]", report.name)[-1], []).append(report)
-    table = Table(box=None, pad_edge=False)
-    headings = ("product", "layers", "mean error", "largest", "in", "saturated", "smoothed")
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading in ("product", "in") else "right")
-    for kind, found in kinds.items():
-        worst = max(found, key=lambda report: report.error)
-        mean = sum(report.error for report in found) / len(found)
-        saturated = sum(report.saturated for report in found) / len(found)
-        table.add_row(
-            kind,
-            str(len(found)),
-            f"{100 * mean:.2f} %",
-            f"{100 * worst.error:.2f} %",
-            shortened(worst.name),
-            f"{100 * saturated:.2f} %",
-            f"{sum(report.smoothed for report in found)}",
-        )
-    out.print(f"{output}: errors of products in calibration, relative to their results")
-    out.print(table)
-    if judgement is not None:
-        out.print(
-            f"{judgement.positions} positions: the same token is the most likely in"
-            f" {100 * judgement.top1:.1f} %, divergence {judgement.kl:.4f}, loss"
-            f" {judgement.loss:.3f}, before {judgement.reference_loss:.3f} (nats)",
-            soft_wrap=True,
-        )
 
 
 @command.command("estimate")

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hwgen.models.quantise import LayerReport, Recipe
+    from hwgen.models.quantise import LayerReport
+    from hwgen.models.recipe import Recipe
     from hwgen.models.store import Model
     from hwgen.models.tensor_engine import TensorEngine
 

@@ -12,15 +12,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hwgen.errors import InputError
+from hwgen.models.calibration import Inputs, calibrated
 from hwgen.models.description import Description, Node
-from hwgen.models.engine import Cache, Run
-from hwgen.models.float_engine import FloatEngine, rounded
+from hwgen.models.float_engine import rounded
 from hwgen.models.gguf_blocks import Groups
+from hwgen.models.recipe import Recipe
+from hwgen.models.rotation import Changed, rotated
 from hwgen.models.smoothing import Site, chosen_factors, sites_of
 from hwgen.models.store import TOKENIZER, WEIGHTS, Model, Writer, write_description
 
@@ -29,63 +31,8 @@ if TYPE_CHECKING:
 
     Reals = NDArray[np.float32]
 
-Weights = Literal["int8", "int4", "ternary", "kept"]
-KINDS_OF_WEIGHTS = ("int8", "int4", "ternary", "kept")
-GROUPS = (32, 64, 128)
-"""Groups of weights along K that are offered."""
-
 _MARGIN = 1.25  # scales of queries, keys and values may be larger than in calibration
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How a model is quantised.
-
-    Parameters
-    ----------
-    weights : str
-        ``int8``, ``int4``, ``ternary`` by the mean magnitude, or ``kept`` as the file has them.
-    group : int or None
-        Elements along K that share a scale; None: one scale for each output channel, and of
-        ternary weights one for the matrix.
-    smooth : bool
-        Whether channels are made alike.
-    activation_bits, kv_bits : int
-    """
-
-    weights: Weights = "int8"
-    group: int | None = None
-    smooth: bool = True
-    activation_bits: int = 8
-    kv_bits: int = 8
-
-    @property
-    def bits(self) -> int:
-        """Bits of a weight; those of weights that are kept are the file's."""
-        return {"int8": 8, "int4": 4, "ternary": 2, "kept": 8}[self.weights]
-
-    def of(self, name: str, weights: Reals) -> Groups:
-        """Return weights as integers with scales.
-
-        Raises
-        ------
-        InputError
-            If rows are no whole groups.
-        """
-        rows, k = weights.shape
-        if self.group is not None and k % self.group:
-            raise InputError(f"{name}: rows of {k} elements are no whole groups of {self.group}")
-        grouped = weights.reshape(rows, -1, self.group or k)
-        if self.weights == "ternary":
-            axis = None if self.group is None else 2
-            scale = np.abs(grouped).mean(axis=axis, keepdims=True)
-            most = 1
-        else:
-            most = (1 << (self.bits - 1)) - 1
-            scale = np.abs(grouped).max(axis=2, keepdims=True) / np.float32(most)
-        scale = np.where(scale > 0, scale, np.float32(1)).astype(np.float32)
-        values = np.clip(np.rint(grouped / scale), -most, most).astype(np.int8)
-        return Groups(values.reshape(rows, k), scale[..., 0])
+_REPORTED = 256  # rows of calibration that errors are reported of
 
 
 @dataclass(frozen=True)
@@ -97,14 +44,14 @@ class LayerReport:
     name : str
     error : float
         Root of the mean square of its results' error, relative to that of the results.
-    saturated : float
-        Share of the weights that are the largest or smallest integer.
+    saturated : float or None
+        Share of the weights that are the largest or smallest integer; None of ternary weights.
     smoothed : bool
     """
 
     name: str
     error: float
-    saturated: float
+    saturated: float | None
     smoothed: bool
 
     def document(self) -> dict[str, Any]:
@@ -112,37 +59,17 @@ class LayerReport:
         return {
             "name": self.name,
             "error": round(self.error, 6),
-            "saturated": round(self.saturated, 6),
+            "saturated": None if self.saturated is None else round(self.saturated, 6),
             "smoothed": self.smoothed,
         }
 
 
-class _Watching(FloatEngine):
-    """Keeps what products take, and the largest magnitudes of queries, keys and values."""
-
-    def __init__(self, model: Model) -> None:
-        super().__init__(model)
-        self.taken: dict[str, Reals] = {}
-        self.largest: dict[str, float] = {}
-
-    def gemm(self, node: Node, x: Reals) -> Reals:
-        """Return the product, and keep x."""
-        self.taken[node.inputs["x"]] = x
-        return super().gemm(node, x)
-
-    def attention(self, node: Node, cache: Cache, query: Reals, key: Reals, value: Reals) -> Reals:
-        """Return the attention, and keep magnitudes."""
-        for name, rows in (("query", query), ("key", key), ("value", value)):
-            self.largest[f"{node.name}.{name}"] = float(np.abs(rows).max())
-        return super().attention(node, cache, query, key, value)
-
-
-MOST_CALIBRATION = 256
-"""Tokens of calibration: what products take of as many is kept."""
-
-
 def quantise(
-    model: Model, directory: Path, tokens: Sequence[int], recipe: Recipe
+    model: Model,
+    directory: Path,
+    tokens: Sequence[int],
+    recipe: Recipe,
+    more: Sequence[Sequence[int]] = (),
 ) -> list[LayerReport]:
     """Write a quantised model into a directory.
 
@@ -153,21 +80,34 @@ def quantise(
     directory : Path
         Empty.
     tokens : sequence of int
-        To calibrate with, at most `MOST_CALIBRATION` of them.
+        To calibrate with.
     recipe : Recipe
+    more : sequence of sequences of int
+        Other texts to calibrate with; see `hwgen.models.calibration` for how much is read.
 
     Returns
     -------
     list of LayerReport
         One for each product.
+
+    Raises
+    ------
+    InputError
+        If the model is quantised already, or is to be turned and cannot be.
     """
-    description = model.description
-    if any(node.operation == "quantise" for node in description.nodes):
+    if any(node.operation == "quantise" for node in model.description.nodes):
         raise InputError(f"{model.path} is quantised already; quantise the model it was made from")
-    watching = _Watching(model)
-    Run(watching).feed(tokens[:MOST_CALIBRATION], every=True)
-    work = _Work(model, recipe, watching)
+    turned = rotated(model) if recipe.rotates else None
+    if recipe.rotate and turned is None:
+        raise InputError(
+            f"{model.path}: its residual stream cannot be turned: not RMS norms alone read it"
+        )
+    model = turned or model
+    description = model.description
     sites = sites_of(description)
+    inputs = {site.array for site in sites}
+    taken, largest = calibrated(model, [tokens, *more], inputs, moments=recipe.compensates)
+    work = _Work(model, recipe, taken, largest)
     with (directory / WEIGHTS).open("wb") as file:
         work.prepare(sites)
         work.write(Writer(file), sites)
@@ -199,11 +139,13 @@ def _joined(groups: Groups) -> Groups:
 class _Work:
     """Weights on their way to integers."""
 
-    def __init__(self, model: Model, recipe: Recipe, watching: _Watching) -> None:
+    def __init__(
+        self, model: Model, recipe: Recipe, taken: dict[str, Inputs], largest: dict[str, Reals]
+    ) -> None:
         self.model = model
         self.recipe = recipe
-        self.taken = watching.taken
-        self.largest = watching.largest
+        self.taken = taken
+        self.largest = largest
         self.reports: list[LayerReport] = []
         self._changed: dict[str, Reals] = {}
         self._names: dict[str, str] = {}
@@ -232,15 +174,8 @@ class _Work:
         maker = site.maker
         if maker is None:
             return
-        recipe = self.recipe
         weights = [self._weights(node.inputs["weights"]) for node in site.products]
-        factors = chosen_factors(
-            site,
-            self.taken[site.array],
-            weights,
-            lambda w: recipe.of(site.array, w).numbers(),
-            lambda x: rounded(x, recipe.activation_bits),
-        )
+        factors = chosen_factors(site, self.taken[site.array].rows, weights)
         if factors is None:
             return
         if maker.operation == "rms_norm":
@@ -252,8 +187,10 @@ class _Work:
             if "bias" in maker.inputs:
                 bias = maker.inputs["bias"]
                 self._changed[bias] = self._weights(bias) / factors
+            if site.heads is not None:
+                self.largest[f"{site.array.removesuffix(':0')}.value"] /= factors
         spread = site.spread(factors)
-        self.taken[site.array] = self.taken[site.array] / spread
+        self.taken[site.array].divide(spread)
         for node, matrix in zip(site.products, weights, strict=True):
             self._changed[self._names[node.name]] = matrix * spread
             self._smoothed.add(node.name)
@@ -276,6 +213,12 @@ class _Work:
             writer.groups(name, [groups], tensor.shape, tensor.origin, tensor.bits)
         elif name in self._changed:
             writer.numbers(name, [self._changed[name]], tensor.shape, "F32")
+        elif isinstance(self.model, Changed) and self.model.changed(name):
+            numbers = self.model.numbers(name)
+            # A table of tokens was int8 or wider: a rounding to 11 bits is none beside that.
+            half = numbers.ndim == 2 and float(np.abs(numbers).max()) < np.finfo(np.float16).max
+            dtype = np.float16 if half else np.float32
+            writer.numbers(name, [numbers.astype(dtype)], tensor.shape, "F16" if half else "F32")
         else:
             part = self.model.part(tensor.values)
             writer.numbers(name, [part], tensor.shape, tensor.origin)
@@ -289,12 +232,15 @@ class _Work:
         groups = groups and _joined(groups)
         origin, bits = tensor.origin, tensor.bits
         weights = self._weights(name) if name in self._changed else self._weights(source)
+        inputs = self.taken[site.array]
         if groups is None:
-            recipe = self.recipe if self.recipe.weights != "kept" else Recipe()
-            groups = recipe.of(node.name, weights)
+            recipe = self.recipe if self.recipe.weights != "kept" else Recipe(compensate=False)
+            groups = recipe.of(node.name, weights, inputs if recipe.compensates else None)
             origin, bits = recipe.weights, recipe.bits
+        if node is site.products[-1]:
+            inputs.forget()
         writer.groups(name, [groups], tensor.shape, origin, bits)
-        x = self.taken[site.array]
+        x = inputs.rows[:: max(1, len(inputs.rows) // _REPORTED)]
         wanted = x @ weights.T
         found = rounded(x, self.recipe.activation_bits) @ groups.numbers().T
         size = float(np.square(wanted).mean())
@@ -303,7 +249,7 @@ class _Work:
             LayerReport(
                 node.name,
                 math.sqrt(float(np.square(found - wanted).mean()) / max(size, 1e-30)),
-                float(np.isin(groups.values, limits).mean()),
+                float(np.isin(groups.values, limits).mean()) if groups.values.max() > 1 else None,
                 node.name in self._smoothed,
             )
         )
@@ -338,7 +284,9 @@ class _Work:
         bits = self.recipe.kv_bits
         most = (1 << (bits - 1)) - 1
         units: dict[str, float] = {
-            f"{name}_unit": (self.largest[f"{node.name}.{name}"] or 1.0) / most * _MARGIN
+            f"{name}_unit": (float(self.largest[f"{node.name}.{name}"].max()) or 1.0)
+            / most
+            * _MARGIN
             for name in ("query", "key", "value")
         }
         return node.model_copy(update={"attributes": {**node.attributes, "bits": bits, **units}})

@@ -16,7 +16,8 @@ import numpy as np
 
 from hwgen.errors import InputError
 from hwgen.models.description import Description, Node, Tensor
-from hwgen.models.quantise import LayerReport, Recipe
+from hwgen.models.quantise import LayerReport
+from hwgen.models.recipe import Recipe
 from hwgen.models.store import WEIGHTS, Model, Writer, write_description
 from hwgen.models.tensor_engine import TensorEngine
 

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rounding of weights in which each error is made good by the weights behind it.
+
+A row of weights is rounded element by element.  What an element's rounding does to the row's
+products, over the calibration, is taken back as far as the elements that are not rounded yet can do
+so: GPTQ (Frantar et al. 2022, arXiv 2210.17323), with the largest inputs first and scales that are
+fixed beforehand.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Reals = NDArray[np.float32]
+
+_BLOCK = 32
+_ROWS = 4096  # of weights at a time, which bounds what is in memory
+_DAMPING = 0.03  # of the mean of the diagonal
+
+
+def factor(moments: NDArray[np.float64], noise: float) -> tuple[NDArray[np.intp], Reals]:
+    """Return the order in which elements are rounded, and how errors spread.
+
+    Parameters
+    ----------
+    moments : ndarray, shape (k, k)
+        Mean of x xᵀ over the inputs x of the product.
+    noise : float
+        Mean square of what rounding adds to each input.
+
+    Returns
+    -------
+    order : ndarray, shape (k,)
+    spread : ndarray, shape (k, k)
+        The upper triangular U with UᵀU the inverse of the moments in that order.
+    """
+    damped = moments.astype(np.float64)
+    diagonal = np.einsum("kk->k", damped)
+    diagonal += noise + _DAMPING * max(float(diagonal.mean()), 1e-30)
+    order = np.argsort(-diagonal, kind="stable")
+    # With M upper triangular and M Mᵀ the matrix, U is M^-1: Cholesky from the far corner.
+    reverse = order[::-1]
+    lower = np.linalg.cholesky(damped[np.ix_(reverse, reverse)])
+    return order, np.linalg.inv(lower)[::-1, ::-1].astype(np.float32)
+
+
+def compensated(
+    weights: Reals, scales: Reals, most: int, order: NDArray[np.intp], spread: Reals
+) -> NDArray[np.int8]:
+    """Return weights as integers.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (n, k)
+    scales : ndarray, shape (n or 1, groups)
+        Each of k / groups elements of a row.
+    most : int
+        Largest integer; the smallest is minus that.
+    order, spread : ndarray
+        See `factor`.
+
+    Returns
+    -------
+    ndarray of int8, shape (n, k)
+    """
+    n, k = weights.shape
+    found = np.empty((n, k), np.int8)
+    length = k // scales.shape[1]
+    for start in range(0, n, _ROWS):
+        part = slice(start, min(n, start + _ROWS))
+        own = scales if len(scales) == 1 else scales[part]
+        by_element = np.ascontiguousarray(own.T)[order // length]
+        left = np.ascontiguousarray(weights[part].T[order])
+        found[part][:, order] = _rounded(left, by_element, most, spread).T
+    return found
+
+
+def _rounded(left: Reals, scales: Reals, most: int, spread: Reals) -> NDArray[np.int8]:
+    """Return columns of weights, shape (k, n), as integers; `left` is used up."""
+    k, n = left.shape
+    found = np.empty((k, n), np.int8)
+    for start in range(0, k, _BLOCK):
+        end = min(k, start + _BLOCK)
+        errors = np.empty((end - start, n), np.float32)
+        for j in range(start, end):
+            values = np.clip(np.rint(left[j] / scales[j]), -most, most)
+            found[j] = values
+            errors[j - start] = error = (left[j] - values * scales[j]) / spread[j, j]
+            left[j + 1 : end] -= spread[j, j + 1 : end, None] * error
+        left[end:] -= spread[start:end, end:].T @ errors
+    return found
+
+
+def clipped(grouped: Reals, largest: Reals, most: int, sizes: Reals) -> Reals:
+    """Return scales of groups that leave the smallest error, at most the largest magnitude's.
+
+    Parameters
+    ----------
+    grouped : ndarray, shape (n, groups, elements)
+    largest : ndarray, shape (n, groups, 1)
+        Largest magnitudes.
+    most : int
+        Largest integer.
+    sizes : ndarray, shape (groups, elements)
+        Mean squares of the inputs.
+    """
+    best = np.full(largest.shape, np.inf, np.float32)
+    found = largest / np.float32(most)
+    for share in np.linspace(1, 0.6, 17):
+        scale = np.maximum(largest * np.float32(share / most), np.float32(1e-30))
+        error = np.clip(np.rint(grouped / scale), -most, most) * scale - grouped
+        cost = (np.square(error) * sizes).sum(2, keepdims=True)
+        better = cost < best
+        best, found = np.where(better, cost, best), np.where(better, scale, found)
+    return np.asarray(found, np.float32)
