@@ -136,6 +136,8 @@ docs: env ## write the generated documentation again
 	mv docs/configuration.md.new docs/configuration.md
 	$(FEATURES) > docs/features.md.new
 	mv docs/features.md.new docs/features.md
+	$(RUN) -m hwgen.models.supported > docs/supported-operators.md.new
+	mv docs/supported-operators.md.new docs/supported-operators.md
 
 .PHONY: site
 site: env ## write the documentation as a site to build/site
@@ -151,6 +153,8 @@ docs-check: env ## check that the generated documentation is current
 	  || { echo 'docs/configuration.md is not current: run make docs' >&2; exit 1; }
 	$(FEATURES) | diff -u docs/features.md - \
 	  || { echo 'docs/features.md is not current: run make docs' >&2; exit 1; }
+	$(RUN) -m hwgen.models.supported | diff -u docs/supported-operators.md - \
+	  || { echo 'docs/supported-operators.md is not current: run make docs' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 
 .PHONY: bench-formats bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-pack bench-area bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions bench-functions

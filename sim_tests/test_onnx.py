@@ -36,10 +36,10 @@ from sim_tests.onnx_files import (
 )
 
 
-def imported(directory: Path, net: Net, **sizes: int) -> Model:
-    net.write(directory / "net.onnx")
+def imported(directory: Path, net: Net, opset: int = 17) -> Model:
+    net.write(directory / "net.onnx", opset)
     (directory / "model").mkdir()
-    import_model(directory / "net.onnx", directory / "model", sizes=sizes or None)
+    import_model(directory / "net.onnx", directory / "model")
     return Model(directory / "model")
 
 

@@ -185,6 +185,18 @@ def test_names_are_kept_and_stay_in_the_description(tmp_path: Path) -> None:
     assert found[0] == "/a/../b"
 
 
+def test_long_names_are_cut_off_and_stay_apart(tmp_path: Path) -> None:
+    net = Net()
+    x = net.input("x", (1, 3))
+    for name in ("a" * 400 + "1", "a" * 400 + "2"):
+        net.nodes.append(helper.make_node("Relu", [x], [name], name))
+        net.output(name)
+    net.write(tmp_path / "net.onnx")
+    (tmp_path / "model").mkdir()
+    description = import_model(tmp_path / "net.onnx", tmp_path / "model")
+    assert len(set(description.outputs)) == 2
+
+
 def test_mutated_files_are_read_or_refused(tmp_path: Path) -> None:
     counts = campaign(tmp_path, 300, 1)
     assert counts["refused"] > 100

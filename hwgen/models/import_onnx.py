@@ -8,11 +8,11 @@ QuantizeLinear and DequantizeLinear stand around an operator, it becomes one of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from hwgen.errors import InputError, did_you_mean
 from hwgen.models.description import Description, Source
@@ -23,7 +23,8 @@ from hwgen.models.onnx_file import Graph, GraphNode, array_of, read_graph
 from hwgen.models.onnx_operators import WAYS_OUT, Operator, load
 from hwgen.models.store import WEIGHTS, Writer, write_description
 
-_OPSETS = (7, 25)
+OPSETS = (7, 25)
+"""First and last version of ONNX's operators that are read."""
 
 
 def import_onnx(
@@ -57,6 +58,7 @@ def import_onnx(
     _infer(source, model, graph, inputs)
     _fold_batch_norms(graph)
     builder = Builder(graph.opsets.get("", 1))
+    builder.reserve(name for node in graph.nodes for name in node.outputs if name)
     values: dict[str, Value] = {"": Value("", (), "")}
     taken = [builder.input(name, dtype, shape) for name, (dtype, shape) in inputs.items()]
     values |= dict(zip(inputs, taken, strict=True))
@@ -81,7 +83,12 @@ def import_onnx(
 
 def _described(directory: Path, writer: Writer, parts: dict[str, Any]) -> Description:
     """Write and return the description."""
-    description = Description(hwgen_model=1, tensors=dict(writer.tensors), **parts)
+    try:
+        description = Description(hwgen_model=1, tensors=dict(writer.tensors), **parts)
+    except ValidationError as error:
+        item = error.errors()[0]
+        place = ".".join(map(str, item["loc"]))
+        raise InputError(f"{parts['source'].file}: {place}: {item['msg']}") from None
     write_description(directory, description)
     return description
 
@@ -111,9 +118,9 @@ def _check_operators(source: Path, graph: Graph, table: Mapping[str, Operator]) 
         problems.append(f"{name[:80]} ({where}{more}) is not supported{near}; {way}")
     version = graph.opsets.get("", 0)
     ours = any(":" not in node.operator for node in graph.nodes)
-    if ours and not _OPSETS[0] <= version <= _OPSETS[1]:
+    if ours and not OPSETS[0] <= version <= OPSETS[1]:
         problems.append(
-            f"version {version} of ONNX's operators is not supported, {_OPSETS[0]} to {_OPSETS[1]}"
+            f"version {version} of ONNX's operators is not supported, {OPSETS[0]} to {OPSETS[1]}"
             " are; convert the file by onnx.version_converter"
         )
     if problems:
@@ -298,6 +305,8 @@ def _shown(builder: Builder, name: str, value: Value) -> Value:
         raise InputError(
             f"output {readable(name)!r:.80} depends on no input; there is nothing to run"
         )
-    if value.name in made:
+    if value.name in made and builder.name_of(value) == readable(name):
         return value
-    return builder.emit("reshape", {"x": replace(value, codes=None, sums=None)}, shape=value.shape)
+    copy = builder.emit("reshape", {"x": value}, shape=value.shape)
+    builder.called(copy, name)
+    return copy

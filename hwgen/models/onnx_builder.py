@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,18 +127,25 @@ class Builder:
     tensors: dict[str, NDArray[Any]] = field(default_factory=dict)
     current: str = ""
     _taken: set[str] = field(default_factory=set)
+    _called: set[str] = field(default_factory=set)
+    _given: set[str] = field(default_factory=set)
     _stored: dict[int, tuple[str, Any]] = field(default_factory=dict)
     _renamed: dict[str, str] = field(default_factory=dict)
     _folded: int = 0
 
-    def unique(self, name: str) -> str:
-        """Return a name like this one that nothing has yet."""
+    def reserve(self, names: Iterable[str]) -> None:
+        """Keep names for the arrays that have them in the file."""
+        self._taken |= {readable(name) for name in names}
+
+    def unique(self, name: str, taken: set[str] | None = None) -> str:
+        """Return a name like this one that no array has yet, or that is not among others."""
+        others = self._taken if taken is None else taken
         base = readable(name)[:280] or "value"
         found, number = base, 1
-        while found in self._taken:
+        while found in others:
             number += 1
             found = f"{base}#{number}"
-        self._taken.add(found)
+        others.add(found)
         return found
 
     def input(self, name: str, dtype: str, shape: tuple[int, ...]) -> Value:
@@ -179,7 +186,8 @@ class Builder:
         name = self.unique(self.current)
         operands = {key: self._name(value, f"{name}.{key}") for key, value in given.items()}
         attributes = {key: tuple(v) if isinstance(v, list) else v for key, v in at.items()}
-        node = Node(name=name, operation=operation, inputs=operands, output=name,
+        own = self.unique(self.current, self._called)
+        node = Node(name=own, operation=operation, inputs=operands, output=name,
                     attributes=attributes)  # fmt: skip
         self.nodes.append(node)
         self.shapes[name] = shape
@@ -222,8 +230,14 @@ class Builder:
         """Let an array have the name that the file gives it, if it has none yet."""
         fresh = value.name and value.name not in self._renamed and value.name in self.shapes
         if fresh and any(node.output == value.name for node in self.nodes[-8:]):
-            self._renamed[value.name] = self.unique(name) if name in self._taken else name
-            self._taken.add(self._renamed[value.name])
+            given = readable(name)  # which cuts long names off, so that two may be the same
+            used = given in self._given
+            self._renamed[value.name] = self.unique(given) if used else given
+            self._given.add(given)
+
+    def name_of(self, value: Value) -> str:
+        """Return the name that an array will have."""
+        return self._renamed.get(value.name, value.name)
 
     def finished(
         self, inputs: Sequence[Value], outputs: Sequence[Value]

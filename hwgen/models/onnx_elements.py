@@ -75,8 +75,16 @@ def _prelu(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     return [b.emit("where", {"condition": negative, "x": below, "y": x})]
 
 
-@operator(*_BINARY, becomes="add of equal shapes, else binary; in integers linear",
-          restrictions="operands of one type; Mod: fmod 0", inputs=1 << 10)  # fmt: skip
+_ONE_TYPE = "operands of one type"
+
+
+@operator("Add", "Mul", becomes="add of equal shapes, else binary; in integers linear",
+          restrictions=_ONE_TYPE, inputs=2)  # fmt: skip
+@operator("Mod", becomes="binary", restrictions="fmod 0; " + _ONE_TYPE, inputs=2)
+@operator("Max", "Min", "Sum", becomes="binary", restrictions=_ONE_TYPE, inputs=1 << 10)
+@operator("Pow", becomes="binary", inputs=2)
+@operator(*(name for name in _BINARY if name not in ("Add", "Mul", "Mod", "Max", "Min", "Sum",
+          "Pow")), becomes="binary", restrictions=_ONE_TYPE, inputs=2)  # fmt: skip
 def _binary(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     name = node.operator
     if name not in ("Max", "Min", "Sum") and len(v) != 2:
@@ -173,7 +181,9 @@ def _reduce(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     return [b.emit("reduce", {"x": x}, function=function, axes=places, keep=keep)]
 
 
-@operator("Softmax", "LogSoftmax", becomes="softmax",
+@operator("Softmax", becomes="softmax",
+          restrictions="before version 13 along the last axis only", inputs=1)  # fmt: skip
+@operator("LogSoftmax", becomes="softmax, unary",
           restrictions="before version 13 along the last axis only", inputs=1)  # fmt: skip
 def _softmax(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     x = given(v, 0, "input")
@@ -267,8 +277,9 @@ def window(
             "after": after}  # fmt: skip
 
 
-@operator("MaxPool", "AveragePool", becomes="pool",
-          restrictions="MaxPool: no indices; AveragePool: ceil_mode 0", inputs=1)  # fmt: skip
+@operator("MaxPool", becomes="pool, of integers where they are quantised",
+          restrictions="no indices", inputs=1)  # fmt: skip
+@operator("AveragePool", becomes="pool", restrictions="ceil_mode 0", inputs=1)
 def _pool(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     x = given(v, 0, "X")
     largest = node.operator == "MaxPool"
@@ -284,8 +295,8 @@ def _pool(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     return [b.emit("pool", {"x": x}, function=function, padded=padded, **at)]
 
 
-@operator("GlobalAveragePool", "GlobalMaxPool", becomes="reduce; in integers linear_mean",
-          inputs=1)  # fmt: skip
+@operator("GlobalAveragePool", becomes="reduce; in integers linear_mean", inputs=1)
+@operator("GlobalMaxPool", becomes="reduce, of integers where they are quantised", inputs=1)
 def _global_pool(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     x = given(v, 0, "X")
     axes = tuple(range(2, len(x.shape)))

@@ -27,9 +27,10 @@ Operands = list[Value | None]
 _CONSTANT = "computed at import"
 
 
-@operator("Identity", "Dropout", becomes="nothing", restrictions="Dropout: not in training")
+@operator("Identity", becomes="nothing", inputs=1)
+@operator("Dropout", becomes="nothing", restrictions="not in training")
 def _identity(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
-    training = optional(v, 2) if node.operator == "Dropout" else None
+    training = optional(v, 2)
     if training is not None and known(training, "training_mode").any():
         raise Unsupported("training_mode must be false; export the network for inference")
     return [given(v, 0, "data")]

@@ -138,8 +138,8 @@ def axis_of(axis: int, ndim: int) -> int:
 
 def ints(node: GraphNode, key: str, default: Sequence[int]) -> tuple[int, ...]:
     """Return an attribute of integers."""
-    found = node.attributes.get(key, default)
-    if not isinstance(found, (tuple, list)) or not all(isinstance(i, int) for i in found):
+    found = node.attributes.get(key, tuple(default))
+    if not isinstance(found, tuple) or not all(isinstance(i, int) for i in found):
         raise Unsupported(f"{key} must be integers")
     return tuple(found)
 

@@ -134,7 +134,10 @@ def _patches(b: Builder, x: Value, at: dict[str, Any], fill: Value | None = None
     operands = {"x": x}
     if fill is not None and any((*at["before"], *at["after"])):
         operands["fill"] = fill
-    return b.emit("patches", operands, **at)
+    node, b.current = b.current, f"{b.current}.patches"  # the product has the node's own name
+    found = b.emit("patches", operands, **at)
+    b.current = node
+    return found
 
 
 @operator("Conv", becomes="patches, gemm or integer_gemm, transpose",
