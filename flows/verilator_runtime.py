@@ -43,6 +43,9 @@ _INCLUDES = ("verilated.h", "verilated_dpi.h", "verilated_vpi.h", "cstdio", "cst
 # Designs hide their functions from others in the same process, but this is what cocotb calls.
 _SHOWN = "verilated_vpi.o"
 
+# What writes waveforms.
+_WRITERS = ("verilated_fst", "verilated_saif", "verilated_vcd")
+
 
 class Runtime:
     """The run-time library for one design: what of it is missing is made when this is.
@@ -98,7 +101,8 @@ class Runtime:
         *options, flag, name, source = words
         if flag == "-o" and Path(source).name.startswith("verilated"):
             shown = ["-fvisibility=default"] * (name == _SHOWN)
-            self._objects[name] = [*options[:-1], *shown, "-c", source]
+            kept = [option for option in options[:-1] if not _is_of_waves(option, name)]
+            self._objects[name] = [*kept, *shown, "-c", source]
         elif source == "Vtop__ALL.cpp":
             self._compile["fast"] = _plain(options[:-1])
         for speed in SPEEDS:
@@ -233,6 +237,14 @@ class Runtime:
             *("-lpthread" if word == "-pthread" else word for word in link), *_linker(),
             "-o", name,
         ]  # fmt: skip
+
+
+def _is_of_waves(option: str, name: str) -> bool:
+    """Return whether an option says which waveforms are written, to an object that writes none.
+
+    To the rest of the library it says nothing, and what is the same is compiled once.
+    """
+    return option.startswith("-DVM_TRACE") and not name.startswith(_WRITERS)
 
 
 def _plain(options: Sequence[str]) -> list[str]:
