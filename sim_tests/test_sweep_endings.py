@@ -23,7 +23,8 @@ import cost_model.closed_forms as module
 import sim_tests.sweep_costs as costs
 
 def evaluate(*arguments):
-    time.sleep(0.4)
+    if Path("slowly").exists():
+        time.sleep(0.4)
     # A test that must not be too late holds the workers after two chunks.
     while multiprocessing.parent_process() and Path("hold").exists():
         if len([*Path("out/journal").glob("chunk_*.npz")]) < 2:
@@ -88,7 +89,7 @@ Slow = Callable[..., Running]
 
 @pytest.fixture
 def slow(tmp_path: Path) -> Iterator[Slow]:
-    """Start sweeps that a test can disturb."""
+    """Start sweeps that a test can disturb: while there is a file ``slowly`` each takes seconds."""
     (tmp_path / "slow.py").write_text(SLOW)
     (tmp_path / "long.yaml").write_text(LONG)
     started: list[Running] = []
@@ -108,6 +109,7 @@ def slow(tmp_path: Path) -> Iterator[Slow]:
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_killed_sweep_resumes_to_the_same_bytes(slow: Slow, tmp_path: Path, jobs: str) -> None:
     slow("whole", "--jobs", "2").finish()
+    (tmp_path / "slowly").touch()
     killed = slow("out", "--jobs", jobs)
     done = killed.chunks(tmp_path / "out", 4)
     killed.signal(signal.SIGKILL)
@@ -120,6 +122,7 @@ def test_a_killed_sweep_resumes_to_the_same_bytes(slow: Slow, tmp_path: Path, jo
     resumed = slow("out", "--jobs", "2", "--resume")
     resumed.chunks(tmp_path / "out", len(done) + 1)
     assert all(p.stat().st_mtime_ns == t for p, t in times.items() if p != damaged)
+    (tmp_path / "slowly").unlink()
     resumed.finish()
     assert written(tmp_path / "out") == written(tmp_path / "whole")
     # All is done: asked again, it only says so.
@@ -132,6 +135,7 @@ def test_a_killed_sweep_resumes_to_the_same_bytes(slow: Slow, tmp_path: Path, jo
 def test_an_interrupted_sweep_ends_and_keeps_what_is_done(slow: Slow, tmp_path: Path) -> None:
     hold = tmp_path / "hold"
     hold.touch()
+    (tmp_path / "slowly").touch()
     running = slow("out", "--jobs", "2")
     running.chunks(tmp_path / "out", 2)
     assert "another hwgen sweep is writing" in slow("out", "--resume").finish(2)
@@ -146,12 +150,14 @@ def test_an_interrupted_sweep_ends_and_keeps_what_is_done(slow: Slow, tmp_path: 
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_is_named(slow: Slow, tmp_path: Path) -> None:
+    (tmp_path / "slowly").touch()
     running = slow("out", "--jobs", "2")
     running.chunks(tmp_path / "out", 2)
     children = Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children")
     workers = [int(pid) for pid in children.read_text().split()]
     os.kill(workers[-1], signal.SIGKILL)
     assert "a worker process was killed" in running.finish(2)
+    (tmp_path / "slowly").unlink()
     slow("out", "--resume").finish()
 
 
@@ -159,10 +165,12 @@ def test_a_worker_that_is_killed_is_named(slow: Slow, tmp_path: Path) -> None:
 def test_a_cluster_whose_worker_dies(slow: Slow, tmp_path: Path) -> None:
     slow("whole", "--jobs", "2").finish()
     path = os.pathsep.join([str(tmp_path), str(ROOT), *sys.path])
+    (tmp_path / "slowly").touch()
     with DaskCluster(tmp_path, {**os.environ, "PYTHONPATH": path}) as cluster:
         running = slow("out", "--scheduler", cluster.address())
         running.chunks(tmp_path / "out", 2)
         cluster.processes[1].kill()
+        (tmp_path / "slowly").unlink()
         running.finish()
     assert written(tmp_path / "out") == written(tmp_path / "whole")
 
