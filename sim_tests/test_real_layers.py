@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A layer of SmolLM2-135M with its own weights, compiled: where `make demo-llm` has put the model.
+"""Real models, compiled: a layer of SmolLM2-135M, fetched by `make demo-llm`, and the ternary one.
 
-``python -m pytest -m long sim_tests/test_real_layers.py`` after it.
+``python -m pytest -m long sim_tests/test_real_layers.py``
 """
 
 from __future__ import annotations
@@ -17,9 +17,13 @@ from hwgen.config.load import load_config
 from hwgen.list_trace import trace
 from hwgen.models.compiled import Compilation, Compiled, Settings
 from hwgen.models.engine import Run
+from hwgen.models.golden_engine import GoldenEngine
+from hwgen.models.importing import import_model
 from hwgen.models.program import Program
+from hwgen.models.quantise import Recipe, quantise
 from hwgen.models.store import Model
 from hwgen.models.tokenizer import Tokenizer
+from hwgen.models.units import Units
 from sim_tests.real_layers import DoubleEngine, cut
 
 ROOT = Path(__file__).parents[1]
@@ -64,3 +68,21 @@ def test_the_first_layer_of_a_published_model(tmp_path: Path) -> None:
     modelled = timed_list(compiled.config, events)
     assert modelled.least <= simulated.cycles
     assert abs(modelled.cycles - simulated.cycles) < 0.05 * simulated.cycles
+
+
+@pytest.mark.long
+def test_a_token_of_the_shipped_ternary_model(tmp_path: Path) -> None:
+    """All layers, embeddings and the output layer: one list, every byte of memory."""
+    for name in ("model", "quantised", "compiled"):
+        (tmp_path / name).mkdir()
+    import_model(ROOT / "configs" / "models" / "austen-16m.gguf", tmp_path / "model")
+    model = Model(tmp_path / "model")
+    encode = Tokenizer(model.tokenizer()).encode
+    text = (ROOT / "configs" / "models" / "emma.txt").read_text(encoding="utf-8")
+    quantise(model, tmp_path / "quantised", encode(text)[:256], Recipe(weights="kept"))
+    config = load_config(ROOT / "configs" / "decoder_engine" / "ternary.yaml")
+    compilation = Compilation(Model(tmp_path / "quantised"), config, Settings(context=64))  # type: ignore[arg-type]
+    compilation.write(tmp_path / "compiled")
+    simulated = run_compiled(Compiled(tmp_path / "compiled"), encode("Emma"), 1)
+    run = Run(GoldenEngine(Model(tmp_path / "quantised"), Units([config])))
+    assert simulated.tokens == [int(run.feed(encode("Emma"))[-1].argmax())]
