@@ -234,6 +234,8 @@ CASES: list[tuple[str, Case, int]] = [
         "Reciprocal", "LogSoftmax",
     )),
     one("LeakyRelu", alpha=0.3), one("Sqrt"), one("Log"), one("Softmax", axis=1),
+    one("Softmax", opset=11, axis=1), one("LogSoftmax", opset=11),
+    ("Dropout", lambda net: net.op("Dropout", x_of(net), outputs=2)[0], 17),
     one("Gelu", opset=20), one("Gelu", opset=20, approximate="tanh"),
     (MICROSOFT + ":Gelu", lambda net: net.op("Gelu", x_of(net), domain=MICROSOFT), 17),
     (MICROSOFT + ":FastGelu", lambda net: net.op("FastGelu", x_of(net), domain=MICROSOFT), 17),

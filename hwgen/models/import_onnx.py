@@ -259,6 +259,7 @@ def _convert(
 ) -> list[str]:
     """Turn nodes into operations, and return what stands against it."""
     problems = []
+    used = {*(name for node in graph.nodes for name in node.inputs), *graph.outputs}
     for node in graph.nodes:
         if any(name not in values for name in node.inputs):
             continue  # behind one that is refused
@@ -284,8 +285,10 @@ def _convert(
             if name:
                 builder.called(value, name)
                 values[name] = value
-        if any(name and name not in values for name in node.outputs):
-            problems.append(f"node {node.name!r:.120}: has more results than {node.operator} gives")
+        if any(name in used and name not in values for name in node.outputs if name):
+            problems.append(
+                f"node {node.name!r:.120}: more of its results are used than {node.operator} gives"
+            )
     return problems
 
 

@@ -181,16 +181,18 @@ def _reduce(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     return [b.emit("reduce", {"x": x}, function=function, axes=places, keep=keep)]
 
 
-@operator("Softmax", becomes="softmax",
-          restrictions="before version 13 along the last axis only", inputs=1)  # fmt: skip
-@operator("LogSoftmax", becomes="softmax, unary",
-          restrictions="before version 13 along the last axis only", inputs=1)  # fmt: skip
+@operator("Softmax", becomes="softmax", inputs=1)
+@operator("LogSoftmax", becomes="softmax, unary", inputs=1)
 def _softmax(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     x = given(v, 0, "input")
     axis = axis_of(integer(node, "axis", 1 if b.opset < 13 else -1), len(x.shape))
-    if b.opset < 13 and axis != len(x.shape) - 1:
-        raise Unsupported(f"axis must be the last one before version 13, not {axis}")
-    found = b.emit("softmax", {"x": x}, axis=axis)
+    flat = b.opset < 13 and axis != len(x.shape) - 1  # over all axes from that one, then
+    if flat:
+        rows = (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
+        found = b.emit("softmax", {"x": b.emit("reshape", {"x": x}, shape=rows)}, axis=1)
+        found = b.emit("reshape", {"x": found}, shape=x.shape)
+    else:
+        found = b.emit("softmax", {"x": x}, axis=axis)
     if node.operator == "LogSoftmax":
         found = b.emit("unary", {"x": found}, function="log")
     return [found]
@@ -283,8 +285,6 @@ def window(
 def _pool(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     x = given(v, 0, "X")
     largest = node.operator == "MaxPool"
-    if len([name for name in node.outputs if name]) > 1:
-        raise Unsupported("Indices are not supported")
     if not largest and integer(node, "ceil_mode", 0):
         raise Unsupported("ceil_mode must be 0")
     at = window(node, x.shape[2:], ints(node, "kernel_shape", ()))

@@ -58,6 +58,7 @@ WAYS_OUT: dict[str, str] = {
     "TopK": "let the graph end before it and sort the result yourself",
     "NonMaxSuppression": "let the graph end before it, and do it on the result yourself",
     "ConvTranspose": "export upsampling as Resize (nearest) and Conv",
+    "LRN": "local response normalisation is not read; use a network with BatchNormalization",
     "Einsum": "export it as MatMul and Transpose",
     "InstanceNormalization": "use BatchNormalization or LayerNormalization",
     "GroupNormalization": "use BatchNormalization or LayerNormalization",
