@@ -177,6 +177,8 @@ bench-formats: env ## compare number formats at equal throughput by synthesis, a
 bench-questions: env ## answer questions by the shipped sweeps
 bench-cost: env ## compare estimates with synthesis, on designs that calibration has not seen
 bench-closed-forms: env ## compare the closed forms of sweeps with the estimate by structure
+bench-tokens: env ## measure tokens a second of golden models (MODEL=DIR, a quantised one; default that of demo-llm)
+	$(RUN) -m flows.bench.tokens $(or $(MODEL),build/llm/int8) $(call UNITS,decoder) $(ARGS)
 bench-engine: env ## measure utilisation and traffic of a memory engine in simulation
 	$(RUN) -m flows.bench.engine_utilisation $(ARGS)
 bench-build bench-sim bench-pack bench-area bench-elements bench-elements-power bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
+_NOTHING = -(1 << 61)  # below every score, and far enough from the limits of int64
+_EXACT_BITS = 53  # every integer of as many bits is a float64
+
 
 class Sums(NamedTuple):
     """What is known of rows of queries when all keys have gone by.
@@ -97,26 +100,30 @@ def accumulated(
     whole = x >> fraction
     power = config.powers.evaluate(x & ((1 << fraction) - 1)) << SUM_GUARD
     rows, keys = x.shape
-    level = np.zeros(rows, np.int64)
-    begun = np.zeros(rows, bool)
-    weight_sum = np.zeros(rows, np.int64)
     value_sum = np.zeros((rows, values.shape[1]), np.int64)
-    for key in range(keys):
-        see = seen[:, key]
-        if not see.any():
-            continue
-        above = np.where(see & (~begun | (whole[:, key] >= level)), whole[:, key] + 1, level)
-        rise = np.where(begun, above - level, config.clears)
-        level, begun = above, begun | see
-        keep, rise = rise < config.clears, np.minimum(rise, 62)
-        down = np.clip(level - whole[:, key], 0, 62)
-        weight = np.where(see, power[:, key] >> down, 0)
-        weight_sum = np.where(keep, weight_sum >> rise, 0) + weight
-        factor = (weight + (1 << (SUM_GUARD - 1))) >> SUM_GUARD
-        if scales is not None:
-            factor = (factor * scales[key] + (1 << (SCALE.width - 1))) >> SCALE.width
-        kept = np.where(keep[:, None], value_sum >> rise[:, None], 0)
-        value_sum = kept + factor[:, None] * values[key]
+    weight_sum = np.zeros(rows, np.int64)
+    # A row's level is the largest of the scores that it has seen.  What is summed between two of
+    # its rises is exact, so that only at these the order of the keys matters.
+    levels = np.maximum.accumulate(np.where(seen, whole + 1, _NOTHING), axis=1)
+    weight = np.where(seen, power >> np.clip(levels - whole, 0, 62), 0)
+    factor = (weight + (1 << (SUM_GUARD - 1))) >> SUM_GUARD
+    if scales is not None:
+        factor = (factor * scales + (1 << (SCALE.width - 1))) >> SCALE.width
+    rise = np.diff(levels, axis=1, prepend=_NOTHING)
+    rises = np.cumsum(rise > 0, axis=1)
+    exact = config.total.width <= _EXACT_BITS  # sums are exact in float64, which is faster
+    number = np.float64 if exact else np.int64
+    terms = values.astype(number)
+    for count in range(1, 1 + int(rises[:, -1].max(initial=0)) if keys else 1):
+        here = rises == count
+        some = here.any(axis=1)
+        first = rise[np.arange(rows), here.argmax(axis=1)]
+        down = np.where(some, np.minimum(first, 62), 0)
+        keep = ~some | (first < config.clears)
+        weight_sum = np.where(keep, weight_sum >> down, 0) + np.where(here, weight, 0).sum(axis=1)
+        added = (np.where(here, factor, 0).astype(number) @ terms).astype(np.int64)
+        value_sum = np.where(keep[:, None], value_sum >> down[:, None], 0) + added
+    level = np.where(seen.any(axis=1), levels[:, -1] if keys else 0, 0)
     assert value_sum.size == 0 or np.abs(value_sum).max() < 1 << (config.total.width)
     assert np.all(weight_sum < 1 << config.sum_bits)
     assert np.all(power >> SUM_GUARD < 1 << (bits + 1))

@@ -70,7 +70,7 @@ class FloatFormat:
     infinities: bool = True
     dtype_name: str = ""
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Bits."""
         return 1 + self.exponent_bits + self.mantissa_bits
@@ -85,17 +85,17 @@ class FloatFormat:
         """Offset of the exponent."""
         return (1 << (self.exponent_bits - 1)) - 1
 
-    @property
+    @cached_property
     def magnitude_mask(self) -> int:
         """All bits but the sign."""
         return self.sign_mask - 1
 
-    @property
+    @cached_property
     def sign_mask(self) -> int:
         """The sign bit."""
         return 1 << (self.width - 1)
 
-    @property
+    @cached_property
     def nan(self) -> int:
         """Bits of the canonical quiet NaN."""
         if self.infinities:
@@ -107,7 +107,7 @@ class FloatFormat:
         """Bits of the largest finite number."""
         return self.overflow - 1
 
-    @property
+    @cached_property
     def overflow(self) -> int:
         """Bits, without the sign, of what is too large."""
         if self.infinities:
