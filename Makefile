@@ -157,7 +157,7 @@ docs-check: env ## check that the generated documentation is current
 	  || { echo 'docs/supported-operators.md is not current: run make docs' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 
-.PHONY: bench-formats bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-pack bench-area bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions bench-functions
+.PHONY: bench-formats bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-pack bench-area bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions bench-functions
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-pack: env ## measure packing

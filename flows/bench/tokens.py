@@ -11,6 +11,8 @@ import argparse
 import time
 from pathlib import Path
 
+import click
+
 
 def main() -> None:
     """Measure and print."""
@@ -34,7 +36,7 @@ def main() -> None:
     for _ in range(given.tokens):
         logits = run.feed([int(logits[-1].argmax())])
     wall, cpu = time.monotonic() - wall, time.process_time() - cpu
-    print(
+    click.echo(
         f"{run.description.name}: {given.tokens / wall:.2f} tokens/s,"
         f" {cpu / given.tokens:.3f} CPU seconds a token, behind {given.prompt} tokens"
     )
