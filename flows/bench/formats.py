@@ -2,7 +2,7 @@
 """Number formats compared at equal throughput: area, clock and energy by synthesis, and accuracy.
 
 ``python -m flows.bench.formats [--json] [--technology T] [--only NAME] [--energy]``
-``python -m flows.bench.formats --error [W.npy | MODEL.gguf TENSOR]``
+``python -m flows.bench.formats --error [W.npy | MODEL.gguf [TENSOR]]``
 
 Each format multiplies itself in a cube of 2 x 2 processing elements of 16 products a cycle, whose
 terms are added in single precision; so all make as many products, and a block of 32 takes two
@@ -23,6 +23,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ def weights_of(names: Sequence[str]) -> tuple[str, np.ndarray]:
         return "Student's t with 4 degrees of freedom, seed 0, 4096 x 256", drawn
     path = Path(names[0])
     if path.suffix == ".gguf":
-        return _of_gguf(path, names[1] if len(names) > 1 else None)
+        return _of_gguf(path, names[1])
     try:
         matrix = np.load(path)
     except (OSError, ValueError) as error:
@@ -137,22 +138,70 @@ def weights_of(names: Sequence[str]) -> tuple[str, np.ndarray]:
     return path.name, matrix.astype(np.float64)
 
 
-def _of_gguf(path: Path, name: str | None) -> tuple[str, np.ndarray]:
-    """Return a tensor of a model; its rows are columns of W."""
+@cache
+def tensors_of(path: Path) -> dict[str, Any]:
+    """Return the matrices of a model by name.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or the package that reads it is missing.
+    """
     try:
-        from gguf import GGUFReader, quants
+        from gguf import GGUFReader
     except ImportError:
         raise InputError(f"{path}: reading it needs the package gguf (pip install gguf)") from None
     try:
-        tensors = {tensor.name: tensor for tensor in GGUFReader(path).tensors}
+        tensors = GGUFReader(path).tensors
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: {error}") from None
-    matrices = [key for key, tensor in tensors.items() if len(tensor.shape) == 2]
-    if name is None or name not in tensors:
-        raise InputError(f"{path}: name one of its tensors, not {name}: {', '.join(matrices)}")
+    return {tensor.name: tensor for tensor in tensors if len(tensor.shape) == 2}
+
+
+def _of_gguf(path: Path, name: str) -> tuple[str, np.ndarray]:
+    """Return a tensor of a model; its rows are columns of W."""
+    tensors = tensors_of(path)
+    if name not in tensors:
+        raise InputError(f"{path}: name one of its matrices, not {name}: {', '.join(tensors)}")
+    from gguf import quants
+
     tensor = tensors[name]
     values = quants.dequantize(tensor.data, tensor.tensor_type)
     return f"{path.name}: {name}", np.asarray(values, np.float64).T
+
+
+LAYERS = "blk."
+"""What the names of matrices of a model's layers begin with; embeddings do not."""
+
+
+def errors_of_model(path: Path) -> list[dict[str, Any]]:
+    """Return the errors of all matrices of a model's layers together, the least noise first.
+
+    Signal and noise are summed over the matrices; so each weight counts alike.
+    """
+    names = [name for name in tensors_of(path) if name.startswith(LAYERS)]
+    if not names:
+        raise InputError(f"{path}: none of its matrices is of a layer ({LAYERS}...)")
+    total: dict[str, list[float]] = {}
+    for name in names:
+        weights = _of_gguf(path, name)[1]
+        for row in errors(weights):
+            kept = total.setdefault(row["format"], [0.0, 0.0, 0.0, row["bits_per_value"]])
+            signal = float((weights**2).sum())
+            kept[0] += signal
+            kept[1] += signal * row["relative_rms"] ** 2
+            kept[2] = max(kept[2], row["max_abs"])
+    rows = [
+        {
+            "format": name,
+            "bits_per_value": bits,
+            "qsnr_db": 10 * np.log10(signal / noise) if noise else np.inf,
+            "relative_rms": (noise / signal) ** 0.5,
+            "max_abs": largest,
+        }
+        for name, (signal, noise, largest, bits) in total.items()
+    ]
+    return sorted(rows, key=lambda row: -row["qsnr_db"])
 
 
 def errors(weights: np.ndarray) -> list[dict[str, Any]]:
@@ -194,8 +243,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _print_errors(names: Sequence[str], *, as_json: bool) -> int:
     try:
-        title, weights = weights_of(names)
-        rows = errors(weights)
+        if len(names) == 1 and names[0].endswith(".gguf"):
+            title, rows = f"layers of {Path(names[0]).name}", errors_of_model(Path(names[0]))
+        else:
+            title, weights = weights_of(names)
+            rows = errors(weights)
     except InputError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2

@@ -18,7 +18,7 @@ from hwgen.config.model import ACCUMULATORS, OPERANDS, format_field
 from hwgen.config.parameters import either
 from hwgen.errors import InputError, did_you_mean
 from hwgen.formats import FORMATS_BESIDE, block_format, shipped
-from hwgen.numerics import TERNARY, FloatFormat, IntegerFormat, floating
+from hwgen.numerics import SMALL_FLOATS, TERNARY, FloatFormat, IntegerFormat, floating
 from hwgen.numerics.blocks import BlockFormat
 from hwgen.numerics.blocks.factors import Factor
 from hwgen.numerics.blocks.operands import BlockOperand
@@ -36,7 +36,7 @@ GROUPS = tuple(
 LONGEST_SUM = 400
 """Bits of the longest exact sum of products that cores make: not that of two bf16 operands."""
 
-SCALARS = ("fp16", "bf16", "fp8_e5m2", "fp8_e4m3")
+SCALARS = ("fp16", "bf16", "fp8_e5m2", "fp8_e4m3", *SMALL_FLOATS)
 """Floating-point numbers whose products can be summed exactly in integers."""
 
 BLOCKS = shipped()
@@ -71,7 +71,7 @@ def _operand(value: Any) -> Any:
     if isinstance(value, Mapping):
         return BlockOperand(_of_contents(value))
     if isinstance(value, str) and value in SCALARS:
-        return floating(value)
+        return SMALL_FLOATS.get(value) or floating(value)
     if isinstance(value, str) and value in _INTEGERS:
         return format_field("", _INTEGERS)(value)
     shown, near, why = repr(value)[:80], "", ""

@@ -2,7 +2,7 @@
 """Number formats: the one table that generators, golden models, packers and cost read."""
 
 from .bit_planes import BINARY, BinaryFormat
-from .floating import FLOATS, FloatFormat, floating
+from .floating import FLOATS, SMALL_FLOATS, FloatFormat, floating
 from .integer import IntegerFormat, dot_format, enclosing_format, integer
 from .table import NumberFormat, differences, number_format
 from .ternary import (
@@ -17,6 +17,7 @@ from .ternary import (
 __all__ = [
     "BINARY",
     "FLOATS",
+    "SMALL_FLOATS",
     "TERNARY",
     "BinaryFormat",
     "FloatFormat",

@@ -115,6 +115,11 @@ class FloatFormat:
         return self.magnitude_mask
 
     @property
+    def has_nan(self) -> bool:
+        """Whether a bit pattern is a NaN."""
+        return True
+
+    @property
     def lane_width(self) -> int:
         """Bits of a lane of results: those of the dtype."""
         return self.width
@@ -301,8 +306,57 @@ class FloatFormat:
         magnitude = kept + (np.maximum(above, 0) << self.mantissa_bits)
         magnitude = np.minimum(magnitude, self.overflow)
         bits = np.where(wide < 0, self.sign_mask, 0) | magnitude
-        nan = np.isnan(values) | ((magnitude == self.nan) & (not self.infinities))
+        nan = np.isnan(values) | self.is_nan(magnitude)
         return np.where(nan, self.nan, bits).astype(self.bits_dtype)
+
+
+@dataclass(frozen=True)
+class FiniteFormat(FloatFormat):
+    """A floating-point format of a few bits, all patterns of which are numbers.
+
+    There is neither an infinity nor a NaN: what is too large becomes the largest number, and a NaN
+    is refused.  A number is alone in a byte outside of hardware, and packed bit by bit in streams.
+    """
+
+    infinities: bool = False
+
+    @property
+    def has_nan(self) -> bool:
+        """Whether a bit pattern is a NaN."""
+        return False
+
+    @property
+    def max_finite(self) -> int:
+        """Bits of the largest number."""
+        return self.magnitude_mask
+
+    @cached_property
+    def specials(self) -> tuple[float, ...]:
+        """Zeros, smallest subnormals, and extremes."""
+        ends = (0.0, float(self.decode(1)), self.max)
+        return (*ends, *(-end for end in ends))
+
+    @cached_property
+    def bits_dtype(self) -> np.dtype[Any]:
+        """NumPy's type of the bit patterns."""
+        import numpy as np
+
+        return np.dtype(np.uint8)
+
+    def check(self, values: NDArray[Any]) -> None:
+        """Check that all values are floating-point numbers that the format holds exactly."""
+        import numpy as np
+
+        if values.dtype != self.dtype and values.dtype.kind == "f" and np.isnan(values).any():
+            first = tuple(int(i) for i in np.argwhere(np.isnan(values))[0])
+            raise ValueError(f"must be {self} numbers, which have no NaN, found one at {first}")
+        super().check(values)
+
+    def is_nan(self, bits: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which bit patterns are NaNs: none."""
+        import numpy as np
+
+        return np.zeros(np.shape(bits), np.bool_)
 
 
 @cache
@@ -344,6 +398,16 @@ FLOATS = {
     )
 }
 """The formats by name."""
+
+SMALL_FLOATS = {
+    fmt.name: fmt
+    for fmt in (
+        FiniteFormat("fp6_e3m2", 3, 2, dtype_name="float6_e3m2fn"),
+        FiniteFormat("fp6_e2m3", 2, 3, dtype_name="float6_e2m3fn"),
+        FiniteFormat("fp4_e2m1", 2, 1, dtype_name="float4_e2m1fn"),
+    )
+}
+"""Formats below 8 bits by name, which nothing rounds sums to: operands alone have them."""
 
 
 def floating(name: str) -> FloatFormat:

@@ -265,7 +265,7 @@ class Factor:
         """Whether elements may be NaNs."""
         if isinstance(self.format, BlockFormat):
             return self.fields is not None and any(map(math.isnan, self.format.element.values))
-        return isinstance(self.format, FloatFormat)
+        return isinstance(self.format, FloatFormat) and self.format.has_nan
 
     @cached_property
     def has_infinities(self) -> bool:
