@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ CONFIGS = [ROOT / "configs" / f"{name}.yaml" for name in ("mxfp4", "nvfp4", "w4a
 
 
 def config_of(
-    name: str, activation: str, weight: str, accumulator: str, array: dict[str, int], pe: int
+    name: str, activation: str, weight: str, accumulator: str, array: dict[str, Any], pe: int
 ) -> SpatialConfig:
     """Return a small core."""
     values = {
@@ -323,3 +323,76 @@ OTHER = "element: int3, block: 32, scale: {format: fp16, rule: mean}"
 def test_what_is_refused(text: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         parse_config(f"name: core\nfamily: adder_tree\n{text}\n", "core.yaml")
+
+
+# -- significands times integers -------------------------------------------------------------------
+
+HYBRID = [
+    config_of(name, activation, weight, accumulator, {**array, "pe": "hybrid"}, registers)
+    for name, activation, weight, accumulator, array, registers in (
+        ("cube", "fp16", "int4_g16", "exact", {"rows": 2, "cols": 2, "depth": 8}, 1),
+        ("adder_tree", "int5_g16", "fp8_e5m2", "fp32", {"cols": 2, "depth": 4}, 0),
+        ("broadcast_2d", "fp8_e4m3", "int4_g16_zero", "aligned(25)", {"rows": 2, "cols": 2}, 2),
+        ("adder_tree", "fp16", "int8", "fp32", {"cols": 2, "depth": 4}, 2),
+        ("adder_tree", "fp16", "ternary_g64", "aligned(13)", {"cols": 3, "depth": 32}, 1),
+        ("cube", "fp4_e2m1", "uint8", "exact", {"rows": 2, "cols": 1, "depth": 4}, 0),
+        ("adder_tree", "bf16", "q4_0", "fp32", {"cols": 2, "depth": 8}, 2),
+    )
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(c, id=_name(c), marks=[pytest.mark.long] * (i > 1))
+        for i, c in enumerate(HYBRID)
+    ],
+)
+def test_hybrid_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
+    assert_passed(regress(config, tmp_path, seed=1))
+
+
+HYBRID_MUTANT = {
+    "family": "adder_tree", "activation": "fp16", "weight": "int4_g16", "accumulator": "fp32",
+    "max_k": 100, "array": {"cols": 2, "depth": 4, "pe": "hybrid"}, "pipeline": {"pe": 1},
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_mutation_of_a_hybrid_is_noticed(tmp_path: Path) -> None:
+    mutation = Mutation(
+        "sign of a weight dropped", "decode_int4_g16", r"assign sign = .*;",
+        "assign sign = 1'b0;", HYBRID_MUTANT,
+    )  # fmt: skip
+    model = family("adder_tree").config
+    assert_noticed(mutation, model, ("values_random", "values_special"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("activation", "weight", "why"),
+    [
+        ("mxfp4", "mxfp4", "must be mac with mxfp4 x mxfp4, not hybrid: both are floating point"),
+        ("int8", "int4_g16", "must be mac with int8 x int4_g16, not hybrid: none is floating"),
+        ("fp16", "q4_1", "must be mac with fp16 x q4_1, not hybrid: the sum of the other"),
+        ("int8", "int8", "must not be hybrid with int8 x int8: neither is floating point"),
+    ],
+)
+def test_what_no_hybrid_takes(activation: str, weight: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=f"array.pe: {why}"):
+        parse_config(
+            f"name: c\nfamily: cube\nactivation: {activation}\nweight: {weight}\n"
+            "array: {pe: hybrid}\n"
+        )
+
+
+def test_hybrids_have_the_results_and_cycles_of_a_mac() -> None:
+    hybrid, plain = (
+        config_of("adder_tree", "fp16", "int4_g16", "fp32", {"cols": 2, "depth": 8, "pe": pe}, 1)
+        for pe in ("hybrid", "mac")
+    )
+    assert cycles(hybrid, 3, 100, 5) == cycles(plain, 3, 100, 5)
+    rng, fmt = np.random.default_rng(2), cast("Any", plain.weight)
+    a, w = plain.activation.random(rng, (3, 100)), fmt.sample(rng, (5, 100), "random").T
+    found = run_matrices(hybrid, a, w).c
+    np.testing.assert_array_equal(found.view(np.uint32), golden(plain, a, w).view(np.uint32))

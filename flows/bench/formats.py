@@ -173,11 +173,15 @@ def _of_gguf(path: Path, name: str) -> tuple[str, np.ndarray]:
 LAYERS = "blk."
 """What the names of matrices of a model's layers begin with; embeddings do not."""
 
+COLUMNS = 64
+"""Columns of each of them that are quantised, evenly spaced."""
+
 
 def errors_of_model(path: Path) -> list[dict[str, Any]]:
     """Return the errors of all matrices of a model's layers together, the least noise first.
 
-    Signal and noise are summed over the matrices; so each weight counts alike.
+    Of each matrix `COLUMNS` columns are quantised.  Signal and noise are summed over them; so each
+    of these weights counts alike.
     """
     names = [name for name in tensors_of(path) if name.startswith(LAYERS)]
     if not names:
@@ -185,6 +189,7 @@ def errors_of_model(path: Path) -> list[dict[str, Any]]:
     total: dict[str, list[float]] = {}
     for name in names:
         weights = _of_gguf(path, name)[1]
+        weights = weights[:, :: max(1, weights.shape[1] // COLUMNS)]
         for row in errors(weights):
             kept = total.setdefault(row["format"], [0.0, 0.0, 0.0, row["bits_per_value"]])
             signal = float((weights**2).sum())

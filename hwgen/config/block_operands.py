@@ -252,8 +252,25 @@ def broken_by_operands(
     return broken
 
 
+def broken_by_hybrid(activation: Any, weight: Any) -> list[str]:
+    """Return why significands of one operand cannot be multiplied by integers of the other."""
+    factors = factor_of(activation), factor_of(weight)
+    operands = f"{activation} x {weight}"
+    shifted = [factor for factor in factors if factor.fields is not None]
+    others = [factor for factor in factors if factor.fields is None]
+    if len(shifted) != 1:
+        why = "both are floating point" if shifted else "none is floating point"
+    elif any(factor.minimum for factor in factors):
+        why = "the sum of the other operand's elements, for minima, takes whole numbers"
+    elif others[0].special_width and not others[0].zero_width:
+        why = f"{others[0]} has special numbers"
+    else:
+        return []
+    return [f"array.pe: must be mac with {operands}, not hybrid: {why}"]
+
+
 def block_product(
-    activation: Any, weight: Any, accumulator: Any, depth: int, max_k: int
+    activation: Any, weight: Any, accumulator: Any, depth: int, max_k: int, *, hybrid: bool = False
 ) -> BlockProduct:
     """Return the arithmetic of products of blocks; without any, of what a PE takes at a time."""
     a, w = factor_of(activation), factor_of(weight)
@@ -261,4 +278,4 @@ def block_product(
     step = max(1, depth // length)
     blocks = -(-max_k // (length * step)) * step
     kept = accumulator if isinstance(accumulator, BlockAccumulator) else BlockAccumulator("exact")
-    return BlockProduct(a, w, kept, length, step, blocks)
+    return BlockProduct(a, w, kept, length, step, blocks, hybrid)

@@ -26,6 +26,10 @@ KEEPING = ("carry_save", "same_weight")
 """PEs that take all digits at a time and keep carries, which are added at the output."""
 
 
+MULTIPLYING = ("mac", "hybrid")
+"""PEs that multiply, and take no digits."""
+
+
 def encoding_field() -> Any:
     """Return the field `encoding` of an array."""
     return Field(
@@ -63,7 +67,13 @@ class DigitArray(Model):
     """What the arrays of PEs have that multiply by digits."""
 
     pe: Literal[
-        "mac", "carry_save", "same_weight", "serial_digit", "serial_column", "serial_group"
+        "mac",
+        "carry_save",
+        "same_weight",
+        "serial_digit",
+        "serial_column",
+        "serial_group",
+        "hybrid",
     ] = Field(
         "mac",
         description="Processing element: `mac`, multipliers and an accumulating adder;"
@@ -72,7 +82,8 @@ class DigitArray(Model):
         " and accumulated apart, shifted and added when results leave; `serial_column`, one digit"
         " at a time, those that are zero left out, by encoders that a row shares; `serial_digit`,"
         " the same with an encoder in each PE; `serial_group`, several of them with one"
-        " accumulator.",
+        " accumulator; `hybrid`, significands of a floating-point operand by the integers of the"
+        " other, and shifters behind.",
     )
     encoding: Encoding = encoding_field()
     carry_spacing: int = carry_spacing_field()
@@ -102,7 +113,7 @@ PARAMETERS = ("encoding", "carry_spacing", "queue")
 
 def _lacks(pe: str) -> tuple[str, ...]:
     """Return the parameters that a PE does not have."""
-    return PARAMETERS if pe == "mac" else () if pe in SERIAL else ("queue",)
+    return PARAMETERS if pe in MULTIPLYING else () if pe in SERIAL else ("queue",)
 
 
 class ElementConfig(Protocol):

@@ -17,10 +17,12 @@ from hwgen.config.block_operands import (
     BlockOrIntegerAccumulator,
     BlockOrPlainOperand,
     block_product,
+    broken_by_hybrid,
     broken_by_operands,
     is_plain,
 )
 from hwgen.config.elements import (
+    MULTIPLYING,
     PARAMETERS,
     DigitArray,
     accumulation,
@@ -116,6 +118,11 @@ class SpatialConfig(IntegerProductConfig):
             )
             return [text]
         broken = super().broken_rules() + broken_by_element(self)
+        if self.array.pe == "hybrid":
+            broken.append(
+                f"array.pe: must not be hybrid with {self.activation} x {self.weight}: neither is"
+                " floating point; use mac"
+            )
         if self.array.pe == "same_weight" and self.depth == 1:
             broken.append(
                 "array.pe: same_weight sums digits of the same weight over the depth of the array,"
@@ -135,7 +142,9 @@ class SpatialConfig(IntegerProductConfig):
         broken = broken_by_operands(
             self.activation, self.weight, self.accumulator, self.depth, depth_field
         )
-        if self.array.pe != "mac":
+        if self.array.pe == "hybrid":
+            broken += broken_by_hybrid(self.activation, self.weight)
+        elif self.array.pe != "mac":
             broken.append(
                 f"array.pe: must be mac with {operands}, not {self.array.pe}: the elements of"
                 " blocks are multiplied whole"
@@ -148,7 +157,7 @@ class SpatialConfig(IntegerProductConfig):
         broken += [
             f"array.{name}: a mac does not multiply by digits; remove it"
             for name in PARAMETERS
-            if self.array.pe == "mac" and name in self.array.model_fields_set
+            if self.array.pe in MULTIPLYING and name in self.array.model_fields_set
         ]
         if self.pipeline.final_adder:
             broken.append(
@@ -230,7 +239,8 @@ class SpatialConfig(IntegerProductConfig):
         a, w = self.activation, self.weight
         if is_plain(a, w):
             return None
-        return block_product(a, w, self.accumulator, self.depth, self.max_k)
+        hybrid = self.array.pe == "hybrid"
+        return block_product(a, w, self.accumulator, self.depth, self.max_k, hybrid=hybrid)
 
     @cached_property
     def lanes(self) -> tuple[BlockLanes, BlockLanes]:

@@ -33,6 +33,8 @@ class ElementForm:
         """Bits of the number that is multiplied; of a significand its sign is the top bit."""
         if self.split and self.factor.fields:
             return self.factor.fields[1] + 2
+        if self.split:  # a magnitude
+            return max(map(abs, self.factor.range)).bit_length() + 1
         return self.factor.integers.width
 
     @property
@@ -93,12 +95,19 @@ class ElementDecoder(Block):
             return
         number: Value = self.i
         if factor.zero_width:
-            m.d.comb += self.o.eq(self.i - self.special)
-            return
-        if factor.coding == "offset":
+            number = self.i - self.special
+        elif factor.coding == "offset":
             number = Cat(self.i[:-1], ~self.i[-1])
-        if factor.coding != "unsigned":
+        if factor.coding != "unsigned" and not factor.zero_width:
             number = number.as_signed()
+        if form.split:
+            sign = named(m, "sign", number < 0)
+            magnitude = Signal(form.number_width - 1, name="magnitude")
+            m.d.comb += [magnitude.eq(Mux(sign, -number, number)), self.o.eq(Cat(magnitude, sign))]
+            return
+        if factor.zero_width:
+            m.d.comb += self.o.eq(number)
+            return
         wide = Signal(form.number_width, name="number")
         m.d.comb += [wide.eq(number), self.o.eq(self._or_special(m, wide))]
 

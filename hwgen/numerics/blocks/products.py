@@ -164,6 +164,9 @@ class BlockProduct:
         Blocks that are accumulated at a time.
     blocks : int
         Most blocks of a reduction.
+    hybrid : bool
+        Whether the significands of one operand are multiplied by the integers of the other, and
+        their products shifted; else one that is floating point is shifted at the edge.
     """
 
     a: Factor
@@ -172,6 +175,7 @@ class BlockProduct:
     length: int
     blocks_per_step: int
     blocks: int
+    hybrid: bool = False
 
     @property
     def result(self) -> FloatFormat:
@@ -195,7 +199,9 @@ class BlockProduct:
         Elements of one operand that are shifted are so once for a row or a column; of two, the
         factors of integers would be much longer than the significands.  Special numbers have none.
         """
-        return all(f.shifts > MOST_SHIFTED and not f.special_width for f in (self.a, self.w))
+        return self.hybrid or all(
+            f.shifts > MOST_SHIFTED and not f.special_width for f in (self.a, self.w)
+        )
 
     @property
     def scales(self) -> tuple[ScaleNumber, ...]:
