@@ -139,6 +139,9 @@ def test_an_encoder_agrees_with_onnx_runtime(tmp_path: Path) -> None:
         product = "integer_gemm" if quantised else "gemm"
         assert kinds.count(product) == 6
         assert kinds.count("integer_matmul" if quantised else "matmul") == 2
+        functions = [node.attributes.get("function") for node in model.description.nodes]
+        assert functions.count("gelu") == 1
+        assert "erf" not in functions
         found = TensorEngine(model).run({"tokens": tokens})
         expected = reference(net.model(), {"tokens": tokens})[0]
         (one,) = found.values()
@@ -155,7 +158,8 @@ HARDWARE = {
     " array: {rows: 4, cols: 4, dataflow: weight_stationary}}",
     "quantise": VECTOR % ("quantise", "fp32", "int8", ARRAY % "quantise"),
     "dequantise": VECTOR % ("dequantise", "int32", "fp32", ARRAY % "dequantise_rows"),
-    "rows": VECTOR % ("rows", "fp32", "fp32", ARRAY % "softmax, layer_norm, add"),
+    "rows": VECTOR
+    % ("rows", "fp32", "fp32", ARRAY % "softmax, layer_norm, add, gated" + ", gate: gelu"),
 }
 
 
@@ -283,3 +287,25 @@ def test_a_network_of_qonnx(tmp_path: Path) -> None:
     (found,) = TensorEngine(model).run({"image": image(None, (1, 3, 8, 8), 1)}).values()
     assert len(np.unique(found)) > 5
     np.testing.assert_allclose(found / 0.2 / 0.0625, np.rint(found / 0.2 / 0.0625), atol=1e-4)
+
+
+@pytest.mark.parametrize("order", ["x h a", "h a x", "a x h", "other"])
+def test_a_gelu_is_found_in_any_order(order: str, tmp_path: Path) -> None:
+    """Only where the factors are those of a GELU, and nothing else uses what is between."""
+    net = Net(1)
+    x = net.op("Neg", net.input("x", (2, 8)))
+    half = net.constant(np.float32(0.25 if order == "other" else 0.5))
+    root = net.op("Mul", x, net.constant(np.float32(0.5**0.5)))
+    parts = {
+        "x": x,
+        "h": half,
+        "a": net.op("Add", net.constant(np.float32(1)), net.op("Erf", root)),
+    }
+    first, second, third = (parts[key] for key in (order if order != "other" else "x h a").split())
+    net.output(net.op("Mul", first, net.op("Mul", second, third)))
+    model = imported(tmp_path, net)
+    functions = [node.attributes.get("function") for node in model.description.nodes]
+    assert ("gelu" in functions) == (order != "other")
+    given = {"x": image(None, (2, 8), 1)}
+    (found,) = TensorEngine(model).run(given).values()
+    np.testing.assert_allclose(found, reference(net.model(), given)[0], atol=1e-6)

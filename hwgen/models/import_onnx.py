@@ -21,6 +21,7 @@ from hwgen.models.onnx_builder import Builder, Unsupported, Value
 from hwgen.models.onnx_elements import batch_norm_line
 from hwgen.models.onnx_file import Graph, GraphNode, array_of, read_graph
 from hwgen.models.onnx_operators import WAYS_OUT, Operator, load
+from hwgen.models.onnx_patterns import fuse_gelu
 from hwgen.models.store import WEIGHTS, Writer, write_description
 
 OPSETS = (7, 25)
@@ -69,6 +70,7 @@ def import_onnx(
         raise refused(source, problems)
     _check(source, model, {name: values[name].shape for name in graph.outputs})
     outputs = [_shown(builder, name, values[name]) for name in graph.outputs]
+    fuse_gelu(builder, [value.name for value in outputs])
     nodes, names, shapes, types = builder.finished(taken, outputs)
     writer = _write(directory, builder)
     licence = next((entry.value for entry in model.metadata_props if entry.key == "license"), "")
