@@ -160,6 +160,19 @@ def test_what_cannot_be_compiled_is_said(model: Model, tmp_path: Path) -> None:
             Compilation(other, small_engine(), Settings())
 
 
+def test_an_operation_that_is_not_compiled_is_named(model: Model) -> None:
+    nodes = list(model.description.nodes)
+    norm = next(node for node in nodes if node.name == "output_norm")
+    inputs = {"x": norm.inputs["x"], "gamma": norm.inputs["gamma"], "beta": norm.inputs["gamma"]}
+    changed = norm.model_copy(update={"operation": "layer_norm", "inputs": inputs})
+    other = Model(model.path)
+    other.description = model.description.model_copy(
+        update={"nodes": tuple(changed if node is norm else node for node in nodes)}
+    )
+    with pytest.raises(InputError, match="output_norm: layer_norm is no operation of compiled"):
+        Compilation(other, small_engine(), Settings())
+
+
 def test_layers_that_are_not_alike_are_refused(model: Model) -> None:
     nodes = list(model.description.nodes)
     place = next(i for i, node in enumerate(nodes) if node.name == "layers.1.feed_norm")

@@ -111,6 +111,12 @@ class Lowering(Operations):
                 f"units.{self.units['attention']}.compute.max_keys: must be {self.context} or more"
                 f" for a context of as many positions, not {self._core.max_keys}"
             )
+        for node in (*self.decoder.layers[0], *self.decoder.after):
+            if not hasattr(self, f"_{node.operation}") or node.operation == "embed":
+                raise InputError(
+                    f"{node.name}: {node.operation} is no operation of compiled decoders; run the"
+                    " model operation by operation (`hwgen model run --engine golden`)"
+                )
         for node in self.decoder.layers[0]:
             window = real(node, "window")
             if node.operation == "attention" and 0 < window < self.context:
