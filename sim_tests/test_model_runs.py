@@ -16,6 +16,7 @@ from hwgen.errors import InputError
 from hwgen.models.engine import Run, generate
 from hwgen.models.float_engine import FloatEngine, gate
 from hwgen.models.importing import import_model
+from hwgen.models.sampling import Sampling
 from hwgen.models.store import Model
 from hwgen.models.tokenizer import Tokenizer, alphabet, words
 from sim_tests.model_files import Kind, Small, byte_tokens, write_gguf
@@ -187,3 +188,31 @@ def test_the_command_continues_a_text_or_tokens(
     assert main([*arguments, "--prompt", ""]) == 2
     assert main([*arguments]) == 2
     assert main(["model", "run", str(tmp_path), "--prompt", "a"]) == 2
+
+
+def test_drawn_tokens_follow_their_probabilities() -> None:
+    logits = np.log(np.array([0.1, 0.6, 0.0001, 0.3], np.float32))
+    draw = Sampling(temperature=1.0, seed=3)
+    shares = np.bincount([draw(logits) for _ in range(4000)], minlength=4) / 4000
+    np.testing.assert_allclose(shares, [0.1, 0.6, 0, 0.3], atol=0.03)
+    among = Sampling(temperature=2.0, top_k=2)
+    assert {among(logits) for _ in range(100)} == {1, 3}
+    assert {Sampling(temperature=1.0, top_k=1, seed=n)(logits) for n in range(9)} == {1}
+    assert Sampling()(logits) == 1
+    # Without overflow where all but one probability are nothing.
+    assert Sampling(temperature=1e-3)(np.array([1e30, -1e30], np.float32)) == 0
+
+
+def test_the_command_draws_by_a_seed(model: Model, capsys: pytest.CaptureFixture[str]) -> None:
+    def tokens(*options: str) -> Any:
+        run = ["model", "run", str(model.path), "--prompt", "in the", "--tokens", "6", "--json"]
+        assert main([*run, *options]) == 0
+        return json.loads(capsys.readouterr().out)["tokens"]
+
+    drawn = ("--temperature", "5", "--seed", "1")
+    assert tokens(*drawn) == tokens(*drawn) != tokens("--temperature", "5", "--seed", "2")
+    assert tokens("--temperature", "5", "--top-k", "1") == tokens()
+    run = ["model", "run", str(model.path), "--prompt", "in the"]
+    assert main([*run, "--top-k", "3"]) == 2
+    assert main([*run, "--temperature", "nan"]) == 2
+    assert main([*run, "--temperature", "-1"]) == 2

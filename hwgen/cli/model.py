@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from hwgen.cli.outputs import atomic_directory, check_directory
 
 if TYPE_CHECKING:
     from hwgen.models.description import Description
+    from hwgen.models.sampling import Sampling
 
 
 @click.group(epilog="Start with `hwgen model import FILE --output DIR`.")
@@ -132,6 +134,23 @@ def _sizes(given: tuple[str, ...]) -> dict[str, int]:
     help="Most tokens to add.",
 )
 @click.option(
+    "--temperature",
+    metavar="T",
+    type=click.FloatRange(0, 100),
+    default=0.0,
+    show_default=True,
+    help="Draw tokens by their probabilities, logits divided by T; 0: the most likely one.",
+)
+@click.option(
+    "--top-k",
+    metavar="N",
+    type=click.IntRange(1, 1 << 24),
+    help="Draw from the N most likely tokens; all by default.",
+)
+@click.option(
+    "--seed", metavar="N", type=click.IntRange(0, (1 << 63) - 1), help="Of draws; default 0."
+)
+@click.option(
     "--engine",
     type=click.Choice(["float", "golden", "rtl"]),
     help="float: single precision, the reference and the default; golden: what hardware computes,"
@@ -166,6 +185,9 @@ def run_command(
     prompt: str | None,
     prompt_tokens: Path | None,
     count: int,
+    temperature: float,
+    top_k: int | None,
+    seed: int | None,
     engine: str | None,
     units: tuple[Path, ...],
     layers: str | None,
@@ -175,8 +197,8 @@ def run_command(
 ) -> None:
     """Run a model: continue a text by a decoder, or compute what a network gives for arrays.
 
-    A decoder adds the most likely token, again and again. DIR is a model, or what `hwgen model
-    compile` made of one, whose command list then runs.
+    A decoder adds the most likely token, or one that is drawn, again and again. DIR is a model, or
+    what `hwgen model compile` made of one, whose command list then runs.
     """
     from hwgen.cli.model_arrays import ArrayRequest, run_arrays
     from hwgen.cli.model_program import is_compiled, run_program
@@ -195,9 +217,27 @@ def run_command(
     if (prompt is None) == (prompt_tokens is None):
         raise click.UsageError("give either --prompt or --prompt-tokens, or arrays by --input")
     compiled = is_compiled(source)
+    sampling = _sampling(temperature, top_k, seed, compiled=compiled)
     kind = engine or ("golden" if compiled else "float")
-    request = Request(source, prompt, prompt_tokens, count, kind, units, layers, journal)
+    request = Request(source, prompt, prompt_tokens, count, kind, units, layers, journal, sampling)
     (run_program if compiled else run)(request, as_json=as_json)
+
+
+def _sampling(
+    temperature: float, top_k: int | None, seed: int | None, *, compiled: bool
+) -> Sampling | None:
+    """Return how tokens are drawn, None if the most likely one is taken."""
+    from hwgen.models.sampling import Sampling
+
+    if not temperature:
+        if top_k is not None or seed is not None:
+            raise click.UsageError("--top-k and --seed belong to --temperature")
+        return None
+    if math.isnan(temperature):
+        raise click.UsageError("--temperature: must be a number")
+    if compiled:
+        raise click.UsageError("--temperature: hardware chooses the tokens of a compiled model")
+    return Sampling(temperature, top_k, seed or 0)
 
 
 @command.command("estimate")

@@ -13,6 +13,7 @@ import click
 from hwgen.cli.common import console, emit_json, task_progress
 
 if TYPE_CHECKING:
+    from hwgen.models.sampling import Sampling
     from hwgen.models.store import Model
 
 
@@ -28,6 +29,7 @@ class Request:
     units: tuple[Path, ...]
     layers: str | None
     journal: Path | None
+    sampling: Sampling | None = None
 
 
 def run(request: Request, *, as_json: bool) -> None:
@@ -47,7 +49,8 @@ def run(request: Request, *, as_json: bool) -> None:
     start = time.monotonic()
     with task_progress("simulating", quiet=as_json) as update:
         engine, record = _engine(model, request, update, len(given))
-        tokens = generate(Run(engine), given, request.count, tokenizer.end if tokenizer else None)
+        end = tokenizer.end if tokenizer else None
+        tokens = generate(Run(engine), given, request.count, end, request.sampling)
         found.extend(tokens)
     seconds = time.monotonic() - start
     text = tokenizer.decode(found) if tokenizer else ""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -225,8 +225,14 @@ class Run:
         return method(node, **operands)
 
 
-def generate(run: Run, prompt: Sequence[int], count: int, end: int | None) -> Iterator[int]:
-    """Yield tokens that follow a prompt, each the most likely one.
+def generate(
+    run: Run,
+    prompt: Sequence[int],
+    count: int,
+    end: int | None,
+    choose: Callable[[Reals], int] | None = None,
+) -> Iterator[int]:
+    """Yield tokens that follow a prompt.
 
     Parameters
     ----------
@@ -237,6 +243,8 @@ def generate(run: Run, prompt: Sequence[int], count: int, end: int | None) -> It
         Most tokens.
     end : int or None
         Token after which nothing follows.
+    choose : callable, optional
+        Takes the logits of a position and returns the token; default the most likely one.
     """
     if len(prompt) + count > run.context + 1:
         raise InputError(
@@ -245,7 +253,7 @@ def generate(run: Run, prompt: Sequence[int], count: int, end: int | None) -> It
         )
     logits = run.feed(prompt)
     for left in range(count, 0, -1):
-        token = int(logits[-1].argmax())
+        token = choose(logits[-1]) if choose else int(logits[-1].argmax())
         yield token
         if token == end or left == 1:
             return
