@@ -307,9 +307,9 @@ def test_verilog_is_clean(number: int, tmp_path: Path) -> None:
 CASES = ("shapes_7", "values_lowest", "values_opposite", "stalls_4", "reset_0",
          "back_to_back_full_rate")  # fmt: skip
 
-COLUMN: dict[str, Any] = {"array": {"rows": 3, "cols": 2, "depth": 4, "pe": "serial_column"}}
+COLUMN: dict[str, Any] = {"array": {"rows": 2, "cols": 1, "depth": 4, "pe": "serial_column"}}
 GROUPED: dict[str, Any] = {
-    "array": {"rows": 3, "cols": 2, "depth": 16, "pe": "serial_group"}, "pipeline": {"pe": 1}
+    "array": {"rows": 2, "cols": 1, "depth": 16, "pe": "serial_group"}, "pipeline": {"pe": 1}
 }  # fmt: skip
 
 MUTATIONS = [
