@@ -27,7 +27,11 @@ from cost_model.sweep.pareto import Best, Front, nondominated
 from hwgen.cli import main
 from hwgen.config.load import load_config
 from hwgen.errors import CheckFailed, ConfigError
+from hwgen.workloads import load_workload
+from hwgen.workloads.of_model import model_workload
+from sim_tests.model_files import Small
 from sim_tests.sweep_costs import evaluate
+from sim_tests.test_model_runs import made
 
 ROOT = Path(__file__).parents[1]
 
@@ -317,6 +321,33 @@ def test_workloads_from_a_file(hwgen: Callable[..., int], tmp_path: Path) -> Non
     text = LUT.replace(DECODE, "decode.yaml")
     assert hwgen(LUT, "--output", "a") == hwgen(text, "--output", "b") == 0
     assert points_of(tmp_path / "a") == points_of(tmp_path / "b")
+
+
+def test_an_imported_model_is_a_workload(
+    hwgen: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = made(tmp_path, Small(width=64, hidden=96))
+    one = model_workload(model.path, context=20)
+    assert one.tokens == 1
+    assert one.context == 20
+    sizes = ", ".join(f"{{m: {g.m}, k: {g.k}, n: {g.n}}}" for g in one)
+    given = f"{{model: {model.path.relative_to(tmp_path)}, context: 20}}"
+    assert hwgen(LUT.replace(DECODE, given), "--output", "a") == 0
+    assert hwgen(LUT.replace(DECODE, f"[{sizes}]"), "--output", "b") == 0
+    assert points_of(tmp_path / "a") == points_of(tmp_path / "b")
+    assert model_workload(model.path, prompt=5).tokens == 5
+    name, network = load_workload(str(model.path))
+    assert (name, network.context) == (model.path.name, 0)
+    capsys.readouterr()
+    for wrong, text in (
+        ("{model: 3}", "the directory of a model"),
+        ("{model: nothing}", "is no directory"),
+        (given.replace("20", "100000"), "do not fit"),
+        (given.replace("}", ", prompt: 3}"), "not both"),
+        (given.replace("context", "kontext"), "did you mean 'context'"),
+    ):
+        assert hwgen(LUT.replace(DECODE, wrong), "--output", "c") == 2
+        assert text in capsys.readouterr().err
 
 
 def test_verified_configurations(

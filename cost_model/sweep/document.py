@@ -17,6 +17,7 @@ from hwgen.config.document import Document, read_document
 from hwgen.errors import InputError, did_you_mean
 from hwgen.families import families
 from hwgen.workloads import FORM, Network, read_network, shipped, too_large, workload_path
+from hwgen.workloads.of_model import model_workload
 
 MAX_POINTS = 10**11
 """Points that are enumerated at most; two cores take some hours for these."""
@@ -204,6 +205,8 @@ class _Sweep:
                 workloads[name] = self.workload_file(path, value)
             elif isinstance(value, dict) and "network" in value:
                 workloads[name] = self.of_context(path, value)
+            elif isinstance(value, dict) and "model" in value:
+                workloads[name] = self.of_model(path, value)
             else:
                 workloads[name] = read_network(value, path, self.reader.complain)
         return {name: network for name, network in workloads.items() if network is not None}
@@ -220,6 +223,27 @@ class _Sweep:
         if network is None:
             return None
         network = network.with_context(context)
+        if text := too_large(network):
+            self.reader.complain(path, text)
+            return None
+        return network
+
+    def of_model(self, path: tuple[str, ...], value: dict[str, Any]) -> Network | None:
+        """Return a pass of an imported model."""
+        self.reader.keys(path, ("model", "context", "prompt"))
+        if not isinstance(value["model"], str):
+            self.reader.refuse((*path, "model"), value["model"], "the directory of a model")
+            return None
+        sizes = {
+            key: self.reader.integer((*path, key), value[key], least, 2**31 - 1)
+            for key, least in (("context", 0), ("prompt", 1))
+            if key in value
+        }
+        try:
+            network = model_workload(self.folder / value["model"], **sizes)
+        except InputError as error:
+            self.reader.complain(path, str(error))
+            return None
         if text := too_large(network):
             self.reader.complain(path, text)
             return None

@@ -17,6 +17,7 @@ from hwgen.config.load import in_order, problem_at
 from hwgen.errors import ConfigError, InputError, Problem, did_you_mean
 from hwgen.operations import must_multiply
 from hwgen.workloads.network import Attention, Gemm, Layer, Network, network_of
+from hwgen.workloads.of_model import model_workload
 from hwgen.workloads.read import FORM, MAX_MACS, MAX_SIZE, RANGE, read_network, too_large
 
 __all__ = [
@@ -47,7 +48,7 @@ def load_workload(name: str) -> tuple[str, Network]:
     Parameters
     ----------
     name : str
-        Name of a shipped one, or of a file.
+        Name of a shipped one, of a file, or of the directory of a model: a decode step of it.
 
     Raises
     ------
@@ -57,6 +58,8 @@ def load_workload(name: str) -> tuple[str, Network]:
         If it is not a network, with every problem and its place.
     """
     path = workload_path(name)
+    if path is None and Path(name).is_dir():
+        return Path(name).resolve().name, model_workload(Path(name))
     if path is None:
         raise InputError(
             f"no workload is called {name!r}{did_you_mean(name, shipped())}, and there is no such"
