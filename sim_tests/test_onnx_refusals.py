@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -215,3 +216,12 @@ def test_bytes_of_a_file_as_magika_takes_them(tmp_path: Path) -> None:
     assert features(path, settings).tolist() == [97, 98, 99, 256, 256, 256, 256, 97, 98, 99]
     path.write_bytes(b"  0123456789abcdefghijklmnop ")
     assert bytes(features(path, settings).astype(np.uint8)) == b"012345mnop"
+
+
+def test_the_package_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = qdq_mlp(1).write(tmp_path / "net.onnx")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert main(["model", "import", str(path), "--output", str(tmp_path / "out")]) == 3
+    assert "pip install 'hwgen[models]'" in capsys.readouterr().err
