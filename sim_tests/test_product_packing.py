@@ -341,7 +341,21 @@ def test_estimates_know_the_blocks(technology: str) -> None:
 def test_synthesis_makes_one_block_of_them(technology: str, packing: str) -> None:
     config: Any = parse_config(
         "name: c\nfamily: cube\nactivation: int4\nweight: int4\n"
-        f"array: {{rows: 2, cols: 5, depth: 2, packing: {packing}}}\n"
+        f"array: {{rows: 1, cols: 8, depth: 2, packing: {packing}}}\n"
         f"target: {{technology: {technology}}}\n"
     )
-    assert synthesize(config, technology).dsps == 2 * config.packing.groups * 2
+    # Of eight columns no group has one alone, whose product would be too small for a block.
+    assert synthesize(config, technology).dsps == config.packing.groups * 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("packing", "technology"), [("exact", "ecp5"), ("over", "xc7")])
+def test_packed_cores_in_an_engine(packing: str, technology: str, tmp_path: Path) -> None:
+    config = parse_config(
+        "name: c\nfamily: gemm_stream\nmemory: {data_width: 32}\n"
+        "compute: {family: broadcast_2d, weight: int4, activation: int4,"
+        f" array: {{rows: 2, cols: 5, packing: {packing}}}}}\n"
+        "buffers: {activation_kib: 1, weight_kib: 1, output_kib: 1, column_kib: 1}\n"
+        f"target: {{technology: {technology}}}\n"
+    )
+    assert_passed(regress(config, tmp_path, seed=1))
