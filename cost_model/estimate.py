@@ -131,7 +131,7 @@ def estimate(
         "certainty": certainty(
             config, metrics, uncertainty, clock, cycles, limited=limits is not None
         ),
-        "breakdown": costs.breakdown,
+        "breakdown": [_plain(part) for part in costs.breakdown],
         # Nothing to extrapolate where there is no bill; a structure is that of the hardware itself.
         "extrapolated": _extrapolated(config.family, fixed, tech)
         if costs.breakdown and costs.of == CLOSED_FORMS

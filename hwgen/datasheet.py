@@ -56,6 +56,11 @@ def number(value: float | None) -> str:
     return f"{value:.4g}"
 
 
+def share(value: float | None) -> str:
+    """Return a share in percent, a dash if it is unknown."""
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
 def standing(certainty: Mapping[str, Any] | None) -> str:
     """Return what a figure is, in words; nothing of one that is unknown."""
     if certainty is None:
@@ -142,7 +147,8 @@ def markdown(sheet: Mapping[str, Any], pictures: Mapping[str, str] | None = None
     sheet : mapping
         ``manifest``, as `hwgen build` writes it; ``configuration``, its text; ``estimates``, one
         for each technology, first that of the configuration; ``synthesis`` and
-        ``place_and_route``, documents of results, which may be none.
+        ``place_and_route``, documents of results, which may be none; perhaps ``model``, see
+        `_model`.
     pictures : mapping, optional
         Names of files with the roofline of each workload, by its name.
     """
@@ -155,6 +161,7 @@ def markdown(sheet: Mapping[str, Any], pictures: Mapping[str, str] | None = None
         title,
         _configuration(sheet["configuration"]),
         _interface(about),
+        _model(sheet["model"], sheet["estimates"][0]) if "model" in sheet else "",
         _speed(about, sheet["estimates"][0]),
         _roofline(sheet["estimates"][0], pictures or {}),
         _estimates(sheet["estimates"]),
@@ -239,6 +246,25 @@ def _speed(about: Mapping[str, Any], estimate: Mapping[str, Any]) -> str:
     if rows:
         text += "\n\n" + _table(("product or workload", "cycles", "", "ms", "mJ"), rows, " r rr")
     return f"## Speed\n\n{text}"
+
+
+def _model(model: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
+    """Return the passes of a model, given as ``name`` and ``passes`` by name."""
+    passes = model["passes"]
+    each_is = "token" if "tokens" in next(iter(passes.values())) else "frame"
+    limits = entry["roofline"]["workloads"] if entry["roofline"] else {}
+    rows = [
+        (name, *(number(found.get(key)) for key in ("tokens", "context", "ms",
+         f"{each_is}s_per_s", f"j_per_{each_is}")), share(found["floor_share"]),
+         limits.get(name, {}).get("limit") or "-")
+        for name, found in passes.items()
+    ]  # fmt: skip
+    headings = ("pass", "tokens", "context", "ms", f"{each_is}s/s", f"J/{each_is}",
+                "of the bandwidth's floor", "limited by")  # fmt: skip
+    text = f"## Model\n\n{model['name']}:\n\n{_table(headings, rows, ' rrrrrr')}"
+    if "prefill" in passes:
+        text += f"\n\nTime to the first token: {number(passes['prefill']['ms'])} ms."
+    return text
 
 
 def _roofline(entry: Mapping[str, Any], pictures: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.bench import quantisation
 from hwgen.cli import main
 from hwgen.errors import InputError
 from hwgen.models.compensation import compensated, factor
@@ -216,3 +217,18 @@ def test_errors_of_rounding_are_made_good(groups: int) -> None:
         np.square(x @ (values * by_element - weights).T).mean() for values in (ours, plain)
     )
     assert error < 0.5 * wanted
+
+
+def test_the_table_of_weight_formats(model: Model, tmp_path: Path) -> None:
+    small, _ = quantised(model, tmp_path / "q")
+    names = [node.inputs["weights"] for node in small.description.nodes if node.operation == "gemm"]
+    rows = [small.description.tensors[name].shape for name in names]
+    bits = 8 + 16 * sum(n for n, _ in rows) / sum(n * k for n, k in rows)
+    assert quantisation.weight_bits(small.description) == pytest.approx(bits)
+    judged = ({"top1": 0.9571, "kl": 0.00569}, {"top1": 0.0, "kl": 7.941})
+    cells = [quantisation.cell(each) for each in judged]
+    assert quantisation.table(["a", "b"], [("int8", 8.024, cells)]).splitlines() == [
+        "| weights | bits a weight | a | b |",
+        "| --- | --- | --- | --- |",
+        "| int8 | 8.02 | 95.7 %, 0.0057 | 0.0 %, 7.94 |",
+    ]

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from hwgen.cli import main
+from hwgen.datasheet import number
 from hwgen.errors import InputError
 from hwgen.models.decoder import neighbours
 from hwgen.models.gguf_blocks import TYPES, i2_s
@@ -330,6 +331,31 @@ def test_estimates_for_several_targets_stand_in_one_table(
     assert {"target", "nangate45", "ecp5"} <= set(rows)
     assert main([*arguments, "--target", "nangate46"]) == 2
     assert "no technology is called 'nangate46'" in capsys.readouterr().err
+
+
+def test_the_report_of_a_model_has_its_passes_and_their_rooflines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments, _ = estimating(tmp_path)
+    sheet = tmp_path / "sheet.md"
+    written = [*arguments, "--memory", "ddr4", "--report", str(sheet)]
+    assert main([*written, "--target", "asap7", "--json"]) == 0  # asap7: energies are unknown
+    found = json.loads(capsys.readouterr().out)
+    text = sheet.read_text()
+    passes = text[text.index("## Model") : text.index("## Speed")]
+    assert number(found["passes"]["decode"]["tokens_per_s"]) in passes
+    assert "Time to the first token" in passes
+    assert "asap7, 300 MHz" in text
+    for name in ("prefill", "decode"):
+        layers = found["estimate"]["roofline"]["workloads"][name]["layers"]
+        drawn = (tmp_path / f"sheet.{name}.svg").read_text()
+        for layer in layers:
+            assert (f"<title>{layer['name']}: " in drawn) == (layer["tops"] is not None)
+    assert main(written) == 2  # it is there
+    assert main([*written, "--force"]) == 0
+    assert main([*arguments, "--report", str(tmp_path / "sheet.pdf")]) == 2
+    assert main([*written, "--target", "ecp5", "--target", "asap7"]) == 2
+    assert main([*arguments, "--force"]) == 2
 
 
 def test_figures_are_at_the_clock_that_is_met(

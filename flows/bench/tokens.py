@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     from hwgen.config.load import load_config
     from hwgen.models.engine import Run
@@ -27,7 +28,7 @@ def main() -> None:
     parser.add_argument("--unit", type=Path, action="append", required=True)
     parser.add_argument("--prompt", type=int, default=32, help="tokens read before")
     parser.add_argument("--tokens", type=int, default=16, help="tokens that are timed")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     units = Units([load_config(path) for path in given.unit])
     run = Run(GoldenEngine(Model(given.model), units))
     run.feed([1 + place % 200 for place in range(given.prompt)])

@@ -36,6 +36,7 @@ _HELPERS = frozenset(
         "model_compile",
         "model_estimate",
         "model_layers",
+        "model_passes",
         "model_program",
         "model_quantise",
         "model_run",

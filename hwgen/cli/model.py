@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hwgen.cli.common import (
-    clock_option,
-    config_option,
     console,
     emit_json,
     force_option,
-    given_memory,
     json_option,
-    memory_options,
 )
 from hwgen.cli.model_compile import compile_command
+from hwgen.cli.model_passes import estimate_command
 from hwgen.cli.model_quantise import quantise_command
 from hwgen.cli.outputs import atomic_directory, check_directory
 
@@ -34,6 +31,7 @@ def command() -> None:
 
 
 command.add_command(compile_command)
+command.add_command(estimate_command)
 command.add_command(quantise_command)
 
 
@@ -238,105 +236,6 @@ def _sampling(
     if compiled:
         raise click.UsageError("--temperature: hardware chooses the tokens of a compiled model")
     return Sampling(temperature, top_k, seed or 0)
-
-
-@command.command("estimate")
-@click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
-@config_option
-@click.option(
-    "--prompt",
-    "prompt",
-    metavar="TOKENS",
-    type=click.IntRange(1, 1 << 24),
-    default=128,
-    show_default=True,
-    help="Tokens of a prompt, or of a pass of an encoder.",
-)
-@click.option(
-    "--context",
-    metavar="POSITIONS",
-    type=click.IntRange(0, 1 << 24),
-    help="Earlier positions of a decode step; default those of the prompt.",
-)
-@click.option(
-    "--target",
-    "targets",
-    metavar="T",
-    multiple=True,
-    help="Technology instead of the configuration's; several are compared in one table.",
-)
-@clock_option("Clock instead of the configuration's.")
-@memory_options
-@json_option
-def estimate_command(
-    source: Path,
-    config: Path,
-    prompt: int,
-    context: int | None,
-    targets: tuple[str, ...],
-    clock_mhz: float | None,
-    memory: str | None,
-    gb_s: str | None,
-    efficiency: str | None,
-    as_json: bool,
-) -> None:
-    """Estimate tokens or frames a second and joules of each, of a model's products on a core.
-
-    Two passes are estimated: prefill computes the prompt, decode one token behind the context. The
-    products of weights are the accelerator's, which has them in its own format; keys and values
-    are moved; attention's products and operations on rows take no time here. Of a network that is
-    no decoder a frame is estimated: all its products, those of activations with activations too.
-    """
-    from flows.estimates import estimated
-    from hwgen.cli.model_estimate import (
-        layers_document,
-        print_layers,
-        print_speeds,
-        print_targets,
-    )
-    from hwgen.config.load import load_config
-    from hwgen.errors import InputError
-    from hwgen.models.passes import passes_of, speeds
-    from hwgen.models.store import Model
-    from hwgen.operations import must_multiply
-    from hwgen.technologies import technology
-
-    for target in targets:
-        technology(target)  # refuses an unknown name
-    description = Model(source).description
-    core = load_config(config)
-    must_multiply(core, "hwgen model estimate")
-    served = given_memory(core, memory, gb_s, efficiency)
-    workloads = passes_of(description, prompt, prompt if context is None else context)
-    for network in workloads.values():
-        if not network.products:
-            raise InputError(f"{source}: the network has no products of matrices to estimate")
-        longest = max(gemm.k for gemm in network)
-        if core.max_k is not None and longest > core.max_k:
-            raise InputError(
-                f"{config}: max_k: must be {longest} or more for this model, not {core.max_k}"
-            )
-    entries = [
-        estimated(core, target, clock_mhz, workloads, behind=served)
-        for target in targets or (None,)
-    ]
-    found = [speeds(entry["metrics"], workloads) for entry in entries]
-    frame = next((network for network in workloads.values() if network.tokens is None), None)
-    if as_json:
-        layers = {} if frame is None else {"layers": layers_document(frame)}
-        documents = [
-            {"model": description.name, "passes": passes, "estimate": entry, **layers}
-            for passes, entry in zip(found, entries, strict=True)
-        ]
-        emit_json(documents[0] if len(documents) == 1 else {"targets": documents})
-        return
-    if frame is not None:
-        weight: Any = core.weight
-        print_layers(frame, weight.width, core.activation.width)
-    if len(entries) == 1:
-        print_speeds(description.name, found[0], entries[0])
-    else:
-        print_targets(description.name, found, entries)
 
 
 def _summary(description: Description) -> dict[str, Any]:

@@ -5,16 +5,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import click
 from rich.table import Table
 
 from hwgen.cli.common import console
 from hwgen.cli.estimate import print_roofline
-from hwgen.datasheet import number
+from hwgen.datasheet import number, share
 from hwgen.roofline import SERVED
 
 _MOST_NAME = 32  # characters of a layer's name in a table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from hwgen.workloads.network import Network
 
 
@@ -30,12 +34,11 @@ def print_speeds(name: str, found: Any, entry: Any) -> None:
     for heading in headings:
         table.add_column(heading, justify="right")
     for key, each in found.items():
-        share = each["floor_share"]
         table.add_row(
             key,
             *(f"{each[field]:,}" for field in counts),
             *(number(each[field]) for field in ("ms", f"{each_is}s_per_s", f"j_per_{each_is}")),
-            "-" if share is None else f"{100 * share:.1f} %",
+            share(each["floor_share"]),
         )
     out.print(table)
     if "prefill" in found:
@@ -68,19 +71,45 @@ def print_targets(name: str, found: list[Any], entries: list[Any]) -> None:
     headings = ("MHz", "mm²", "LUTs", "DSPs", f"{each_is}s/s", f"J/{each_is}", "of the floor")
     for heading in headings:
         table.add_column(heading, justify="right")
+    table.add_column("limited by")
     for each, entry in zip(found, entries, strict=True):
         metrics, speed = entry["metrics"], each[last]
-        share = speed["floor_share"]
         table.add_row(
             entry["technology"],
             _clock(entry),
             *(number(metrics[key]) for key in ("area_mm2", "luts", "dsps")),
             *(number(speed[key]) for key in (f"{each_is}s_per_s", f"j_per_{each_is}")),
-            "-" if share is None else f"{100 * share:.1f} %",
+            share(speed["floor_share"]),
+            limit_of(entry, last) or "-",
         )
     out.print(table)
     for note in dict.fromkeys(note for entry in entries for note in entry["notes"]):
         out.print(f"note: {note}", soft_wrap=True)
+
+
+def limit_of(entry: Any, name: str) -> str | None:
+    """Return what limits most of the time of a pass, None where that is not known."""
+    limits = entry["roofline"]
+    found: str | None = limits["workloads"][name]["limit"] if limits else None
+    return found
+
+
+def check_report(output: Path, targets: Sequence[str], *, force: bool) -> None:
+    """Refuse a report that cannot be written, before anything is computed."""
+    from hwgen.cli.report import check_sheet
+
+    if len(targets) > 1:
+        raise click.UsageError(f"--report is of one --target, not {len(targets)}")
+    check_sheet(output, "--report", force=force)
+
+
+def write_report(
+    output: Path, model: dict[str, Any], sheet: dict[str, Any], *, force: bool
+) -> None:
+    """Write the data sheet of an accelerator with a model: its passes, and their rooflines."""
+    from hwgen.cli.report import write_sheet
+
+    write_sheet(output, sheet["manifest"]["name"], {**sheet, "model": model}, force=force)
 
 
 def print_layers(network: Network, weight_bits: float, activation_bits: float) -> None:

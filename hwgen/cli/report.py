@@ -57,18 +57,15 @@ def command(
     """
     from hwgen.config.load import load_config
     from hwgen.datasheet import markdown
-    from hwgen.errors import InputError
     from hwgen.workloads import named_workloads
 
-    if output and output.suffix not in _SUFFIXES:
-        raise InputError(f"--output: must end in {' or '.join(_SUFFIXES)}, not {output.name!r}")
     if output:
-        check_file(output, force=force)
+        check_sheet(output, "--output", force=force)
     core = load_config(config)
     behind = given_memory(core, memory, gb_s, efficiency)
     sheet = sheet_of(core, named_workloads(gemms, names, [core], context), behind)
     if output:
-        _write(output, core.name, sheet, force=force)
+        write_sheet(output, core.name, sheet, force=force)
     if as_json:
         emit_json(sheet)
     elif output:
@@ -79,7 +76,16 @@ def command(
         console().print(Markdown(markdown(sheet)))
 
 
-def _write(output: Path, title: str, sheet: Mapping[str, Any], *, force: bool) -> None:
+def check_sheet(output: Path, option: str, *, force: bool) -> None:
+    """Refuse a file that no data sheet can be written to, before anything is computed."""
+    from hwgen.errors import InputError
+
+    if output.suffix not in _SUFFIXES:
+        raise InputError(f"{option}: must end in {' or '.join(_SUFFIXES)}, not {output.name!r}")
+    check_file(output, force=force)
+
+
+def write_sheet(output: Path, title: str, sheet: Mapping[str, Any], *, force: bool) -> None:
     """Write a data sheet, with its pictures in the page or beside the Markdown."""
     from cost_model.roofline_picture import of_estimate
     from hwgen.datasheet import markdown, page
@@ -101,9 +107,13 @@ def _write(output: Path, title: str, sheet: Mapping[str, Any], *, force: bool) -
 
 
 def sheet_of(
-    core: FamilyConfig, workloads: Mapping[str, Network], behind: OffChip | None = None
+    core: FamilyConfig,
+    workloads: Mapping[str, Network],
+    behind: OffChip | None = None,
+    target: str | None = None,
+    clock_mhz: float | None = None,
 ) -> dict[str, Any]:
-    """Return what `hwgen.datasheet.markdown` shows."""
+    """Return what `hwgen.datasheet.markdown` shows; target and clock are the configuration's."""
     import yaml
 
     from cost_model.technology import calibrated
@@ -113,14 +123,14 @@ def sheet_of(
     from hwgen.technologies import technologies
 
     about = description(core)
-    own = core.target.technology
+    own = target or core.target.technology
     targets = [*technologies()]
     others = [name for name in calibrated() if name != own]
     return {
         "manifest": about,
         "configuration": yaml.safe_dump(about["config"], sort_keys=False, allow_unicode=True),
         "estimates": [
-            estimated(core, name, None, workloads, behind=behind) for name in (own, *others)
+            estimated(core, name, clock_mhz, workloads, behind=behind) for name in (own, *others)
         ],
         "synthesis": [r.document() for target in targets for r in kept.recorded(core, target)],
         "place_and_route": [r.document() for target in targets for r in pnr.recorded(core, target)],
