@@ -34,6 +34,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from hwgen.config.module_limits import MODULE_BITS
 from hwgen.errors import InputError
+from rtl_templates.netlists import quicken
 
 _TOP = "attribute \\top 1\n"
 
@@ -148,6 +149,7 @@ def _leave_contents_out() -> None:
 
 
 _leave_contents_out()
+quicken()
 
 
 def place(

@@ -142,7 +142,7 @@ def _removed(values: dict[str, Any], field: str) -> bool:
 
 
 def _checked(values: Mapping[str, Any]) -> FamilyConfig:
-    return parse_config(json.dumps(values), f"{NAME}.yaml")  # JSON is YAML
+    return parse_config(json.dumps(values), f"{NAME}.yaml", quickly=True)  # JSON is YAML
 
 
 @cache

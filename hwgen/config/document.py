@@ -170,13 +170,10 @@ def read_document(path: str | Path, *, quickly: bool = False) -> Document:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError([Problem(f"cannot be read: {reason}", file=str(path))]) from None
-    if quickly and yaml.__with_libyaml__:
-        with suppress(ConfigError):
-            return _Composer(str(path), yaml.CSafeLoader).compose(_decode(content, str(path)))
-    return parse_document(content, str(path))
+    return parse_document(content, str(path), quickly=quickly)
 
 
-def parse_document(content: bytes | str, file: str) -> Document:
+def parse_document(content: bytes | str, file: str, *, quickly: bool = False) -> Document:
     """Read the text of a file.
 
     Parameters
@@ -185,12 +182,17 @@ def parse_document(content: bytes | str, file: str) -> Document:
         The text; bytes must be UTF-8.
     file : str
         Name for messages.
+    quickly : bool
+        See `read_document`.
 
     Raises
     ------
     ConfigError
         If it is too large or deep, or not one YAML document with a mapping at its root.
     """
+    if quickly and yaml.__with_libyaml__:
+        with suppress(ConfigError):
+            return _Composer(file, yaml.CSafeLoader).compose(_decode(content, file))
     return _Composer(file).compose(_decode(content, file))
 
 

@@ -48,15 +48,20 @@ def load_config(path: str | Path) -> FamilyConfig:
     return _validate(read_document(path))
 
 
-def parse_config(text: str | bytes, filename: str = "config.yaml") -> FamilyConfig:
+def parse_config(
+    text: str | bytes, filename: str = "config.yaml", *, quickly: bool = False
+) -> FamilyConfig:
     """Validate the text of a configuration; `filename` is for messages.
+
+    With `quickly`, libyaml reads it where it is there, for texts of which there are many; see
+    `hwgen.config.document.read_document`.
 
     Raises
     ------
     ConfigError
         With every problem of the text.
     """
-    return _validate(parse_document(text, filename))
+    return _validate(parse_document(text, filename, quickly=quickly))
 
 
 def load_model(path: str | Path, model: type[M]) -> tuple[M, Document]:
