@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from cost_model.structure.costs import Part
     from cost_model.timing.graph import Path
     from hwgen.config.model import FamilyConfig
+    from hwgen.technologies.model import Memories
 
 STRUCTURE, CLOSED_FORMS = "structure", "closed forms"
 """What costs are sums over."""
@@ -110,37 +111,58 @@ def costed(
     notes: list[str] = []
     metrics, breakdown = _of_structure(config, parts, path, fixed, tech, workloads, made, notes)
     device = fixed[DEVICE]
+    library = macros.library(technology)
     found = shares(device, _known_resources(metrics))
     metrics |= {name: plain(value) for name, value in found.items()}
-    library = macros.library(technology)
     return Costed(
         metrics=metrics,
         breakdown=breakdown,
         of=STRUCTURE,
-        margins=_margins(tech, breakdown, min(clock, metrics["fmax_mhz"] or clock)),
+        margins=_margins(tech, breakdown, made, min(clock, metrics["fmax_mhz"] or clock), library),
         path=path,
         made=made,
         macros_source=library.source if chosen and library else None,
-        notes=[*notes, *_unknown(made, technology)],
+        notes=[*notes, *_of_energies(made, technology)],
     )
 
 
 def _margins(
-    tech: technologies.Technology, breakdown: Sequence[Mapping[str, Any]], clock_mhz: float
+    tech: technologies.Technology,
+    breakdown: Sequence[Mapping[str, Any]],
+    made: Sequence[memories.Made],
+    clock_mhz: float,
+    library: Memories | None,
 ) -> dict[str, float]:
     """Return prediction intervals of a design by its structure.
 
-    What is uncertain is the logic: bits of registers are exact.  Designs with macros are none of
-    those that the costs were checked on.
+    Designs with macros are none of those that the costs were checked on: of them only power has
+    one, where it is known how far off the energies of macros are.
     """
-    if any("sram_bit" in part["components"] for part in breakdown):
-        return {}
-    within = tech.structure.get("uncertainty_of_logic")
-    if not within:
-        return dict(tech.structure["uncertainty"])
     counts: Counter[str] = Counter()
     for part in breakdown:
         counts.update(part["components"])
+    if not counts.pop("sram_bit", 0):
+        return _margins_of_logic(tech, counts, clock_mhz)
+    if library is None or library.energy_factor is None:
+        return {}
+    within = _margins_of_logic(tech, counts, clock_mhz).get("power")
+    if within is None:
+        return {}
+    total = sum(part["leakage_nw"] + part["energy_fj"] * clock_mhz for part in breakdown)
+    share = sum(each.macros_nw + each.access_pj() * 1e3 * clock_mhz for each in made) / total
+    return {"power": round(share * (library.energy_factor - 1) + (1 - share) * within, 4)}
+
+
+def _margins_of_logic(
+    tech: technologies.Technology, counts: Mapping[str, float], clock_mhz: float
+) -> dict[str, float]:
+    """Return prediction intervals of what is no macro.
+
+    What is uncertain is the logic: bits of registers are exact.
+    """
+    within = tech.structure.get("uncertainty_of_logic")
+    if not within:
+        return dict(tech.structure["uncertainty"])
     amounts: dict[str, Callable[[Mapping[str, float]], float]] = {
         "area": lambda costs: costs["area_um2"],
         "power": lambda costs: costs["leakage_nw"] + costs["energy_fj"] * clock_mhz,
@@ -229,13 +251,22 @@ def buffers_of(config: FamilyConfig) -> list[str]:
     return [buffer.name for buffer in module.buffers(config)] if hasattr(module, "use") else []
 
 
-def _unknown(made: Sequence[memories.Made], technology: str) -> list[str]:
-    """Return why the power of memories is not known, if it is not."""
-    if not any(math.isnan(each.energy_fj) or math.isnan(each.leakage_nw) for each in made):
-        return []
+def _of_energies(made: Sequence[memories.Made], technology: str) -> list[str]:
+    """Return why the power of memories is not known, or that it is modelled."""
     library = macros.library(technology)
-    reason = library.no_energy if library and library.no_energy else "they are not published"
-    return [f"energies of the SRAM macros of {technology} are not known, nor is power: {reason}"]
+    if any(math.isnan(each.energy_fj) or math.isnan(each.leakage_nw) for each in made):
+        reason = library.no_energy if library and library.no_energy else "they are not published"
+        return [
+            f"energies of the SRAM macros of {technology} are not known, nor is power: {reason}"
+        ]
+    of_macros = any(each.composition is not None for each in made)
+    if not of_macros or library is None or library.energy_factor is None:
+        return []
+    told = (
+        f"energies and leakage of the SRAM macros of {technology} are modelled, and may be off by a"
+        f" factor of {library.energy_factor:g} either way: {library.energy_source}"
+    )
+    return [told]
 
 
 def _fmax(

@@ -112,6 +112,15 @@ class Made:
         """Energy of a cycle that does not depend on accesses, of all of them."""
         return self.energy_fj * 1e-3 - self.access_pj()
 
+    @property
+    def macros_nw(self) -> float:
+        """Leakage of the macros of all of them; NaN if it is not known."""
+        if self.composition is None:
+            return 0.0
+        leakage = self.composition.macro.leakage_nw
+        each = math.nan if leakage is None else leakage
+        return self.use.count * self.composition.count * each
+
     def access_pj(self, names: Collection[str] | None = None) -> float:
         """Return the energy of the accesses of a cycle of full throughput, of all of them.
 
@@ -247,14 +256,17 @@ def made_of(
             found.append(Made(use, None, 0.0, 0.0, glue={}, **own))
             continue
         read, write = energies(made.macro, published)
-        leakage = made.macro.leakage_nw
         of = Made(
             use, made, made.wide * read, made.wide * write,
-            own["area_um2"] + use.count * made.area_um2,
-            own["leakage_nw"] + use.count * made.count * (math.nan if leakage is None else leakage),
-            0.0, counts,
+            own["area_um2"] + use.count * made.area_um2, 0.0, 0.0, counts,
         )  # fmt: skip
-        found.append(replace(of, energy_fj=own["energy_fj"] + of.access_pj() * 1e3))
+        found.append(
+            replace(
+                of,
+                leakage_nw=own["leakage_nw"] + of.macros_nw,
+                energy_fj=own["energy_fj"] + of.access_pj() * 1e3,
+            )
+        )
     return found
 
 

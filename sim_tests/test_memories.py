@@ -4,17 +4,22 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+import cost_model.macros
+import cost_model.memories
 from cost_model.estimate import estimate
 from cost_model.families.gemm_stream_memory import buffers, use
 from cost_model.macros import composed, library, technology_fits
 from cost_model.memories import RATES, Made, Use, energy_mj
 from cost_model.structure.components import components
 from cost_model.structure.memories import MemoryUse, memories_of
+from cost_model.technology import technology
 from flows.estimates import estimated
 from flows.structures import structure_of
 from hwgen.cli import main
@@ -85,7 +90,73 @@ def test_energies_are_no_further_off_than_documented() -> None:
             found = technology_fits(name)[figure]
             assert found.worst < worst
             assert found.rms < rms
-    assert "read_pj" not in technology_fits("asap7")
+
+
+def test_energies_of_asap7_are_those_of_45_nm_carried_down() -> None:
+    """By the ratios that its data file states, of the closed forms of nangate45's macros."""
+    memories, forms = published("asap7"), technology_fits("nangate45")
+    source = memories.energy_source
+    assert source is not None
+    energy, leakage = (float(ratio) for ratio in re.findall(r" x (0\.\d+)", source))
+    # CACTI's ratio of write energies at 22 and 45 nm, and the root below.
+    assert energy == pytest.approx(0.2536 * math.sqrt(7 / 22), abs=5e-4)
+    stored = {
+        name: technology(name).structure["costs"]["leakage_nw"]["register_bit"]
+        for name in ("asap7", "nangate45")
+    }
+    assert leakage == pytest.approx(stored["asap7"] / stored["nangate45"], rel=5e-3)
+    for macro in memories.macros:
+        n, w = macro.words, macro.width
+        accessed = energy * forms["read_pj"].of(n, w)
+        assert macro.read_pj == macro.write_pj == pytest.approx(accessed, abs=6e-4)
+        assert macro.leakage_nw is not None
+        assert macro.leakage_nw == pytest.approx(leakage * forms["leakage_nw"].of(n, w), rel=5e-3)
+        # Within the factor is a bit that leaks as much as a flip-flop, which has more transistors.
+        assert memories.energy_factor is not None
+        assert stored["asap7"] < memories.energy_factor * macro.leakage_nw / (n * w)
+
+
+def test_the_factor_of_energies_covers_what_they_were_checked_against() -> None:
+    """Scaling equations of CMOS, and what the cells of both libraries take."""
+    memories = published("asap7")
+    assert memories.energy_source is not None
+    assert memories.energy_factor is not None
+    ratio = float(re.findall(r" x (0\.\d+)", memories.energy_source)[0])
+
+    def factor(volt: float, squared: float, linear: float, constant: float) -> float:
+        return squared * volt**2 + linear * volt + constant
+
+    # Stillmaker and Baas (2017), table 5: from 45 nm at 1.0 V to 7 nm at 0.7 V.
+    fast = factor(0.7, 0.1776, -0.09097, 0.02447) / factor(1.0, 1.018, -0.3107, 0.1539)
+    frugal = factor(0.7, 0.09365, -0.03409, 0.02043) / factor(1.0, 1.103, -0.362, 0.2767)
+    assert fast == pytest.approx(0.0555, abs=1e-4)
+    assert frugal == pytest.approx(0.0417, abs=1e-4)
+    small, large = (
+        technology(name).structure["costs"]["energy_fj"] for name in ("asap7", "nangate45")
+    )
+    kinds = ("register_bit", "enable_bit", "read_bit", "mux_bit")
+    for other in (fast, frugal, *(small[kind] / large[kind] for kind in kinds)):
+        assert 1 / memories.energy_factor < other / ratio < memories.energy_factor
+
+
+def test_power_is_as_uncertain_as_the_energies_of_its_macros() -> None:
+    config = parse_config("name: a\nfamily: ternary_lut\n")
+    found = estimated(config, "asap7")
+    logic = estimated(config, "asap7", made_of="registers")["uncertainty"]["power_w"]
+    factor = published("asap7").energy_factor
+    assert factor is not None
+    (memory,) = found["memories"]
+    clock = min(found["clock_mhz"], found["metrics"]["fmax_mhz"])
+    macro = {m.name: m for m in published("asap7").macros}[memory["macro"]]
+    assert macro.leakage_nw is not None
+    own = memory["macros"] * macro.leakage_nw
+    own += (memory["read_pj"] + memory["write_pj"]) * 1e3 * clock
+    share = own * 1e-9 / found["metrics"]["power_w"]
+    within = found["uncertainty"]["power_w"]
+    assert share * (factor - 1) < within < share * (factor - 1) + 2 * logic
+    assert found["certainty"]["power_w"] == {"basis": "modelled", "within": within}
+    assert found["uncertainty"]["area_mm2"] is None
+    assert any("may be off by a factor of 4 either way" in note for note in found["notes"])
 
 
 def test_energy_of_an_access_is_that_of_one() -> None:
@@ -148,19 +219,40 @@ def test_what_is_around_macros_is_counted() -> None:
     assert ports.glue(held=True) == ({} if ports.arrangement == "ports" else ports.glue(held=False))
 
 
-def test_unknown_memories_are_unknown() -> None:
+def test_unknown_memories_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert library("ecp5") is None
     assert memory_kinds()["lpddr5"].energy_pj_per_bit is None
+    known = published("asap7")
+    silent = known.model_copy(
+        update={
+            "no_energy": "none is published",
+            "energy_source": None,
+            "energy_factor": None,
+            "macros": tuple(
+                macro.model_copy(update={"read_pj": None, "write_pj": None, "leakage_nw": None})
+                for macro in known.macros
+            ),
+        }
+    )
+    for module in (cost_model.macros, cost_model.memories):
+        monkeypatch.setattr(module, "library", lambda _: silent)
     found = estimated(parse_config("name: a\nfamily: ternary_lut\n"), "asap7")
     (memory,) = found["memories"]
     assert memory["form"] == "macros"
     assert memory["read_pj"] is None
     assert found["metrics"]["area_mm2"] > 0
     assert found["metrics"]["power_w"] is None
-    assert any(
-        note.startswith("energies of the SRAM macros of asap7 are not known")
-        for note in found["notes"]
-    )
+    assert found["uncertainty"]["power_w"] is None
+    assert found["notes"] == [
+        "energies of the SRAM macros of asap7 are not known, nor is power: none is published"
+    ]
+
+
+def test_energies_that_are_modelled_have_a_factor() -> None:
+    given = published("asap7").model_dump()
+    for field in ("energy_source", "energy_factor"):
+        with pytest.raises(ValueError, match="needed with energy_source, and only with it"):
+            Memories.model_validate(given | {field: None})
 
 
 def test_energy_is_the_sum_of_its_parts() -> None:

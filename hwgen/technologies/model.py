@@ -71,6 +71,14 @@ class Memories(Model):
         description="Why energies are not known; needed if those of a macro are missing"
         " and no other macro has any.",
     )
+    energy_source: str | None = Field(
+        None, description="Where energies and leakage are from, if they are modelled elsewhere."
+    )
+    energy_factor: float | None = Field(
+        None,
+        gt=1,
+        description="With `energy_source`: the factor that they may be off by, either way.",
+    )
     setup_ns: Positive = Field(description="Setup time of the inputs in ns.")
     input_ff: Positive = Field(description="Load of an input in fF.")
     clock_ff: Positive = Field(description="Load of a clock in fF.")
@@ -97,6 +105,8 @@ class Memories(Model):
             broken.append(f"ports: the pins of {', '.join(sorted(missing))} are missing")
         if self.no_energy is None and not any(macro.read_pj for macro in self.macros):
             broken.append("no_energy: missing; no macro has energies, say why")
+        if (self.energy_source is None) != (self.energy_factor is None):
+            broken.append("energy_factor: needed with energy_source, and only with it")
         return check_rules(self, broken)
 
 
