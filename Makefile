@@ -152,6 +152,16 @@ site: env ## write the documentation as a site to build/site
 docs-waveforms: env ## simulate and draw the waveforms of the documentation again
 	$(RUN) -m sim_tests.waveforms docs/images
 
+# What the shipped ternary model wrote, after make demo-ternary.
+.PHONY: docs-written
+docs-written: env ## let the ternary model write by RTL, and draw the picture of it again (minutes)
+	$(RUN) -m hwgen model run build/austen-int8 --prompt "Emma was not at all surprised to see" --tokens 12 \
+	  --engine rtl $(call UNITS,decoder_ternary) --json > build/written.json
+	$(RUN) -m hwgen model estimate build/austen-int8 --memory lpddr4x $(TARGETS) \
+	  --config configs/decoder_ternary/products.yaml --json > build/estimated.json
+	$(RUN) -m flows.demonstration.written --run build/written.json --estimate build/estimated.json \
+	  --model build/austen --output docs/images/written.svg
+
 .PHONY: docs-check
 docs-check: env ## check that the generated documentation is current
 	$(RUN) -m hwgen.config.reference | diff -u docs/configuration.md - \
@@ -162,7 +172,7 @@ docs-check: env ## check that the generated documentation is current
 	  || { echo 'docs/supported-operators.md is not current: run make docs' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 
-.PHONY: bench-formats bench-quantisation bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-pack bench-area bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions bench-functions
+.PHONY: bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-pack bench-area bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions bench-functions
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-pack: env ## measure packing
@@ -184,7 +194,10 @@ bench-cost: env ## compare estimates with synthesis, on designs that calibration
 bench-closed-forms: env ## compare the closed forms of sweeps with the estimate by structure
 bench-tokens: env ## measure tokens a second of golden models (MODEL=DIR, a quantised one; default that of demo-llm)
 	$(RUN) -m flows.bench.tokens $(or $(MODEL),build/llm/int8) $(call UNITS,decoder) $(ARGS)
-bench-quantisation: env $(LLM) ## compare weight formats by the predictions of demo-llm's model (a quarter of an hour)
+bench-models: env ## what a token of the models of demo-llm and demo-ternary takes, as a table
+	$(RUN) -m flows.bench.models --row build/llm/int8 configs/decoder/products.yaml \
+	  --row build/austen-int8 configs/decoder_ternary/products.yaml $(TARGETS) $(ARGS)
+bench-quantisation: env $(LLM) ## compare weight formats by the predictions of demo-llm's model (most of an hour)
 	$(RUN) -m flows.bench.quantisation $(LLM) $(LLM_TEXTS) --judge docs/attention.md $(ARGS)
 bench-engine: env ## measure utilisation and traffic of a memory engine in simulation
 	$(RUN) -m flows.bench.engine_utilisation $(ARGS)

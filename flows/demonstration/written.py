@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A picture of what a decoder wrote on simulated hardware, its layers, and its speed, as SVG.
+
+``python -m flows.demonstration.written --run RUN.json --estimate ESTIMATE.json --model DIR --output
+FILE.svg``: RUN is what `hwgen model run --engine rtl --json` prints, ESTIMATE what `hwgen model
+estimate --json` prints for several targets.  The reference in single precision is timed here, by
+the processor's time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import textwrap
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from hwgen.datasheet import number
+
+WIDTH, LEFT, BAR, LINE = 780, 20, 200, 20
+_WRAP = 84  # characters in a line of text
+_XMLNS = 'xmlns="http://www.w3.org/2000/svg"'
+_STYLE = (
+    ".written{background:#fff}.written text{font:12px system-ui,sans-serif;fill:#1c1917}"
+    ".written .given,.written tspan.given{fill:#78716c}.written .head{font-weight:bold}"
+    ".written .said{font:14px Georgia,serif}.written .note{fill:#78716c;font-size:11px}"
+)
+_MODEL, _CHIP, _CPU = "#059669", "#2563eb", "#a8a29e"
+
+
+def tokens_per_cpu_second(directory: Path, prompt: Sequence[int], count: int = 32) -> float:
+    """Return how many tokens the reference writes in a second of the processor's time."""
+    from hwgen.models.engine import Run
+    from hwgen.models.float_engine import FloatEngine
+    from hwgen.models.store import Model
+
+    run = Run(FloatEngine(Model(directory)))
+    logits = run.feed(prompt)
+    start = time.process_time()
+    for _ in range(count):
+        logits = run.feed([int(logits[-1].argmax())])
+    return count / (time.process_time() - start)
+
+
+def picture(
+    prompt: str, run: Mapping[str, Any], targets: Sequence[Mapping[str, Any]], cpu: float
+) -> str:
+    """Return the picture.
+
+    Parameters
+    ----------
+    prompt : str
+        What the model was given.
+    run : mapping
+        What `hwgen model run --engine rtl --json` prints.
+    targets : sequence of mapping
+        Of `hwgen model estimate --json`, the first one's layers are drawn.
+    cpu : float
+        Tokens that the reference writes in a second of the processor's time.
+    """
+    drawn: list[str] = []
+    y = LINE
+    for part in (_text(prompt, run), _layers(targets[0]), _speeds(targets, cpu)):
+        for height, shapes in part:
+            drawn.append(f'<g transform="translate({LEFT} {y})">{shapes}</g>')
+            y += height
+        y += LINE
+    label = escape(f"{run['model']} on simulated hardware")
+    head = (
+        f'<svg {_XMLNS} viewBox="0 0 {WIDTH} {y}" width="{WIDTH}" class="written" role="img"'
+        f' aria-label="{label}"><style>{_STYLE}</style>'
+    )
+    return "\n".join([head, *drawn, "</svg>"]) + "\n"
+
+
+Row = tuple[int, str]
+"""What a line of the picture takes in height, and its shapes."""
+
+
+def _words(x: float, text: str, kind: str = "") -> str:
+    shown = "".join(each if each.isprintable() else "\ufffd" for each in text)  # as XML allows
+    return f'<text x="{x:.1f}" class="{kind}">{escape(shown)}</text>'
+
+
+def _bar(x: float, length: float, colour: str) -> str:
+    return f'<rect x="{x:.1f}" y="-10" width="{max(length, 1):.1f}" height="11" fill="{colour}"/>'
+
+
+def _text(prompt: str, run: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the text: what was given, and what the hardware wrote."""
+    simulated = run["simulated"]
+    cycles = sum(simulated["cycles"].values())
+    yield LINE, _words(0, f"{run['model']}, every operation by simulated RTL", "head")
+    for paragraph in f"{prompt}{run['text']}".split("\n"):
+        for line in textwrap.wrap(paragraph, _WRAP) or [""]:
+            shapes = _words(0, line, "said")
+            if prompt:  # it stands at the beginning, unless a line ends in it
+                mark = escape(prompt)
+                shapes = shapes.replace(mark, f'<tspan class="given">{mark}</tspan>', 1)
+                prompt = ""
+            yield (LINE if line else LINE // 2), shapes
+    yield (
+        LINE,
+        _words(
+            0,
+            f"{len(run['tokens'])} tokens, {simulated['operations']:,} operations simulated, each"
+            f" equal to the golden model in every bit; {cycles:,} cycles of the units in all",
+            "note",
+        ),
+    )
+
+
+def _layers(target: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the layers of a decode step, and what each takes of its time."""
+    entry = target["estimate"]
+    decode = entry["roofline"]["workloads"]["decode"]
+    layers = [layer for layer in decode["layers"] if layer["total_ms"]]
+    most = max(layer["total_ms"] for layer in layers)
+    title = (
+        f"a token behind {decode['context']} others on {entry['technology']}, {_clock(entry)} MHz"
+    )
+    yield LINE, _words(0, f"{title}: microseconds, and what limits them", "head")
+    for layer in layers:
+        m, k, n = layer["size"] or (0, 0, 0)
+        size = f"{k:,} to {n:,}" if m else "cached keys and values"
+        yield (
+            LINE - 3,
+            _words(0, f"{layer['repeat']} x {layer['name'].replace('_', ' ')}")
+            + _words(140, size, "given")
+            + _bar(290, BAR * layer["total_ms"] / most, _MODEL)
+            + _words(300 + BAR, f"{1e3 * layer['total_ms']:.1f}")
+            + _words(350 + BAR, layer["limit"], "given"),
+        )
+
+
+def _speeds(targets: Sequence[Mapping[str, Any]], cpu: float) -> Iterator[Row]:
+    """Yield tokens a second and joules a token of targets, and what the processor does."""
+    rows = [
+        (f"{one['estimate']['technology']}, {_clock(one['estimate'])} MHz",
+         one["passes"]["decode"]["tokens_per_s"], one["passes"]["decode"]["j_per_token"], _CHIP)
+        for one in targets
+    ]  # fmt: skip
+    rows.append(("one CPU core, NumPy, single precision", cpu, None, _CPU))
+    most = max(speed for _, speed, _, _ in rows)
+    kind = targets[0]["estimate"]["roofline"]["memory"]["kind"] or "a memory"
+    yield LINE, _words(0, f"tokens a second, weights behind {kind}; joules a token", "head")
+    for name, speed, joules, colour in rows:
+        unknown = "not measured" if colour == _CPU else "not known"
+        energy = unknown if joules is None else f"{1e3 * joules:.3g} mJ"
+        yield (
+            LINE - 3,
+            _words(0, name)
+            + _bar(290, BAR * speed / most, colour)
+            + _words(300 + BAR, number(round(speed)))
+            + _words(350 + BAR, energy, "given"),
+        )
+    yield (
+        LINE,
+        _words(
+            0,
+            "Estimated: products of weights; attention's products and row operations take no time."
+            " CPU: measured.",
+            "note",
+        ),
+    )
+
+
+def _clock(entry: Mapping[str, Any]) -> str:
+    return f"{entry['figures_at_mhz'] or entry['clock_mhz']:.4g}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Draw."""
+    # Threads of the library wait by spinning, which would count as time that it took.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--estimate", type=Path, required=True)
+    parser.add_argument("--model", type=Path, required=True, help="as it was imported")
+    parser.add_argument("--output", type=Path, required=True)
+    given = parser.parse_args(arguments)
+    from hwgen.models.store import Model
+    from hwgen.models.tokenizer import Tokenizer
+
+    run, estimate = (json.loads(path.read_text("utf-8")) for path in (given.run, given.estimate))
+    tokenizer, tokens = Tokenizer(Model(given.model).tokenizer()), run["prompt_tokens"]
+    prompt = tokenizer.decode(tokens[tokens[0] == tokenizer.begin :])
+    speed = tokens_per_cpu_second(given.model, run["prompt_tokens"])
+    targets = estimate.get("targets", [estimate])
+    given.output.write_text(picture(prompt, run, targets, speed), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
