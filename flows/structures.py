@@ -9,7 +9,7 @@ remembered as `flows.netlists` remembers its Verilog.  What is kept costs no ela
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -59,16 +59,21 @@ def known_modules(config: FamilyConfig) -> list[str] | None:
 
 def emitted(config: FamilyConfig) -> tuple[str, Design]:
     """Return the Verilog and the structure of a configuration, and keep the latter."""
-    from hwgen.emission import rtlil_of
+    from hwgen.emission import note_verilog, rtlil_of, verilog_of
 
     remembered = netlists.memo(config, _KIND)  # of the sources as they are before a change
-    verilog, design, keys = structured(rtlil_of(config), config.name)
+    verilog, design, keys = structured(
+        rtlil_of(config), config.name, lambda units: verilog_of(config)
+    )
+    note_verilog(config, verilog)
     with suppress(InputError):
         remembered.write(keys)
     return verilog, design
 
 
-def structured(units: Sequence[str], name: str) -> tuple[str, Design, list[str]]:
+def structured(
+    units: Sequence[str], name: str, convert: Callable[[Sequence[str]], str] | None = None
+) -> tuple[str, Design, list[str]]:
     """Return Verilog and structure of modules in RTLIL.
 
     Parameters
@@ -77,6 +82,8 @@ def structured(units: Sequence[str], name: str) -> tuple[str, Design, list[str]]
         As `rtl_templates.hierarchy.emit` yields them; a unit may hold several modules.
     name : str
         Name of the top module and prefix of all others.
+    convert : callable, optional
+        Returns the Verilog of all modules where the structure of each is kept.
 
     Returns
     -------
@@ -96,7 +103,7 @@ def structured(units: Sequence[str], name: str) -> tuple[str, Design, list[str]]
         else:
             modules |= {module.name: module for module in found}
     if not missing:
-        return rtlil_to_verilog(units), Design(modules, digest(keys)), keys
+        return (convert or rtlil_to_verilog)(units), Design(modules, digest(keys)), keys
     verilog, netlist = rtlil_to_netlist(units)
     for unit, key in missing:
         names = [label.replace(".", "_") for label in _MODULE.findall(unit)]

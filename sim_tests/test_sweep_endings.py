@@ -84,14 +84,18 @@ class Running:
         raise AssertionError("no chunk was finished")
 
 
+def _prepare(folder: Path) -> None:
+    (folder / "slow.py").write_text(SLOW)
+    (folder / "long.yaml").write_text(LONG)
+
+
 Slow = Callable[..., Running]
 
 
 @pytest.fixture
 def slow(tmp_path: Path) -> Iterator[Slow]:
     """Start sweeps that a test can disturb: while there is a file ``slowly`` each takes seconds."""
-    (tmp_path / "slow.py").write_text(SLOW)
-    (tmp_path / "long.yaml").write_text(LONG)
+    _prepare(tmp_path)
     started: list[Running] = []
 
     def start(out: str, *arguments: str) -> Running:
@@ -105,10 +109,20 @@ def slow(tmp_path: Path) -> Iterator[Slow]:
         running.process.communicate()
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Return what an undisturbed sweep writes."""
+    folder = tmp_path_factory.mktemp("whole")
+    _prepare(folder)
+    Running(folder, "--output", "whole", "--jobs", "1").finish()
+    return written(folder / "whole")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_killed_sweep_resumes_to_the_same_bytes(slow: Slow, tmp_path: Path, jobs: str) -> None:
-    slow("whole", "--jobs", "2").finish()
+def test_a_killed_sweep_resumes_to_the_same_bytes(
+    slow: Slow, whole: dict[str, bytes], tmp_path: Path, jobs: str
+) -> None:
     (tmp_path / "slowly").touch()
     killed = slow("out", "--jobs", jobs)
     done = killed.chunks(tmp_path / "out", 4)
@@ -124,7 +138,7 @@ def test_a_killed_sweep_resumes_to_the_same_bytes(slow: Slow, tmp_path: Path, jo
     assert all(p.stat().st_mtime_ns == t for p, t in times.items() if p != damaged)
     (tmp_path / "slowly").unlink()
     resumed.finish()
-    assert written(tmp_path / "out") == written(tmp_path / "whole")
+    assert written(tmp_path / "out") == whole
     # All is done: asked again, it only says so.
     before = (tmp_path / "out" / "summary.json").stat().st_mtime_ns
     slow("out", "--resume").finish()
@@ -162,8 +176,7 @@ def test_a_worker_that_is_killed_is_named(slow: Slow, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_cluster_whose_worker_dies(slow: Slow, tmp_path: Path) -> None:
-    slow("whole", "--jobs", "2").finish()
+def test_a_cluster_whose_worker_dies(slow: Slow, whole: dict[str, bytes], tmp_path: Path) -> None:
     path = os.pathsep.join([str(tmp_path), str(ROOT), *sys.path])
     (tmp_path / "slowly").touch()
     with DaskCluster(tmp_path, {**os.environ, "PYTHONPATH": path}) as cluster:
@@ -172,7 +185,7 @@ def test_a_cluster_whose_worker_dies(slow: Slow, tmp_path: Path) -> None:
         cluster.processes[1].kill()
         (tmp_path / "slowly").unlink()
         running.finish()
-    assert written(tmp_path / "out") == written(tmp_path / "whole")
+    assert written(tmp_path / "out") == whole
 
 
 class DaskCluster:

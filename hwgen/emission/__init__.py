@@ -69,6 +69,12 @@ def verilog_of(config: FamilyConfig) -> str:
     return found.verilog
 
 
+def note_verilog(config: FamilyConfig, verilog: str) -> None:
+    """Let `verilog_of` return what was made of `rtlil_of`, if a process keeps that."""
+    if (found := _remembered.get((type(config), config.digest))) is not None:
+        found.verilog = verilog
+
+
 def files_of(config: FamilyConfig) -> dict[str, str]:
     """Return every file that ``hwgen build`` writes: name to text.
 
