@@ -339,7 +339,7 @@ def test_the_report_of_a_model_has_its_passes_and_their_rooflines(
     arguments, _ = estimating(tmp_path)
     sheet = tmp_path / "sheet.md"
     written = [*arguments, "--memory", "ddr4", "--report", str(sheet)]
-    assert main([*written, "--target", "asap7", "--json"]) == 0  # asap7: energies are unknown
+    assert main([*written, "--target", "asap7", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     text = sheet.read_text()
     passes = text[text.index("## Model") : text.index("## Speed")]
