@@ -179,7 +179,7 @@ def designs(
 def _structure(text: str) -> Design | None:
     """Return the structure of a configuration; None if it cannot be emitted."""
     try:
-        return structure_of(parse_config(text, NAME))
+        return structure_of(parse_config(text, NAME, quickly=True))
     except HwgenError:
         return None
 
