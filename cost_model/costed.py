@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cost_model import macros, memories
+from cost_model import fabric_energy, macros, memories
 from cost_model import technology as technologies
 from cost_model.bill import Space
 from cost_model.closed_forms import (
@@ -78,6 +78,8 @@ def costed(
     workloads: Workloads,
     analysis: Analysis | None,
     made_of: memories.Form,
+    *,
+    fpga_energies: bool = False,
 ) -> Costed:
     """Return what a configuration costs; see `cost_model.estimate.estimate`.
 
@@ -91,6 +93,8 @@ def costed(
     workloads : mapping
     analysis : Analysis or None
     made_of : {"macros", "registers"}
+    fpga_energies : bool, optional
+        Whether there is power of FPGAs, see `cost_model.fabric_energy`.
     """
     if analysis is None or tech is None:
         return _by_closed_forms(config, fixed, tech, workloads, None)
@@ -114,6 +118,12 @@ def costed(
     library = macros.library(technology)
     found = shares(device, _known_resources(metrics))
     metrics |= {name: plain(value) for name, value in found.items()}
+    if rules is not None and fpga_energies:
+        at = min(clock, metrics["fmax_mhz"] or clock)
+        power = fabric_energy.powered(technology, metrics, workloads, at)
+        metrics |= {name: plain(value) for name, value in power.items()}
+        if metrics["power_w"] is not None:
+            notes.append(fabric_energy.note())
     return Costed(
         metrics=metrics,
         breakdown=breakdown,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cost_model import memories, roofline
+from cost_model import fabric_energy, memories, roofline
 from cost_model import technology as technologies
 from cost_model.bill import Space
 from cost_model.certainty import certainty, timed
@@ -27,7 +27,9 @@ from hwgen.config.dotted import flattened
 from hwgen.config.off_chip import OffChip
 from hwgen.families import family
 from hwgen.figures import Cycles
+from hwgen.technologies import technologies as installed
 from hwgen.technologies import technology_of
+from hwgen.technologies.model import Fpga
 from hwgen.technologies.utilization import utilization
 from hwgen.workloads import Network, network_of
 
@@ -53,6 +55,7 @@ def estimate(
     analysis: Analysis | None = None,
     made_of: memories.Form = "macros",
     behind: OffChip | None = None,
+    fpga_energies: bool = False,
 ) -> dict[str, Any]:
     """Return what a configuration costs and how fast it is.
 
@@ -75,6 +78,8 @@ def estimate(
         What memories are made of; see `cost_model.memories`.
     behind : OffChip, optional
         The memory behind the ports, instead of ``config.target.memory``.
+    fpga_energies : bool, optional
+        Whether FPGAs have power, by energies of another fabric; see `cost_model.fabric_energy`.
 
     Returns
     -------
@@ -107,7 +112,7 @@ def estimate(
     device = _device(config, technology)
     fixed[DEVICE] = device
     tech = technologies.technology(technology) if technologies.is_calibrated(technology) else None
-    costs = costed(config, fixed, tech, networks, analysis, made_of)
+    costs = costed(config, fixed, tech, networks, analysis, made_of, fpga_energies=fpga_energies)
     metrics, notes = costs.metrics, costs.notes
     cycles = timed(config, networks, operands or {}, metrics)
     cycles |= _jobs(config, jobs or {}, metrics, clock)
@@ -117,6 +122,8 @@ def estimate(
     if limits is not None and (reason := _without_energy(networks, behind)):
         notes.append(reason)
     uncertainty = _uncertainty(tech, costs)
+    if fpga_energies and isinstance(installed()[technology], Fpga):
+        uncertainty |= fabric_energy.margins(metrics, networks)
     return {
         "name": config.name,
         "family": config.family,
@@ -125,7 +132,9 @@ def estimate(
         "clock_mhz": clock,
         **_speed(metrics["fmax_mhz"], clock),
         "metrics": metrics,
-        "unknown": reasons(metrics, technology, streams=bool(config.ports)),
+        "unknown": reasons(
+            metrics, technology, streams=bool(config.ports), fpga_energies=fpga_energies
+        ),
         "limiting_path": described(costs.path, steps_of(tech)) if costs.path and tech else None,
         "uncertainty": uncertainty,
         "certainty": certainty(

@@ -67,7 +67,10 @@ def standing(certainty: Mapping[str, Any] | None) -> str:
         return ""
     words = [certainty["basis"]]
     if "within" in certainty:
-        words.append(f"± {100 * certainty['within']:.1f} %")
+        within = certainty["within"]
+        words.append(
+            f"to a factor of {1 + within:.2g}" if within >= 1 else f"± {100 * within:.1f} %"
+        )
     words += [f"at {end} {certainty[end]:,}" for end in ("least", "most") if end in certainty]
     return ", ".join(words)
 

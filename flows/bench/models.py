@@ -49,11 +49,17 @@ def lines(config: str, found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str
             f"{entry['technology']}, {entry['figures_at_mhz'] or entry['clock_mhz']:.4g} MHz",
             size,
             number(decode["tokens_per_s"]),
-            "not known" if joules is None else f"{1e3 * joules:.3g} mJ",
+            "not known" if joules is None else f"{1e3 * joules:.3g} mJ{_within(entry)}",
             limits.get("limit") or "not known",
             share(decode["floor_share"]),
         )
         first = ("", "")
+
+
+def _within(entry: Mapping[str, Any]) -> str:
+    """Return how far off the energy of a token is, if that is more than usual."""
+    within = entry["uncertainty"].get("j_per_token(decode)")
+    return "" if within is None else f", to a factor of {1 + within:.2g}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -67,7 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     click.echo(f"| {' | '.join(_HEADINGS)} |\n{'| --- ' * len(_HEADINGS)}|")
     for model, config in given.row:
         command = [sys.executable, "-m", "hwgen", "model", "estimate", model, "--config", config]
-        command += ["--memory", given.memory, *options, "--json"]
+        command += ["--memory", given.memory, *options]
+        command += ["--fpga-energies", "--json"]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
         document = json.loads(done.stdout)
         for cells in lines(config, document.get("targets", [document])):

@@ -74,6 +74,15 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
+def fpga_energies_option(function: F) -> F:
+    """Add ``--fpga-energies`` (parameter `fpga_energies`), as estimates take it."""
+    return click.option(
+        "--fpga-energies", is_flag=True,
+        help="Power of FPGAs, by published energies of another fabric: to a factor of 3, without"
+        " static power. Without this option it is not known.",
+    )(function)  # fmt: skip
+
+
 def force_option(function: F) -> F:
     """Add ``--force`` (parameter `force`), as `atomic_directory` and `write_file` take it."""
     return click.option("--force", is_flag=True, help="Overwrite files hwgen did not write.")(

@@ -14,6 +14,7 @@ from hwgen.cli.common import (
     config_option,
     console,
     emit_json,
+    fpga_energies_option,
     given_memory,
     given_operands,
     json_option,
@@ -54,6 +55,7 @@ _BAR = 24
     " are registers in any case.",
 )  # fmt: skip
 @memory_options
+@fpga_energies_option
 @json_option
 def command(
     config: Path,
@@ -71,6 +73,7 @@ def command(
     memory: str | None,
     gb_s: str | None,
     efficiency: str | None,
+    fpga_energies: bool,
     as_json: bool,
 ) -> None:
     """Estimate area, power, speed and cycles of an accelerator, without synthesis.
@@ -108,6 +111,7 @@ def command(
             operands=each,
             made_of=made_of,
             behind=off_chip,
+            fpga_energies=fpga_energies,
             jobs={text.replace(":", " "): parse_job(core, text) for text in jobs},
         )
         for core, each, off_chip in zip(cores, matrices, served, strict=True)

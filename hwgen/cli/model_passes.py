@@ -13,6 +13,7 @@ from hwgen.cli.common import (
     config_option,
     emit_json,
     force_option,
+    fpga_energies_option,
     given_memory,
     json_option,
     memory_options,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 )
 @clock_option("Clock instead of the configuration's.")
 @memory_options
+@fpga_energies_option
 @click.option(
     "--report",
     "report",
@@ -71,6 +73,7 @@ def estimate_command(
     memory: str | None,
     gb_s: str | None,
     efficiency: str | None,
+    fpga_energies: bool,
     report: Path | None,
     force: bool,
     as_json: bool,
@@ -100,14 +103,15 @@ def estimate_command(
     served = given_memory(core, memory, gb_s, efficiency)
     workloads = _workloads(description, prompt, context, source, (config, core))
     entries = [
-        estimated(core, target, clock_mhz, workloads, behind=served)
+        estimated(core, target, clock_mhz, workloads, behind=served, fpga_energies=fpga_energies)
         for target in targets or (None,)
     ]
     found = [speeds(entry["metrics"], workloads) for entry in entries]
     if report is not None:
         from hwgen.cli.report import sheet_of
 
-        sheet = sheet_of(core, workloads, served, next(iter(targets), None), clock_mhz)
+        own = next(iter(targets), None)
+        sheet = sheet_of(core, workloads, served, own, clock_mhz, fpga_energies=fpga_energies)
         about = {"name": description.name, "passes": found[0]}
         shown.write_report(report, about, sheet, force=force)
     frame = next((network for network in workloads.values() if network.tokens is None), None)

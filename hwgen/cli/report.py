@@ -112,8 +112,13 @@ def sheet_of(
     behind: OffChip | None = None,
     target: str | None = None,
     clock_mhz: float | None = None,
+    *,
+    fpga_energies: bool = False,
 ) -> dict[str, Any]:
-    """Return what `hwgen.datasheet.markdown` shows; target and clock are the configuration's."""
+    """Return what `hwgen.datasheet.markdown` shows; target and clock are the configuration's.
+
+    `fpga_energies` is as `cost_model.estimate.estimate` takes it.
+    """
     import yaml
 
     from cost_model.technology import calibrated
@@ -130,7 +135,8 @@ def sheet_of(
         "manifest": about,
         "configuration": yaml.safe_dump(about["config"], sort_keys=False, allow_unicode=True),
         "estimates": [
-            estimated(core, name, clock_mhz, workloads, behind=behind) for name in (own, *others)
+            estimated(core, name, clock_mhz, workloads, behind=behind, fpga_energies=fpga_energies)
+            for name in (own, *others)
         ],
         "synthesis": [r.document() for target in targets for r in kept.recorded(core, target)],
         "place_and_route": [r.document() for target in targets for r in pnr.recorded(core, target)],
