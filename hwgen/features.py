@@ -44,11 +44,12 @@ def features() -> list[Feature]:
     """Return what can be chosen in any installed family, in the order of their parameters."""
     table: dict[str, dict[str, tuple[Any, ...]]] = {}
     for name, family in families().items():
+        helped: list[dict[str, Any]] = []
         for parameter in parameters(family.config).values():
             values = tuple(_values(parameter))
             if not values or parameter.path[0] in (*SHARED, "name", "family"):
                 continue
-            legal = tuple(value for value in values if _legal(family, parameter, value))
+            legal = tuple(value for value in values if _legal(family, parameter, value, helped))
             table.setdefault(parameter.field, {})[name] = legal
     return [Feature(name, legal) for name, legal in table.items()]
 
@@ -81,11 +82,16 @@ def _values(parameter: Parameter) -> Iterator[Any]:
             yield from numbers
 
 
-def _legal(family: Family, parameter: Parameter, value: Any) -> bool:
-    value_of = {parameter.field: value}
+def _legal(family: Family, parameter: Parameter, value: Any, helped: list[dict[str, Any]]) -> bool:
+    """Return whether a value is legal, alone or beside another; what helped is tried first."""
     targets = ({"target.technology": name} for name in of_kind("fpga"))
-    beside = chain([{}], _beside(family, parameter), targets)
-    return any(_accepted(family, nested({**value_of, **other})) for other in beside)
+    known = [other for other in helped if parameter.field not in other]
+    for other in chain([{}], known, _beside(family, parameter), targets):
+        if _accepted(family, nested({parameter.field: value, **other})):
+            if other and other not in helped:
+                helped.append(other)
+            return True
+    return False
 
 
 def _beside(family: Family, parameter: Parameter) -> Iterator[dict[str, Any]]:

@@ -162,7 +162,7 @@ def _speeds(targets: Sequence[Mapping[str, Any]], cpu: float) -> Iterator[Row]:
         LINE,
         _words(
             0,
-            "Estimated: products of weights; attention's products and row operations take no time."
+            "Estimated: products of weights; those of activations and row operations take no time."
             " CPU: measured.",
             "note",
         ),
