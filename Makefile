@@ -177,7 +177,7 @@ docs-check: env ## check that the generated documentation is current
 	  || { echo 'docs/supported-operators.md is not current: run make docs' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 
-.PHONY: bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-pack bench-area bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions bench-functions
+.PHONY: bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-pack bench-area bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions bench-functions
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
 bench-pack: env ## measure packing
@@ -187,6 +187,8 @@ bench-elements-power: env ## compare their energies by simulations of netlists (
 bench-columns: env ## measure columns of ternary-LUT cores, for automatic structures
 bench-qor: env ## compare ternary datapaths by synthesis (hours)
 bench-sweep: env ## measure sweeps of the cost model
+bench-attention: env ## count cycles of attention and estimate its area, and write the table of their page
+	$(RUN) -m flows.bench.attention --write docs/benchmarks.md $(ARGS)
 bench-functions: env ## measure function units, and write the tables of their page (an hour)
 	$(RUN) -m flows.bench.functions --write docs/function-units.md $(ARGS)
 bench-product-packing: env ## measure products in DSP blocks of FPGAs by synthesis (half an hour; results are kept)

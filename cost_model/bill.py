@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,6 +181,10 @@ def ceil_div(a: Number, b: Number) -> Number:
 
 # -- parameters ------------------------------------------------------------------------------------
 
+_FOLLOWS = ("accumulator",)
+"""Parameters whose defaults depend on formats, so that one of them may be meant where another is
+the default."""
+
 _DENSE = 1 << 21
 """Largest table of figures of combinations."""
 
@@ -225,10 +229,13 @@ class Space:
     family : str
     fixed : mapping
         Dotted parameters that do not vary, as they stand in a file.
+    made_of : {"registers", "macros"}
+        What large memories are made of.
     """
 
     family: str
     fixed: Mapping[str, Any]
+    made_of: Literal["registers", "macros"] = "registers"
     _tables: dict[Any, _Table] = field(default_factory=dict, repr=False)
     _legal: dict[str, Any] | None = field(default=None, repr=False)
 
@@ -240,12 +247,18 @@ class Space:
         usual = defaults(self.family)
         # What equals its default is left out: some defaults stand for parameters that another
         # choice does not have.
-        chosen = {
+        given = {
             path: value
             for path, value in {**self.fixed, **(self._legal or {}), **values}.items()
-            if path not in ("name", "family") and frozen(usual.get(path)) != frozen(value)
+            if path not in ("name", "family")
         }
-        return _config(self.family, tuple((path, frozen(chosen[path])) for path in sorted(chosen)))
+        chosen = {p: v for p, v in given.items() if frozen(usual.get(p)) != frozen(v)}
+        follows = {path: given[path] for path in _FOLLOWS if path in given and path not in chosen}
+        found = None
+        for more in (follows, {}) if follows else ({},):
+            pairs = sorted({**chosen, **more}.items())
+            found = found or _config(self.family, tuple((p, frozen(v)) for p, v in pairs))
+        return found
 
     def view(self, varying: Mapping[str, NDArray[Any]]) -> View:
         """Return configurations at which to evaluate."""

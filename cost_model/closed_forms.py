@@ -13,6 +13,9 @@ clock
 NAME_share, fits
     Where ``target.device`` names a device: how much of it of each resource is used, and 1 if no
     share is more than one, else 0.
+area_mm2, power_w
+    Rows of totals of `memories.registers_below` bits or more are SRAM macros where these are
+    smaller, as in the estimate by structure (`cost_model.rows`).
 power_w
     Leakage, and the energy of a cycle times the clock.  A cycle's energy is that of all clock pins
     and of every other cell input switching at `ACTIVITY` on average: ``C V^2`` of the
@@ -58,6 +61,7 @@ from hwgen.technologies import utilization
 from hwgen.workloads import network_of
 
 if TYPE_CHECKING:
+    from cost_model.memories import Form
     from hwgen.config.model import FamilyConfig
 
 ACTIVITY = 0.15
@@ -84,6 +88,7 @@ def evaluate(
     varying: Mapping[str, NDArray[Any]],
     technology: str,
     workloads: Workloads,
+    made_of: Form = "macros",
 ) -> Mapping[str, NDArray[np.float64]]:
     """Return the metrics of configurations of one family.
 
@@ -98,6 +103,8 @@ def evaluate(
         A technology; of one that is not calibrated only cycles are known.
     workloads : mapping
         Name: sizes (M, K, N) of products that follow one another.
+    made_of : {"macros", "registers"}
+        What large memories are made of.
 
     Returns
     -------
@@ -108,7 +115,7 @@ def evaluate(
     tech = technologies.technology(technology) if technologies.is_calibrated(technology) else None
     if technology in installed():
         fixed = {**fixed, "target.technology": technology}
-    return _evaluated(family, fixed, varying, tech, workloads)
+    return _evaluated(family, fixed, varying, tech, workloads, made_of)
 
 
 def without_costs(
@@ -118,12 +125,12 @@ def without_costs(
 
     See `evaluate`; the others are NaN, and the clock is that asked for.
     """
-    return _evaluated(family, fixed, {}, None, workloads)
+    return _evaluated(family, fixed, {}, None, workloads, "registers")
 
 
 def fmax_mhz(family: str, fixed: Mapping[str, Any], tech: technologies.Technology) -> float:
     """Return the Fmax of one configuration by the closed forms of its family, NaN if unknown."""
-    view = _space(family, tuple(sorted((k, frozen(v)) for k, v in fixed.items()))).view({})
+    view = _space_of(family, fixed, "registers").view({})
     module = family_of(family).part("cost")
     if not view.legal or not hasattr(module, "paths") or not module.parts(view.config):
         return float("nan")
@@ -136,8 +143,9 @@ def _evaluated(
     varying: Mapping[str, NDArray[Any]],
     tech: technologies.Technology | None,
     workloads: Workloads,
+    made_of: Form,
 ) -> Mapping[str, NDArray[np.float64]]:
-    view = _space(family, tuple(sorted((k, frozen(v)) for k, v in fixed.items()))).view(varying)
+    view = _space_of(family, fixed, made_of).view(varying)
     shape = np.broadcast_shapes(*(values.shape for values in view.varying.values())) or (1,)
     unknown = np.broadcast_to(np.nan, shape)
     device = fixed.get(DEVICE)
@@ -174,9 +182,13 @@ def view_of(config: FamilyConfig) -> View:
     return Space(config.family, flattened(config.resolved())).view({})
 
 
+def _space_of(family: str, fixed: Mapping[str, Any], made_of: Form) -> Space:
+    return _space(family, tuple(sorted((k, frozen(v)) for k, v in fixed.items())), made_of)
+
+
 @lru_cache(maxsize=256)
-def _space(family: str, fixed: tuple[tuple[str, Any], ...]) -> Space:
-    return Space(family, dict(fixed))
+def _space(family: str, fixed: tuple[tuple[str, Any], ...], made_of: Form) -> Space:
+    return Space(family, dict(fixed), made_of)
 
 
 def shares(device: str | None, metrics: Mapping[str, Any]) -> dict[str, Any]:

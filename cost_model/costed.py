@@ -97,7 +97,7 @@ def costed(
         Whether there is power of FPGAs, see `cost_model.fabric_energy`.
     """
     if analysis is None or tech is None:
-        return _by_closed_forms(config, fixed, tech, workloads, None)
+        return _by_closed_forms(config, fixed, tech, workloads, None, made_of)
     technology, clock = str(fixed["target.technology"]), float(fixed["target.clock_mhz"])
     uses = analysis.memories()
     below = config.memories.registers_below
@@ -105,7 +105,7 @@ def costed(
     steps = memories.steps_of(uses, chosen, technology, 1000 / clock)
     path = analysis.limiting_path(tech, clock, steps)
     if not tech.structure:
-        return _by_closed_forms(config, fixed, tech, workloads, path)
+        return _by_closed_forms(config, fixed, tech, workloads, path, made_of)
     rules = fabric(technology)
     parts = analysis.parts(chosen, rules)
     made: list[memories.Made] = []
@@ -190,9 +190,10 @@ def _by_closed_forms(
     tech: technologies.Technology | None,
     workloads: Workloads,
     path: Path | None,
+    made_of: memories.Form,
 ) -> Costed:
     technology = str(fixed["target.technology"])
-    found = evaluate(config.family, fixed, {}, technology, workloads)
+    found = evaluate(config.family, fixed, {}, technology, workloads, made_of)
     return Costed(
         metrics={name: plain(values[0]) for name, values in found.items() if name != "valid"},
         breakdown=_breakdown(config.family, fixed, tech) if has_rules(technology) else [],

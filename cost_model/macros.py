@@ -31,10 +31,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from cost_model.bill import bits_of
 from hwgen.memories import Ram
 from hwgen.technologies import technologies
 from hwgen.technologies.model import Macro, Memories, StandardCells
@@ -162,6 +163,8 @@ class Composition:
     Parameters
     ----------
     ram : Ram
+        Its words and bits may be arrays, of memories that are looked at together; then so are
+        `deep`, `wide` and all figures.
     macro : Macro
         Of which all of it is made.
     arrangement : {"ports", "halves", "copies"}
@@ -207,17 +210,17 @@ class Composition:
             Whether the word that was read must stay although nothing is read.
         """
         ram, banks = self.ram, self.banks
-        found = dict.fromkeys(
-            ("register_bit", "enable_bit", "read_bit", "and_bit", "mux_bit", "buffer"), 0.0
-        )
+        kinds = ("register_bit", "enable_bit", "read_bit", "and_bit", "mux_bit", "buffer")
+        found: dict[str, Any] = dict.fromkeys(kinds, 0.0)
+        address = np.maximum(1, bits_of(ram.words))
         # Which bank was read, and its word.
-        found["register_bit"] += (banks - 1).bit_length()
-        found["enable_bit"] += (banks - 1).bit_length()
+        found["register_bit"] += bits_of(banks)
+        found["enable_bit"] += bits_of(banks)
         found["mux_bit"] += ram.bits * (banks - 1)
         # Enables of banks, and who has the address.
-        found["and_bit"] += 2 * banks if banks > 1 else 0
+        found["and_bit"] += 2 * banks * (np.asarray(banks) > 1)
         if self.groups > 1:
-            found["mux_bit"] += self.groups * ram.address_bits
+            found["mux_bit"] += self.groups * address
             found["and_bit"] += 2 * self.groups
         if self.arrangement == "copies":
             found["register_bit"] += ram.words
@@ -228,28 +231,43 @@ class Composition:
             found["register_bit"] += ram.bits + 1
             found["enable_bit"] += ram.bits
             found["mux_bit"] += ram.bits
-        for bits, loads in ((ram.address_bits, self.count), (ram.bits, banks)):
-            found["buffer"] += bits * loads / PER_PORT if loads > PER_PORT else 0.0
-        return {kind: count for kind, count in found.items() if count}
+        for bits, loads in ((address, self.count), (ram.bits, banks)):
+            found["buffer"] += bits * loads / PER_PORT * (np.asarray(loads) > PER_PORT)
+        return _present(found)
 
     def start_steps(self, memories: Memories, period_ns: float, *, held: bool) -> dict[str, float]:
         """Return the steps from the clock to the data, by kinds of `cost_model.timing.arcs`."""
         late = self.macro.clk_to_q_ns + (period_ns / 2 if memories.falling else 0.0)
-        levels = math.log2(self.banks) + (held and not self.holds)
-        return {"macro": late, "mux": levels}
+        levels = np.log2(self.banks) + (held and not self.holds)
+        return _present({"macro": late, "mux": levels})
 
     def end_steps(self, memories: Memories) -> dict[str, float]:
         """Return the steps from addresses and enables to the macros."""
-        steps = {"macro": memories.setup_ns, "fanout": max(0.0, math.log2(self.count / 4))}
-        if self.groups > 1 or self.deep > 1:
-            steps |= {"gate": 1.0, "mux": float(self.groups > 1)}
+        chosen = np.logical_or(self.groups > 1, np.asarray(self.deep) > 1)
+        steps: dict[str, Any] = {
+            "macro": memories.setup_ns,
+            "fanout": np.maximum(0.0, np.log2(np.asarray(self.count) / 4)),
+            "gate": 1.0 * chosen,
+            "mux": float(self.groups > 1),
+        }
         if self.arrangement == "copies":
-            steps |= {"read": math.log2(max(2, self.ram.words)), "gate": 2.0}
-        return steps
+            steps["read"] = np.log2(np.maximum(2, self.ram.words))
+            steps["gate"] = 2.0
+        return _present(steps)
 
     def data_steps(self, memories: Memories) -> dict[str, float]:
         """Return the steps from the data that are written to the macros."""
-        return {"macro": memories.setup_ns, "fanout": max(0.0, math.log2(self.banks / 4))}
+        reach = np.maximum(0.0, np.log2(np.asarray(self.banks) / 4))
+        return _present({"macro": memories.setup_ns, "fanout": reach})
+
+
+def _present(counts: Mapping[str, Any]) -> dict[str, float]:
+    """Return the counts of what is there, plain numbers where they are no arrays."""
+    return {
+        kind: float(count) if np.ndim(count) == 0 else count
+        for kind, count in counts.items()
+        if np.any(count)
+    }
 
 
 def arrangements(ram: Ram, macro: Macro, *, holds: bool) -> list[Composition]:

@@ -19,6 +19,7 @@ from cost_model.structure.costs import cost
 from cost_model.structure.memories import MemoryUse
 from cost_model.technology import Technology
 from cost_model.timing.compiled import MacroSteps
+from hwgen.memories import Ram
 
 Form = Literal["macros", "registers"]
 
@@ -135,9 +136,7 @@ class Made:
         for name, count in self.use.holds.items():
             if names is not None and name not in names:
                 continue
-            reads, writes = RATES.get(name, (1.0, 1.0))
-            total += count * ((reads * self.read_pj if reads else 0.0)
-                              + (writes * self.write_pj if writes else 0.0))  # fmt: skip
+            total += count * access_pj(name, self.read_pj, self.write_pj)
         return total
 
     def document(self) -> dict[str, Any]:
@@ -193,13 +192,31 @@ def macros_of(
 
 def smaller(made: Composition, prices: Mapping[str, float]) -> bool:
     """Return whether macros are smaller than the registers of a memory."""
-    ram = made.ram
-    registers = {
+    around = cost(prices, made.glue(held=True))
+    return made.area_um2 + around < cost(prices, registers_of(made.ram))
+
+
+def registers_of(ram: Ram) -> dict[str, float]:
+    """Return the components of a memory that is made of registers."""
+    return {
         "register_bit": ram.capacity,
         "enable_bit": ram.capacity,
         "read_bit": ram.bits * (ram.words - 1),
     }
-    return made.area_um2 + cost(prices, made.glue(held=True)) < cost(prices, registers)
+
+
+def access_pj(holds: str, read_pj: float, write_pj: float) -> float:
+    """Return the energy of the accesses of a cycle of full throughput, of one memory.
+
+    Parameters
+    ----------
+    holds : str
+        What is in it, see `RATES`.
+    read_pj, write_pj : float
+        Of one access; that of accesses that there are none of may be unknown.
+    """
+    reads, writes = RATES.get(holds, (1.0, 1.0))
+    return (reads * read_pj if reads else 0.0) + (writes * write_pj if writes else 0.0)
 
 
 def steps_of(

@@ -25,6 +25,16 @@ Quantity = Literal[
 OUTSIDE = "outside"
 """Kind of stage: what is gone of a clock period outside of a port."""
 
+AMOUNTS: Mapping[Quantity, str] = {
+    "area_um2": "macro_um2",
+    "leakage_nw": "macro_nw",
+    "energy_fj": "macro_fj",
+}
+"""Kinds that are amounts of a quantity themselves: what is known of SRAM macros."""
+
+MACRO_NS = "macro_ns"
+"""Kind of stage that is a time in ns, of an SRAM macro."""
+
 PORTS: Counts = {OUTSIDE: 1.0, "port": 1.0}
 """Path between a port and the register next to it, which every design of streams has."""
 
@@ -70,7 +80,8 @@ class Technology:
         known = self.costs.get(quantity)
         if known is None:
             return np.nan
-        return _priced(known, counts)
+        own = dict.fromkeys(AMOUNTS.values(), 0.0) | {AMOUNTS.get(quantity, ""): 1.0}
+        return _priced({**known, **own}, counts)
 
     def delay_ns(self, paths: list[Counts], clock_mhz: Number) -> Number:
         """Return the delay of the longest of the paths, NaN if it is unknown.
@@ -86,10 +97,12 @@ class Technology:
             return np.nan
         outside = self.timing.get("outside", 0.0) * 1000 / np.asarray(clock_mhz, np.float64)
         longest: Number = 0.0
+        prices = {**self.delays_ns, MACRO_NS: 1.0}
         for path in (*paths, *([PORTS] if "port" in self.delays_ns else [])):
             inside = {kind: n for kind, n in path.items() if kind != OUTSIDE}
-            delay = _priced(self.delays_ns, inside) + path.get(OUTSIDE, 0.0) * outside
-            longest = np.maximum(longest, delay)
+            delay = _priced(prices, inside) + path.get(OUTSIDE, 0.0) * outside
+            # Arrays grow no axes for a path that never decides.
+            longest = longest if np.all(delay <= longest) else np.maximum(longest, delay)
         return longest
 
     def document(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from flows.process import run
 from flows.store import Store
 from flows.toolchain import require, version_text
 from flows.verilator_runtime import Runtime
-from flows.verilator_sharing import GROWTH, SHARING, repeated_bytes
+from flows.verilator_sharing import GROWTH, repeated
 from hwgen.errors import CheckFailed, ToolMissing
 
 Waves = Literal["fst", "vcd"]
@@ -381,12 +381,13 @@ def _compile(
         return sum(path.stat().st_size for path in build_dir.glob("Vtop*.cpp"))
 
     text = "".join(path.read_text(encoding="utf-8") for path in sources)
-    repeated = repeated_bytes(text, top)
-    size = translate(*(SHARING if repeated is not None else ()))
-    if repeated is not None and size > GROWTH * repeated:
-        for path in build_dir.glob("Vtop*"):
+    shared = repeated(text, top)
+    for options in (*(shared.attempts if shared else ()), ()):
+        for path in set(build_dir.glob("Vtop*")).difference(map(build_dir.joinpath, sources)):
             path.unlink()
-        size = translate()
+        size = translate(*options)
+        if shared is None or size <= GROWTH * shared.bytes:
+            break
     variables += [f"{key}={value}" for key, value in optimisation.items()]
     makefile = ["-f", "Vtop.mk", *variables]
     plan = run(make, ["-n", *makefile], build_dir, "compile.plan", TIMEOUT_S, environment)

@@ -16,6 +16,11 @@ from hwgen.schedules.stream import RAW_RESULTS
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
 
+    JobEngine = GemmStreamConfig
+    """Configuration of an engine whose jobs are products."""
+
+__all__ = ["Job", "Plan", "plan_of"]
+
 _ADDRESSES = ("a_address", "w_address", "c_address", "p_address")
 _STRIDES = ("a_stride", "w_stride", "c_stride")
 

@@ -304,6 +304,7 @@ class ListBuilder:
         last: Number,
         scale_bytes: Number | None = None,
         causal: bool = True,
+        first: Number | None = None,
     ) -> None:
         """Append the attention of some queries of a head of keys.
 
@@ -326,10 +327,13 @@ class ListBuilder:
             Bytes of the scales of those keys.
         causal : bool
             Whether each further query looks at one more.
+        first : Number, optional
+            The first key that the first query looks at, below 0 too, each further query at one
+            less; by default all look at all before theirs.
         """
         import numpy as np
 
-        from hwgen.families.attention import LAST_MOVES
+        from hwgen.families.attention import FIRST_MOVES, LAST_MOVES
 
         config: Any = self.config.units[unit]
         core = config.compute
@@ -338,9 +342,11 @@ class ListBuilder:
             raise InputError(
                 f"unit {unit!r} of a list must have scales: {wanted}, not {core.scales}"
             )
-        words = [queries * group, keys.constant, group, 0, last.constant, LAST_MOVES * causal]
+        moves = LAST_MOVES * causal | FIRST_MOVES * (first is not None)
+        begin = first or Number(0)
+        words = [queries * group, keys.constant, group, begin.constant, last.constant, moves]
         ports = {port.name: port for port in core.ports}
-        places, numbers = {}, {"COMMAND_1": keys, "COMMAND_4": last}
+        places, numbers = {}, {"COMMAND_1": keys, "COMMAND_3": begin, "COMMAND_4": last}
         for name, rows in arrays.items():
             port = "out" if name == "output" else name
             size = ports[port].beat_bytes * (1 if name.endswith("_scale") else core.steps)

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from hwgen.memories import Ram
@@ -60,8 +60,10 @@ class Accumulators(Block):
         *,
         single_cycle_passes: bool,
     ) -> None:
+        self.config: Any = config
         self.psum, self.columns, self.depth = psum, columns, depth
         self.single_cycle_passes = single_cycle_passes
+        psum_bits, total_bits = self.widths()
         super().__init__(
             "accumulators",
             {
@@ -70,15 +72,27 @@ class Accumulators(Block):
                 "starts": In(1),
                 "closes": In(1),
                 "ends": In(1),
-                "psums": In(columns * psum.width),
-                "results": Out(columns * config.result.width),
+                "psums": In(columns * psum_bits),
+                "results": Out(columns * total_bits),
                 "done": Out(2),
             },
         )
-        self.config = config
+
+    def widths(self) -> tuple[int, int]:
+        """Return the bits of a partial sum, and of a total."""
+        return self.psum.width, self.config.result.width
+
+    def added(self, m: Module, column: int, old: Value, psum: Value) -> Value:
+        """Return the next total of a column."""
+        config = self.config
+        if config.result.signed:
+            old = old.as_signed()
+        if self.psum.signed:
+            psum = psum.as_signed()
+        return accumulate(m, old, psum, config)[: self.widths()[1]]
 
     def build(self, m: Module) -> None:
-        config, width = self.config, self.config.result.width
+        psum_width, width = self.widths()
         cols, depth = self.columns, self.depth
         address = Signal(range(depth))
         with m.If(self.run & self.valid):
@@ -130,12 +144,8 @@ class Accumulators(Block):
         m.d.comb += kept.eq(Mux(starts, 0, stored))
         sums = []
         for c in range(cols):
-            old, psum = kept.word_select(c, width), psums.word_select(c, self.psum.width)
-            if config.result.signed:
-                old = old.as_signed()
-            if self.psum.signed:
-                psum = psum.as_signed()
-            sums.append(accumulate(m, old, psum, config)[:width])
+            old, psum = kept.word_select(c, width), psums.word_select(c, psum_width)
+            sums.append(self.added(m, c, old, psum))
         if depth > 1:
             m.d.comb += write.data.eq(Cat(*sums))
         with m.If(self.run):

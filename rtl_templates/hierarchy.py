@@ -34,7 +34,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from hwgen.config.module_limits import MODULE_BITS
 from hwgen.errors import InputError
-from rtl_templates.netlists import quicken
+from rtl_templates.netlists import quicken, released
 
 _TOP = "attribute \\top 1\n"
 
@@ -245,7 +245,8 @@ def _rtlil(top: Any, name: str, ports: dict[str, tuple[Any, PortDirection]]) -> 
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return str(rtlil.convert(top, name=name, ports=ports, emit_src=False))
+        with released():
+            return str(rtlil.convert(top, name=name, ports=ports, emit_src=False))
     finally:
         if collecting:
             gc.enable()

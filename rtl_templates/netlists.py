@@ -3,13 +3,20 @@
 
 Amaranth looks at the type of each net whenever nets are put together, and follows each bit of
 each cell to find combinational cycles.  Both took a third of the time to emit a core.
+
+What Amaranth makes a netlist with refers to itself, and the garbage collector took an eighth
+more to find that out, net by net: `released` takes it apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
+from amaranth.back import rtlil
+from amaranth.hdl import _ir as ir
 from amaranth.hdl import _nir as nir
 
 _CELL_BITS = 1 << 16
@@ -24,6 +31,9 @@ _ALL_INPUTS = (
 
 _NO_INPUTS = (nir.Top, nir.Instance, nir.Memory, nir.SyncReadPort, nir.SyncWritePort)
 """Cells whose outputs, if there are any, depend on no input at once."""
+
+_emitters: ContextVar[list[Any] | None] = ContextVar("emitters", default=None)
+"""What netlists and their text are made with while they are made; see `released`."""
 
 _check_comb_cycles = nir.Netlist.check_comb_cycles
 
@@ -110,8 +120,37 @@ def _sources(cell: Any) -> Iterable[int] | None:
     return () if isinstance(cell, _NO_INPUTS) else None
 
 
+@contextmanager
+def released() -> Iterator[None]:
+    """Let go of all of the netlists that are made within, at the end."""
+    made: list[Any] = []
+    token = _emitters.set(made)
+    try:
+        yield
+    finally:
+        _emitters.reset(token)
+        for emitter in made:
+            vars(emitter.netlist).clear()
+        for emitter in made:
+            vars(emitter).clear()
+
+
+def _noted(emitter: type) -> None:
+    """Let instances of a class that emits a netlist be known to `released`."""
+    usual = emitter.__init__  # type: ignore[misc]
+
+    def begin(self: Any, *arguments: Any, **options: Any) -> None:
+        usual(self, *arguments, **options)
+        if (made := _emitters.get()) is not None:
+            made.append(self)
+
+    emitter.__init__ = begin  # type: ignore[misc]
+
+
 def quicken() -> None:
     """Let Amaranth make netlists in less time, from now on."""
+    _noted(ir.NetlistEmitter)
+    _noted(rtlil.ModuleEmitter)
     nir.Value.__new__ = _value
     nir.Net.from_cell = classmethod(_from_cell)
     nir.Netlist.resolve_value = _resolve_value

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,9 @@ import numpy as np
 from hwgen.errors import InputError
 from hwgen.models.importing import import_model
 from sim_tests.model_files import Kind, Small, write_gguf
+
+Campaign = Callable[[Path, int, int], Counter[str]]
+"""Of a directory, a number of files and a seed: how many files ended in which way."""
 
 MOST_SECONDS = 5.0
 MOST_MEMORY = 256 << 20
@@ -96,9 +100,9 @@ def campaign(directory: Path, files: int, seed: int) -> Counter[str]:
     return counts
 
 
-def main() -> int:
+def main(campaign: Campaign, description: str | None) -> int:
     """Run a campaign and print its counts."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--files", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
@@ -111,4 +115,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(campaign, __doc__))

@@ -9,12 +9,10 @@ readable for the `onnx` package.  What is read is run, too.
 
 from __future__ import annotations
 
-import argparse
 import math
 import resource
 import shutil
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -28,7 +26,7 @@ from hwgen.models.importing import import_model
 from hwgen.models.onnx_operators import load
 from hwgen.models.store import Model
 from hwgen.models.tensor_engine import TensorEngine
-from sim_tests.fuzz_models import MOST_SECONDS, mutate
+from sim_tests.fuzz_models import MOST_SECONDS, main, mutate
 from sim_tests.onnx_files import dynamic_mlp, encoder, qdq_cnn, qdq_mlp, qlinear_cnn, qonnx_cnn
 
 MOST_MEMORY = 1 << 30
@@ -163,19 +161,5 @@ def attempt(path: Path, out: Path) -> str:
     return "run"
 
 
-def main() -> int:
-    """Run a campaign and print its counts."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--files", type=int, default=5000)
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    start = time.monotonic()
-    with tempfile.TemporaryDirectory() as directory:
-        counts = campaign(Path(directory), given.files, given.seed)
-    text = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
-    sys.stdout.write(f"{text} in {time.monotonic() - start:.0f} s\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(campaign, __doc__))

@@ -32,6 +32,8 @@ ALLOWED_SKIPS = (
     r"root reads every file",
     r"cocotb's runner cannot compile where a path has a space",
     r"the interpreter is not a shared library",
+    # A published model, fetched on demand: 93 MB, and calibrated for minutes.
+    r"`make demo-llm` has not run",
     # Liberty files are other people's and not in any package.
     r"HWGEN_PDK_DIR",
     # There are wheels for Linux on x86-64 up to Python 3.13 only.
@@ -47,6 +49,8 @@ ROTATING: Mapping[str, tuple[int, str]] = {
     "test_fast.py::test_shipped_configurations": (4, ""),
     "test_spatial_blocks.py::test_shipped_configurations": (4, ""),
     "test_spatial_blocks.py::test_emitted_verilog_is_clean": (4, ""),
+    "test_bit_serial.py::test_covering_set": (4, ""),
+    "test_systolic_blocks.py::test_covering_set": (9, ""),
     "test_ternary_lut.py::test_shipped_configurations": (3, "fp16"),
     # The largest tables: groups of seven.
     "test_ternary_lut.py::test_a_table_costs_one_adder_an_entry": (3, "^7$"),

@@ -16,8 +16,9 @@ from cost_model.families.attention import cycles_of_blocks, cycles_of_jobs
 from flows.simulation.runner import compile_design, regress, run_module
 from hwgen.config.load import load_config, parse_config
 from hwgen.errors import ConfigError, InputError
-from hwgen.families.attention import SCALE, AttentionConfig
+from hwgen.families.attention import AttentionConfig
 from hwgen.families.attention_bound import bound_of
+from hwgen.families.attention_formats import SCALE
 from hwgen.golden.attention import accumulated, attend, operate
 from hwgen.schedules.attention import Mask, blocks_of, job, operands
 from hwgen.schedules.attention_operands import quantised
@@ -28,6 +29,12 @@ from sim_tests.test_systolic import assert_passed
 ROOT = Path(__file__).parent.parent
 
 SMALL: dict[str, Any] = {"head": 8, "max_keys": 64, "array": {"rows": 4, "lanes": 4}}
+DOUBLE: dict[str, Any] = {**SMALL, "array": {"rows": 4, "lanes": 4, "buffers": "double"}}
+
+FLOATS: dict[str, Any] = {
+    **SMALL, "query": "bf16", "key": "fp8_e4m3", "value": "bf16", "output": "bf16",
+    "scales": "none",
+}  # fmt: skip
 
 COVERING: list[dict[str, Any]] = [
     {"head": 1, "max_keys": 1, "array": {"rows": 1, "lanes": 1},
@@ -45,8 +52,23 @@ COVERING: list[dict[str, Any]] = [
      "pipeline": {"dot": 2, "exponential": 1, "reciprocal": 1}},
     {"head": 2, "max_keys": 1000, "array": {"rows": 2, "lanes": 1},
      "softmax": {"weight_bits": 12}},
+    {"head": 5, "max_keys": 33, "scales": "none", "value": "uint8", "output": "uint16",
+     "array": {"rows": 5, "lanes": 5, "buffers": "double"},
+     "pipeline": {"dot": 2, "exponential": 0, "reciprocal": 0}},
+    {"head": 7, "max_keys": 20, "array": {"rows": 6, "lanes": 3, "buffers": "double"}},
+    {"head": 1, "max_keys": 5, "array": {"rows": 1, "lanes": 1, "buffers": "double"},
+     "pipeline": {"dot": 0}},
+    {"head": 7, "max_keys": 20, "query": "fp16", "key": "fp8_e5m2", "value": "fp8_e4m3",
+     "output": "fp16", "scales": "none", "array": {"rows": 6, "lanes": 3, "buffers": "double"},
+     "pipeline": {"dot": 2, "exponential": 0, "reciprocal": 0}},
+    {"head": 5, "max_keys": 33, "query": "bf16", "key": "fp16", "value": "fp8_e5m2",
+     "output": "fp8_e4m3", "scales": "none", "alignment_bits": 14,
+     "array": {"rows": 5, "lanes": 5}, "softmax": {"weight_bits": 12}},
+    {"head": 3, "max_keys": 9, "query": "fp8_e4m3", "key": "fp8_e4m3", "value": "fp8_e4m3",
+     "output": "fp8_e5m2", "scales": "none", "alignment_bits": 3,
+     "array": {"rows": 2, "lanes": 1}, "pipeline": {"dot": 0}},
 ]  # fmt: skip
-"""Sizes of 1, primes, one and several rows a unit, all formats and registers."""
+"""Sizes of 1, primes, one and several rows a unit, all formats and registers, both buffers."""
 
 
 def configuration(**values: Any) -> AttentionConfig:
@@ -197,10 +219,12 @@ def test_jobs_are_the_whole(
         parts.append(wide.reshape(-1, out.lanes))
     beats = out.pack(np.concatenate(parts))
     assert len(beats) == plan.output_beats == len(list(plan.output_last()))
-    assert np.array_equal(plan.unpack(beats)["output"], wanted)
+    found = plan.unpack(beats)["output"]
+    assert found.shape == wanted.shape
+    assert found.tobytes() == wanted.tobytes(), "also where it is no number"
     index = (heads - 1, group - 1, queries - 1, config.head - 1)
     beat = out.unpack(beats[plan.locate("output", index)][None])[0]
-    assert beat[(config.head - 1) % out.lanes] == wanted[index]
+    assert beat[(config.head - 1) % out.lanes].tobytes() == wanted[index].tobytes()
 
 
 def test_smaller_heads_are_filled_up() -> None:
@@ -260,8 +284,10 @@ def test_what_cannot_be_quantised() -> None:
 
 def test_prefill_and_decode_use_the_array() -> None:
     """Prefill of 512 x 512 uses 0.9 of the array, decode 0.95 of the cycles of its beats."""
-    for rows, lanes in ((16, 16), (32, 16), (32, 64)):
-        config = configuration(array={"rows": rows, "lanes": lanes})
+    for rows, lanes, buffers in (
+        (16, 16, "single"), (32, 16, "single"), (32, 64, "single"), (64, 64, "double")
+    ):  # fmt: skip
+        config = configuration(array={"rows": rows, "lanes": lanes, "buffers": buffers})
         sizes = {"kv_heads": 1, "group": 1, "queries": 512, "keys": 512, "elements": 64}
         (operation,) = config.operations
         scalars = operation.check_scalars({})
@@ -362,9 +388,10 @@ def test_verilog_is_clean(tmp_path: Path) -> None:
     assert_clean(configuration(**SMALL), tmp_path)
 
 
-def test_small_core(tmp_path: Path) -> None:
+@pytest.mark.parametrize("values", [SMALL, DOUBLE, FLOATS], ids=["single", "double", "floats"])
+def test_small_core(values: dict[str, Any], tmp_path: Path) -> None:
     """The regression, and commands that no plan makes."""
-    config = configuration(**SMALL)
+    config = configuration(**values)
     assert_passed(regress(config, tmp_path, seed=1))
     plan = {"config": config.resolved()}
     (outcome,) = run_module(
@@ -385,6 +412,7 @@ def test_shipped_configuration(tmp_path: Path) -> None:
 
 
 LONG = {"head": 8, "max_keys": 64, "array": {"rows": 8, "lanes": 2}}
+LONG_DOUBLE = {**LONG, "array": {"rows": 8, "lanes": 2, "buffers": "double"}}
 MUTATIONS = [
     Mutation("sums are not shifted", "weighted_lane", r"\$signed\(total\) >>> rise",
              "$signed(total)", SMALL),
@@ -395,6 +423,22 @@ MUTATIONS = [
              "$signed({1'b0, of_key})", SMALL),
     Mutation("sums overwritten while results leave", "core", r"assign sums_free = .*;",
              "assign sums_free = 1'h1;", SMALL),
+    Mutation("queries swapped early", "score_row", r"swap \? next_queries", "starts ? next_queries",
+             DOUBLE),
+    Mutation("scales swapped early", "core", r"if \(scale_swap_\d+\)( scale_\d+ )",
+             r"if (swap_1)\1", DOUBLE),
+    Mutation("results overwritten while they leave", "core", r"assign results_stay = .*;",
+             "assign results_stay = 1'h0;", LONG_DOUBLE, ("stalls_7", "stalls_8")),
+    Mutation("sums of weights stay", "core", r"moves_row_up_1 \? \{[^}]*\}", "1'h1 ? sums_given",
+             DOUBLE),
+    Mutation("values' maximum without exponents", "softmax_unit",
+             r"\$signed\(\{ 1'h0, value_exponent_2 \}\)", "$signed(9'h001)", FLOATS),
+    Mutation("scores without the exponents of keys", "softmax_unit",
+             r"\$signed\(\{ 1'h0, key_scale\[3:0\] \}\)", "$signed(5'h07)", FLOATS),
+    Mutation("a NaN is forgotten", "softmax_unit", r"assign is_bad = .*;",
+             "assign is_bad = odd_2;", FLOATS),
+    Mutation("only the last beat is looked at", "core", r"assign value_above = .*;",
+             "assign value_above = 1'h1;", FLOATS),
     Mutation("no room in the queue of results", "core", r"assign gives = .*;",
              "assign gives = giving;", LONG, ("stalls_7", "stalls_8")),
 ]  # fmt: skip

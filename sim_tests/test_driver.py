@@ -152,12 +152,14 @@ def compiled_driver(config: GemmStreamConfig, compiler: str, work: Path) -> ctyp
     for name, text in {**driver.driver(config), f"{config.name}_regs.h": c_header(config)}.items():
         assert config.digest in text
         (work / name).write_text(text, encoding="utf-8")
-    subprocess.run(
-        [compiler, "-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror",
-         "-pedantic", "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error", "-fPIC",
-         "-shared", "-o", str(work / "driver.so"), str(work / f"{config.name}_driver.c")],
-        check=True, timeout=60,
-    )  # fmt: skip
+    strict = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-pedantic"]
+    source = str(work / f"{config.name}_driver.c")
+    for options in (
+        ["-x", "c++", "-std=c++11", "-fsyntax-only"],
+        ["-std=c99", "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error", "-fPIC",
+         "-shared", "-o", str(work / "driver.so")],
+    ):  # fmt: skip
+        subprocess.run([compiler, *strict, *options, source], check=True, timeout=60)
     return ctypes.CDLL(str(work / "driver.so"))
 
 

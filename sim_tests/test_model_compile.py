@@ -38,6 +38,7 @@ from sim_tests.test_other_drivers import Registers, library
 
 SMALL = replace(Small(), width=32, hidden=64, heads=2, kv_heads=1)
 PROMPT = TOKENS[:5]
+WINDOW = {"llama.attention.sliding_window": 3}
 
 LOAD = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint32)
 ON_TOKEN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32)
@@ -99,6 +100,15 @@ def test_biases_of_products(tmp_path: Path) -> None:
     assert_same(model, found, config, 1)
 
 
+def test_attention_that_looks_back_so_far(tmp_path: Path) -> None:
+    model = quantised(tmp_path, replace(SMALL, more=WINDOW))
+    attention = [node for node in model.description.nodes if node.operation == "attention"]
+    assert {node.attributes["window"] for node in attention} == {3}
+    config = small_engine()
+    found = compiled(model, config, tmp_path / "c", tokens=3, context=16)
+    assert_same(model, found, config, 4)
+
+
 def test_golden_runs_on_scales_of_hardware_are_near_the_reference(model: Model) -> None:
     golden = Run(GoldenEngine(model, Units([small_engine()]))).feed(TOKENS, every=True)
     reference = Run(FloatEngine(model)).feed(TOKENS, every=True)
@@ -146,9 +156,7 @@ def test_what_cannot_be_compiled_is_said(model: Model, tmp_path: Path) -> None:
         with pytest.raises(InputError, match=text):
             Compilation(model, config, Settings())
     description = model.description
-    for change, text in (
-        ({"query_unit": 0.0}, "has no query_unit"), ({"window": 4}, "looks back 4 positions"),
-    ):  # fmt: skip
+    for change, text in (({"query_unit": 0.0}, "has no query_unit"),):
         nodes = tuple(
             node.model_copy(update={"attributes": {**node.attributes, **change}})
             if node.operation == "attention" else node
@@ -293,12 +301,15 @@ def test_the_program_in_c_generates_tokens(model: Model, tmp_path: Path) -> None
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("ternary", [False, True], ids=["int8", "ternary"])
-def test_hardware_runs_the_list_whole(ternary: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["int8", "ternary", "window"])
+def test_hardware_runs_the_list_whole(kind: str, tmp_path: Path) -> None:
     """From the tokens of a prompt to those behind it: every byte of memory."""
+    ternary = kind == "ternary"
     small = (
         replace(SMALL, kv_heads=2, architecture="bitnet-25", sub_norms=True) if ternary else SMALL
     )
+    if kind == "window":
+        small = replace(SMALL, more=WINDOW)
     model = quantised(tmp_path, small, weights="ternary" if ternary else "int8")
     config = small_engine(ternary=ternary, gate="relu2" if ternary else "silu")
     found = compiled(model, config, tmp_path / "c", tokens=3, context=16)

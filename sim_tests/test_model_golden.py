@@ -15,6 +15,7 @@ from hwgen.config.load import load_config
 from hwgen.errors import InputError
 from hwgen.families import family
 from hwgen.models.engine import Run
+from hwgen.models.exact import ExactWeights
 from hwgen.models.float_engine import FloatEngine
 from hwgen.models.golden_engine import GoldenEngine, Rows
 from hwgen.models.quantise import quantise
@@ -107,7 +108,7 @@ def test_long_sums_are_exact(tmp_path: Path, units: Units) -> None:
     name = "layers.0.down"
     weights = np.full((2, 5000), 127, np.int8)
     weights[1, ::2] = -127
-    engine._kept[f"{name}.values"] = weights.astype(np.float32), (2**24 - 1) // (128 * 127)
+    engine._kept[f"{name}.values"] = ExactWeights(weights)
     for rows in (1, 2):
         x = np.full((rows, 5000), -127, np.int8)
         expected = x.astype(np.int64) @ weights.T.astype(np.int64)
@@ -119,7 +120,7 @@ def test_what_the_units_cannot_do_is_said(tmp_path: Path, model: Model, units: U
     with pytest.raises(InputError, match="not in int8; run `hwgen model quantise`"):
         GoldenEngine(small, units)
     for index, (recipe, text) in enumerate((
-        ({"weights": "int4", "group": 32}, "no single scale"),
+        ({"weights": "int4", "group": 32}, "name a core with weight: int4_g32"),
         ({"activation_bits": 16}, "not in int8"), ({"kv_bits": 4}, "keys and values"),
     )):  # fmt: skip
         out = tmp_path / str(index)

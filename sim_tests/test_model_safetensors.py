@@ -88,6 +88,22 @@ def test_a_decoder_is_that_of_its_gguf_file(dtype: Any, tmp_path: Path) -> None:
         np.testing.assert_array_equal(found.numbers(name), wanted)
 
 
+def test_attention_of_mistral_looks_back_so_far(tmp_path: Path) -> None:
+    small = Small(kind=Kind.F32, embedding=Kind.F32)
+    tensors = named(write_gguf(tmp_path / "small.gguf", small))
+    for number, (kind, given, window) in enumerate(
+        (("mistral", 5, 5), ("mistral", None, 0), ("qwen2", 5, 0))
+    ):
+        config = {**CONFIG, "model_type": kind, "sliding_window": given}
+        write(tmp_path / "hf", tensors, config)
+        model = imported(tmp_path / "hf", tmp_path / str(number))
+        found = {node.attributes.get("window", 0) for node in model.description.nodes
+                 if node.operation == "attention"}  # fmt: skip
+        assert found == {window}
+    write(tmp_path / "hf", tensors, {**CONFIG, "sliding_window": 5, "use_sliding_window": True})
+    assert "sliding_window is supported of mistral" in refused(tmp_path / "hf", tmp_path / "0")
+
+
 def test_packed_ternary_weights_are_four_rows_a_byte(tmp_path: Path) -> None:
     small = Small(architecture="bitnet-25", kind=Kind.F32, embedding=Kind.F32, sub_norms=True)
     tensors = named(write_gguf(tmp_path / "small.gguf", small))

@@ -108,7 +108,7 @@ def test_the_driver_plans_as_python_does(name: str, compiler: str, tmp_path: Pat
         ("found.n == 1u ? 1u : found.m", "found.m"),
         ("least / TOLERANCE", "least / 40"),
         ("block + block / FINEST", "block + 1u"),
-        ("smaller(MOST_N, RECORD_TILES)", "MOST_N"),
+        ("smaller(MOST_N, RECORD_TILES)", "(uint32_t)MOST_N"),
         ("cost > best->cost ||", "cost >= best->cost ||"),
         ("plus(traffic, row.p * count.m)", "traffic"),
         ("everything / OTHER_PORTS", "0u"),

@@ -25,6 +25,7 @@ from hwgen.numerics.product_packing import PackedProducts, packed_products
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.selection import covering_points, missing_pairs, sampled
 from sim_tests.test_emission import assert_clean
+from sim_tests.test_spatial import with_accumulator
 from sim_tests.test_systolic import assert_passed
 
 PORTS = {"ice40": (16, 16), "ecp5": (18, 18), "xc7": (25, 18), "xcup": (27, 18)}
@@ -191,13 +192,7 @@ def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
         "pipeline": {"pe": values["registers"]},
         "target": {"technology": values["technology"]},
     }  # fmt: skip
-    model: Any = family(kind).config
-    if values["accumulator"] != "exact":
-        exact = model.model_validate(data).product
-        data["accumulator"] = f"{'' if exact.signed else 'u'}int{exact.width + 2}"
-        data["overflow"] = values["accumulator"]
-    found: SpatialConfig = model.model_validate(data)
-    return found
+    return with_accumulator(kind, data, values["accumulator"])
 
 
 POINTS = covering_points(AXES, legal)

@@ -28,6 +28,7 @@ from hwgen.numerics.sparse_digits import GROUP_TERMS, expected_group, group_cycl
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.selection import covering_points, missing_pairs, sampled
 from sim_tests.test_emission import assert_clean
+from sim_tests.test_spatial import with_accumulator
 from sim_tests.test_systolic import assert_passed
 
 ROOT = Path(__file__).parent.parent
@@ -85,13 +86,7 @@ def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
         "array": array,
         "pipeline": {"pe": values["registers"]},
     }
-    model: Any = family(kind).config
-    if values["accumulator"] == "wrap":
-        # Narrow enough to overflow often, in a format that the operands allow.
-        exact = model.model_validate(data).product
-        data["accumulator"] = f"{'' if exact.signed else 'u'}int{exact.width + 2}"
-    found: SpatialConfig = model.model_validate(data)
-    return found
+    return with_accumulator(kind, data, values["accumulator"])
 
 
 POINTS = covering_points(AXES, legal)
@@ -260,7 +255,7 @@ def test_cycles_of_a_mac_do_not_depend_on_values() -> None:
             r"overflow: must be wrap with array.pe serial_group, not saturate",
         ),
         ("broadcast_2d", "array: {pe: serial_group, depth: 16}", r"array.depth: unknown key"),
-        ("systolic", "array: {pe: serial_column}", r"array.pe: must be mac or carry_save"),
+        ("systolic", "array: {pe: serial_column}", r"array.pe: must be mac, carry_save or hybrid"),
     ],
 )  # fmt: skip
 def test_illegal_pairs(kind: str, text: str, message: str) -> None:

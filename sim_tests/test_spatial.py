@@ -89,13 +89,18 @@ def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
         "array": array,
         "pipeline": {"pe": values["registers"], "final_adder": values["final_adder"]},
     }
+    return with_accumulator(kind, data, values["accumulator"])
+
+
+def with_accumulator(kind: str, data: dict[str, Any], overflow: str) -> SpatialConfig:
+    """Return a configuration whose accumulator is exact, or overflows often in a way."""
     model: Any = family(kind).config
-    if values["accumulator"] != "exact":
-        # Narrow enough to overflow often, in a format that the operands allow.
-        exact = model.model_validate(data).product
-        data["accumulator"] = f"{'' if exact.signed else 'u'}int{exact.width + 2}"
-        data["overflow"] = values["accumulator"]
     found: SpatialConfig = model.model_validate(data)
+    if overflow != "exact":
+        # Narrow, in a format that the operands allow.
+        exact = found.product
+        narrow = f"{'' if exact.signed else 'u'}int{exact.width + 2}"
+        found = model.model_validate({**data, "accumulator": narrow, "overflow": overflow})
     return found
 
 

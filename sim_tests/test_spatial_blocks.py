@@ -32,7 +32,7 @@ CONFIGS = [ROOT / "configs" / f"{name}.yaml" for name in ("mxfp4", "nvfp4", "w4a
 
 
 def config_of(
-    name: str, activation: str, weight: str, accumulator: str, array: dict[str, Any], pe: int
+    name: str, activation: str, weight: Any, accumulator: str, array: dict[str, Any], pe: int
 ) -> SpatialConfig:
     """Return a small core."""
     values = {

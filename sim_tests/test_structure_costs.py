@@ -87,6 +87,28 @@ def test_a_product_of_which_few_bits_are_used_is_made_of_rows_of_them() -> None:
     assert counted(lambda m, a, b, y: m.d.comb.__iadd__(y.eq(a * b)), width=5)["booth_bit"]
 
 
+def test_a_shifter_chooses_where_it_does_not_clear() -> None:
+    def logical(m: Module, a: Signal, b: Signal, y: Signal) -> None:
+        m.d.comb += y.eq(a.as_unsigned() >> b[:3].as_unsigned())
+
+    def arithmetic(m: Module, a: Signal, b: Signal, y: Signal) -> None:
+        m.d.comb += y.eq(a >> b[:3].as_unsigned())
+
+    def left(m: Module, a: Signal, b: Signal, y: Signal) -> None:
+        m.d.comb += y.eq(a << b[:2].as_unsigned())
+
+    # Distances of 4, 2 and 1 let zeros into as many of eight bits.
+    found = counted(logical, out=8)
+    assert (found["mux_bit"], found["mask_bit"]) == (4 + 6 + 7, 4 + 2 + 1)
+    # Copies of the sign are not chosen between.
+    found = counted(arithmetic, out=8)
+    assert found["mux_bit"] == 7 + 7 + 7
+    assert "mask_bit" not in found
+    # To the left, only what is left of the word is made.
+    found = counted(left, out=4)
+    assert (found["mux_bit"], found["mask_bit"]) == (2 + 3, 2 + 1)
+
+
 def test_numbers_without_sign_end_where_their_bits_do() -> None:
     def build(m: Module, a: Signal, b: Signal, y: Signal) -> None:
         m.d.comb += y.eq((a[:4] + a[4:8]) + (b[:4] + b[4:8]))

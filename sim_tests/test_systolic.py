@@ -169,7 +169,7 @@ def test_multiplication_by_digits(values: dict[str, Any], tmp_path: Path) -> Non
     [
         ("{pe: carry_save, dataflow: weight_stationary}", "array.pe: carry_save needs dataflow"),
         ("{encoding: ent}", "array.encoding: a mac does not multiply by digits"),
-        ("{pe: same_weight}", "array.pe: must be mac or carry_save"),
+        ("{pe: same_weight}", "array.pe: must be mac, carry_save or hybrid"),
         ("{}\npipeline: {final_adder: 1}", "pipeline.final_adder: must be 0 with array.pe mac"),
     ],
 )

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from flows.verilator import build_program
-from flows.verilator_sharing import GROWTH, INSTANCES, UNIT_BYTES, repeated_bytes
+from flows.verilator_sharing import (
+    APART,
+    GROWTH,
+    INSTANCES,
+    SHARING,
+    UNIT_BYTES,
+    repeated,
+)
 from hwgen.config.load import load_config
 from hwgen.emission import verilog_of
 
@@ -33,7 +40,10 @@ def test_size_counts_each_instance() -> None:
     text = design(INSTANCES, LINES)
     part = text.index("module top")
     expected = INSTANCES * (part - 1) + len(text) - part - 1
-    assert repeated_bytes(text, "top") == pytest.approx(expected, rel=0.001)
+    found = repeated(text, "top")
+    assert found is not None
+    assert found.bytes == pytest.approx(expected, rel=0.001)
+    assert found.attempts == (SHARING, APART)
 
 
 @pytest.mark.parametrize(
@@ -46,11 +56,19 @@ def test_size_counts_each_instance() -> None:
     ids=["few", "small", "beside others"],
 )
 def test_what_is_not_promising(text: str) -> None:
-    assert repeated_bytes(text, "top") is None
+    assert repeated(text, "top") is None
+
+
+def test_large_modules_within_what_is_repeated_stay_apart() -> None:
+    """As the adders of the columns of a core of floating-point numbers."""
+    config = load_config(ROOT / "configs" / "lut_core_fp16.yaml")
+    found = repeated(verilog_of(config), config.name)
+    assert found is not None
+    assert found.attempts == (APART,)
 
 
 def test_another_top_module() -> None:
-    assert repeated_bytes(design(INSTANCES, LINES), "elsewhere") is None
+    assert repeated(design(INSTANCES, LINES), "elsewhere") is None
 
 
 @pytest.mark.slow
@@ -58,10 +76,10 @@ def test_code_is_shared(tmp_path: Path) -> None:
     """Of the columns of a core there is one copy, where each had its own."""
     config = load_config(ROOT / "configs" / "lut_w2.yaml")
     text = verilog_of(config)
-    whole = repeated_bytes(text, config.name)
-    assert whole is not None
+    found = repeated(text, config.name)
+    assert found is not None
     (tmp_path / "design.v").write_text(text)
     (tmp_path / "main.cpp").write_text(MAIN)
     build_program([tmp_path / "design.v"], config.name, tmp_path, ["main.cpp"])
     written = sum(path.stat().st_size for path in tmp_path.glob("Vtop*.cpp"))
-    assert written < 2 * whole < GROWTH * whole
+    assert written < 2 * found.bytes < GROWTH * found.bytes

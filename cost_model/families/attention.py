@@ -33,8 +33,11 @@ class _Flow:
     def __post_init__(self) -> None:
         ahead = self.config.weights_ahead
         self.front = 1  # the next beat of queries or keys may be taken, out of an input's buffer
+        self.ready = 1 + self.config.align_latency  # the first vectors are aligned
         self.back = 0  # the next beat of values may be taken, or a result given
         self.free = 0  # the sums of weights have left
+        self.left = 0  # the results of all jobs so far have been given
+        self.loads = 1  # the next queries may be taken, with a second place for them
         # When the weights of the last keys were taken from their queue.
         self.taken: deque[int] = deque([-1] * ahead, ahead)
 
@@ -42,7 +45,19 @@ class _Flow:
         """Pass the queries, the keys and the results of a job."""
         config = self.config
         steps, latency = config.steps, config.weight_latency
-        self.front += max(1, rows * steps)
+        doubled = config.doubled
+        if rows:
+            self.loads = max(self.loads, self.ready)
+            if not doubled:
+                self.front = max(self.front, self.ready)
+        if doubled:
+            # Queries are there, the job before has ended, and a cycle later the keys start.
+            starts = max(self.loads + max(1, rows * steps), self.front - 1)
+            self.loads = self.front = starts + 1
+        else:
+            self.front += max(1, rows * steps)
+        if keys:
+            self.front = max(self.front, self.ready)
         left = max(1, keys)
         steady = 0
         while left:
@@ -55,13 +70,17 @@ class _Flow:
             if left == 1:
                 end = max(end, self.free)
             taken = max(end + latency, self.back) + steps - 1
+            if doubled and left == 1:
+                taken = max(taken, self.left)
             previous = self.taken[-1]
             waits = end > self.front + steps - 1 or taken - previous > steps
             steady = 0 if waits else steady + 1
             self.front, self.back = end + 1, taken + 1
             self.taken.append(taken)
             left -= 1
-        self.back += rows * steps
+        self.left = self.back + rows * steps
+        if not doubled:
+            self.back = self.left
         self.free = self.back
 
     def _move(self, cycles: int) -> None:
@@ -84,7 +103,7 @@ def cycles_of_blocks(config: AttentionConfig, blocks: Iterable[tuple[int, int]])
     flow = _Flow(config)
     for rows, keys in blocks:
         flow.pass_job(rows, keys)
-    return flow.back + config.divide_latency + 2
+    return flow.left + config.divide_latency + 2
 
 
 def _shapes(config: AttentionConfig, jobs: Sequence[Job]) -> Iterator[tuple[int, int]]:

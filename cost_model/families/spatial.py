@@ -80,7 +80,7 @@ def cycles_of(config: SpatialConfig, sizes: Iterable[Size], sigma: float | None 
         return spatial_serial.expected(config, sizes, sigma or config.target.activation_sigma)
     plans = [schedule(config, *size) for size in sizes]
     products = [(plan.m, plan.k, plan.n) for plan in plans]
-    beats = {plan.k: plan.blocks[1] for plan in plans}
+    beats = {plan.k: plan.blocks[1] * config.slots for plan in plans}
     return int(_cycles((config.rows, config.cols), config.lead, config.latency, products, beats))
 
 
@@ -155,7 +155,7 @@ def _beats_at(v: View, g: Geometry, k: int) -> Number:
     """Return the beats of a reduction."""
     if v.config.block_product is None:
         return ceil_div(k, g.depth)
-    return v.figure(("array.depth",), _steps_of(k))
+    return v.figure(("array.depth",), _steps_of(k)) * v.config.slots
 
 
 @lru_cache(maxsize=1024)
@@ -179,7 +179,7 @@ def macs_at(v: View) -> Number:
     g = Geometry(v)
     if v.config.array.serial:
         return spatial_serial.macs_at(v, (g.rows, g.depth, g.cols))
-    return g.rows * g.depth * g.cols
+    return g.rows * g.depth * g.cols / v.config.slots
 
 
 def port_bits_at(v: View) -> Number:
@@ -194,7 +194,7 @@ def traffic_at(v: View, size: Size) -> dict[str, Number]:
     """Return the bytes of the beats of each port for one product, by what they carry."""
     g, (m, k, n) = Geometry(v), size
     tiles = ceil_div(m, g.rows) * ceil_div(n, g.cols)
-    beats = tiles * _beats_at(v, g, k) * v.config.passes
+    beats = tiles * _beats_at(v, g, k) / v.config.slots * v.config.passes
     row, column = v.figures(("array.depth",), 2, _lane_bits)
     return {
         "activations": beats * ceil_div(g.rows * row, 8),

@@ -74,12 +74,18 @@ class Geometry:
         self.depth: Number = v.config.depth if depth is None else depth
         self.stages = v["pipeline.pe"]
         blocks = v.config.block_product is not None
-        self.lead = block_lead(self.stages) if blocks else lead(self.stages)
+        self.lead: Number = lead(self.stages)
+        if blocks:
+            self.lead = block_lead(self.stages) + v.figure(("array.depth",), _scale_cycles)
         self.digits = v.config.digits is not None
         fmt = v.config.activation
         self.moving = elements.lines(fmt) if self.digits else fmt.width
         self.result = v.figure(("max_k",), _result_width)
         self.held = v.figure(HELD, _held_width)
+
+
+def _scale_cycles(config: SpatialConfig) -> float:
+    return float(config.scale_cycles)
 
 
 def _result_width(config: SpatialConfig) -> float:

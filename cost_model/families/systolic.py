@@ -20,7 +20,7 @@ from cost_model.bill import Number, View, ceil_div
 from cost_model.families.systolic_bill import Geometry, parts
 from cost_model.families.systolic_delay import paths
 from cost_model.families.systolic_flow import core_flow
-from hwgen.schedules.systolic import Schedule
+from hwgen.schedules.systolic import schedule
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
@@ -67,11 +67,11 @@ def cycles_of(config: SystolicConfig, sizes: Iterable[Size]) -> int:
     Both: a beat spends one cycle in the buffer of its port on the way in, a result one on the
     way out, where post-processing delays it further.
     """
-    array, plans = config.array, [Schedule(config, *size) for size in sizes]
+    array, plans = config.array, [schedule(config, *size) for size in sizes]
     latency = config.drain_latency if config.output_stationary else config.psum_latency
     found = _cycles(
         config, array.rows, array.cols, array.accumulator_depth, latency,
-        [(plan.m, plan.k, plan.n) for plan in plans],
+        [(plan.m, plan.slices, plan.n) for plan in plans],
     )  # fmt: skip
     return int(found) + config.post_latency
 
@@ -80,8 +80,18 @@ def cycles_at(v: View, sizes: Sequence[Size]) -> Number:
     """Return the cycles of `cycles_of` for every configuration of a view."""
     g = Geometry(v)
     latency = g.drain_latency if v.config.output_stationary else g.psum_latency
+    if v.config.output_stationary:
+        sizes = [(m, _slices(v.config, k), n) for m, k, n in sizes]
     found = _cycles(v.config, g.rows, g.cols, v["array.accumulator_depth"], latency, sizes)
     return found + post.latency(v)
+
+
+def _slices(config: SystolicConfig, k: int) -> int:
+    """Return the slices of a reduction: of blocks whole ones."""
+    if config.block_product is None:
+        return k
+    length = config.block_product.length
+    return -(-k // length) * length
 
 
 def _cycles(
@@ -131,15 +141,22 @@ def macs_at(v: View) -> Number:
 def port_bits_at(v: View) -> Number:
     """Return the bits of a beat of all ports together."""
     cols = v["array.cols"]
-    x, y = v.config.row_operand.width, v.config.column_operand.width
+    row, column = v.figures(("array.rows", "array.cols"), 2, _port_bits)
     records = post.port_bits(v, 1 if v.config.input_stationary else cols)
-    return v["array.rows"] * x + cols * (y + post.lane_bits(v)) + records
+    return row + column + cols * post.lane_bits(v) + records
+
+
+def _port_bits(config: SystolicConfig) -> tuple[float, float]:
+    """Return the bits of a beat of the row and of the column operand."""
+    row, column = config.row_port, config.column_port
+    return float(row.lanes * row.lane_width), float(column.lanes * column.lane_width)
 
 
 def traffic_at(v: View, size: Size) -> dict[str, Number]:
     """Return the bytes of the beats of each port for one product, by what they carry."""
     config, rows, cols = v.config, v["array.rows"], v["array.cols"]
     m, k, n = size
+    k = _slices(config, k) if config.output_stationary else k
     x, y = (n, m) if config.input_stationary else (m, n)
     ys = ceil_div(y, cols)
     if config.output_stationary:
@@ -149,8 +166,9 @@ def traffic_at(v: View, size: Size) -> dict[str, Number]:
         _, xs, _ = _blocks(x, k, rows, v["array.accumulator_depth"])
         passes = ceil_div(k, rows) * ys
         beats = passes * x, passes * xs * rows, ys * x
-    row = beats[0] * ceil_div(rows * config.row_operand.width, 8)
-    column = beats[1] * ceil_div(cols * config.column_operand.width, 8)
+    row_bits, column_bits = v.figures(("array.rows", "array.cols"), 2, _port_bits)
+    row = beats[0] * ceil_div(row_bits, 8)
+    column = beats[1] * ceil_div(column_bits, 8)
     activations, weights = (column, row) if config.input_stationary else (row, column)
     outputs = beats[2] * ceil_div(cols * post.lane_bits(v), 8)
     return {"activations": activations, "weights": weights, "outputs": outputs}

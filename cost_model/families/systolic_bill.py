@@ -30,7 +30,9 @@ from cost_model.bill import (
 from cost_model.elements import DIGIT_KINDS
 from cost_model.fabric import LISTED, delays, fabric_of
 from cost_model.fabric import product_counts as logic_or_dsp
-from hwgen.families.systolic_geometry import BUS_ROWS, ArrayGeometry, psum_terms
+from cost_model.rows import Rows, rows_of
+from hwgen.families.systolic_geometry import BUS_ROWS, ArrayGeometry, block_stages, psum_terms
+from hwgen.numerics import TERNARY
 
 if TYPE_CHECKING:
     from cost_model.fabric import Fabric
@@ -63,6 +65,7 @@ class Geometry:
             v["array.broadcast"],
         )
         self.stages = v["pipeline.pe"]
+        blocks = v.config.block_product is not None and v.config.output_stationary
         row = v.config.row_operand
         self.x, self.y = row.width, v.config.column_operand.width
         self.digits = v.config.digits is not None
@@ -74,8 +77,10 @@ class Geometry:
         self.on_fpga = self.fabric is not None
         self.resolve = v["pipeline.final_adder"]
         divided = ArrayGeometry(
-            self.rows, self.cols, self.broadcast, self.stages, self.resolve, self.digits
-        )
+            self.rows, self.cols, self.broadcast,
+            block_stages(self.stages) if blocks else self.stages,
+            self.resolve, self.digits or (blocks and v.config.rounds_at_end),
+        )  # fmt: skip
         self.groups, self.bands = divided.groups, divided.segments
         self.groups_per_tile, self.tiles = divided.groups_per_tile, divided.tiles
         self.bus_latency, self.drain_latency = divided.bus_latency, divided.drain_latency
@@ -169,7 +174,7 @@ def _added_by_dsp(config: SystolicConfig, fabric: Fabric) -> bool:
 
 def _pipelined(config: SystolicConfig) -> int:
     """Return the bits of the registers in the path of a product."""
-    operands = config.row_operand.width + config.column_operand.width
+    operands: int = config.row_operand.width + config.column_operand.width
     return operands * config.pipeline.pe
 
 
@@ -247,7 +252,9 @@ def stationary_pes(config: SystolicConfig) -> dict[str, float]:
 
 
 def parts(config: SystolicConfig) -> tuple[Part, ...]:
-    """Return the parts of a core of the configuration's kind."""
+    """Return the parts of a core of the configuration's kind: none of blocks, nor of ternary."""
+    if config.block_product is not None or TERNARY in (config.activation, config.weight):
+        return ()
     if config.output_stationary:
         return (
             Part("PEs", ("pe",), _output_stationary_pes),
@@ -425,6 +432,11 @@ def _stationary_edges(v: View) -> Counts:
     )
 
 
+def accumulated_rows(v: View, g: Geometry) -> Rows:
+    """Return the memory of rows of totals of an array that is not output-stationary."""
+    return rows_of(v, g.cols * g.result, v["array.accumulator_depth"], held=True)
+
+
 def _accumulators(v: View) -> Counts:
     g = Geometry(v)
     depth = v["array.accumulator_depth"]
@@ -432,18 +444,17 @@ def _accumulators(v: View) -> Counts:
     width = g.cols * g.result
     again = deep & (np.asarray(g.rows) == 1)
     saturates, fabric = v.figure(("max_k",), _saturates), fabric_of(v.config)
-    rows = memory(width, depth, fabric, clocked=True)
-    old: Number = width
+    stored, old = accumulated_rows(v, g).counts(held=True), width
     counter: Counts = {}
     if fabric:
-        old = width - rows["memory_emulation"]  # which is a choice, too, in the same tables
+        stored = memory(width, depth, fabric, clocked=True)
+        old = width - stored["memory_emulation"]  # which is a choice, too, in the same tables
         counter = fabric.counter(address)
     return total(
-        rows,
+        stored,
         counter,
         register(address + width, enable=True),
         register(4 + 2 + address + again, enable=True, reset=True),
-        {} if fabric else times(deep, register(width, enable=True)),  # of the memory's port
         {
             "and": old,
             "mux": again * width,

@@ -10,7 +10,13 @@ import numpy as np
 from cost_model import elements
 from cost_model import post_processing as post
 from cost_model.bill import Counts, View, bits_of, times, total
-from cost_model.families.systolic_bill import DIGIT_FIGURES, RESOLVE_FIGURES, Geometry, psum_width
+from cost_model.families.systolic_bill import (
+    DIGIT_FIGURES,
+    RESOLVE_FIGURES,
+    Geometry,
+    accumulated_rows,
+    psum_width,
+)
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
@@ -36,7 +42,9 @@ def paths(v: View) -> list[Counts]:
     else:
         found.append(total(start, accumulate))
         totals = {"adder_bit": g.result, "adder_level": np.log2(g.result)}
-        found.append(total(start, totals, {"read": bits_of(v["array.accumulator_depth"])}))
+        rows = accumulated_rows(v, g)
+        read = {"read": rows.registers * bits_of(v["array.accumulator_depth"])}
+        found += [total(start, totals, read), *rows.paths(start, totals)]
     return found
 
 

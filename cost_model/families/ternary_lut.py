@@ -46,7 +46,9 @@ from cost_model.families.ternary_lut_bill import (
     table,
 )
 from cost_model.families.ternary_lut_delay import paths as core_paths
+from cost_model.families.ternary_lut_delay import stored_paths
 from cost_model.families.ternary_lut_flow import core_flow as core_flow
+from cost_model.rows import Rows, rows_of
 from hwgen.schedules.ternary_lut import Schedule
 
 if TYPE_CHECKING:
@@ -251,26 +253,24 @@ def _latency(v: View) -> Number:
     return v.figure(names, _reduce_latency) + v["pipeline.accumulate"]
 
 
+def stored_rows(v: View) -> Rows:
+    """Return the memory of rows of totals."""
+    width = v["array.fetch_ports"] * v.figure(("max_k",), _total_width)
+    return rows_of(v, width, v["array.accumulator_depth"], held=False)
+
+
 def _rows(v: View) -> Counts:
-    depth, width = (
-        v["array.accumulator_depth"],
-        v["array.fetch_ports"] * v.figure(("max_k",), _total_width),
-    )
-    deep, address, fabric = depth > np.int64(1), bits_of(depth), fabric_of(v.config)
-    behind = _latency(v)
-    counter: Counts = {}
+    rows, fabric, behind = stored_rows(v), fabric_of(v.config), _latency(v)
+    deep, address = np.asarray(rows.depth) > 1, bits_of(rows.depth)
+    stored = rows.counts(held=False)
     if fabric:
-        counter = fabric.counter(address)
+        stored = memory(rows.width, rows.depth, fabric, clocked=True)
     return total(
-        memory(width, depth, fabric, clocked=True),
-        counter,
+        stored,
+        fabric.counter(address) if fabric else {},
         times(
             deep,
-            total(
-                register(address + 1, reset=True),
-                register(address * behind, enable=True),
-                {} if fabric else register(width),  # of the memory's port
-            ),
+            total(register(address + 1, reset=True), register(address * behind, enable=True)),
         ),
     )
 
@@ -311,8 +311,8 @@ def _sequencer(v: View) -> Counts:
 def paths(v: View) -> list[Counts]:
     """Return what the longest paths lead through; see `cost_model.technology.Technology.delays`."""
     if v.config.aligned:
-        return aligned_paths(v)
-    return [*core_paths(v), *post.paths(v)]
+        return [*aligned_paths(v), *stored_paths(v, stored_rows(v))]
+    return [*core_paths(v), *stored_paths(v, stored_rows(v)), *post.paths(v)]
 
 
 # -- rates -----------------------------------------------------------------------------------------

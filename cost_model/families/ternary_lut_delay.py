@@ -22,6 +22,7 @@ from hwgen.families.ternary_lut_choice import sum_groups
 from hwgen.numerics.bit_heap import plan
 
 if TYPE_CHECKING:
+    from cost_model.rows import Rows
     from hwgen.families.ternary_lut import TernaryLutConfig
     from hwgen.numerics import FloatFormat
 
@@ -40,6 +41,26 @@ def paths(v: View) -> list[Counts]:
         paths_of = (_table_path, _column_path, _first_column_path)
         kinds = ("gate", "read", "adder_level", "adder_bit", "select", "product", "count")
     return [total(start, v.counts(names, kinds, of)) for of in paths_of]
+
+
+def stored_paths(v: View, rows: Rows) -> list[Counts]:
+    """Return the paths out of and into the rows of totals that SRAM macros hold."""
+    names = ("array.group_size", "array.tables", "pipeline.reduce", "max_k", "pipeline.accumulate")
+    kinds: tuple[str, ...] = ("gate", "adder_level", "adder_bit", "count")
+    if v.config.is_float:
+        kinds = (f"float_path_{v.config.result}",)
+    return rows.paths({"register": 1.0}, v.counts(names, kinds, _addition_path))
+
+
+def _addition_path(config: TernaryLutConfig) -> dict[str, float]:
+    """Return the path from an old total to the new one."""
+    if config.is_float:
+        return _longest_segment([(config.result, config.pipeline.accumulate)])
+    if config.array.reduction == "adders":
+        planes = [config.addend.width + 1] * (config.planes > 1)
+        return _adders_path([*planes, config.total_width])
+    path = _stage_paths(config)[-1]
+    return {kind: path[kind] for kind in ("gate", "count") if kind in path}
 
 
 def read_path(config: TernaryLutConfig) -> dict[str, float]:

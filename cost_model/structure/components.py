@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from cost_model.structure.fabric_bill import fabric_components
 from cost_model.structure.model import Design
 from cost_model.structure.module_bill import Counts, bill_of
-from cost_model.structure.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from cost_model.fabric import Fabric
@@ -42,7 +41,6 @@ KINDS: Mapping[str, tuple[str, float]] = {
     "mux_bit": ("multiplexer of two bits", 0.4),
     "mask_bit": ("multiplexer of a bit and a constant", 0.2),
     "select_bit": ("bit that one of several select signals lets through", 0.3),
-    "shift_bit": ("bit of a shifter, for each level", 0.35),
     "and_bit": ("and, or of two bits", 0.2),
     "reduce_bit": ("bit more than one of an and, an or of many bits", 0.2),
     "xor_bit": ("exclusive or of two bits", 0.35),
@@ -76,7 +74,7 @@ def components(
             raise ValueError(f"the hardware has no module {name} with a memory")
     if fabric is not None:
         return fabric_components(design, fabric)
-    context = Surroundings(design)
+    context = design.surroundings
     loads: dict[str, Mapping[str, list[int]]] = {}
     found: dict[str, Counts] = {}
     for name in reversed(design.counts):  # what is inside comes first

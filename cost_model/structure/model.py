@@ -12,6 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cost_model.structure.surroundings import Surroundings
 
 Bits = tuple[int, ...]
 """Nets, the least significant bit first; constants are `ZERO`, `ONE` and `UNDEFINED`."""
@@ -267,3 +271,10 @@ class Design:
             for instance in self.modules[name].instances:
                 found[instance.module] += found[name]
         return found
+
+    @cached_property
+    def surroundings(self) -> Surroundings:
+        """What is known of the modules by where they are, the same for every technology."""
+        from cost_model.structure.surroundings import Surroundings
+
+        return Surroundings(self)

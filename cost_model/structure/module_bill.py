@@ -232,15 +232,32 @@ class _Bill:
         self.load(tuple(bits))
 
     def count_shift(self, cell: Cell, used: set[int]) -> None:
+        """Count a shifter level by level, from the largest distance: what chooses, what clears."""
         levels = [net for net in cell.pins["b"] if net >= 0]
-        width, needed = cell.width("a"), max(used) + 1
-        for level in range(len(levels)):
-            # What is left to choose from once the higher bits of the distance are known.
-            bits = min(width, needed + (1 << min(level, 30)) - 1)
-            if cell.type in ("shl", "sshl"):
-                bits = needed
-            self.add("shift_bit", bits)
-            self.loads[levels[level]] += bits
+        a, left = cell.pins["a"], cell.type in ("shl", "sshl")
+        size = max(len(a), max(used) + 1)
+        fill = a[-1] if cell.type == "sshr" and cell.signed[0] else ZERO
+        # Bits that differ are other objects; those that came in behind the end are all the same.
+        row: list[object] = [*a, *[fill] * (size - len(a))]
+        found = []
+        for level in reversed(range(len(levels))):
+            step = min(1 << min(level, 30), size)
+            other = [ZERO] * step + row[: size - step] if left else row[step:] + [fill] * step
+            found.append((level, list(zip(row, other, strict=True))))
+            row = [x if x == y else (level, i) for i, (x, y) in enumerate(found[-1][1])]
+        needed = used
+        for level, pairs in reversed(found):
+            step = 1 << min(level, 30)
+            kinds = [
+                "mask_bit" if ZERO in pairs[i] else "mux_bit"
+                for i in needed
+                if i < size and pairs[i][0] != pairs[i][1]
+            ]
+            for kind in ("mask_bit", "mux_bit"):
+                self.add(kind, kinds.count(kind))
+            self.loads[levels[level]] += len(kinds)
+            more = {i - step for i in needed} if left else {i + step for i in needed}
+            needed = {i for i in needed | more if 0 <= i < size}
         self.load(cell.pins["a"], max(1, len(levels) // 2))
 
     # -- arithmetic ------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def pruned(design: Design) -> Design:
 
     Its modules have the ports that they had.
     """
-    live = Surroundings(design).live
+    live = design.surroundings.live
     modules = {
         name: _pruned(module, live[name]) if name in live else module
         for name, module in design.modules.items()

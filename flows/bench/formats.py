@@ -2,12 +2,16 @@
 """Number formats compared at equal throughput: area, clock and energy by synthesis, and accuracy.
 
 ``python -m flows.bench.formats [--json] [--technology T] [--only NAME] [--energy]``
+``python -m flows.bench.formats --serial [--json] [--technology T]``
 ``python -m flows.bench.formats --error [W.npy | MODEL.gguf [TENSOR]]``
 
 Each format multiplies itself in a cube of 2 x 2 processing elements of 16 products a cycle, whose
 terms are added in single precision; so all make as many products, and a block of 32 takes two
 cycles.  *PE* is the area of one; the core has decoders, ports and registers around four of them.
 Energies are of simulations of the whole core's netlist.
+
+With ``--serial`` processing elements for fp16 activations are compared: those of fp16 weights, and
+of 4-bit ones multiplied whole, by significands, and term by term.
 
 Beside it stand the figures of a published gate-count model (INT v.s. FP, arXiv 2510.25602, table
 5), relative to MXFP8 as ours are to ``mxfp8_e4m3``.  It counts multipliers, alignment and a
@@ -22,7 +26,7 @@ import io
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +37,7 @@ from rich.table import Table
 
 from hwgen.cli import main as command
 from hwgen.errors import InputError
+from hwgen.families import family
 from hwgen.formats import block_format
 from hwgen.numerics.blocks import error_of, quantise_blocks
 
@@ -53,6 +58,13 @@ CLOCK_MHZ = {"nangate45": 200, "asap7": 700}
 SIZE = "4,128,8"
 DEPTH = 16
 
+SERIAL = (
+    ("fp16", "mac", 1), ("fp16", "mac", 4), ("bitmod_fp4", "mac", 4), ("int4_g128", "hybrid", 4),
+    ("bitmod_fp4", "bit_serial", 4), ("bitmod_fp3", "bit_serial", 4),
+    ("bitmod_fp4", "bit_serial", 8),
+)  # fmt: skip
+"""Weights, processing element and products a beat, of cores with fp16 activations."""
+
 ERRORS = (
     *FORMATS, "mxfp8_e5m2", "int4_g128", "int4_g128_min", "int4_g128_zero", "bitmod_fp4",
     "bitmod_fp3", "int3_g128", "int3_g128_min", "q4_0", "q4_1", "q8_0",
@@ -69,17 +81,44 @@ def configuration(name: str, technology: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def measured(name: str, technology: str, directory: Path, *, energy: bool) -> dict[str, Any]:
-    """Return what synthesis says of a format's core."""
-    file = directory / f"{name}.json"
-    file.write_text(json.dumps(configuration(name, technology)))
-    more = ["--activity", f"random:{SIZE}"] if energy else []
+def synthesized(config: dict[str, Any], directory: Path, *more: str) -> dict[str, Any]:
+    """Return what ``hwgen synth`` says of a configuration."""
+    file = directory / "bench.json"
+    file.write_text(json.dumps(config))
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         status = command(["synth", "--config", str(file), "--json", *more])
     if status:
         raise SystemExit(status)
-    document = json.loads(printed.getvalue())
+    document: dict[str, Any] = json.loads(printed.getvalue())
+    return document
+
+
+def serial(technology: str, directory: Path) -> Iterator[dict[str, Any]]:
+    """Yield processing elements for fp16 activations."""
+    for weight, pe, depth in SERIAL:
+        values = configuration(weight, technology)
+        values |= {"activation": "fp16", "array": {"rows": 2, "cols": 2, "depth": depth, "pe": pe}}
+        config: Any = family(values["family"]).config.model_validate(values)
+        document = synthesized(values, directory)
+        area = next(m["area_um2"] for m in document["modules"] if m["name"] == "bench_pe")
+        products = depth / config.slots
+        yield {
+            "weight": weight,
+            "pe": pe,
+            "technology": technology,
+            "products": depth,
+            "cycles": config.slots,
+            "pe_um2": area,
+            "um2_per_product_per_cycle": area / products,
+            "fmax_mhz": document["fmax_mhz"],
+        }
+
+
+def measured(name: str, technology: str, directory: Path, *, energy: bool) -> dict[str, Any]:
+    """Return what synthesis says of a format's core."""
+    more = ["--activity", f"random:{SIZE}"] if energy else []
+    document = synthesized(configuration(name, technology), directory, *more)
     pe = next(m["area_um2"] for m in document["modules"] if m["name"] == "bench_pe")
     return {
         "format": name,
@@ -229,10 +268,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--technology", default="nangate45", choices=CLOCK_MHZ)
     parser.add_argument("--only", action="append", choices=FORMATS, help="only this format")
     parser.add_argument("--energy", action="store_true", help="simulate netlists, too (an hour)")
+    parser.add_argument("--serial", action="store_true", help="bit-serial PEs and others instead")
     parser.add_argument("--error", nargs="*", metavar="FILE", help="errors of a matrix instead")
     options = parser.parse_args(arguments)
     if options.error is not None:
         return _print_errors(options.error, as_json=options.json)
+    if options.serial:
+        return _print_serial(options.technology, as_json=options.json)
     rows = []
     with tempfile.TemporaryDirectory(prefix="hwgen-bench-") as directory:
         for name in options.only or FORMATS:
@@ -243,6 +285,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 sys.stdout.flush()
     if not options.json:
         Console(width=120).print(compared(rows))
+    return 0
+
+
+def _print_serial(technology: str, *, as_json: bool) -> int:
+    headings = ("weights", "pe", "products", "cycles", "PE um2", "um2 a product a cycle", "MHz")
+    table = Table(*headings, title=f"fp16 activations, {technology}")
+    with tempfile.TemporaryDirectory(prefix="hwgen-bench-") as directory:
+        for row in serial(technology, Path(directory)):
+            if as_json:
+                sys.stdout.write(json.dumps(row) + "\n")
+                sys.stdout.flush()
+            table.add_row(
+                row["weight"], row["pe"], str(row["products"]), str(row["cycles"]),
+                f"{row['pe_um2']:.0f}", f"{row['um2_per_product_per_cycle']:.0f}",
+                f"{row['fmax_mhz']:.0f}",
+            )  # fmt: skip
+    if not as_json:
+        Console(width=100).print(table)
     return 0
 
 

@@ -184,10 +184,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, required=True)
     given = parser.parse_args(arguments)
     from hwgen.models.store import Model
-    from hwgen.models.tokenizer import Tokenizer
+    from hwgen.models.tokenizer_json import tokenizer_of
 
     run, estimate = (json.loads(path.read_text("utf-8")) for path in (given.run, given.estimate))
-    tokenizer, tokens = Tokenizer(Model(given.model).tokenizer()), run["prompt_tokens"]
+    tokenizer, tokens = tokenizer_of(Model(given.model).tokenizer()), run["prompt_tokens"]
     prompt = tokenizer.decode(tokens[tokens[0] == tokenizer.begin :])
     speed = tokens_per_cpu_second(given.model, run["prompt_tokens"])
     targets = estimate.get("targets", [estimate])

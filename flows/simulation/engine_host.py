@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,7 +56,11 @@ class EngineHost:
 
     def submit(self, job: Job) -> int:
         """Put a job into the queue, which must have room, and return its number."""
-        for offset, value in job.writes():
+        return self.submit_writes(job.writes())
+
+    def submit_writes(self, writes: Iterable[tuple[int, int]]) -> int:
+        """Do the same by what is written to the job window."""
+        for offset, value in writes:
             self.model.write32(offset, value)
         self.write("SUBMIT", 1)
         self.submitted += 1

@@ -99,8 +99,12 @@ class Record:
 
     def enter(self, node: Node) -> None:
         """Take the operation of the network that comes next."""
-        self.node = node.name
-        self._active = self.layers is None or node.layer in self.layers
+        self.begin(node.name, node.layer)
+
+    def begin(self, name: str, layer: int | None) -> None:
+        """Take the operation that comes next by its name, and the layer that it is in."""
+        self.node = name
+        self._active = self.layers is None or layer in self.layers
 
     def check(
         self, config: FamilyConfig, operands: Iterable[NDArray[Any]], simulate: Callable[[], int]
@@ -191,15 +195,12 @@ class RtlEngine(GoldenEngine):
         """Take the operation that comes next."""
         self.record.enter(node)
 
-    def _product(self, x: NDArray[np.int8], name: str) -> NDArray[np.int32]:
+    def _product(self, x: NDArray[np.int8], name: str) -> NDArray[Any]:
         total = super()._product(x, name)
         core = self.cores[name]
-        groups = self.model.groups(name)
-        assert groups is not None
-        weights = groups.values.T
 
         def simulate() -> int:
-            found = run_matrices(core, x, np.ascontiguousarray(weights))
+            found = run_matrices(core, x, self.matrix(name))
             check_results(name, found.c, total)
             return found.cycles
 

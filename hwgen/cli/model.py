@@ -22,6 +22,7 @@ from hwgen.cli.outputs import atomic_directory, check_directory
 
 if TYPE_CHECKING:
     from hwgen.models.description import Description
+    from hwgen.models.host_arithmetic import Draws
     from hwgen.models.sampling import Sampling
 
 
@@ -196,10 +197,11 @@ def run_command(
     """Run a model: continue a text by a decoder, or compute what a network gives for arrays.
 
     A decoder adds the most likely token, or one that is drawn, again and again. DIR is a model, or
-    what `hwgen model compile` made of one, whose command list then runs.
+    what `hwgen model compile` made of one, whose command list or jobs then run.
     """
     from hwgen.cli.model_arrays import ArrayRequest, run_arrays
-    from hwgen.cli.model_program import is_compiled, run_program
+    from hwgen.cli.model_jobs import run_jobs
+    from hwgen.cli.model_program import form_of, run_program
     from hwgen.cli.model_run import Request, run
 
     if inputs:
@@ -214,11 +216,24 @@ def run_command(
         raise click.UsageError("--output and --force belong to --input")
     if (prompt is None) == (prompt_tokens is None):
         raise click.UsageError("give either --prompt or --prompt-tokens, or arrays by --input")
-    compiled = is_compiled(source)
-    sampling = _sampling(temperature, top_k, seed, compiled=compiled)
-    kind = engine or ("golden" if compiled else "float")
+    form = form_of(source)
+    draws = (temperature, top_k, seed)
+    sampling = None if form == "jobs" else _sampling(*draws, compiled=form == "list")
+    kind = engine or ("golden" if form else "float")
     request = Request(source, prompt, prompt_tokens, count, kind, units, layers, journal, sampling)
-    (run_program if compiled else run)(request, as_json=as_json)
+    if form == "jobs":
+        run_jobs(request, _draws(*draws), as_json=as_json)
+    else:
+        (run_program if form else run)(request, as_json=as_json)
+
+
+def _draws(temperature: float, top_k: int | None, seed: int | None) -> Draws | None:
+    """Return how a host draws tokens, None if the most likely one is taken."""
+    from hwgen.models.host_arithmetic import Draws
+
+    if _sampling(temperature, top_k, seed, compiled=False) is None:
+        return None
+    return Draws(temperature, top_k, seed or 0)
 
 
 def _sampling(

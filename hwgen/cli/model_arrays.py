@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hwgen.cli.common import console, emit_json, task_progress
-from hwgen.cli.model_run import layers_of, simulated_lines
+from hwgen.cli.model_run import Engines, engine_of, simulated_counts, simulated_line
 from hwgen.cli.outputs import write_file
 from hwgen.errors import InputError
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from flows.simulation.model_run import Record
+    from hwgen.config.model import FamilyConfig
     from hwgen.models.quantise import LayerReport
     from hwgen.models.recipe import Recipe
     from hwgen.models.store import Model
@@ -52,7 +55,7 @@ def run_arrays(request: ArrayRequest, *, as_json: bool) -> None:
     found: list[dict[str, Any]] = []
     start = time.monotonic()
     with task_progress("simulating", quiet=as_json) as update:
-        engine, record = _engine(model, request, update, len(frames))
+        engine, record = engine_of(model, request, _engines(model, len(frames)), update)
         found.extend(engine.run(frame) for frame in frames)
     seconds = time.monotonic() - start
     outputs = _joined(found)
@@ -66,11 +69,7 @@ def run_arrays(request: ArrayRequest, *, as_json: bool) -> None:
         "wall_seconds": round(seconds, 3),
     }
     if record is not None:
-        document["simulated"] = {
-            "operations": record.simulated + record.kept,
-            "of_journal": record.kept,
-            "cycles": dict(record.cycles),
-        }
+        document["simulated"] = simulated_counts(record)
     if as_json:
         emit_json(document)
         return
@@ -80,8 +79,8 @@ def run_arrays(request: ArrayRequest, *, as_json: bool) -> None:
         shape = " x ".join(map(str, shown["shape"])) or "one number"
         click.echo(f"{name}: {shape} of {shown['dtype']}; largest {largest}")
     if record is not None:
-        for line in simulated_lines(record):
-            console().print(line, markup=False, highlight=False, soft_wrap=True)
+        line = simulated_line(record)
+        console().print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _inputs(model: Model, given: tuple[str, ...]) -> dict[str, NDArray[Any]]:
@@ -178,40 +177,18 @@ def _write(path: Path, outputs: dict[str, NDArray[Any]], *, force: bool) -> None
     write_file(path, content.getvalue(), force=force)
 
 
-def _engine(
-    model: Model, request: ArrayRequest, update: Any, frames: int
-) -> tuple[TensorEngine, Any]:
-    """Return the engine that a request names, and the record of what is simulated."""
+def _engines(model: Model, frames: int) -> Engines:
+    """Return the engines of a network that takes some frames."""
     from hwgen.models.tensor_engine import TensorEngine
 
-    if request.engine != "rtl" and (request.layers is not None or request.journal is not None):
-        raise click.UsageError("--layers and --journal belong to --engine rtl")
-    if request.engine == "float":
-        if request.units:
-            raise click.UsageError("--unit belongs to --engine golden and --engine rtl")
-        return TensorEngine(model), None
-    if not request.units:
-        raise click.UsageError(f"--engine {request.engine} needs the hardware: give --unit FILE")
-    from hwgen.config.load import load_config
+    def simulated(configs: Sequence[FamilyConfig], record: Record) -> TensorEngine:
+        from flows.simulation.model_run import RtlTensorEngine
 
-    configs = [load_config(path) for path in request.units]
-    if request.engine == "golden":
-        from hwgen.models.units import Units
+        return RtlTensorEngine(model, configs, record)
 
-        return TensorEngine(model, Units(configs)), None
-    from flows.simulation.model_run import Record, RtlTensorEngine, digest_of
-    from hwgen.emission import remember
-
-    remember(len(configs))  # each is simulated many times
-    layers = layers_of(request.layers, model.description.layers)
-    digest = digest_of(model, configs) if request.journal else ""
-    record = Record(layers, request.journal, digest)
-    engine = RtlTensorEngine(model, configs, record)
-    total = engine.operations(layers) * frames
-
-    def show(record: Record) -> None:
-        done = record.simulated + record.kept
-        update(record.node, done, max(total, done + 1))
-
-    record.on_operation = show
-    return engine, record
+    return Engines(
+        floating=lambda: TensorEngine(model),
+        golden=lambda units: TensorEngine(model, units),
+        simulated=simulated,
+        operations=lambda engine, layers: engine.operations(layers) * frames,
+    )

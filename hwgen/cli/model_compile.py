@@ -13,7 +13,11 @@ from hwgen.cli.common import config_option, console, emit_json, force_option, js
 from hwgen.cli.outputs import atomic_directory, check_directory
 
 if TYPE_CHECKING:
-    from hwgen.models.placement import Array
+    from hwgen.jobs import JobEngine
+    from hwgen.list_builder import ListEngine
+    from hwgen.models.compiled import Compilation, Settings
+    from hwgen.models.job_compilation import JobCompilation
+    from hwgen.models.store import Model
 
 
 def _number(_: Any, __: Any, text: str | None) -> int | None:
@@ -80,61 +84,103 @@ def compile_command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Compile a quantised decoder for an engine that executes command lists.
+    """Compile a quantised decoder for an engine.
 
-    One list does all layers and all tokens, from the tokens of a prompt in memory to the tokens
-    that follow it. What is written: image.bin, the contents of memory at first; program.bin, the
-    list, and program.txt, to read; compiled.json, the memory map; layers.json, the cycles of each
-    operation; C of a driver, with a function that generates tokens.
+    For one that executes command lists: one list does all layers and all tokens, from the tokens
+    of a prompt in memory to the tokens that follow it. For one that multiplies matrices in memory:
+    a job for each product, and C of a host that computes the rest. What is written: image.bin, the
+    contents of memory at first; program.bin, the list or the jobs; compiled.json, the memory map;
+    layers.json, the cycles of each operation; C of a driver, with a function that generates tokens.
     """
-    from hwgen.cli.model_layers import LAYERS, passes_of, print_passes
+    from hwgen.cli.model_layers import LAYERS, print_passes
     from hwgen.config.load import load_config
-    from hwgen.emission.model_driver import model_driver
     from hwgen.errors import InputError
     from hwgen.list_builder import executes_lists
-    from hwgen.models.compiled import Compilation, Settings
+    from hwgen.models.compiled import Settings
     from hwgen.models.store import Model
+    from hwgen.register_map import is_engine
 
     check_directory(output)
     core = load_config(config)
-    if not executes_lists(core):
-        raise InputError(
-            f"{config}: family: must be one that executes command lists, not {core.family}"
-        )
     settings = Settings(at_once, context, base, memory_bytes)
-    compilation = Compilation(Model(source), core, settings)
-    timing = passes_of(compilation)
+    found: tuple[Compilation | JobCompilation, dict[str, Any], dict[str, str]]
+    if executes_lists(core):
+        found = _list(Model(source), core, settings)
+    elif is_engine(core):
+        found = _jobs(Model(source), core, settings)
+    else:
+        raise InputError(
+            f"{config}: family: must be one that executes command lists, or an engine that"
+            f" multiplies matrices in memory, not {core.family}"
+        )
+    compilation, timing, files = found
     document = {**compilation.document(), "passes": timing}
     with atomic_directory(output, force=force) as directory:
         compilation.write(directory)
         layers = json.dumps(timing, indent=1) + "\n"
-        for name, text in {**model_driver(core, document), LAYERS: layers}.items():
+        for name, text in {**files, LAYERS: layers}.items():
             (directory / name).write_text(text, encoding="utf-8")
     if as_json:
         emit_json({"output": str(output), **document})
         return
-    _print(output, document, list(compilation.place.arrays.values()))
+    _print(output, document, compilation)
     print_passes(timing)
 
 
-def _print(output: Path, document: dict[str, Any], arrays: list[Array]) -> None:
+def _list(
+    model: Model, core: ListEngine, settings: Settings
+) -> tuple[Compilation, dict[str, Any], dict[str, str]]:
+    """Return a list, its timing, and the files of its driver."""
+    from hwgen.cli.model_layers import passes_of
+    from hwgen.emission.model_driver import model_driver
+    from hwgen.models.compiled import Compilation
+
+    compilation = Compilation(model, core, settings)
+    return compilation, passes_of(compilation), model_driver(core, compilation.document())
+
+
+def _jobs(
+    model: Model, core: JobEngine, settings: Settings
+) -> tuple[JobCompilation, dict[str, Any], dict[str, str]]:
+    """Return jobs, their timing, and the files of the driver and the host."""
+    from hwgen.cli.model_jobs import passes_of
+    from hwgen.emission.host_driver import host_driver
+    from hwgen.models.job_compilation import JobCompilation
+
+    compilation = JobCompilation(model, core, settings)
+    return compilation, passes_of(compilation), host_driver(compilation)
+
+
+def _print(
+    output: Path, document: dict[str, Any], compilation: Compilation | JobCompilation
+) -> None:
     """Print the memory map."""
     from rich.table import Table
 
-    out = console()
+    from hwgen.models.job_compilation import JobCompilation
+
+    out, arrays = console(), []
+    if isinstance(compilation, JobCompilation):
+        size = f"{document['program']['jobs']:,d} jobs"
+        for prefix, places in (
+            ("", compilation.memory), ("host ", compilation.host), ("host ", compilation.work),
+        ):  # fmt: skip
+            arrays += [(prefix + array.region, array) for array in places.arrays.values()]
+    else:
+        size = f"{document['list']['descriptors']:,d} descriptors"
+        arrays = [(array.region, array) for array in compilation.place.arrays.values()]
     out.print(
-        f"{output}: {document['name']} on {document['engine']},"
-        f" {document['list']['descriptors']:,d} descriptors, {document['bytes']:,d} bytes from"
-        f" {document['base']:#x}",
+        f"{output}: {document['name']} on {document['engine']}, {size},"
+        f" {document['bytes']:,d} bytes from {document['base']:#x}",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
     table = Table(box=None, pad_edge=False)
     for heading in ("region", "array", "address", "bytes", "times", "every"):
         right = heading not in ("region", "array")
         table.add_column(heading, justify="right" if right else "left", overflow="fold")
-    for array in arrays:
+    for region, array in arrays:
         table.add_row(
-            array.region,
+            region,
             array.name,
             f"{array.address:#x}",
             f"{array.bytes:,d}",

@@ -70,7 +70,7 @@ def print_passes(passes: dict[str, Any]) -> None:
     for name, found in passes.items():
         out.print(
             f"{name} of {found['tokens']} behind {found['context']}: {found['cycles']:,d} cycles"
-            f" (modelled, at least {found['least']:,d})",
+            f" ({_basis(found)})",
             highlight=False, soft_wrap=True,
         )  # fmt: skip
     table = Table(box=None, pad_edge=False)
@@ -82,11 +82,18 @@ def print_passes(passes: dict[str, Any]) -> None:
         table.add_row(
             row["operation"],
             row["unit"],
-            f"{row['jobs']:,d}",
-            f"{row['cycles']:,d}",
+            f"{row['jobs']:,d}" if row["jobs"] else "",
+            f"{row['cycles']:,d}" if row["jobs"] else "",
             f"{row['read_bytes'] + row['write_bytes']:,d}",
             row["limit"],
-            f"{100 * row['memory_share']:.1f} %",
+            f"{100 * row['memory_share']:.1f} %" if row["jobs"] else "",
             "" if used is None else f"{100 * used:.1f} %",
         )
     out.print(table)
+
+
+def _basis(found: dict[str, Any]) -> str:
+    """Return what the cycles of a pass are."""
+    if "least" in found:
+        return f"modelled, at least {found['least']:,d}"
+    return "modelled, of the engine's jobs one after the other, without the host"

@@ -5,45 +5,56 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from hwgen.cli.common import console, emit_json, task_progress
-from hwgen.cli.model_run import Request, token_numbers
+from hwgen.cli.common import task_progress
+from hwgen.cli.model_run import Continuation, Request, token_numbers
 from hwgen.models.store import TOKENIZER, read_json
+
+if TYPE_CHECKING:
+    from hwgen.models.tokenizer import Tokenizer
+    from hwgen.models.tokenizer_json import JsonTokenizer
 
 _DOCUMENT = "compiled.json"
 
 
-def is_compiled(source: Path) -> bool:
-    """Return whether a directory holds a compiled model."""
-    return (source / _DOCUMENT).exists()
+def form_of(source: Path) -> str:
+    """Return ``list`` or ``jobs`` of a compiled model, an empty text of another directory."""
+    if not (source / _DOCUMENT).exists():
+        return ""
+    document = read_json(source / _DOCUMENT)
+    return "jobs" if isinstance(document, dict) and document.get("form") == "jobs" else "list"
+
+
+def tokens_of(request: Request) -> tuple[Tokenizer | JsonTokenizer | None, list[int]]:
+    """Return the tokenizer of a compiled model, if a text is given, and the prompt's tokens."""
+    from hwgen.errors import InputError
+    from hwgen.models.tokenizer_json import tokenizer_of
+
+    if request.units:
+        raise click.UsageError("--unit is for models, not compiled ones")
+    if request.engine == "float":
+        raise click.UsageError("a compiled model runs by --engine golden or --engine rtl")
+    if request.prompt is None:
+        return None, token_numbers(request.prompt_tokens)
+    path = request.source / TOKENIZER
+    if not path.exists():
+        raise InputError(f"{request.source} has no {TOKENIZER}; use --prompt-tokens")
+    tokenizer = tokenizer_of(read_json(path))
+    return tokenizer, tokenizer.encode(request.prompt)
 
 
 def run_program(request: Request, *, as_json: bool) -> None:
     """Continue a text by the list of a compiled model, and print it."""
-    from hwgen.errors import InputError
     from hwgen.models.compiled import Compiled
     from hwgen.models.program import Program, generate
-    from hwgen.models.tokenizer import Tokenizer
 
-    if request.units or request.layers is not None or request.journal is not None:
-        raise click.UsageError("--unit, --layers and --journal are for models, not compiled ones")
-    if request.engine == "float":
-        raise click.UsageError("a compiled model runs by --engine golden or --engine rtl")
+    if request.layers is not None or request.journal is not None:
+        raise click.UsageError("--layers and --journal are for models and jobs: a list runs whole")
+    tokenizer, given = tokens_of(request)
     compiled = Compiled(request.source)
-    tokenizer = None
-    if request.prompt is not None:
-        path = request.source / TOKENIZER
-        if not path.exists():
-            raise InputError(f"{request.source} has no {TOKENIZER}; use --prompt-tokens")
-        tokenizer = Tokenizer(read_json(path))
-    given = (
-        tokenizer.encode(request.prompt or "")
-        if tokenizer
-        else token_numbers(request.prompt_tokens)
-    )
     start, found, simulated = time.monotonic(), [], None
     with task_progress("running", quiet=as_json) as update:
         if request.engine == "rtl":
@@ -58,24 +69,15 @@ def run_program(request: Request, *, as_json: bool) -> None:
             for token in generate(Program(compiled), given, request.count):
                 found.append(token)
                 update("tokens", len(found), request.count)
-    text = tokenizer.decode(found) if tokenizer else ""
-    document: dict[str, Any] = {
-        "model": compiled.document["name"],
-        "engine": request.engine,
-        "prompt_tokens": given,
-        "tokens": found,
-        "text": text,
-        "wall_seconds": round(time.monotonic() - start, 3),
-    }
-    if simulated is not None:
-        document["simulated"] = {"bytes": simulated.compared, "cycles": simulated.cycles}
-    if as_json:
-        emit_json(document)
+    continuation = Continuation(
+        request, compiled.document["name"], tokenizer, given, found, time.monotonic() - start
+    )
+    if simulated is None:
+        continuation.tell(as_json=as_json)
         return
-    click.echo(f"{request.prompt}{text}" if tokenizer else " ".join(map(str, found)))
-    if simulated is not None:
-        console().print(
-            f"{simulated.compared:,d} bytes of memory equal to the golden interpreter's;"
-            f" {simulated.cycles:,d} cycles",
-            markup=False, highlight=False, soft_wrap=True,
-        )  # fmt: skip
+    line = (
+        f"{simulated.compared:,d} bytes of memory equal to the golden interpreter's;"
+        f" {simulated.cycles:,d} cycles"
+    )
+    counts = {"bytes": simulated.compared, "cycles": simulated.cycles}
+    continuation.tell(counts, line, as_json=as_json)

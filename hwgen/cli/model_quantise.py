@@ -158,7 +158,7 @@ def _tokens(model: Any, path: Path) -> list[int]:
     """Return the tokens of a file: numbers, or a text."""
     from hwgen.arrays import check_regular
     from hwgen.errors import InputError
-    from hwgen.models.tokenizer import Tokenizer
+    from hwgen.models.tokenizer_json import tokenizer_of
 
     check_regular(path, "texts")
     if path.suffix == ".npy":
@@ -168,7 +168,7 @@ def _tokens(model: Any, path: Path) -> list[int]:
     else:
         with path.open("rb") as file:
             text = file.read(1 << 20).decode("utf-8", "surrogateescape")
-        found = Tokenizer(model.tokenizer()).encode(text, special=False)
+        found = tokenizer_of(model.tokenizer()).encode(text, special=False)
     if len(found) < 2:
         raise InputError(f"{path}: holds {len(found)} tokens; two are needed at least")
     return found

@@ -23,6 +23,7 @@ from hwgen.numerics.blocks import BlockFormat
 from hwgen.numerics.blocks.factors import Factor
 from hwgen.numerics.blocks.operands import BlockOperand
 from hwgen.numerics.blocks.products import MAX_PLACES, BlockAccumulator, BlockProduct
+from hwgen.numerics.blocks.terms import TABLE_BITS
 
 GROUP_SIZES = (16, 32, 64, 128, 256)
 GROUPS = tuple(
@@ -41,6 +42,9 @@ SCALARS = ("fp16", "bf16", "fp8_e5m2", "fp8_e4m3", *SMALL_FLOATS)
 
 BLOCKS = shipped()
 """Block formats with a file that cores take."""
+
+_PROBLEMS = 4
+"""Problems of a format inside a configuration that a message names."""
 
 _ALIGNED = tuple(f"aligned({places})" for places in range(1, MAX_PLACES + 1))
 _SUMS = f"exact, int2..int64, uint2..uint64, fp32 or aligned(n) with n of 1..{MAX_PLACES}"
@@ -111,10 +115,17 @@ def _of_contents(contents: Mapping[str, Any]) -> BlockFormat:
     except ValidationError as error:
         lines = []
         for item in error.errors(include_url=False):
-            place, text = ".".join(map(str, item["loc"])), str(item["msg"])
+            place, text = ".".join(map(_shown, item["loc"])), str(item["msg"])
             text = "missing" if item["type"] == "missing" else text
             lines.append(f"{place}: {text}" if place else text)
+        if len(lines) > _PROBLEMS:
+            lines[_PROBLEMS:] = [f"and {len(lines) - _PROBLEMS} more"]
         raise PydanticCustomError("unusable", "{text}", {"text": "; ".join(lines)}) from None
+
+
+def _shown(key: Any) -> str:
+    """Return a key of the user's for a message of one line."""
+    return key if isinstance(key, str) and key.isidentifier() else repr(str(key)[:40])
 
 
 def _plain(value: Any) -> Any:
@@ -269,8 +280,24 @@ def broken_by_hybrid(activation: Any, weight: Any) -> list[str]:
     return [f"array.pe: must be mac with {operands}, not hybrid: {why}"]
 
 
+def broken_by_terms(activation: Any, weight: Any) -> list[str]:
+    """Return why elements of W cannot be taken term by term."""
+    a, w = factor_of(activation), factor_of(weight)
+    if w.has_nan or w.has_infinities:
+        why = f"not every {w} is finite"
+    elif w.zero_width or w.width + w.special_width > TABLE_BITS:
+        why = f"the terms of {w} depend on more than {TABLE_BITS} bits"
+    elif a.special_width:
+        why = f"{a} has special numbers or zero points"
+    elif a.minimum or w.minimum:
+        why = "the sum of the other operand's elements, for minima, takes whole numbers"
+    else:
+        return []
+    return [f"array.pe: must not be bit_serial with {activation} x {weight}: {why}"]
+
+
 def block_product(
-    activation: Any, weight: Any, accumulator: Any, depth: int, max_k: int, *, hybrid: bool = False
+    activation: Any, weight: Any, accumulator: Any, depth: int, max_k: int, pe: str = "mac"
 ) -> BlockProduct:
     """Return the arithmetic of products of blocks; without any, of what a PE takes at a time."""
     a, w = factor_of(activation), factor_of(weight)
@@ -278,4 +305,6 @@ def block_product(
     step = max(1, depth // length)
     blocks = -(-max_k // (length * step)) * step
     kept = accumulator if isinstance(accumulator, BlockAccumulator) else BlockAccumulator("exact")
-    return BlockProduct(a, w, kept, length, step, blocks, hybrid)
+    return BlockProduct(
+        a, w, kept, length, step, blocks, hybrid=pe == "hybrid", serial=pe == "bit_serial"
+    )  # fmt: skip

@@ -26,7 +26,7 @@ KEEPING = ("carry_save", "same_weight")
 """PEs that take all digits at a time and keep carries, which are added at the output."""
 
 
-MULTIPLYING = ("mac", "hybrid")
+MULTIPLYING = ("mac", "hybrid", "bit_serial")
 """PEs that multiply, and take no digits."""
 
 
@@ -74,6 +74,7 @@ class DigitArray(Model):
         "serial_column",
         "serial_group",
         "hybrid",
+        "bit_serial",
     ] = Field(
         "mac",
         description="Processing element: `mac`, multipliers and an accumulating adder;"
@@ -83,7 +84,8 @@ class DigitArray(Model):
         " at a time, those that are zero left out, by encoders that a row shares; `serial_digit`,"
         " the same with an encoder in each PE; `serial_group`, several of them with one"
         " accumulator; `hybrid`, significands of a floating-point operand by the integers of the"
-        " other, and shifters behind.",
+        " other, and shifters behind; `bit_serial`, elements of W as sums of powers of two, one of"
+        " which is multiplied in a cycle, by shifters alone.",
     )
     encoding: Encoding = encoding_field()
     carry_spacing: int = carry_spacing_field()

@@ -13,17 +13,11 @@ from typing import Any
 from pydantic import Field
 
 from hwgen.config import spatial_timing
+from hwgen.config.block_core import BlockProductConfig
 from hwgen.config.block_operands import (
-    BlockOrIntegerAccumulator,
-    BlockOrPlainOperand,
-    block_product,
-    broken_by_hybrid,
-    broken_by_operands,
     is_plain,
 )
 from hwgen.config.elements import (
-    MULTIPLYING,
-    PARAMETERS,
     DigitArray,
     accumulation,
     broken_by_element,
@@ -33,7 +27,6 @@ from hwgen.config.elements import (
 )
 from hwgen.config.model import Model
 from hwgen.config.module_limits import DATA_BITS, input_bits
-from hwgen.config.product import IntegerProductConfig
 from hwgen.config.product_packing import (
     ProductPacking,
     broken_by_packing,
@@ -42,9 +35,7 @@ from hwgen.config.product_packing import (
     packing_of,
 )
 from hwgen.loop_nest import LoopNest
-from hwgen.numerics import IntegerFormat, enclosing_format, integer
-from hwgen.numerics.blocks.lanes import BlockLanes
-from hwgen.numerics.blocks.products import BlockAccumulator, BlockProduct
+from hwgen.numerics import IntegerFormat, enclosing_format
 from hwgen.numerics.digit_sums import DigitAccumulation, FinalAddition
 from hwgen.numerics.digits import digit_count
 from hwgen.numerics.product_packing import PackedProducts
@@ -89,21 +80,9 @@ class SpatialArray(DigitArray):
         raise NotImplementedError
 
 
-class SpatialConfig(IntegerProductConfig):
+class SpatialConfig(BlockProductConfig):
     """An array that computes a tile of C in place, behind AXI4-Stream ports."""
 
-    activation: BlockOrPlainOperand = Field(
-        integer("int8"), description="Format of A: integers, floating point, or a block format."
-    )
-    weight: BlockOrPlainOperand = Field(
-        integer("int8"), description="Format of W, as of A; blocks of both are equally long."
-    )
-    accumulator: BlockOrIntegerAccumulator = Field(
-        "exact",
-        description="Accumulator: of integers `exact`, which fits any reduction up to `max_k`, or"
-        " a format; otherwise of the sums of blocks: `exact`, a long integer, `fp32`, or"
-        " `aligned(n)`, as tensor cores add, n bits behind the point. Their results are fp32.",
-    )
     array: SpatialArray
     pipeline: Pipeline = Field(default_factory=Pipeline, description="Pipelining.")
 
@@ -111,18 +90,10 @@ class SpatialConfig(IntegerProductConfig):
         """Return the rules between fields that are broken."""
         if not is_plain(self.activation, self.weight):
             return self._broken_by_blocks()
-        if isinstance(self.accumulator, BlockAccumulator):
-            text = (
-                f"accumulator: must be exact or an integer with {self.activation} x {self.weight},"
-                f" not {self.accumulator}; sums of integers are exact"
-            )
-            return [text]
+        if broken := self._broken_by_block_accumulator():
+            return broken
         broken = super().broken_rules() + broken_by_element(self)
-        if self.array.pe == "hybrid":
-            broken.append(
-                f"array.pe: must not be hybrid with {self.activation} x {self.weight}: neither is"
-                " floating point; use mac"
-            )
+        broken += self._broken_by_no_float()
         if self.array.pe == "same_weight" and self.depth == 1:
             broken.append(
                 "array.pe: same_weight sums digits of the same weight over the depth of the array,"
@@ -135,40 +106,6 @@ class SpatialConfig(IntegerProductConfig):
                 " stands among several products"
             )
         return broken
-
-    def _broken_by_blocks(self) -> list[str]:
-        depth_field = "array.depth" if "depth" in type(self.array).model_fields else ""
-        operands = f"{self.activation} x {self.weight}"
-        broken = broken_by_operands(
-            self.activation, self.weight, self.accumulator, self.depth, depth_field
-        )
-        if self.array.pe == "hybrid":
-            broken += broken_by_hybrid(self.activation, self.weight)
-        elif self.array.pe != "mac":
-            broken.append(
-                f"array.pe: must be mac with {operands}, not {self.array.pe}: the elements of"
-                " blocks are multiplied whole"
-            )
-        if self.array.packing != "none":
-            broken.append(
-                f"array.packing: must be none with {operands}, not {self.array.packing}: integers"
-                " alone are packed"
-            )
-        broken += [
-            f"array.{name}: a mac does not multiply by digits; remove it"
-            for name in PARAMETERS
-            if self.array.pe in MULTIPLYING and name in self.array.model_fields_set
-        ]
-        if self.pipeline.final_adder:
-            broken.append(
-                f"pipeline.final_adder: must be 0 with {operands}, not {self.pipeline.final_adder}"
-            )
-        if self.overflow != "wrap":
-            broken.append(
-                f"overflow: must be wrap with {operands}, not {self.overflow}; a result that is"
-                " too large for fp32 becomes infinite"
-            )
-        return broken or self._broken_by_post()
 
     def too_wide(self) -> list[str]:
         """Return what makes a module wider than can be emitted."""
@@ -227,38 +164,19 @@ class SpatialConfig(IntegerProductConfig):
         resolved_element(values)
         if self.array.packing == "none":
             values["array"].pop("packing", None)
-        if self.block_product is not None:
-            values.pop("overflow", None)
         return values
 
     # -- blocks ----------------------------------------------------------------------------
 
-    @cached_property
-    def block_product(self) -> BlockProduct | None:
-        """The arithmetic of products of blocks, None of integers alone."""
-        a, w = self.activation, self.weight
-        if is_plain(a, w):
-            return None
-        hybrid = self.array.pe == "hybrid"
-        return block_product(a, w, self.accumulator, self.depth, self.max_k, hybrid=hybrid)
-
-    @cached_property
-    def lanes(self) -> tuple[BlockLanes, BlockLanes]:
-        """How beats hold rows of A and columns of W, of products of blocks."""
-        product = self.block_product
-        assert product is not None
-        sizes = product.length, self.depth
-        return BlockLanes(product.a, *sizes), BlockLanes(product.w, *sizes)
-
-    @cached_property
-    def result(self) -> Any:
-        """Format of the accumulators and of the elements of C."""
-        return self.block_product.result if self.block_product else super().result
+    @property
+    def block_depth(self) -> int:
+        """Products that are summed exactly at a time; without blocks, those of a term."""
+        return self.depth
 
     @property
-    def saturates(self) -> bool:
-        """Whether the accumulator can overflow and then clamps."""
-        return self.block_product is None and super().saturates
+    def depth_field(self) -> str:
+        """The parameter that says how many they are, empty if none does."""
+        return "array.depth" if "depth" in type(self.array).model_fields else ""
 
     # -- several products in a DSP block ---------------------------------------------------
 
@@ -325,6 +243,23 @@ class SpatialConfig(IntegerProductConfig):
         return digit_count(self.activation) if self.array.serial else 1
 
     @property
+    def slots(self) -> int:
+        """Cycles in which a beat is multiplied: one for each term of elements of W."""
+        return self.block_product.terms if self.block_product is not None else 1
+
+    @property
+    def scale_cycles(self) -> int:
+        """Cycles in which a PE `bit_serial` multiplies a sum by its scale, bit by bit.
+
+        They are there if the scale is an integer and a block lasts as long; else a multiplier is.
+        """
+        product = self.block_product
+        if product is None or not product.serial or not product.integer_scale:
+            return 0
+        cycles = product.integer_scale + 1
+        return cycles if self.lanes[0].beats * self.slots >= cycles else 0
+
+    @property
     def held_width(self) -> int:
         """Bits of the registers of a PE's accumulators."""
         if self.block_product is not None:
@@ -343,7 +278,7 @@ class SpatialConfig(IntegerProductConfig):
     def macs_per_cycle(self) -> float:
         """Multiply-accumulates of a full cycle; of serial PEs with no more than a digit a group."""
         macs = self.rows * self.depth * self.cols
-        return macs / self.passes if self.array.serial else macs
+        return macs / self.passes if self.array.serial else macs / self.slots
 
     @property
     def natural_sizes(self) -> tuple[int, int, int]:
@@ -356,7 +291,7 @@ class SpatialConfig(IntegerProductConfig):
     def lead(self) -> int:
         """Cycles from a beat's slot to the accumulators: the edge's register and the PE's."""
         if self.block_product is not None:
-            return int(spatial_timing.block_lead(self.pipeline.pe))
+            return int(spatial_timing.block_lead(self.pipeline.pe)) + self.scale_cycles
         return int(spatial_timing.lead(self.pipeline.pe))
 
     @property
@@ -383,10 +318,7 @@ class SpatialConfig(IntegerProductConfig):
     def block_loop_nest(self) -> LoopNest | str:
         """The loops in which the array goes through a block, or why it cannot."""
         if self.block_product is not None:
-            return (
-                f"activation: {self.activation} x {self.weight} has scales beside its elements, but"
-                " a memory engine keeps integers; use integers"
-            )
+            return self._scales_in_memory()
         if self.array.serial:
             return (
                 f"array.pe: {self.array.pe} takes a tile once for each digit, but a memory engine"

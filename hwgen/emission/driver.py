@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, astuple
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hwgen.emission.files import header
+from hwgen.emission.c_templates import OF_A_JOB, cases, filled, statuses
 from hwgen.numerics.post import ACTIVATIONS, KINDS, RECORD_BYTES, ROUNDINGS
 from hwgen.register_map import LAYOUT, job_window
 from hwgen.schedules import blocks
@@ -20,7 +19,24 @@ if TYPE_CHECKING:
 _CONSTANTS = ("TOLERANCE", "FINEST", "PARTS", "STEP_CYCLES", "OTHER_PORTS")
 """What `hwgen.schedules.blocks` is set by."""
 
-_TEMPLATES = Path(__file__).parent / "templates"
+ENDS = {"READ_ERROR": "READ", "WRITE_ERROR": "WRITE", "ABORTED": "ABORTED"}
+"""How a job of a queue ends that is not done, and what the driver calls it."""
+
+_STATUSES = {
+    "TIMEOUT": "not finished in time",
+    "FULL": "the queue is full or jobs are being ended",
+    "SIZE": "m, k or n is 0 or too large",
+    "BLOCK": "a block is no multiple of the tile or too large for the buffers",
+    "STRIDE": "rows of C overlap",
+    "ADDRESS": "beyond the address space",
+    "POST": "post-processing that the engine does not have",
+    "TICKET": "no such job was submitted",
+    "LOST": "finished, but how is not known any more",
+    "DEVICE": "no such engine",
+    "READ": "reading from memory failed",
+    "WRITE": "writing to memory failed",
+    "ABORTED": "aborted",
+}
 
 
 def driver(config: GemmStreamConfig) -> dict[str, str]:
@@ -29,32 +45,20 @@ def driver(config: GemmStreamConfig) -> dict[str, str]:
     All names begin with that of the engine, so that drivers of several engines go together.
     """
     post = [register for register in job_window(config) if register.name.startswith("POST_")]
+    prefix = config.name.upper()
     values = {
-        "PLAN": _template("plan.c").split("\n", 1)[1],
-        "name": config.name,
-        "NAME": config.name.upper(),
         "POST_MEMBERS": "\n".join(_members(post)),
-        "POST_WRITES": "\n".join(_writes(config.name.upper(), post)),
+        "POST_WRITES": "\n".join(_writes(prefix, post)),
         "LIMITS": ",\n".join(f"    {name} = {value}" for name, value in _limits(config).items()),
         "PORTS": ",\n".join(
             f"    {{{', '.join(f'{int(value)}u' for value in astuple(port))}}}"
             for port in limits_of(config).ports
         ),
+        "CASES": cases(prefix, {f"JOB_{state}": error for state, error in ENDS.items()}),
+        **statuses(prefix, _STATUSES),
+        **OF_A_JOB,
     }
-    files = {}
-    for suffix in ("h", "c"):
-        text = _template(f"driver.{suffix}")
-        for name, value in values.items():
-            text = text.replace(f"@{name}@", value)
-        licence, rest = text.split("\n", 1)
-        files[f"{config.name}_driver.{suffix}"] = (
-            f"{licence}\n/*\n{header(config, ' *')} */\n{rest}"
-        )
-    return files
-
-
-def _template(name: str) -> str:
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
+    return filled(config, "driver", values)
 
 
 def _limits(config: GemmStreamConfig) -> dict[str, int]:

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from hwgen.emission.c_templates import filled
 from hwgen.emission.files import c_header
-from hwgen.emission.stream_driver import filled, list_driver
+from hwgen.emission.stream_driver import list_driver
 
 if TYPE_CHECKING:
     from hwgen.list_builder import ListEngine
@@ -41,9 +42,8 @@ def model_driver(config: ListEngine, document: Mapping[str, Any]) -> dict[str, s
     }
     prefix = config.name.upper()
     lines = [f"#define {prefix}_MODEL_{name} {value}" for name, value in facts.items()]
-    found = filled(config, "generate", {"FACTS": "\n".join(lines)})
     return {
         f"{config.name}_regs.h": c_header(config),
         **list_driver(config),
-        **{name.replace("_driver.", "_generate."): text for name, text in found.items()},
+        **filled(config, "generate", {"FACTS": "\n".join(lines)}),
     }

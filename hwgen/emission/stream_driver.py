@@ -3,17 +3,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwgen.emission.files import header
+from hwgen.emission.c_templates import OF_A_JOB, OF_A_LIST, cases, filled, statuses
+from hwgen.emission.driver import ENDS
 
 if TYPE_CHECKING:
     from hwgen.list_builder import ListEngine
 
-_TEMPLATES = Path(__file__).parent / "templates"
-_FIRST_ERROR = 7  # number of the first way in which a list ends with an error
+_STATUSES = {
+    "TIMEOUT": "not finished in time",
+    "FULL": "the queue is full or jobs are being ended",
+    "SIZE": "a number is too wide, or the job has no results",
+    "ADDRESS": "beyond the address space",
+    "TICKET": "no such job was submitted",
+    "LOST": "finished, but how is not known any more",
+    "DEVICE": "no such engine",
+    "READ": "reading from memory failed",
+    "WRITE": "writing to memory failed",
+    "ABORTED": "aborted",
+    "MISMATCH": "the numbers of the job do not agree",
+}
+"""Of an engine around a stream core."""
+
+_LIST_STATUSES = {
+    "TIMEOUT": "not finished in time",
+    "BUSY": "another list runs",
+    "ADDRESS": "misaligned, empty, or beyond the address space",
+    "REGISTER": "no such register of lists, or a value wider than it",
+    "DEVICE": "no such engine",
+    "NONE": "no list was started",
+}
+"""Of an engine that executes lists; how one ends follows."""
 
 
 def stream_driver(config: Any) -> dict[str, str]:
@@ -72,6 +93,11 @@ def stream_driver(config: Any) -> dict[str, str]:
         "WRITES": "\n".join(writes),
         "LOCALS": "\n".join(filter(None, [tail, "    int status;"])),
         "OUT": out.name,
+        "CASES": cases(
+            prefix, {f"JOB_{state}": error for state, error in (*ENDS.items(), ("MISMATCH",) * 2)}
+        ),
+        **statuses(prefix, _STATUSES),
+        **OF_A_JOB,
         "LIMITS": f"    LAYOUT = {LAYOUT},\n    LARGEST = {(1 << SIZE_BITS) - 1}",
     }
     return filled(config, "stream_driver", values)
@@ -84,21 +110,12 @@ def list_driver(config: ListEngine) -> dict[str, str]:
 
     prefix = config.name.upper()
     errors = STATES[STATES.index("done") + 1 :]
-    names = {state: f"{prefix}_E_{_of_list(state)}" for state in errors}
-    comma = dict.fromkeys(errors, ",") | {errors[-1]: ""}
+    names = {state: _of_list(state) for state in errors}
+    ends = {name: STATE_TEXTS[state] for state, name in names.items()}
     values = {
-        "ERRORS": "\n".join(
-            f"    {name} = -{_FIRST_ERROR + i}{comma[state]} /* {STATE_TEXTS[state]} */"
-            for i, (state, name) in enumerate(names.items())
-        ),
-        "CASES": "\n".join(
-            f"    case {prefix}_LIST_{state.upper()}:\n        return {name};"
-            for state, name in names.items()
-        ),
-        "MESSAGES": "\n".join(
-            f'    case {name}:\n        return "{STATE_TEXTS[state]}";'
-            for state, name in names.items()
-        ),
+        "CASES": cases(prefix, {f"LIST_{state.upper()}": name for state, name in names.items()}),
+        **statuses(prefix, _LIST_STATUSES | ends),
+        **OF_A_LIST,
         "LIMITS": f"    LAYOUT = {LAYOUT},\n    UNITS = {len(config.units)},\n"
         f"    MOST_DESCRIPTORS = {(1 << 24) - 1}",
     }
@@ -108,17 +125,3 @@ def list_driver(config: ListEngine) -> dict[str, str]:
 def _of_list(state: str) -> str:
     """Return the name of an error; that of a list's or access's alignment is another's too."""
     return {"alignment": "MISALIGNED", "window": "REFUSED"}.get(state, state.upper())
-
-
-def filled(config: Any, template: str, values: Mapping[str, str]) -> dict[str, str]:
-    """Return the header and the source of a driver, their templates filled in."""
-    files = {}
-    for suffix in ("h", "c"):
-        text = (_TEMPLATES / f"{template}.{suffix}").read_text(encoding="utf-8")
-        for name, value in {**values, "name": config.name, "NAME": config.name.upper()}.items():
-            text = text.replace(f"@{name}@", value)
-        licence, rest = text.split("\n", 1)
-        files[f"{config.name}_driver.{suffix}"] = (
-            f"{licence}\n/*\n{header(config, ' *')} */\n{rest}"
-        )
-    return files

@@ -7,30 +7,19 @@ running maximum that is an integer, so that rescaling what was added up is a shi
 
 from __future__ import annotations
 
-from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from hwgen.config.model import AUTO, FamilyConfig, IntegerOperand, check_rules
+from hwgen.config.model import AUTO, check_rules
 from hwgen.families import Family
-from hwgen.families.attention_parameters import Array, Dots, Pipeline, Softmax
-from hwgen.numerics import IntegerFormat, dot_format, integer
-from hwgen.numerics.functions import FunctionUnit, Wanted, design
-from hwgen.numerics.integer import enclosing_format
+from hwgen.families.attention_formats import QUERY_SCALE, SCALE, AttentionFormats
+from hwgen.numerics import FloatFormat, IntegerFormat
 from hwgen.streams import StreamPort
 
 if TYPE_CHECKING:
     from hwgen.operations import Operation
-
-SCALE = IntegerFormat(16, signed=False)
-"""Scales of keys and values, in units of 2**-16, and mantissas of those of queries."""
-
-QUERY_SCALE = IntegerFormat(22, signed=False)
-"""Scales of queries: a mantissa of 16 bits, above it by how many bits a score is shifted."""
-
-SUM_GUARD = 8
-"""Bits behind the point that sums of weights have beyond the weights that values take."""
 
 COMMAND = ("queries", "keys", "group", "first", "last", "moves")
 """Words of a command."""
@@ -41,58 +30,20 @@ FIRST_MOVES, LAST_MOVES = 1, 2
 WIDEST = 63
 """Bits of the widest number between scores and results."""
 
-OUTPUT_GUARD = 4
-"""Bits of a quotient beyond those of a result."""
-
 _QUEUE = 2
 
 
-@cache
-def _unit(function: str, source: str, target: str) -> FunctionUnit:
-    return design(function, source, target, Wanted(ulp=1))
-
-
-class AttentionConfig(FamilyConfig):
+class AttentionConfig(AttentionFormats):
     """Attention behind AXI4-Stream ports."""
-
-    family: Literal["attention"] = Field("attention", description="Family of the accelerator.")
-    query: IntegerOperand = Field(integer("int8"), description="Format of Q.")
-    key: IntegerOperand = Field(integer("int8"), description="Format of K.")
-    value: IntegerOperand = Field(integer("int8"), description="Format of V.")
-    output: IntegerOperand = Field(
-        integer("int16"),
-        description="Format of the results: averages of V with as many more bits behind the point"
-        " as it is wider than V.",
-    )
-    scales: Literal["token", "none"] = Field(
-        "token",
-        description="Scales of keys and of values: one for each token, or none beside those of the"
-        " queries.",
-    )
-    head: int = Field(
-        64,
-        ge=1,
-        le=256,
-        description="Size of a head; smaller ones are filled up with zeros.",
-        json_schema_extra={"unit": "elements"},
-    )
-    max_keys: int = Field(
-        8192,
-        ge=1,
-        le=1 << 20,
-        description="Most keys that a row of queries looks at.",
-        json_schema_extra={"unit": "keys"},
-    )
-    array: Array = Field(default_factory=Array, description="The arrays of multipliers.")
-    softmax: Softmax = Field(default_factory=Softmax, description="Formats within the softmax.")
-    pipeline: Pipeline = Field(default_factory=Pipeline, description="Pipelining.")
 
     @model_validator(mode="after")
     def _rules(self) -> Self:
         return check_rules(self, self._broken())
 
     def _broken(self) -> list[str]:
-        broken = []
+        if mixed := self._mixed():
+            return mixed
+        broken = self._broken_floats() if self.floating else self._broken_output()
         rows, lanes, units = self.array.rows, self.array.lanes, self.array.units
         if units != AUTO and (units > rows or rows % units):
             broken.append(
@@ -101,7 +52,7 @@ class AttentionConfig(FamilyConfig):
             )
         elif units != AUTO and rows // units > self.steps:
             broken.append(
-                f"array.units: must be at least {self._fewest_units}, not {units}: a unit takes"
+                f"array.units: must be at least {self.fewest_units}, not {units}: a unit takes"
                 f" {rows // units} rows one after the other, but a key of {self.head} elements is"
                 f" there after {self.steps} cycles"
             )
@@ -114,13 +65,55 @@ class AttentionConfig(FamilyConfig):
             broken.append(
                 f"query: {self.query} x {self.key} with {self.head} elements gives scores of"
                 f" {self.score.width} bits, which have more than {WIDEST} once they are scaled;"
-                " use narrower operands"
+                f" use {'fewer alignment_bits' if self.floating else 'narrower operands'}"
             )
         if self.total.width > WIDEST:
             broken.append(
                 f"max_keys: sums of {self.max_keys} weights of {self.softmax.weight_bits} bits"
                 f" times {self.value} have {self.total.width} bits, more than {WIDEST}"
             )
+        return broken
+
+    def _mixed(self) -> list[str]:
+        """Return which formats are of another kind than most."""
+        formats = {name: getattr(self, name) for name in ("query", "key", "value", "output")}
+        floats = [name for name, fmt in formats.items() if isinstance(fmt, FloatFormat)]
+        if len(floats) in (0, len(formats)):
+            return []
+        few = floats if 2 * len(floats) <= len(formats) else formats.keys() - floats
+        kinds = ("floating point", "integers") if few is floats else ("integers", "floating point")
+        return [
+            f"{name}: query, key, value and output must be all integers or all floating point,"
+            f" not {kinds[0]} among {kinds[1]}; {name} is {formats[name]}"
+            for name in formats
+            if name in few
+        ]
+
+    def _broken_floats(self) -> list[str]:
+        """Return what is wrong with floating-point formats."""
+        broken = []
+        if self.scales != "none":
+            broken.append(
+                "scales: must be none with floating point, whose rows have exponents of their"
+                f" own, not {self.scales}"
+            )
+        least = max(fmt.mantissa_bits for fmt in (self.query, self.key, self.value))
+        if self.alignment_bits < least:
+            broken.append(
+                f"alignment_bits: must be at least {least}, the bits behind the leading one of"
+                f" operands, not {self.alignment_bits}"
+            )
+        if self.quotient.width > WIDEST:
+            broken.append(
+                f"max_keys: sums of {self.max_keys} weighted values of {self.total.width} bits"
+                f" times a reciprocal have {self.quotient.width} bits, more than {WIDEST}; use"
+                " fewer alignment_bits, softmax.weight_bits or keys"
+            )
+        return broken
+
+    def _broken_output(self) -> list[str]:
+        """Return what is wrong with an integer format of results."""
+        broken = []
         if self.output.signed < self.value.signed:
             broken.append(f"output: must be signed as V is, {self.value}, not {self.output}")
         elif not 0 <= self.fraction <= self.softmax.weight_bits:
@@ -131,134 +124,18 @@ class AttentionConfig(FamilyConfig):
             )
         return broken
 
-    # -- geometry --------------------------------------------------------------------------
+    def identity(self) -> dict[str, Any]:
+        """Return the parameters that `digest` is of.
 
-    @property
-    def steps(self) -> int:
-        """Beats of a query, a key or a value."""
-        return -(-self.head // self.array.lanes)
-
-    @property
-    def _fewest_units(self) -> int:
-        rows = self.array.rows
-        return next(n for n in range(1, rows + 1) if not rows % n and rows // n <= self.steps)
-
-    @property
-    def units(self) -> int:
-        """Softmax units."""
-        return self._fewest_units if self.array.units == AUTO else int(self.array.units)
-
-    @property
-    def phases(self) -> int:
-        """Rows that a softmax unit takes one after the other."""
-        return self.array.rows // self.units
-
-    @property
-    def scaled_keys(self) -> bool:
-        """Whether keys and values have scales."""
-        return self.scales == "token"
-
-    @property
-    def macs_per_cycle(self) -> int:
-        """Multiply-accumulates of a full cycle, of both arrays."""
-        return 2 * self.array.rows * self.array.lanes
-
-    # -- formats ---------------------------------------------------------------------------
-
-    @property
-    def key_bits(self) -> int:
-        """Bits by which sums of all keys are wider than a weight."""
-        return max(1, (self.max_keys - 1).bit_length())
-
-    @property
-    def score(self) -> IntegerFormat:
-        """Format of a score, the exact product of a query and a key."""
-        return dot_format(self.query, self.key, self.head)
-
-    @property
-    def scaled(self) -> IntegerFormat:
-        """Format of a scaled score, in units of ``2**-softmax.fraction_bits``."""
-        return IntegerFormat(
-            1 + self.softmax.integer_bits + self.softmax.fraction_bits, signed=True
-        )
-
-    @property
-    def level(self) -> IntegerFormat:
-        """Format of the running maximum, a power of two above all scaled scores."""
-        return IntegerFormat(self.softmax.integer_bits + 2, signed=True)
-
-    @property
-    def sum_fraction(self) -> int:
-        """Bits behind the point of a sum of weights."""
-        return self.softmax.weight_bits + SUM_GUARD
-
-    @property
-    def sum_bits(self) -> int:
-        """Bits of a sum of weights."""
-        return self.sum_fraction + self.key_bits
-
-    @property
-    def weight_width(self) -> int:
-        """Bits of a weight that values are multiplied by; only without scales it may be 1."""
-        return self.softmax.weight_bits + (not self.scaled_keys)
-
-    @property
-    def total(self) -> IntegerFormat:
-        """Format of the sums of weighted values."""
-        most = self.max_keys << self.softmax.weight_bits
-        return enclosing_format(most * self.value.min, most * self.value.max)
-
-    @property
-    def clears(self) -> int:
-        """Shift from which on nothing is left of sums."""
-        return max(self.total.width, self.sum_bits)
-
-    @property
-    def fraction(self) -> int:
-        """Bits of a result behind the point, relative to V."""
-        return self.output.width - self.value.width - (self.output.signed - self.value.signed)
-
-    @property
-    def quotient_fraction(self) -> int:
-        """Bits behind the point of what is multiplied by the reciprocal of a sum."""
-        return min(self.fraction + OUTPUT_GUARD, self.softmax.weight_bits + self.key_bits - 1)
-
-    @property
-    def reciprocal_bits(self) -> int:
-        """Bits behind the point of the reciprocal and of its argument."""
-        return max(8, self.output.width + 1)
-
-    @cached_property
-    def powers(self) -> FunctionUnit:
-        """The unit of powers of two, of what is behind the point of a scaled score."""
-        softmax = self.softmax
-        return _unit("exp2", f"uq0.{softmax.fraction_bits}", f"uq1.{softmax.weight_bits}")
-
-    @cached_property
-    def reciprocals(self) -> FunctionUnit:
-        """The unit of reciprocals of normalised sums."""
-        name = f"uq1.{self.reciprocal_bits}"
-        return _unit("reciprocal", name, name)
-
-    @cached_property
-    def dots(self) -> Dots:
-        """The products of a row of queries and keys, as an array of its own."""
-        return Dots.model_validate(
-            {
-                "name": self.name,
-                "family": self.family,
-                "activation": self.query.name,
-                "weight": self.key.name,
-                "max_k": max(self.head, self.array.lanes),
-                "array": {"depth": self.array.lanes},
-                "pipeline": {"pe": self.pipeline.dot},
-            }
-        )
-
-    @property
-    def bound_bits(self) -> int:
-        """Bits of the first key of a row's range, and of the one behind the last, signed."""
-        return (self.max_keys + self.array.rows).bit_length() + 1
+        With single buffers, or integers, hardware is what it was before there was a choice, and so
+        is its digest.
+        """
+        values = self.resolved()
+        if not self.doubled:
+            del values["array"]["buffers"]
+        if not self.floating:
+            del values["alignment_bits"]
+        return values
 
     # -- timing ----------------------------------------------------------------------------
 
@@ -285,7 +162,12 @@ class AttentionConfig(FamilyConfig):
     @property
     def divide_latency(self) -> int:
         """Cycles from a row's sums to its results in the queue of results."""
-        return 6 + self.pipeline.reciprocal
+        return 6 + self.pipeline.reciprocal + 2 * self.floating
+
+    @property
+    def align_latency(self) -> int:
+        """Cycles until a row's largest exponent is known."""
+        return self.steps if self.floating else 0
 
     @property
     def results_ahead(self) -> int:
@@ -405,7 +287,7 @@ class AttentionConfig(FamilyConfig):
                 StreamPort("value_scale", "in", SCALE, 1, SCALE.width, "scale of a value"),
             ]
         out = self.output
-        width = max(8, 1 << (out.width - 1).bit_length())
+        width = max(8, 1 << (int(out.width) - 1).bit_length())
         ports.append(
             StreamPort("out", "out", out, lanes, width, f"O[row, c], {slices}", "the end of a job")
         )
@@ -414,7 +296,7 @@ class AttentionConfig(FamilyConfig):
 
 FAMILY = Family(
     name="attention",
-    summary="softmax(Q K^T) V in one pass over K and V: integers, scales, masks, grouped heads",
+    summary="softmax(Q K^T) V in one pass over K and V: integers or floats, masks, grouped heads",
     config=AttentionConfig,
     schedule="hwgen.schedules.attention",
     golden="hwgen.golden.attention",

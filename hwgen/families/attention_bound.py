@@ -20,6 +20,13 @@ A weight is the quotient of the last and of the sum, so it is off by at most
 
 The sums of weighted values are cut off as well, by less than two units of ``2**-W``, and the
 division cuts off and rounds.
+
+In floating point, that is the error against the softmax of vectors as they are aligned. Aligned to
+``A`` bits behind the leading one of the largest, no element is off by more than ``u = 2**-(A+1)``
+times the largest, so no score by more than ``2 u + u**2`` times the elements and both largest
+magnitudes. Nothing is off where all elements have bits within that reach. What a value is
+multiplied by is rounded relative to the largest product of a weight and its value's power of two,
+so that results, not weights, have an absolute error: a share of the largest magnitude of V.
 """
 
 from __future__ import annotations
@@ -27,7 +34,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hwgen.families.attention import SUM_GUARD
+from hwgen.families.attention_formats import SUM_GUARD
 
 if TYPE_CHECKING:
     from hwgen.families.attention import AttentionConfig
@@ -45,13 +52,18 @@ class AttentionBound:
     relative, absolute : float
         No weight of the softmax is off by more than `relative` times itself plus `absolute`.
     output : float
-        No result is off by more, in units of V; the largest magnitude of V counts in it.
+        No result is off by more, in units of V; the largest magnitude of V counts in it. In
+        floating point the unit is the largest magnitude of the values that the row looks at.
+    alignment : float
+        No score, before its scale, is off by more times the elements of a head and the largest
+        magnitudes of query and key; zero of integers.
     """
 
     keys: int
     relative: float
     absolute: float
     output: float
+    alignment: float = 0.0
 
     def document(self) -> dict[str, Any]:
         """Return it as plain values, for a manifest."""
@@ -60,6 +72,7 @@ class AttentionBound:
             "weight_relative": self.relative,
             "weight_absolute": self.absolute,
             "output_absolute": self.output,
+            **({"score_alignment": self.alignment} if self.alignment else {}),
         }
 
 
@@ -87,11 +100,29 @@ def bound_of(config: AttentionConfig, keys: int | None = None) -> AttentionBound
     rounded = (1.0 if config.scaled_keys else 0.5) + 2.0**-SUM_GUARD
     relative = high / low - 1
     absolute = 2 * power * rounded * unit / low
+    if config.floating:
+        return _floating(config, AttentionBound(keys, relative, absolute, 4 * power * unit / low))
     largest = max(-config.value.min, config.value.max)
     # The sum of values in its own units: cut off by less than 2, relative to a sum of 1/(2 E).
     values = largest * (relative + keys * absolute) + 4 * power * unit / low
     return AttentionBound(
         keys, relative * _UP, absolute * _UP, (values + _division(config, values)) * _UP
+    )
+
+
+def _floating(config: AttentionConfig, bound: AttentionBound) -> AttentionBound:
+    """Return the bound of floats from that of weights; `output` is what sums of values lose."""
+    u = 2.0 ** -(config.alignment_bits + 1)
+    # Integers of values are less than twice the power of two of their vector, which is at most the
+    # largest magnitude, and are rounded once.
+    values = bound.relative + 2 * bound.keys * bound.absolute + 2 * u * bound.output + u
+    reciprocal = config.reciprocals.bound.max_abs
+    assert reciprocal is not None, "reciprocals from 1/2 to 1 have an absolute error"
+    share = 2 * reciprocal + 2.0**-config.reciprocal_bits
+    share += (1 + share) * 2.0**-config.output.precision
+    output = values + (1 + values) * share
+    return AttentionBound(
+        bound.keys, bound.relative * _UP, bound.absolute * _UP, output * _UP, 2 * u + u * u
     )
 
 
@@ -105,4 +136,4 @@ def _division(config: AttentionConfig, values: float) -> float:
     assert reciprocal is not None, "reciprocals from 1/2 to 1 have an absolute error"
     share = 2 * reciprocal + 2.0**-config.reciprocal_bits
     cut = 2.0**-config.quotient_fraction
-    return largest * share + cut + 2.0 ** -(config.fraction + 1)
+    return float(largest * share + cut + 2.0 ** -(config.fraction + 1))

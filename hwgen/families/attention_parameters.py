@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -55,6 +55,11 @@ class Array(Model):
         description="Softmax units, each for `rows / units` rows, which it takes one after the"
         " other; `auto`: as few as keep up with the keys.",
         json_schema_extra={"unit": "units"},
+    )
+    buffers: Literal["single", "double"] = Field(
+        "single",
+        description="Places for queries and for sums; `double`: the next queries come in, and"
+        " results leave, while keys and values of another job go by.",
     )
 
 

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from hwgen.config.block_core import BlockProductConfig
+from hwgen.config.block_operands import is_plain
 from hwgen.config.elements import (
     accumulation,
     broken_by_element,
@@ -18,14 +20,16 @@ from hwgen.config.elements import (
     resolved_element,
 )
 from hwgen.config.model import Model
-from hwgen.config.product import IntegerProductConfig
 from hwgen.families import Family
-from hwgen.families.systolic_geometry import ArrayGeometry
+from hwgen.families.systolic_geometry import ArrayGeometry, block_stages
 from hwgen.loop_nest import LoopNest
-from hwgen.numerics import IntegerFormat
+from hwgen.numerics.blocks.lanes import BlockLanes
 from hwgen.numerics.digit_sums import DigitAccumulation, FinalAddition
 from hwgen.numerics.digits import Encoding
 from hwgen.streams import StreamPort
+
+SHORTEST_BLOCK = 2
+"""Elements of the shortest block whose scale is still there when its products are summed."""
 
 Dataflow = Literal["output_stationary", "weight_stationary", "input_stationary"]
 
@@ -51,11 +55,12 @@ class Array(Model):
     dataflow: Dataflow = Field(
         "output_stationary", description="Which operand stays in the PEs during a tile job."
     )
-    pe: Literal["mac", "carry_save"] = Field(
+    pe: Literal["mac", "carry_save", "hybrid"] = Field(
         "mac",
-        description="Processing element: `mac`, a multiplier and an accumulating adder, or"
+        description="Processing element: `mac`, a multiplier and an accumulating adder;"
         " `carry_save` (output-stationary), multiples by digits of A and the accumulator in one"
-        " tree of full adders whose last carries wait.",
+        " tree of full adders whose last carries wait; `hybrid`, significands of a floating-point"
+        " operand by the integers of the other, and shifters behind.",
     )
     encoding: Encoding = encoding_field()
     carry_spacing: int = carry_spacing_field()
@@ -85,13 +90,14 @@ class Pipeline(Model):
         ge=0,
         le=2,
         description="Registers of the multiply-accumulate path: 1 after the multiplier,"
-        " 2 before and after it.",
+        " 2 before and after it. Of blocks: 1 behind the multipliers, 2 also behind the scales;"
+        " sums and terms of blocks have registers of their own.",
         json_schema_extra={"unit": "registers"},
     )
     final_adder: int = final_adder_field()
 
 
-class SystolicConfig(IntegerProductConfig):
+class SystolicConfig(BlockProductConfig):
     """A systolic array of multiply-accumulate PEs behind AXI4-Stream ports."""
 
     family: Literal["systolic"] = Field("systolic", description="Family of the accelerator.")
@@ -100,17 +106,51 @@ class SystolicConfig(IntegerProductConfig):
 
     def broken_rules(self) -> list[str]:
         """Return the rules between fields that are broken."""
-        broken = super().broken_rules()
+        blocks = not is_plain(self.activation, self.weight)
+        broken = self._broken_as_blocks() if blocks else self._broken_as_integers()
         if self.output_stationary and "accumulator_depth" in self.array.model_fields_set:
             broken.append(
                 "array.accumulator_depth: only weight_stationary and input_stationary have an"
                 " accumulator memory; remove it, or change array.dataflow"
             )
-        broken += broken_by_element(self)
-        if self.array.pe != "mac" and not self.output_stationary:
+        return broken
+
+    def _broken_as_integers(self) -> list[str]:
+        if broken := self._broken_by_block_accumulator():
+            return broken
+        broken = super().broken_rules() + broken_by_element(self) + self._broken_by_no_float()
+        if self.array.pe == "carry_save" and not self.output_stationary:
             broken.append(
                 f"array.pe: {self.array.pe} needs dataflow output_stationary, not"
                 f" {self.array.dataflow}, where sums move from PE to PE and would be two vectors"
+            )
+        return broken
+
+    def _broken_as_blocks(self) -> list[str]:
+        if broken := self._broken_by_blocks():
+            return broken
+        operands = f"{self.activation} x {self.weight}"
+        length, shortest = self.lanes[0].length, SHORTEST_BLOCK + (self.pipeline.pe > 0)
+        product = self.block_product
+        assert product is not None
+        if not self.output_stationary:
+            if product.offset is not None:
+                broken.append(
+                    f"array.dataflow: must be output_stationary with {operands}, not"
+                    f" {self.array.dataflow}: with a minimum the elements of the other operand are"
+                    " summed, too, but its slices are elements of one block"
+                )
+            if self.array.rows != length:
+                broken.append(
+                    f"array.rows: must be {length}, a block, with {operands} and"
+                    f" {self.array.dataflow}, not {self.array.rows}: the sums of a column are those"
+                    " of a block; or take output_stationary"
+                )
+        elif 1 < length < shortest:
+            broken.append(
+                f"weight: must have blocks of {shortest} or more with {operands} and pipeline.pe"
+                f" {self.pipeline.pe}, not of {length}: scales wait for the sum of a block while"
+                " the next one passes"
             )
         return broken
 
@@ -134,9 +174,44 @@ class SystolicConfig(IntegerProductConfig):
         """Whether A stays in the PEs."""
         return self.array.dataflow == "input_stationary"
 
+    @property
+    def block_depth(self) -> int:
+        """Products that are summed exactly at a time; without blocks, those of a term."""
+        return 1 if self.output_stationary else self.array.rows
+
+    @property
+    def depth_field(self) -> str:
+        """The parameter that says how many they are, empty if none does."""
+        return "" if self.output_stationary else "array.rows"
+
+    @cached_property
+    def lanes(self) -> tuple[BlockLanes, BlockLanes]:
+        """How beats hold rows of A and columns of W, of products of blocks.
+
+        The operand that stays in the PEs comes slice by slice, as both do if C stays there.
+        """
+        product = self.block_product
+        assert product is not None
+        depths = [self.block_depth, 1]
+        a, w = reversed(depths) if self.input_stationary else depths
+        return BlockLanes(product.a, product.length, a), BlockLanes(product.w, product.length, w)
+
+    def partial_sum(self, terms: int) -> Any:
+        """Format of a sum of up to `terms` products, of blocks of the integers that they are."""
+        if self.block_product is not None:
+            return self.block_product.sum_of(terms)
+        return super().partial_sum(terms)
+
+    def psum_width(self, terms: int) -> int:
+        """Bits of a partial sum on its way down, of blocks with its flags."""
+        flags = self.block_product.flags_of_sum if self.block_product is not None else 0
+        return int(self.partial_sum(terms).width) + flags
+
     @cached_property
     def digits(self) -> DigitAccumulation | None:
         """How the PEs accumulate by digits, or None if they do not."""
+        if self.block_product is not None:
+            return None
         x, y = self.row_operand, self.column_operand
         return accumulation(self.array, x, y, 1, self.max_k, self.result.width)
 
@@ -148,6 +223,8 @@ class SystolicConfig(IntegerProductConfig):
     @property
     def held_width(self) -> int:
         """Bits of the registers of a PE's accumulator."""
+        if self.block_product is not None:
+            return self.block_product.held
         return self.digits.held if self.digits else self.result.width
 
     @property
@@ -157,17 +234,30 @@ class SystolicConfig(IntegerProductConfig):
 
     @property
     def natural_sizes(self) -> tuple[int, int, int]:
-        """M, K and N that fill the array once."""
+        """M, K and N that fill the array once, with whole blocks if there are blocks."""
         rows, cols = self.array.rows, self.array.cols
-        return (cols, rows, rows) if self.input_stationary else (rows, rows, cols)
+        k = max(rows, self.block_product.length) if self.block_product else rows
+        return (cols, k, rows) if self.input_stationary else (rows, k, cols)
+
+    @property
+    def stages(self) -> int:
+        """Registers from the operands of a PE to its accumulator."""
+        if self.block_product is not None and self.output_stationary:
+            return int(block_stages(self.pipeline.pe))
+        return self.pipeline.pe
+
+    @property
+    def rounds_at_end(self) -> bool:
+        """Whether totals of blocks are rounded on their way out."""
+        return self.block_product is not None and self.block_product.rounds_at_end
 
     @cached_property
     def geometry(self) -> ArrayGeometry:
         """How the array is divided, and how long values take through it."""
         array, pipeline = self.array, self.pipeline
         return ArrayGeometry(
-            array.rows, array.cols, array.broadcast, pipeline.pe, pipeline.final_adder,
-            self.digits is not None,
+            array.rows, array.cols, array.broadcast, self.stages, pipeline.final_adder,
+            self.digits is not None or (self.rounds_at_end and self.output_stationary),
         )  # fmt: skip
 
     @property
@@ -196,6 +286,14 @@ class SystolicConfig(IntegerProductConfig):
         return int(self.geometry.psum_latency)
 
     @property
+    def array_latency(self) -> int:
+        """Cycles from a beat's slot to its sums at the foot of the array, of blocks.
+
+        The second register of `pipeline.pe` is behind their scales.
+        """
+        return self.psum_latency - (self.pipeline.pe > 1)
+
+    @property
     def core_latency(self) -> int:
         """Cycles from the last input beat of a reduction to its first beat of accumulators.
 
@@ -205,18 +303,20 @@ class SystolicConfig(IntegerProductConfig):
         return 4 + (self.drain_latency if self.output_stationary else self.psum_latency)
 
     @property
-    def row_operand(self) -> IntegerFormat:
+    def row_operand(self) -> Any:
         """Format of the operand that moves along the rows (W if input-stationary, else A)."""
         return self.weight if self.input_stationary else self.activation
 
     @property
-    def column_operand(self) -> IntegerFormat:
+    def column_operand(self) -> Any:
         """Format of the operand that enters from the top (A if input-stationary, else W)."""
         return self.activation if self.input_stationary else self.weight
 
     @property
     def block_loop_nest(self) -> LoopNest | str:
         """The loops in which the array goes through a block, or why it cannot."""
+        if self.block_product is not None:
+            return self._scales_in_memory()
         rows, cols = self.array.rows, self.array.cols
         if self.output_stationary:
             return LoopNest(
@@ -254,6 +354,16 @@ class SystolicConfig(IntegerProductConfig):
 
     # -- ports -----------------------------------------------------------------------------
 
+    @property
+    def row_lanes(self) -> BlockLanes:
+        """How beats hold the operand that moves along the rows, of products of blocks."""
+        return self.lanes[self.input_stationary]
+
+    @property
+    def column_lanes(self) -> BlockLanes:
+        """How beats hold the operand that enters from the top, of products of blocks."""
+        return self.lanes[not self.input_stationary]
+
     @cached_property
     def row_port(self) -> StreamPort:
         """Input port of the operand that moves along the rows."""
@@ -265,6 +375,11 @@ class SystolicConfig(IntegerProductConfig):
         }[self.array.dataflow]
         last = "the end of the reduction" if self.output_stationary else "the end of a pass"
         fmt = self.row_operand
+        if self.block_product is not None:
+            lane, lanes = self.row_lanes, self.array.rows if self.output_stationary else 1
+            each = "a lane for each row" if self.output_stationary else "in a lane"
+            beat += f", {each}: {lane.words}"
+            return StreamPort(name, "in", fmt, lanes, lane.width, beat, last)
         return StreamPort(name, "in", fmt, self.array.rows, fmt.width, beat, last)
 
     @cached_property
@@ -278,6 +393,10 @@ class SystolicConfig(IntegerProductConfig):
         }[self.array.dataflow]
         last = "" if self.output_stationary else "the last tile of the reduction"
         fmt = self.column_operand
+        if self.block_product is not None:
+            lane = self.column_lanes
+            beat += f", a lane for each column: {lane.words}"
+            return StreamPort(name, "in", fmt, self.array.cols, lane.width, beat, last)
         return StreamPort(name, "in", fmt, self.array.cols, fmt.width, beat, last)
 
     @cached_property
@@ -306,7 +425,7 @@ class SystolicConfig(IntegerProductConfig):
 
 FAMILY = Family(
     name="systolic",
-    summary="systolic array: output-, weight- or input-stationary, any integer formats",
+    summary="systolic array: output-, weight- or input-stationary, integers or blocks",
     config=SystolicConfig,
     schedule="hwgen.schedules.systolic",
     golden="hwgen.golden.stream",

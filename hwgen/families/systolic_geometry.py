@@ -26,9 +26,9 @@ class ArrayGeometry:
     rows, cols, broadcast : int or ndarray
         PEs; columns that share a register of the operand that moves along the rows.
     pe, final_adder : int or ndarray
-        Registers in a PE, and inside the final adders.
+        Registers in a PE in front of its accumulator, and inside the final adders.
     digits : bool
-        Whether PEs accumulate by digits.
+        Whether results are put together, or rounded, on their way out.
     """
 
     rows: Any
@@ -101,6 +101,11 @@ class ArrayGeometry:
         the registers of the PE and of the column groups.
         """
         return self.rows + 2 + self.pe + self.groups - 1
+
+
+def block_stages(pe: Any) -> Any:
+    """Return the registers of a PE that multiplies blocks: also the sum and the term of one."""
+    return pe + 2
 
 
 def psum_terms(row: int, rows: int) -> int:

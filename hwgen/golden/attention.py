@@ -12,7 +12,8 @@ Of a row of queries and the keys that it may look at, one after the other:
   `softmax.weight_bits`, and rounded again times the value's scale, it is what values are
   multiplied by.
 
-In the end the sum of weighted values is divided by the sum of weights; see `divided`.
+In the end the sum of weighted values is divided by the sum of weights; see `divided`. What is
+different in floating point is in `hwgen.golden.attention_floats`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hwgen.families.attention import FIRST_MOVES, LAST_MOVES, SCALE, SUM_GUARD
+from hwgen.families.attention import FIRST_MOVES, LAST_MOVES
+from hwgen.families.attention_formats import SCALE, SUM_GUARD
+from hwgen.golden.attention_floats import attended
 from hwgen.schedules.attention import Mask
 from hwgen.schedules.attention_memory import words_of
 
@@ -99,19 +102,49 @@ def accumulated(
     fraction, bits = config.softmax.fraction_bits, config.softmax.weight_bits
     whole = x >> fraction
     power = config.powers.evaluate(x & ((1 << fraction) - 1)) << SUM_GUARD
-    rows, keys = x.shape
-    value_sum = np.zeros((rows, values.shape[1]), np.int64)
-    weight_sum = np.zeros(rows, np.int64)
-    # A row's level is the largest of the scores that it has seen.  What is summed between two of
-    # its rises is exact, so that only at these the order of the keys matters.
-    levels = np.maximum.accumulate(np.where(seen, whole + 1, _NOTHING), axis=1)
+    keys = x.shape[1]
+    levels = levels_of(whole, seen)
     weight = np.where(seen, power >> np.clip(levels - whole, 0, 62), 0)
     factor = (weight + (1 << (SUM_GUARD - 1))) >> SUM_GUARD
     if scales is not None:
         factor = (factor * scales + (1 << (SCALE.width - 1))) >> SCALE.width
+    weight_sum = shifted_sums(config, levels, weight, np.ones((keys, 1), np.int64))[:, 0]
+    value_sum = shifted_sums(config, levels, factor, values)
+    level = np.where(seen.any(axis=1), levels[:, -1] if keys else 0, 0)
+    assert value_sum.size == 0 or np.abs(value_sum).max() < 1 << (config.total.width)
+    assert np.all(weight_sum < 1 << config.sum_bits)
+    assert np.all(power >> SUM_GUARD < 1 << (bits + 1))
+    return Sums(level, weight_sum, value_sum)
+
+
+def levels_of(whole: Integers, seen: NDArray[np.bool_]) -> Integers:
+    """Return the running maxima of rows, shape (rows, keys), above all that they have seen."""
+    return np.asarray(np.maximum.accumulate(np.where(seen, whole + 1, _NOTHING), axis=1))
+
+
+def shifted_sums(
+    config: AttentionConfig, levels: Integers, factors: Integers, values: Integers
+) -> Integers:
+    """Return sums of factors times values, shifted to the right as much as levels rise.
+
+    Parameters
+    ----------
+    config : AttentionConfig
+    levels, factors : ndarray of int64, shape (rows, keys)
+    values : ndarray of int64, shape (keys, elements)
+
+    Returns
+    -------
+    ndarray of int64, shape (rows, elements)
+    """
+    rows, keys = levels.shape
+    total = np.zeros((rows, values.shape[1]), np.int64)
+    # What is summed between two rises of a row's level is exact, so that only at these the order
+    # of the keys matters.
     rise = np.diff(levels, axis=1, prepend=_NOTHING)
     rises = np.cumsum(rise > 0, axis=1)
-    exact = config.total.width <= _EXACT_BITS  # sums are exact in float64, which is faster
+    widest = max(config.total.width, config.sum_bits)
+    exact = widest <= _EXACT_BITS  # sums are exact in float64, which is faster
     number = np.float64 if exact else np.int64
     terms = values.astype(number)
     for count in range(1, 1 + int(rises[:, -1].max(initial=0)) if keys else 1):
@@ -120,14 +153,25 @@ def accumulated(
         first = rise[np.arange(rows), here.argmax(axis=1)]
         down = np.where(some, np.minimum(first, 62), 0)
         keep = ~some | (first < config.clears)
-        weight_sum = np.where(keep, weight_sum >> down, 0) + np.where(here, weight, 0).sum(axis=1)
-        added = (np.where(here, factor, 0).astype(number) @ terms).astype(np.int64)
-        value_sum = np.where(keep[:, None], value_sum >> down[:, None], 0) + added
-    level = np.where(seen.any(axis=1), levels[:, -1] if keys else 0, 0)
-    assert value_sum.size == 0 or np.abs(value_sum).max() < 1 << (config.total.width)
-    assert np.all(weight_sum < 1 << config.sum_bits)
-    assert np.all(power >> SUM_GUARD < 1 << (bits + 1))
-    return Sums(level, weight_sum, value_sum)
+        added = (np.where(here, factors, 0).astype(number) @ terms).astype(np.int64)
+        total = np.where(keep[:, None], total >> down[:, None], 0) + added
+    return total
+
+
+def normalised(config: AttentionConfig, weights: Integers) -> tuple[Integers, Integers]:
+    """Return by how many bits sums of weights are shifted to the left, and the divisors then.
+
+    Divisors are cut off to `reciprocal_bits` behind the point, which stands behind the leading one.
+    """
+    bits, width = config.reciprocal_bits, config.sum_bits
+    length = np.frexp(weights.astype(np.float64))[1].astype(np.int64)
+    # Sums of up to 53 bits are exact in double precision, longer ones may be rounded up.
+    length -= (weights >> np.maximum(length - 1, 0)) == 0
+    zeros = np.where(weights == 0, 0, width - length)
+    normal = weights << zeros
+    drop = width - 1 - bits
+    mantissa = normal >> drop if drop >= 0 else normal << -drop
+    return zeros, mantissa | 1 << bits
 
 
 def divided(config: AttentionConfig, weights: Integers, values: Integers) -> Integers:
@@ -138,14 +182,8 @@ def divided(config: AttentionConfig, weights: Integers, values: Integers) -> Int
     Their product is rounded and saturated.
     """
     bits, width = config.reciprocal_bits, config.sum_bits
-    length = np.frexp(weights.astype(np.float64))[1].astype(np.int64)
-    # Sums of up to 53 bits are exact in double precision, longer ones may be rounded up.
-    length -= (weights >> np.maximum(length - 1, 0)) == 0
-    zeros = np.where(weights == 0, 0, width - length)
-    normal = weights << zeros
-    drop = width - 1 - bits
-    mantissa = normal >> drop if drop >= 0 else normal << -drop
-    reciprocal = config.reciprocals.evaluate(mantissa | 1 << bits)
+    zeros, mantissa = normalised(config, weights)
+    reciprocal = config.reciprocals.evaluate(mantissa)
     # The exact shift of both sums, without what would be shifted out again.
     cut = width - 1 - SUM_GUARD - config.quotient_fraction
     down = cut - zeros
@@ -176,26 +214,39 @@ def attend(
     -------
     ndarray, shape (kv_heads, group, queries, elements)
     """
-    arrays = {name: array.astype(np.int64) for name, array in operands.items()}
-    query, key, value = arrays["query"], arrays["key"], arrays["value"]
+    arrays = {name: _plain(config, name, array) for name, array in operands.items()}
+    query, key = arrays["query"], arrays["key"]
     heads, group, queries, elements = query.shape
     first, last = mask.ranges(np.arange(queries), key.shape[1])
     column = np.arange(key.shape[1])
     seen = (column >= first[:, None]) & (column < last[:, None])
     results = []
     for head in range(heads):
-        rows = query[head].reshape(-1, elements)
-        scores = rows @ key[head].T
-        row_scales = arrays["query_scale"][head].reshape(-1)
-        key_scales, value_scales = (
-            arrays[f"{name}_scale"][head] if config.scaled_keys else None
-            for name in ("key", "value")
-        )
-        x = scaled(config, scores, row_scales, key_scales)
-        sums = accumulated(config, x, np.tile(seen, (group, 1)), value[head], value_scales)
-        results.append(divided(config, sums.weights, sums.values))
+        of_head = {
+            "query": query[head].reshape(-1, elements),
+            "query_scale": arrays["query_scale"][head].reshape(-1),
+            **{name: arrays[name][head] for name in arrays if not name.startswith("query")},
+        }
+        results.append(_rows(config, of_head, np.tile(seen, (group, 1))))
     shape = (heads, group, queries, elements)
     return np.stack(results).reshape(shape).astype(config.output.dtype)
+
+
+def _plain(config: AttentionConfig, name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """Return an operand as integers; vectors of floating point stay what they are."""
+    return array if config.floating and not name.endswith("scale") else array.astype(np.int64)
+
+
+def _rows(
+    config: AttentionConfig, arrays: Mapping[str, NDArray[Any]], seen: NDArray[np.bool_]
+) -> NDArray[Any]:
+    """Return the results of rows of queries that share keys, shape (rows, elements)."""
+    query, scale, key, value = (arrays[name] for name in ("query", "query_scale", "key", "value"))
+    if config.floating:
+        return attended(config, query, scale, key, value, seen)
+    x = scaled(config, query @ key.T, scale, arrays.get("key_scale"))
+    sums = accumulated(config, x, seen, value, arrays.get("value_scale"))
+    return divided(config, sums.weights, sums.values)
 
 
 def operate(
@@ -233,7 +284,7 @@ def respond(config: AttentionConfig, beats: Mapping[str, NDArray[np.uint8]]) -> 
         if port.direction == "out" or port.per_job:
             continue
         count = rows if name.startswith("query") else keys
-        values = port.unpack(beats[name]).astype(np.int64)
+        values = _plain(config, name, port.unpack(beats[name]))
         steps = 1 if name.endswith("_scale") else config.steps
         if len(values) != count * steps:
             raise ValueError(f"{len(values)} beats at port {name}, not {count * steps}")
@@ -244,8 +295,5 @@ def respond(config: AttentionConfig, beats: Mapping[str, NDArray[np.uint8]]) -> 
     last = words["last"] + moved * bool(words["moves"] & LAST_MOVES)
     column = np.arange(keys)
     seen = (column >= first[:, None]) & (column < last[:, None])
-    scores = arrays["query"] @ arrays["key"].T
-    x = scaled(config, scores, arrays["query_scale"], arrays.get("key_scale"))
-    sums = accumulated(config, x, seen, arrays["value"], arrays.get("value_scale"))
-    results = divided(config, sums.weights, sums.values).astype(config.output.dtype)
+    results = _rows(config, arrays, seen).astype(config.output.dtype)
     return ports["out"].pack(results.reshape(-1, config.array.lanes))

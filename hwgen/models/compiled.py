@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from hwgen.models.lowering import Lowering, units_of
 from hwgen.models.placement import IMAGE, LIST, Array, Placement
 from hwgen.models.store import TOKENIZER, Model, read_json
 from hwgen.models.token_scales import TokenScales
-from hwgen.models.tokenizer import Tokenizer
+from hwgen.models.tokenizer_json import tokenizer_of
 from hwgen.models.units import Units
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Compilation:
     def __init__(self, model: Model, config: ListEngine, settings: Settings) -> None:
         self.model, self.config, self.settings = model, config, settings
         self.decoder = layered(model.description)
-        self.context = _context(self.decoder, settings)
+        self.context = context_of(self.decoder, settings)
         self.engine = GoldenEngine(model, Units([config]))
         _check_cores(self.engine, self.decoder)
         alignment = max(LIST_ALIGNMENT, config.longest_burst * config.memory_bytes)
@@ -135,7 +136,7 @@ class Compilation:
         description, start = self.model.description, self.place.base
         end = None
         if (self.model.path / TOKENIZER).exists():
-            end = Tokenizer(self.model.tokenizer()).end
+            end = tokenizer_of(self.model.tokenizer()).end
         return {
             "hwgen_compiled": VERSION,
             "name": description.name,
@@ -196,7 +197,8 @@ class Compilation:
                     put(place.name, np.full(place.bytes // 4, self.scales.word, "<u4"))
 
 
-def _context(decoder: Layered, settings: Settings) -> int:
+def context_of(decoder: Layered, settings: Settings) -> int:
+    """Return the positions that a compilation has room for."""
     most = decoder.description.context or 0
     context = settings.context or most
     if context > most:
@@ -310,16 +312,7 @@ class Compiled:
 
     def check_tokens(self, prompt: list[int], count: int) -> None:
         """Refuse a prompt that is empty, does not fit, or has tokens that are none."""
-        if not prompt:
-            raise InputError("there is no token to compute: the prompt is empty")
-        wrong = next((token for token in prompt if not 0 <= token < self.vocabulary), None)
-        if wrong is not None:
-            raise InputError(f"token {wrong} is not one of the model's {self.vocabulary}")
-        if len(prompt) + count > self.context + 1:
-            raise InputError(
-                f"a prompt of {len(prompt)} tokens and {count} more do not fit in the context of"
-                f" {self.context}; use a shorter prompt, or ask for fewer tokens"
-            )
+        check_tokens(prompt, count, self.context, self.vocabulary)
 
     def registers(self, position: int, prompt: int, count: int) -> list[int]:
         """Return the registers of a list that takes `prompt` tokens and appends `count`.
@@ -334,3 +327,17 @@ class Compiled:
             Most tokens to append.
         """
         return registers_of(self.config, self.end, position, prompt, count)
+
+
+def check_tokens(prompt: Sequence[int], count: int, context: int, vocabulary: int) -> None:
+    """Refuse a prompt that is empty, does not fit, or has tokens that are none."""
+    if not prompt:
+        raise InputError("there is no token to compute: the prompt is empty")
+    wrong = next((token for token in prompt if not 0 <= token < vocabulary), None)
+    if wrong is not None:
+        raise InputError(f"token {wrong} is not one of the model's {vocabulary}")
+    if len(prompt) + count > context + 1:
+        raise InputError(
+            f"a prompt of {len(prompt)} tokens and {count} more do not fit in the context of"
+            f" {context}; use a shorter prompt, or ask for fewer tokens"
+        )

@@ -18,21 +18,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hwgen.errors import InputError
+from hwgen.families import family
 from hwgen.models.description import Node
 from hwgen.models.engine import Cache, Engine, real, sizes_of
+from hwgen.models.exact import ExactWeights
+from hwgen.models.group_weights import records
 from hwgen.models.store import Model
 from hwgen.models.token_scales import FORMAT, TokenScales, core_of
 from hwgen.models.units import REAL, Unit, Units
+from hwgen.numerics.blocks.operands import BlockOperand
 from hwgen.schedules.attention_operands import query_scales
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hwgen.config.model import FamilyConfig
+    from hwgen.models.gguf_blocks import Groups
 
     Reals = NDArray[np.float32]
 
-_EXACT = 1 << 24  # every integer up to it is a number in single precision
 _SCALE_MOST = (1 << 16) - 1  # of a scale of a key or value
 
 
@@ -55,7 +59,7 @@ class GoldenEngine(Engine):
     Parameters
     ----------
     model : Model
-        Quantised: int8 activations, weights with a scale for each output channel.
+        Quantised: int8 activations, weights with a scale for each output channel, or in groups.
     units : Units
 
     Attributes
@@ -74,7 +78,6 @@ class GoldenEngine(Engine):
         self.units = units
         self.cores: dict[str, FamilyConfig] = {}
         self._quantise = units.find("quantise", x=REAL, result="int8")
-        self._dequantise = units.first(("dequantise_rows", "dequantise"), x="int32", result=REAL)
         self._scale = units.offers("dequantise", x=REAL, result=FORMAT)
         self._token_scales: TokenScales | None = None
         self._check()
@@ -105,22 +108,36 @@ class GoldenEngine(Engine):
                     )
 
     def _check_product(self, node: Node) -> None:
-        tensor = self.model.description.tensors[node.inputs["weights"]]
         makers = {n.output: n for n in self.model.description.nodes}
         maker = makers.get(node.inputs["x"])
         if maker is None or maker.operation != "quantise" or maker.attributes["bits"] != 8:
             raise InputError(
                 f"{node.name}: its rows are not in int8; run `hwgen model quantise` first"
             )
-        if tensor.scales is None or tensor.scales.shape[1] != 1 or tensor.offsets is not None:
-            raise InputError(
-                f"{node.name}: its weights have no single scale for each output channel; quantise"
-                " the model with --weights int8, or ternary, without --group"
-            )
-        values = self.model.part(tensor.values)
-        low, high = int(values.min()), int(values.max())
         name = node.inputs["weights"]
-        self.cores[name] = self.units.core(min(low, -1), max(high, 1), tensor.shape[1])
+        groups = self.model.groups(name)
+        if groups is None:
+            raise InputError(
+                f"{node.name}: its weights are no integers; run `hwgen model quantise` first"
+            )
+        try:
+            self.cores[name] = self._core(groups)
+        except InputError as error:
+            raise InputError(f"{node.name}: {error}") from None
+        self._back_unit(name)
+
+    def _core(self, groups: Groups) -> FamilyConfig:
+        """Return what multiplies by weights; one scale a row may be that of blocks, too."""
+        if groups.scales.shape[1] > 1 or groups.offsets is not None:
+            return self.units.block_core(groups)
+        low, high = int(groups.values.min()), int(groups.values.max())
+        try:
+            return self.units.core(min(low, -1), max(high, 1), groups.values.shape[1])
+        except InputError as error:
+            try:
+                return self.units.block_core(groups)
+            except InputError:
+                raise error from None
 
     def operations(self, rows: int, layers: Collection[int] | None = None) -> int:
         """Return how many operations of hardware a pass over tokens takes.
@@ -132,14 +149,15 @@ class GoldenEngine(Engine):
         layers : collection of int, optional
             Those that count, all and what is outside of layers by default.
         """
-        by_rows = self._dequantise.operation.name == "dequantise_rows"
         outputs = self.model.description.outputs
         count = 0
         for node in self.model.description.nodes:
             if layers is not None and node.layer not in layers:
                 continue
             if node.operation == "gemm":
-                back = 1 if by_rows or node.output in outputs else rows
+                by_rows = self._back_unit(node.inputs["weights"]).operation.name
+                one = by_rows == "dequantise_rows" or node.output in outputs
+                back = 1 if one else rows
                 count += 1 + back + ("bias" in node.inputs)
             elif node.operation == "attention":
                 count += 5  # queries, keys, values as integers, attention, its results as numbers
@@ -163,52 +181,69 @@ class GoldenEngine(Engine):
         """Return rows times weights, in single precision."""
         name = node.inputs["weights"]
         total = self._product(x.values, name)
-        found = self._back(total, x.scales, self._scales(name))
+        found = self._back(name, total, x.scales)
         if "bias" in node.inputs:
             bias = np.broadcast_to(self.weights(node.inputs["bias"]), found.shape)
             found = self.add(node, found, np.ascontiguousarray(bias))
         return found
 
-    def _back(self, total: NDArray[np.int32], rows: Reals, columns: Reals) -> Reals:
+    def _back_unit(self, name: str) -> Unit:
+        """Return the unit that turns sums of products by some weights into numbers."""
+        result = str(self.cores[name].result)
+        return self.units.first(("dequantise_rows", "dequantise"), x=result, result=REAL)
+
+    def _back(self, name: str, total: NDArray[Any], rows: Reals) -> Reals:
         """Return sums in single precision, times the scales of their rows and columns."""
-        if self._dequantise.operation.name == "dequantise_rows":
+        unit, columns = self._back_unit(name), self._scales(name)
+        if unit.operation.name == "dequantise_rows":
             operands = {"x": total, "row_scales": rows, "scales": columns}
-            return np.asarray(self._dequantise(operands, scale=1.0)["result"], np.float32)
+            return np.asarray(unit(operands, scale=1.0)["result"], np.float32)
         parts = [
-            self._dequantise({"x": sums[None], "scales": columns}, scale=float(scale))["result"]
+            unit({"x": sums[None], "scales": columns}, scale=float(scale))["result"]
             for sums, scale in zip(total, rows, strict=True)
         ]
         return np.concatenate(parts).astype(np.float32)
 
-    def _scales(self, name: str) -> Reals:
-        """Return the scales of the output channels of weights."""
-        key = f"{name}.scales"
-        if key not in self._kept:
-            groups = self.model.groups(name)
-            assert groups is not None
-            self._kept[key] = np.ascontiguousarray(groups.scales[:, 0])
-        found: Reals = self._kept[key]
+    def _groups(self, name: str) -> Groups:
+        found = self.model.groups(name)
+        assert found is not None
         return found
 
-    def _product(self, x: NDArray[np.int8], name: str) -> NDArray[np.int32]:
-        """Return exact sums: in single precision, by parts whose sums it holds."""
-        key = f"{name}.values"
+    def _blocks(self, name: str) -> bool:
+        """Return whether a core takes weights with their scales."""
+        return isinstance(self.cores[name].weight, BlockOperand)
+
+    def _scales(self, name: str) -> Reals:
+        """Return the scales of the output channels of weights, which sums are multiplied by."""
+        key = f"{name}.scales"
         if key not in self._kept:
-            groups = self.model.groups(name)
-            assert groups is not None
-            most = max(1, int(np.abs(groups.values.astype(np.int16)).max()))
-            self._kept[key] = groups.values.astype(np.float32), (_EXACT - 1) // (128 * most)
-        weights, length = self._kept[key]
-        rows = x.astype(np.float32)
-        total = np.zeros((len(x), len(weights)), np.int32)
-        for start in range(0, x.shape[1], length):
-            part = slice(start, start + length)
-            if len(x) == 1:  # threads of a matrix product cost more than they save here
-                sums = np.einsum("nk,k->n", weights[:, part], rows[0, part])[None]
-            else:
-                sums = rows[:, part] @ weights[:, part].T
-            total += sums.astype(np.int32)
-        return total
+            scales = self._groups(name).scales[:, 0]
+            found = np.ones_like(scales) if self._blocks(name) else np.ascontiguousarray(scales)
+            self._kept[key] = found
+        kept: Reals = self._kept[key]
+        return kept
+
+    def matrix(self, name: str) -> NDArray[Any]:
+        """Return weights as their core takes them, shape (k, n)."""
+        groups = self._groups(name)
+        weight: Any = self.cores[name].weight
+        if self._blocks(name):
+            return records(weight, groups)
+        return np.ascontiguousarray(groups.values.T)
+
+    def _product(self, x: NDArray[np.int8], name: str) -> NDArray[Any]:
+        """Return exact sums; of blocks with scales those that a core makes of them."""
+        key = f"{name}.values"
+        if self._blocks(name):
+            core = self.cores[name]
+            if key not in self._kept:
+                self._kept[key] = self.matrix(name)
+            part = family(core.family).part("golden")
+            return np.asarray(part.golden(core, x, self._kept[key]))
+        if key not in self._kept:
+            self._kept[key] = ExactWeights(self._groups(name).values)
+        found: NDArray[np.int32] = self._kept[key].product(x)
+        return found
 
     # -- rows ------------------------------------------------------------------------------
 

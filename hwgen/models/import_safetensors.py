@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -17,7 +18,8 @@ from hwgen.models.description import Description, Source
 from hwgen.models.found import described, readable, refused
 from hwgen.models.gguf_blocks import Groups
 from hwgen.models.safetensors_file import DTYPES, Stored, read_safetensors
-from hwgen.models.store import WEIGHTS, Writer, read_json, write_description
+from hwgen.models.store import TOKENIZER, WEIGHTS, Writer, read_json, write_description
+from hwgen.models.tokenizer_json import tokenizer_document
 
 _GATES = {"silu": "silu", "relu2": "relu2", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh"}
 KINDS = ("llama", "mistral", "qwen2", "bitnet")
@@ -55,6 +57,7 @@ def import_safetensors(path: Path, directory: Path) -> Description:
     """
     config = _Config(path / "config.json")
     shape = config.shape()
+    tokenizer = tokenizer_document(path, shape.vocabulary)
     stored: dict[str, Stored] = {}
     files = sorted(path.glob("*.safetensors"))
     if not files:
@@ -77,6 +80,9 @@ def import_safetensors(path: Path, directory: Path) -> Description:
     source = Source(format="safetensors", file=files[0].name, architecture=kind)
     description = described(shape, writer.tensors, readable(path.resolve().name), source)
     write_description(directory, description)
+    if tokenizer is not None:
+        text = json.dumps(tokenizer)
+        (directory / TOKENIZER).write_text(text + "\n", encoding="utf-8")
     return description
 
 
@@ -102,6 +108,12 @@ class _Config:
         if type(value) not in (int, float) or not 0 < value < math.inf:
             raise InputError(f"{self.path}: {key}: must be a positive number, not {value!r:.40}")
         return float(value)
+
+    def _windows(self) -> bool:
+        """Return whether attention looks back so many positions only."""
+        by_default = self.values.get("model_type") == "mistral"
+        wanted = bool(self.values.get("use_sliding_window", by_default))
+        return wanted and self.values.get("sliding_window") is not None
 
     def shape(self) -> DecoderShape:
         """Return the decoder's sizes."""
@@ -130,6 +142,7 @@ class _Config:
             gate=_GATES.get(act, "silu") if isinstance(act, str) else "silu",
             pairs="halves",
             sub_norms=kind == "bitnet",
+            window=self.integer("sliding_window", most=1 << 30) if self._windows() else 0,
         )
         problems = shape.problems()
         if act not in _GATES:
@@ -137,8 +150,8 @@ class _Config:
         for key in ("rope_scaling", "rope_parameters"):
             if self.values.get(key):
                 problems.append(f"{key}: scaled rotations are not supported; use a GGUF file")
-        if self.values.get("sliding_window") and self.values.get("use_sliding_window", True):
-            problems.append("sliding_window is not supported; use a GGUF file")
+        if self._windows() and kind != "mistral":
+            problems.append("sliding_window is supported of mistral, where all layers have it")
         if problems:
             raise refused(self.path, problems)
         return shape

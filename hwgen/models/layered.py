@@ -49,7 +49,11 @@ def layered(description: Description) -> Layered:
         If it is no decoder, or its layers are not alike.
     """
     if not description.decodes or description.context is None or not description.vocabulary:
-        raise InputError(f"{description.name} is no decoder: it makes no tokens")
+        raise InputError(
+            f"{description.name} is no decoder: it makes no tokens, and decoders are what is"
+            " compiled; `hwgen model run DIR --input FILE.npy --engine rtl --unit FILE` runs a"
+            " network of arrays on the hardware of configurations"
+        )
     nodes = description.nodes
     embed = nodes[0]
     if embed.operation != "embed" or any(node.operation == "embed" for node in nodes[1:]):

@@ -290,11 +290,16 @@ class Operations:
             unit=self.units["scales"], scalars={"scale": 1.0},
         )  # fmt: skip
 
+    def _window(self, node: Node) -> int:
+        """Return how many positions an attention looks back, 0 if that is all of the context."""
+        window = int(real(node, "window"))
+        return window if window < self.context else 0
+
     def _attend(self, node: Node, found: Rows, out_bytes: int) -> None:
         """Append the attention of each head of keys, as many queries at once as there are rows."""
         heads, kv_heads, _ = sizes_of(node)
         name, group, size = self._name(node), heads // kv_heads, self._head_bytes
-        at_once = self._core.array.rows // group
+        at_once, window = self._core.array.rows // group, self._window(node)
         if not at_once:
             raise InputError(
                 f"units.{self.units['attention']}.compute.array.rows: must be {group} or more, the"
@@ -320,6 +325,7 @@ class Operations:
                     keys=Number(keys, POSITION), last=Number(first + 1, POSITION),
                     key_bytes=Number(keys * size, KEY_BYTES),
                     scale_bytes=Number(keys * SCALE, SCALE_BYTES),
+                    first=Number(first + 1 - window, POSITION) if window else None,
                 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from hwgen.errors import InputError
 from hwgen.list_builder import ListBuilder, Rows
 from hwgen.models.constants import Constants
-from hwgen.models.engine import real, sizes_of
+from hwgen.models.engine import sizes_of
 from hwgen.models.layered import Layered
 from hwgen.models.lowered_operations import (
     CACHE,
@@ -116,13 +116,6 @@ class Lowering(Operations):
                 raise InputError(
                     f"{node.name}: {node.operation} is no operation of compiled decoders; run the"
                     " model operation by operation (`hwgen model run --engine golden`)"
-                )
-        for node in self.decoder.layers[0]:
-            window = real(node, "window")
-            if node.operation == "attention" and 0 < window < self.context:
-                raise InputError(
-                    f"{node.name}: attention looks back {window} positions; lists attend to all, so"
-                    f" the context must be {window} or less (--context)"
                 )
 
     # -- places ----------------------------------------------------------------------------

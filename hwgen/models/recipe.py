@@ -113,8 +113,17 @@ class Recipe:
             else:
                 scale = largest / np.float32(most)
         scale = np.where(scale > 0, scale, np.float32(1)).astype(np.float32)
+        if self.group is not None:
+            scale = held(scale)
         if inputs is not None:
             values = compensated(weights, scale[..., 0], most, *inputs.factor(self.activation_bits))
         else:
             values = np.clip(np.rint(grouped / scale), -most, most).astype(np.int8)
         return Groups(values.reshape(rows, k), scale[..., 0])
+
+
+def held(scale: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return scales of groups as fp16 holds them, as GGUF's and those of cores are; above 0."""
+    limits = np.finfo(np.float16)
+    limited = np.clip(scale, limits.smallest_subnormal, limits.max)
+    return limited.astype(np.float16).astype(np.float32)

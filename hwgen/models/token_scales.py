@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.errors import InputError
-from hwgen.families.attention import SCALE
+from hwgen.families.attention_formats import SCALE
 from hwgen.models.description import Node
 from hwgen.models.engine import real, sizes_of
 

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from hwgen.errors import InputError
 from hwgen.families import family
+from hwgen.numerics.blocks.operands import BlockOperand
 from hwgen.operations import GEMM, multiplies
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hwgen.config.model import FamilyConfig
+    from hwgen.models.gguf_blocks import Groups
     from hwgen.operations import Operation
 
 REAL = "fp32"
@@ -206,4 +208,45 @@ class Units:
         raise InputError(
             f"the model needs {GEMM} of int8 by {low}..{high} with int32 sums of {k}: "
             + ("; ".join(reasons) or "no unit multiplies matrices")
+        )
+
+    def block_core(self, groups: Groups) -> FamilyConfig:
+        """Return a core that multiplies int8 by weights in groups, with sums in single precision.
+
+        Parameters
+        ----------
+        groups : Groups
+
+        Raises
+        ------
+        InputError
+            If there is none; it says what each has, and what to do.
+        """
+        from hwgen.models.group_weights import misfit, suggested
+
+        reasons = []
+        for config in self.configs:
+            if not multiplies(config):
+                continue
+            weight: Any = config.weight
+            if str(config.activation) != "int8" or not isinstance(weight, BlockOperand):
+                reasons.append(f"{config.name} takes {config.activation} by {weight}")
+            elif str(config.result) != REAL:
+                reasons.append(f"{config.name} gives {config.result}")
+            elif reason := misfit(weight, groups):
+                reasons.append(f"{config.name}, with weights of {weight}, {reason}")
+            elif (config.max_k or groups.values.shape[1]) < groups.values.shape[1]:
+                reasons.append(f"{config.name} adds up at most {config.max_k}")
+            else:
+                return config
+        length = groups.values.shape[1] // groups.scales.shape[1]
+        low, high = int(groups.values.min()), int(groups.values.max())
+        name = suggested(groups)
+        raise InputError(
+            f"the model needs {GEMM} of int8 by {low}..{high} in groups of {length} with"
+            f" {'scales' if groups.offsets is None else 'scales and minima'}: "
+            + ("; ".join(reasons) or "no unit multiplies matrices")
+            + (f"; name a core with weight: {name} by --unit," if name else ";")
+            + " compile the model for an engine that multiplies matrices in memory, or quantise it"
+            " without --group"
         )

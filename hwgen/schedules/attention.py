@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hwgen.families.attention import FIRST_MOVES, LAST_MOVES, SCALE
+from hwgen.families.attention import FIRST_MOVES, LAST_MOVES
+from hwgen.families.attention_formats import SCALE
 from hwgen.operations import lengths_of
 from hwgen.schedules.attention_memory import AttentionMemory
+
+_SPECIAL = 0.02  # vectors of random ones with an element that is no finite number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -247,15 +250,26 @@ def operands(
         if tensor.name == "query_scale" and kind != "highest":
             values = np.where(rng.random(shape) < 0.1, values, _usual_scales(config, rng, shape))
         found[tensor.name] = values.astype(fmt.dtype)
+        if config.floating and kind == "random" and not tensor.name.endswith("scale"):
+            _make_special(found[tensor.name], fmt, rng)
     return found
+
+
+def _make_special(vectors: NDArray[Any], fmt: Any, rng: np.random.Generator) -> None:
+    """Put infinities and NaNs into a few vectors."""
+    ends = np.array([value for value in fmt.specials if not np.isfinite(value)])
+    flat = vectors.reshape(-1, vectors.shape[-1])  # the same elements
+    some = np.flatnonzero(rng.random(len(flat)) < _SPECIAL)
+    flat[some, rng.integers(flat.shape[1], size=len(some))] = rng.choice(ends, len(some))
 
 
 def _usual_scales(
     config: AttentionConfig, rng: np.random.Generator, shape: tuple[int, ...]
 ) -> NDArray[np.int64]:
     """Return scales of queries with which random scores are some powers of two apart."""
-    typical = config.query.width + config.key.width - 4 + config.head.bit_length() // 2
-    typical += SCALE.width * (1 + config.scaled_keys)
+    typical = SCALE.width * (1 + config.scaled_keys) + config.head.bit_length() // 2
+    if not config.floating:
+        typical += config.query.width + config.key.width - 4
     shift = typical - config.softmax.fraction_bits - rng.integers(-1, 5, shape)
     mantissa = rng.integers(1 << (SCALE.width - 1), SCALE.max, shape, endpoint=True)
     return np.clip(shift, 0, 63) << SCALE.width | mantissa

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands of attention from real numbers: quantised by token, with scales as the core takes them.
+"""Operands of attention from real numbers, with scales as the core takes them.
 
-A token's largest magnitude becomes the largest of its format. Scales of keys and of values are in
+Those in floating point are the nearest numbers of their formats. Integers are quantised by token:
+a token's largest magnitude becomes the largest of its format. Scales of keys and of values are in
 units of the largest, rounded to 16 bits, those of queries have a mantissa of 16 bits.
 """
 
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hwgen.errors import InputError
-from hwgen.families.attention import SCALE
+from hwgen.families.attention_formats import SCALE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,11 +64,18 @@ def quantised(
     for name, array in (("query", query), ("key", key), ("value", value)):
         if not np.isfinite(array).all():
             raise InputError(f"{name}: must be finite numbers")
+        if np.abs(array).max(initial=0) > getattr(config, name).max and config.floating:
+            raise InputError(f"{name}: must be up to {getattr(config, name).max:g} in magnitude")
         if not getattr(config, name).signed:
             raise InputError(f"{name}: {getattr(config, name)} has no sign; use a signed format")
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     if not 0 < scale < math.inf:
         raise InputError(f"scale: must be a positive number, not {scale}")
+    if config.floating:
+        factor = np.full(query.shape[:-1], scale * _factor(config))
+        arrays = (("query", query), ("key", key), ("value", value))
+        found = {name: array.astype(getattr(config, name).dtype) for name, array in arrays}
+        return Quantised({**found, "query_scale": query_scales(factor)}, 1.0)
     q, q_unit = _by_token(query, config.query)
     tokens = config.scaled_keys
     k, k_unit = _by_token(key, config.key) if tokens else _as_a_whole(key, config.key)
@@ -79,9 +87,14 @@ def quantised(
             operands[name] = np.round(unit / most * SCALE.max).astype(SCALE.dtype)
         # The largest is one unit less than a power of two.
         k_most, v_most = k_most / SCALE.max, v_most * (1 << SCALE.width) / SCALE.max
-    factor = q_unit * (k_most * scale * math.log2(math.e) * 2.0**config.softmax.fraction_bits)
+    factor = q_unit * (k_most * scale * _factor(config))
     operands["query_scale"] = query_scales(factor)
     return Quantised(operands, v_most * 2.0**-config.fraction)
+
+
+def _factor(config: AttentionConfig) -> float:
+    """Return units of a scaled score for one of a score in powers of e."""
+    return float(math.log2(math.e) * 2.0**config.softmax.fraction_bits)
 
 
 def _by_token(numbers: Reals, fmt: IntegerFormat) -> tuple[NDArray[Any], Reals]:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hwgen.schedules.block_beats import packed_lanes, unpacked_lanes
 from hwgen.schedules.checks import check_operand, weight_beats
 from hwgen.schedules.spatial import Schedule
 
 if TYPE_CHECKING:
-    from hwgen.numerics.blocks.lanes import BlockLanes
     from hwgen.streams import Beats
 
 
@@ -45,7 +45,7 @@ class BlockSchedule(Schedule):
         """
         check_operand("activations", a, (self.m, self.k), self.config.activation)
         lanes, rows = self.config.lanes[0], self.config.rows
-        return self._packed(lanes, self.config.activation, a, rows, self.blocks[0])
+        return packed_lanes(lanes, self.config.activation, a, rows, self.blocks[0])
 
     def pack_weights(self, w: NDArray[Any]) -> Beats:
         """Pack W, shape (k, n), into the beats of port ``wgt``.
@@ -56,16 +56,7 @@ class BlockSchedule(Schedule):
         """
         check_operand("weights", w, (self.k, self.n), self.config.weight)
         lanes, cols = self.config.lanes[1], self.config.cols
-        return self._packed(lanes, self.config.weight, w.T, cols, self.blocks[2])
-
-    def _packed(
-        self, lanes: BlockLanes, fmt: Any, lines: NDArray[Any], vectors: int, tiles: int
-    ) -> Beats:
-        bits = lanes.pack(fmt, lines)
-        padded = np.zeros((tiles * vectors, *bits.shape[1:]), np.uint8)
-        padded[: len(bits)] = bits
-        beats = padded.reshape(tiles, vectors, bits.shape[1], lanes.width).swapaxes(1, 2)
-        return np.packbits(beats.reshape(tiles, bits.shape[1], -1), axis=-1, bitorder="little")
+        return packed_lanes(lanes, self.config.weight, w.T, cols, self.blocks[2])
 
     def unpack_weights(self, image: Beats) -> NDArray[Any]:
         """Return W, shape (k, n), from what `pack_weights` made, in any shape.
@@ -77,9 +68,5 @@ class BlockSchedule(Schedule):
         """
         (_, ks, ys), lanes, cols = self.blocks, self.config.lanes[1], self.config.cols
         beats = weight_beats(image, self.config.core_ports[1], ys, ks)
-        bits = np.unpackbits(beats, axis=-1, bitorder="little")[..., : cols * lanes.width]
-        bits = bits.reshape(ys, ks, cols, lanes.width).swapaxes(1, 2)
-        lines = lanes.unpack(
-            self.config.weight, bits.reshape(ys * cols, ks, lanes.width)[: self.n], self.k
-        )
+        lines = unpacked_lanes(lanes, self.config.weight, beats, cols, self.n, self.k)
         return np.ascontiguousarray(lines.T)

@@ -75,9 +75,14 @@ class Schedule(StreamProduct):
         return self._xy[0] if self.k <= array.rows else min(self._xy[0], array.accumulator_depth)
 
     @property
+    def slices(self) -> int:
+        """Slices of the reduction, one a beat if it is not the array that holds them."""
+        return self.k
+
+    @property
     def k_block(self) -> int:
         """Terms of the reduction in one pass."""
-        return self.k if self.config.output_stationary else self.config.array.rows
+        return self.slices if self.config.output_stationary else self.config.array.rows
 
     @property
     def exact_terms(self) -> int:
@@ -90,7 +95,7 @@ class Schedule(StreamProduct):
         x, y = self._xy
         return (
             -(-x // self.x_block),
-            -(-self.k // self.k_block),
+            -(-self.slices // self.k_block),
             -(-y // self.config.array.cols),
         )
 
@@ -100,7 +105,7 @@ class Schedule(StreamProduct):
         if self.config.output_stationary:
             for x in range(xs):
                 for y in range(ys):
-                    yield Pass(x, 0, y, self.k, self.config.array.rows)
+                    yield Pass(x, 0, y, self.slices, self.config.array.rows)
             return
         for y in range(ys):
             for x in range(xs):
@@ -185,7 +190,7 @@ class Schedule(StreamProduct):
         xs, ks, ys = self.blocks
         if port == self.config.column_port:
             return xs * ks * ys * self.k_block
-        return ys * ks * (xs * self.k if self.config.output_stationary else self._xy[0])
+        return ys * ks * (xs * self.slices if self.config.output_stationary else self._xy[0])
 
     def output_columns(self) -> Iterator[tuple[int, int]]:
         """Yield the first column of C of result beats, and how many follow each other with it."""
@@ -234,5 +239,18 @@ def _padded(matrix: NDArray[np.integer], rows: int, cols: int) -> NDArray[np.int
     return result
 
 
-schedule = Schedule
-"""The schedule of ``C[m,n] = post(A[m,k] . W[k,n])`` on the array."""
+def schedule(config: SystolicConfig, m: int, k: int, n: int, *post: Any) -> Schedule:
+    """Return the schedule of ``C[m,n] = post(A[m,k] . W[k,n])`` on the array.
+
+    Parameters
+    ----------
+    config : SystolicConfig
+    m, k, n : int
+    *post
+        Settings and columns of `StreamProduct`.
+    """
+    if config.block_product is None:
+        return Schedule(config, m, k, n, *post)
+    from hwgen.schedules.systolic_blocks import BlockSchedule
+
+    return BlockSchedule(config, m, k, n, *post)

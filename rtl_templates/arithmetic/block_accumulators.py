@@ -106,6 +106,18 @@ class ExactResult(Block):
         m.d.comb += self.o.eq(flagged(m, product, rounded, nan, positive, negative))
 
 
+def rounded_row(m: Module, product: BlockProduct, totals: Value, count: int) -> Signal:
+    """Return the results of a row of `count` exact totals, `round_0` and so on."""
+    rounding, width = ExactResult(product), product.result.width
+    rounded = Signal(count * width, name="rounded")
+    for col in range(count):
+        place(
+            m, f"round_{col}", rounding, i=totals.word_select(col, product.held),
+            o=rounded.word_select(col, width),
+        )  # fmt: skip
+    return rounded
+
+
 class AlignedTotal(Block):
     """The next total of terms that are aligned and cut off, as tensor cores add.
 

@@ -4,14 +4,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Out
 
 from hwgen.numerics.blocks.factors import Factor, ScaleNumber
+from hwgen.numerics.blocks.terms import exponent_bits, term_count, term_table
 from rtl_templates.hierarchy import Block
 
 from .pipeline import named
+
+if TYPE_CHECKING:
+    from hwgen.numerics.blocks.lanes import BlockLanes
+    from hwgen.numerics.blocks.products import BlockProduct
 
 
 @dataclass(frozen=True)
@@ -23,14 +29,24 @@ class ElementForm:
     factor : Factor
     split : bool
         Whether as significand and shift, else as integers.
+    term : bool
+        Whether one term of it is given: whether there is one, as significand, and its exponent.
     """
 
     factor: Factor
     split: bool
+    term: bool = False
+
+    @staticmethod
+    def of(lanes: BlockLanes, product: BlockProduct) -> ElementForm:
+        """Return how elements of an operand of products are given."""
+        return ElementForm(lanes.factor, product.splits, lanes.serial)
 
     @property
     def number_width(self) -> int:
         """Bits of the number that is multiplied; of a significand its sign is the top bit."""
+        if self.term:
+            return 2
         if self.split and self.factor.fields:
             return self.factor.fields[1] + 2
         if self.split:  # a magnitude
@@ -45,6 +61,8 @@ class ElementForm:
     @property
     def shift_width(self) -> int:
         """Bits of the shift of the product, 0 if there is none."""
+        if self.term:
+            return exponent_bits(self.factor)
         return self.factor.fields[0] if self.split and self.factor.fields else 0
 
     @property
@@ -58,6 +76,51 @@ class ElementForm:
         shift = bits[self.number_width :][: self.shift_width]
         infinite = bits[-1] if self.factor.has_infinities else Const(0, 1)
         return (number.as_signed() if self.signed else number), shift, infinite
+
+
+class TermDecoder(Block):
+    """Gives the terms of an element one after the other; combinational.
+
+    Members
+    -------
+    i : In
+        The code.
+    special : In
+        Which special number the block has; there if the format has any.
+    term : In
+        Number of the term; there if there are several.
+    o : Out
+        As `ElementForm` says.
+    """
+
+    def __init__(self, form: ElementForm) -> None:
+        factor = form.factor
+        count = term_count(factor)
+        super().__init__(
+            f"terms_{factor}",
+            {
+                "i": In(factor.width),
+                **({"special": In(factor.special_width)} if factor.special_width else {}),
+                **({"term": In(range(count))} if count > 1 else {}),
+                "o": Out(form.width),
+            },
+        )
+        self.form, self.count = form, count
+
+    def build(self, m: Module) -> None:
+        form, width = self.form, self.form.width
+        code = Cat(self.i, self.special) if "special" in self.members else self.i
+        terms = Signal(self.count * width, name="terms")
+        words = [
+            sum((1 | sign << 1 | place << 2) << i * width for i, (sign, place) in enumerate(found))
+            for found in term_table(form.factor)
+        ]
+        # A multiplexer of constants for each bit: a switch would become a memory.
+        for bit in range(len(terms)):
+            column = sum((word >> bit & 1) << number for number, word in enumerate(words))
+            m.d.comb += terms[bit].eq(Const(column, len(words)).bit_select(code, 1))
+        chosen = terms.word_select(self.term, width) if "term" in self.members else terms
+        m.d.comb += self.o.eq(chosen)
 
 
 class ElementDecoder(Block):

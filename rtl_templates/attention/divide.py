@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Out
 
-from hwgen.families.attention import SUM_GUARD
+from hwgen.families.attention_formats import SUM_GUARD
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
 from rtl_templates.arithmetic.integer import saturated, shape_of
 from rtl_templates.arithmetic.pipeline import leading_zeros, named, shift_left
@@ -101,18 +101,7 @@ class Divider(Block):
         config = self.config
         totals = delayed(m, "totals", self.totals, 2)
         weights = delayed(m, "weights", self.weights, 1)
-        zeros = Signal(range(config.sum_bits), name="zeros", reset_less=True)
-        count = leading_zeros(m, "leading", weights)
-        normal = shift_left(m, "normal", weights, count[: len(zeros)])
-        mantissa: Value = normal[max(0, config.sum_bits - 1 - config.reciprocal_bits) : -1]
-        pad = config.reciprocal_bits - len(mantissa)
-        kept = Signal(config.reciprocal_bits, name="mantissa", reset_less=True)
-        none = Signal(name="none", reset_less=True)
-        m.d.sync += [
-            zeros.eq(Mux(weights.any(), count, 0)),
-            kept.eq(Cat(Const(0, pad), mantissa)),
-            none.eq(~weights.any()),
-        ]
+        zeros, kept, none = normalised(m, config, weights)
         stages = config.pipeline.reciprocal
         reciprocal = Signal(config.reciprocals.target.width)
         place(
@@ -133,3 +122,26 @@ class Divider(Block):
                 none=is_none,
                 o=self.o.word_select(i, config.output.width),
             )
+
+
+def normalised(m: Module, config: AttentionConfig, weights: Value) -> tuple[Value, Value, Value]:
+    """Return, a cycle later, by how much a sum of weights is shifted, and what is kept of it.
+
+    Returns
+    -------
+    zeros, mantissa, none : Value
+        The shift; the bits behind the leading one; whether the sum is zero.
+    """
+    zeros = Signal(range(config.sum_bits), name="zeros", reset_less=True)
+    count = leading_zeros(m, "leading", weights)
+    normal = shift_left(m, "normal", weights, count[: len(zeros)])
+    mantissa: Value = normal[max(0, config.sum_bits - 1 - config.reciprocal_bits) : -1]
+    pad = config.reciprocal_bits - len(mantissa)
+    kept = Signal(config.reciprocal_bits, name="mantissa", reset_less=True)
+    none = Signal(name="none", reset_less=True)
+    m.d.sync += [
+        zeros.eq(Mux(weights.any(), count, 0)),
+        kept.eq(Cat(Const(0, pad), mantissa)),
+        none.eq(~weights.any()),
+    ]
+    return zeros, kept, none

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
-from hwgen.families.attention import QUERY_SCALE, SCALE, SUM_GUARD
+from hwgen.families.attention_formats import SCALE, SUM_GUARD
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
 from rtl_templates.arithmetic.integer import saturated, shape_of
 from rtl_templates.arithmetic.pipeline import named
@@ -18,6 +18,7 @@ from .delay import delayed
 
 if TYPE_CHECKING:
     from hwgen.families.attention import AttentionConfig
+    from hwgen.numerics import IntegerFormat
 
 
 class SoftmaxUnit(Block):
@@ -48,23 +49,28 @@ class SoftmaxUnit(Block):
     """
 
     def __init__(self, config: AttentionConfig) -> None:
-        scales = {"key_scale": In(SCALE.width), "value_scale": In(SCALE.width)}
+        scales = self._scales(config)
         super().__init__(
             "softmax_unit",
             {
                 "on": In(1),
                 "score": In(config.score.width),
                 "seen": In(1),
-                "scale": In(QUERY_SCALE.width),
-                **(scales if config.scaled_keys else {}),
+                "scale": In(config.row_scale_bits),
+                **scales,
                 "first": In(1),
                 "weight": Out(config.weight_width),
                 "rise": Out(range(config.clears)),
                 "clears": Out(1),
-                "sum": Out(config.sum_bits),
+                "sum": Out(config.kept_bits),
             },
         )
         self.config = config
+
+    @staticmethod
+    def _scales(config: AttentionConfig) -> dict[str, Member]:
+        names = ("key_scale", "value_scale") if config.scaled_keys else ()
+        return {name: In(SCALE.width) for name in names}
 
     def build(self, m: Module) -> None:
         config = self.config
@@ -73,9 +79,9 @@ class SoftmaxUnit(Block):
         seen = delayed(m, "seen", self.seen, until_x)
         on = delayed(m, "on", self.on, until_x)
         first = delayed(m, "first", self.first, until_x)
-        down, rise, clears = self._levels(m, x, seen, on, first)
-
         fraction = config.softmax.fraction_bits
+        down, rise, clears, _ = self._levels(m, config.level, x >> fraction, (seen, on, first))
+
         power = Signal(config.powers.target.width)
         place(m, "powers", FunctionBlock(config.powers, powers), i=x[:fraction], o=power)
         shift = delayed(m, "down", down, powers)
@@ -86,7 +92,7 @@ class SoftmaxUnit(Block):
             delayed(m, name, value, powers + 1)
             for name, value in (("adds", on), ("rise", rise), ("clear", clears))
         )
-        self._sums(m, weight, on, rise, clears)
+        self._sums(m, weight, (on, rise, clears), self.sum)
         rounded = named(m, "rounded", (weight + (1 << (SUM_GUARD - 1)))[SUM_GUARD:])
         rounded = rounded[: config.softmax.weight_bits + 1]
         if config.scaled_keys:
@@ -127,40 +133,66 @@ class SoftmaxUnit(Block):
         return x
 
     def _levels(
-        self, m: Module, x: Value, seen: Value, on: Value, first: Value
-    ) -> tuple[Value, Value, Value]:
-        """Keep the running maxima; return by how much weight and sums are shifted."""
+        self,
+        m: Module,
+        fmt: IntegerFormat,
+        x: Value,
+        when: tuple[Value, Value, Value],
+        of: str = "",
+    ) -> tuple[Value, Value, Value, Value]:
+        """Keep running maxima; return by how much weight and sums are shifted, and the maximum.
+
+        Parameters
+        ----------
+        m : Module
+        fmt : IntegerFormat
+            Of the maxima.
+        x : Value
+            What the maximum is to be above.
+        when : tuple of Value
+            The row sees the key, there is a key, it is the first one.
+        of : str
+            What names begin with.
+        """
         config = self.config
-        level_shape = shape_of(config.level)
-        width = config.level.width + 1
-        ring = Signal(config.phases * width, name="levels", reset_less=True)
-        level, whole = Signal(level_shape, name="level"), Signal(level_shape, name="whole")
+        seen, on, first = when
+        level_shape = shape_of(fmt)
+        width = fmt.width + 1
+        ring = Signal(config.phases * width, name=f"{of}levels", reset_less=True)
+        level = Signal(level_shape, name=f"{of}level")
+        whole = Signal(level_shape, name=f"{of}whole")
         begun, above, next_level = (
-            Signal(name="begun"), Signal(name="above"), Signal(level_shape, name="next_level")
-        )  # fmt: skip
+            Signal(name=f"{of}begun"),
+            Signal(name=f"{of}above"),
+            Signal(level_shape, name=f"next_{of}level"),
+        )
         m.d.comb += [
             level.eq(ring[: width - 1]),
             begun.eq(ring[width - 1] & ~first),
-            whole.eq(x >> config.softmax.fraction_bits),
+            whole.eq(x),
             above.eq(seen & (~begun | (whole >= level))),
             next_level.eq(Mux(above, whole + 1, level)),
         ]
         with m.If(on):
             m.d.sync += ring.eq(Cat(ring[width:], next_level, begun | seen))
-        rise = Signal(signed(config.level.width + 1), name="rises")
-        down = Signal(signed(config.level.width + 1), name="falls")
+        rise = Signal(signed(fmt.width + 1), name=f"{of}rises")
+        down = Signal(signed(fmt.width + 1), name=f"{of}falls")
         m.d.comb += [rise.eq(next_level - level), down.eq(next_level - whole)]
         most = config.softmax.weight_bits + SUM_GUARD + 1  # from here on nothing is left
-        steps = Signal(range(most + 1), name="steps")
+        steps = Signal(range(most + 1), name=f"{of}steps")
         m.d.comb += steps.eq(Mux(down > most, most, down))
-        clears = named(m, "clears_sums", ~begun | (rise >= config.clears))
-        return steps, named(m, "rise_bits", rise[: len(self.rise)]), clears
+        clears = named(m, f"{of}clears_sums", ~begun | (rise >= config.clears))
+        bits = named(m, f"{of}rise_bits", rise[: len(self.rise)])
+        return steps, bits, clears, next_level
 
-    def _sums(self, m: Module, weight: Value, on: Value, rise: Value, clears: Value) -> None:
-        """Keep the sums of weights."""
+    def _sums(
+        self, m: Module, weight: Value, changes: tuple[Value, Value, Value], total: Signal
+    ) -> None:
+        """Keep the sums of weights; `total` is driven with the next one."""
+        on, rise, clears = changes
         bits = self.config.sum_bits
         ring = Signal(self.config.phases * bits, name="sums", reset_less=True)
         kept = named(m, "kept", Mux(clears, 0, ring[:bits] >> rise)[:bits])
-        m.d.comb += self.sum.eq(kept + weight)
+        m.d.comb += total.eq(kept + weight)
         with m.If(on):
-            m.d.sync += ring.eq(Cat(ring[bits:], self.sum))
+            m.d.sync += ring.eq(Cat(ring[bits:], total))

@@ -33,7 +33,7 @@ class WeightedLane(Block):
         super().__init__(
             "weighted_lane",
             {
-                "v": In(config.value.width),
+                "v": In(config.inner(config.value).width),
                 "weight": In(config.weight_width),
                 "rise": In(range(config.clears)),
                 "clears": In(1),
@@ -45,11 +45,11 @@ class WeightedLane(Block):
 
     def build(self, m: Module) -> None:
         config = self.config
-        v = Signal(shape_of(config.value), name="value")
+        v = Signal(shape_of(config.inner(config.value)), name="value")
         product = Signal(len(self.v) + len(self.weight), name="product", reset_less=True)
         total = Signal(shape_of(config.total), name="sum")
         kept = Signal(shape_of(config.total), name="kept")
-        term: Value = product.as_signed() if config.value.signed else product
+        term: Value = product.as_signed() if config.inner(config.value).signed else product
         m.d.comb += [v.eq(self.v), total.eq(self.total)]
         m.d.sync += product.eq(v * self.weight)
         m.d.comb += [kept.eq(Mux(self.clears, 0, total >> self.rise)), self.next.eq(kept + term)]
@@ -66,20 +66,27 @@ class ValueRow(Block):
         The beat, zero if nothing is added.
     weight, rise, clears : In
         Of the row, as of `WeightedLane`.
+    copy, move, behind : In
+        Only of double buffers: sums, with those of the beat now added, are done and copied to
+        where they leave from; a beat of these has left, and one of the row behind moves up.
     head : Out
-        A beat of sums, a cycle after it was asked to advance.
+        A beat of sums, a cycle after it was asked to advance; of those that leave if there are
+        double buffers.
     """
 
     def __init__(self, config: AttentionConfig) -> None:
         lanes = config.array.lanes
+        beat = In(lanes * config.total.width)
+        leaving = {"copy": In(1), "move": In(1), "behind": beat} if config.doubled else {}
         super().__init__(
             "value_row",
             {
                 "advance": In(1),
-                "v": In(lanes * config.value.width),
+                "v": In(lanes * config.inner(config.value).width),
                 "weight": In(config.weight_width),
                 "rise": In(range(config.clears)),
                 "clears": In(1),
+                **leaving,
                 "head": Out(lanes * config.total.width),
             },
         )
@@ -92,10 +99,11 @@ class ValueRow(Block):
         rise = Signal(len(self.rise), name="rise_now", reset_less=True)
         clears = Signal(name="clears_now", reset_less=True)
         m.d.sync += [turn.eq(self.advance), rise.eq(self.rise), clears.eq(self.clears)]
-        m.d.comb += self.head.eq(ring[:beat])
+        if not config.doubled:
+            m.d.comb += self.head.eq(ring[:beat])
         following = Signal(beat, name="following")
         lane = WeightedLane(config)
-        width, bits = config.total.width, config.value.width
+        width, bits = config.total.width, config.inner(config.value).width
         for i in range(config.array.lanes):
             place(
                 m,
@@ -110,3 +118,10 @@ class ValueRow(Block):
             )
         with m.If(turn):
             m.d.sync += ring.eq(Cat(ring[beat:], following))
+        if config.doubled:
+            leaves = Signal(len(ring), name="leaves", reset_less=True)
+            m.d.comb += self.head.eq(leaves[:beat])
+            with m.If(self.copy):
+                m.d.sync += leaves.eq(Cat(ring[beat:], following))
+            with m.Elif(self.move):
+                m.d.sync += leaves.eq(Cat(leaves[beat:], self.behind))

@@ -9,20 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib.wiring import In, Member, Out
 
-from rtl_templates.arithmetic.block_accumulators import ExactResult
+from rtl_templates.arithmetic.block_accumulators import rounded_row
+from rtl_templates.arithmetic.block_edge import BlockEdge, operand_members, registers_of
+from rtl_templates.arithmetic.block_pe import BlockPe
+from rtl_templates.block_beats import counted_beats, counted_terms
 from rtl_templates.hierarchy import Block, place
 
-from .block_pe import BlockEdge, BlockPe, operand_members, registers_of
 from .core import Array, SpatialCore
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
+    from hwgen.numerics.blocks.products import BlockProduct
 
 TOKENS = ("on", "first", "ends", "clear")
 """There is a beat; it is the first of a block, its last, and of the first block of a tile."""
+
+
+def term_member(product: BlockProduct) -> dict[str, Member]:
+    """Return the port of the number of a term, of elements that have several."""
+    return {"term": In(range(product.terms))} if product.terms > 1 else {}
 
 
 class BlockRow(Block):
@@ -48,6 +56,7 @@ class BlockRow(Block):
             "row",
             {
                 **{name: In(1) for name in TOKENS},
+                **term_member(product),
                 "x": In(config.lanes[0].width),
                 **{
                     f"w_{name}": In(config.cols * member.shape)
@@ -64,6 +73,8 @@ class BlockRow(Block):
         edge = {name: Signal(member.shape, name=f"a_{name}") for name, member in given.items()}
         kind = BlockEdge(config, config.lanes[0], "a")
         first_beat = {"first": self.first} if kind.sums else {}
+        if "term" in self.members:
+            first_beat["term"] = self.term
         place(m, "edge", kind, on=self.on, i=self.x, **edge, **first_beat)
         # Tokens on their way beside the beat: to the sums of blocks, and to the accumulators.
         on, first, valid, clear = self.on, self.first, self.on & self.ends, self.clear
@@ -75,6 +86,8 @@ class BlockRow(Block):
             on, first, valid, clear = kept
             if stage == summed - 1:
                 tokens |= {"on": on, "first": first}
+            if stage == summed and config.scale_cycles:
+                tokens["load"] = valid
         tokens |= {"valid": valid, "clear": clear}
         pe = BlockPe(config)
         for col in range(config.cols):
@@ -102,6 +115,11 @@ class BlockArray(Array):
 
     tokens = TOKENS
 
+    def __init__(self, config: SpatialConfig) -> None:
+        super().__init__(config)
+        assert config.block_product is not None
+        self.members = {**self.members, **term_member(config.block_product)}
+
     def rows(self, m: Module) -> Callable[[int, Value], None]:
         """See `Array`."""
         config, row = self.config, BlockRow(self.config)
@@ -117,8 +135,10 @@ class BlockArray(Array):
             }
             lane = self.w.word_select(col, config.lanes[1].width)
             first = {"first": self.first} if edge.sums else {}
+            if "term" in self.members:
+                first["term"] = self.term
             place(m, f"edge_{col}", edge, on=self.on, i=lane, **ports, **first)
-        tokens = {name: getattr(self, name) for name in TOKENS}
+        tokens = {name: getattr(self, name) for name in row.members if name in (*TOKENS, "term")}
 
         def place_row(r: int, total: Value) -> None:
             lane = self.x.word_select(r, config.lanes[0].width)
@@ -135,28 +155,30 @@ class BlockCore(SpatialCore):
     ) -> None:
         """Place the array, and count the beats of a block for it."""
         config = self.config
-        beats = config.lanes[0].beats
-        first, ends = Signal(name="first"), Signal(name="ends")
-        clear = Signal(name="clear")
-        if beats == 1:
-            m.d.comb += [first.eq(1), ends.eq(1), clear.eq(starting)]
-        else:
-            beat = Signal(range(beats))
-            in_first = Signal(name="in_first_block")
-            m.d.comb += [
-                first.eq(beat == 0),
-                ends.eq(beat == beats - 1),
-                clear.eq(starting | in_first),
-            ]
-            with m.If(fire):
-                m.d.sync += [
-                    beat.eq(Mux(ends, 0, beat + 1)),
-                    in_first.eq(clear & ~ends),
-                ]
+        beat = self.taken_beat if self.terms > 1 else fire
+        first, ends, clear = counted_beats(m, config.lanes[0].beats, beat, starting)
+        term = {}
+        if self.terms > 1:
+            first, ends = first & (self.term == 0), ends & self.last_term
+            term = {"term": self.term}
         place(
             m, "array", BlockArray(config), on=fire, first=first, ends=ends, clear=clear, x=x, w=w,
-            **drain,
+            **term, **drain,
         )  # fmt: skip
+
+    @property
+    def terms(self) -> int:
+        """Slots of a beat."""
+        return int(self.config.block_product.terms)
+
+    def taken(self, m: Module, fire: Value) -> Value:
+        """Return whether a beat leaves its buffer: its last term is multiplied."""
+        if self.terms == 1:
+            return fire
+        self.term, self.last_term = counted_terms(m, self.terms, fire)
+        self.taken_beat = Signal(name="taken")
+        m.d.comb += self.taken_beat.eq(fire & self.last_term)
+        return self.taken_beat
 
     def results(
         self, m: Module, fire: Value, starting: Value, drain: Value, leaving: tuple[Value, ...]
@@ -167,11 +189,5 @@ class BlockCore(SpatialCore):
         if not product.rounds_at_end:
             return leaving
         payload, valid, taken = self.waiting(m, *leaving)
-        rounding, width = ExactResult(product), product.result.width
-        rounded = Signal(config.cols * width, name="rounded")
-        for col in range(config.cols):
-            place(
-                m, f"round_{col}", rounding, i=payload.word_select(col, product.held),
-                o=rounded.word_select(col, width),
-            )  # fmt: skip
+        rounded = rounded_row(m, product, payload, config.cols)
         return rounded, payload[-1], valid, taken

@@ -176,8 +176,9 @@ class SpatialCore(StreamCore):
         config, rows = self.config, self.config.rows
         act, wgt, _ = config.core_ports
         fire = Signal(name="fire")
-        x, last, x_valid = self.take(m, act, fire)
-        w, _, w_valid = self.take(m, wgt, fire)
+        taken = self.taken(m, fire)
+        x, last, x_valid = self.take(m, act, taken)
+        w, _, w_valid = self.take(m, wgt, taken)
 
         starting = Signal(init=1)  # the next beat is the first of a tile
         finished = Signal()  # a tile waits for its drain
@@ -191,10 +192,10 @@ class SpatialCore(StreamCore):
             drain.eq(finished & free),
             fire.eq(x_valid & w_valid & (~finished | free)),
         ]
-        with m.If(fire):
+        with m.If(taken):
             m.d.sync += starting.eq(last)
         m.d.sync += [
-            finished.eq((finished & ~drain) | (fire & last)),
+            finished.eq((finished & ~drain) | (taken & last)),
             under_way.eq(Cat(drain, under_way)),
         ]
         if rows > 1:
@@ -207,9 +208,13 @@ class SpatialCore(StreamCore):
         self.array(m, fire, starting, x, w, leaving)
         given = held, leaves[-1], leaves.any(), ready
         held, ends, push, ready = self.results(m, fire, starting, drain, given)
-        taken, _ = self.give(m, held, ends, push)
-        m.d.comb += ready.eq(taken)
+        room, _ = self.give(m, held, ends, push)
+        m.d.comb += ready.eq(room)
         return m
+
+    def taken(self, m: Module, fire: Value) -> Value:
+        """Return whether a beat leaves its buffer, for `fire`, a slot of it."""
+        return fire
 
     def array(
         self, m: Module, fire: Value, starting: Value, x: Value, w: Value, leaving: dict[str, Value]

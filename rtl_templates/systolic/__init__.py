@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from rtl_templates.post.core import post_processed
 
+from .block_core import BlockOutputStationaryCore
+from .block_stationary import BlockStationaryCore
 from .core import OutputStationaryCore, StationaryCore
 
 if TYPE_CHECKING:
@@ -17,5 +19,8 @@ if TYPE_CHECKING:
 
 def generate(config: SystolicConfig) -> Component:
     """Return the core of a configuration, its ports inner streams."""
+    if config.block_product is not None:
+        of_blocks = BlockOutputStationaryCore if config.output_stationary else BlockStationaryCore
+        return of_blocks(config)
     kind = OutputStationaryCore if config.output_stationary else StationaryCore
     return post_processed(config, kind(config))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
 from hwgen.families.systolic_geometry import psum_terms
 from rtl_templates.arithmetic.integer import shape_of
@@ -19,7 +19,7 @@ from rtl_templates.hierarchy import Block, place
 
 from .edges import collect, column_skew, next_tile, row_skew
 from .pe import OutputStationaryPE, StationaryPE
-from .tile import Tile, columns_of, tile_columns, tile_rows, widened
+from .tile import PE, Tile, columns_of, tile_columns, tile_rows, widened
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
@@ -51,15 +51,57 @@ class OutputStationaryArray(Block):
             "array",
             {
                 "run": In(1),
-                "x": In(array.rows * config.row_operand.width),
-                "y": In(array.cols * config.column_operand.width),
+                "x": In(array.rows * config.row_port.lane_width),
+                "y": In(array.cols * config.column_port.lane_width),
                 "clear": In(1),
                 "drain": In(1),
-                **({"on": In(1)} if config.digits else {}),
+                **self.tokens(config),
                 "out": Out(array.cols * config.held_width),
             },
         )
         self.config = config
+
+    def tokens(self, config: SystolicConfig) -> dict[str, Member]:
+        """Return what is said of a slot beside `clear` and `drain`."""
+        return {"on": In(1)} if config.digits else {}
+
+    def pe(self) -> PE:
+        """Return the processing element."""
+        return OutputStationaryPE(self.config)
+
+    def columns(self, m: Module) -> Value:
+        """Return what enters the columns."""
+        return self.y
+
+    def edges(self, m: Module) -> dict[str, Value]:
+        """Return what enters the rows.
+
+        Row r's operands and flags are r steps of the wave behind row 0's.  They start from
+        registers that are zero in the cycle after a frozen one: the accumulators then keep
+        their values without an enable, and nothing stands between register and multiplier.
+        """
+        waves = {"x": row_skew(m, self.config, self.x, 0, self.run)}
+        for name in ("clear", "drain"):
+            waves[name] = self.wave(m, name)
+        if self.config.digits:
+            waves["x"] = self._recoded(m, waves["x"])
+        return {
+            name: self.masked(m, name, wave, reset_less=name == "x") for name, wave in waves.items()
+        }
+
+    def wave(self, m: Module, name: str) -> Value:
+        """Return a flag of row 0 for all rows, a step later each."""
+        flag: Value = getattr(self, name)
+        chain = Signal(self.config.array.rows - 1, name=f"{name}_chain")
+        with m.If(self.run):
+            m.d.sync += chain.eq(Cat(flag, chain))
+        return Cat(flag, chain)
+
+    def masked(self, m: Module, name: str, wave: Value, *, reset_less: bool = False) -> Signal:
+        """Return a wave behind a register that is zero in the cycle after a frozen one."""
+        register = Signal(len(wave), name=f"{name}_edge", reset_less=reset_less)
+        m.d.sync += register.eq(Mux(self.run, wave, 0))
+        return register
 
     def build(self, m: Module) -> None:
         config, array = self.config, self.config.array
@@ -69,23 +111,8 @@ class OutputStationaryArray(Block):
             later_runs = Signal(groups - 1, name="run_line")
             m.d.sync += later_runs.eq(Cat(self.run, later_runs))
             runs = Cat(self.run, later_runs)
-        y = column_skew(m, "skew_y", config, self.y, lambda group: group)
-        # Row r's operands and flags are r steps of the wave behind row 0's.  They start from
-        # registers that are zero in the cycle after a frozen one: the accumulators then keep
-        # their values without an enable, and nothing stands between register and multiplier.
-        signals: dict[str, Value] = {}
-        waves = {"x": row_skew(m, config, self.x, 0, self.run)}
-        for name in ("clear", "drain"):
-            chain = Signal(array.rows - 1, name=f"{name}_chain")
-            waves[name] = Cat(getattr(self, name), chain)
-            with m.If(self.run):
-                m.d.sync += chain.eq(waves[name])
-        if config.digits:
-            waves["x"] = self._recoded(m, waves["x"])
-        for name, wave in waves.items():
-            signals[name] = Signal(len(wave), name=f"{name}_edge", reset_less=name == "x")
-            m.d.sync += signals[name].eq(Mux(self.run, wave, 0))
-        pe = OutputStationaryPE(config)
+        y = column_skew(m, "skew_y", config, self.columns(m), lambda group: group)
+        signals, pe = self.edges(m), self.pe()
         collected: list[Value] = []
         for t, (left, columns) in enumerate(tile_columns(config)):
             if t:
@@ -118,10 +145,7 @@ class OutputStationaryArray(Block):
     def _recoded(self, m: Module, x: Value) -> Value:
         """Return the digits of what enters the rows."""
         fmt, recoded = self.config.row_operand, []
-        chain = Signal(self.config.array.rows - 1, name="on_chain")
-        on = Cat(self.on, chain)
-        with m.If(self.run):
-            m.d.sync += chain.eq(on)
+        on = self.wave(m, "on")
         for row in range(self.config.array.rows):
             lane = Signal(shape_of(fmt), name=f"x_{row}")
             m.d.comb += lane.eq(x.word_select(row, fmt.width))
@@ -153,29 +177,48 @@ class StationaryArray(Block):
 
     def __init__(self, config: SystolicConfig) -> None:
         array = config.array
+        row, column = self.operand_widths(config)
         super().__init__(
             "array",
             {
                 "run": In(1),
-                "x": In(array.rows * config.row_operand.width),
+                "x": In(array.rows * row),
                 "swap": In(1),
                 "load": In(array.rows),
-                "y": In(array.cols * config.column_operand.width),
-                "out": Out(array.cols * config.partial_sum(array.rows).width),
+                "y": In(array.cols * column),
+                "out": Out(array.cols * config.psum_width(array.rows)),
             },
         )
         self.config = config
 
+    def operand_widths(self, config: SystolicConfig) -> tuple[int, int]:
+        """Return the bits of a row and of a column of what enters the array."""
+        return config.row_operand.width, config.column_operand.width
+
+    def pe_of_terms(self, terms: int) -> PE:
+        """Return the PE with sums of so many terms."""
+        return StationaryPE(self.config, self.config.partial_sum(terms))
+
+    def moving(self, m: Module) -> Value:
+        """Return what enters the rows.
+
+        The tile must be active one cycle before the first operand that meets it, so operands
+        are one register further behind than the flag.
+        """
+        return row_skew(m, self.config, self.x, 2, self.run)
+
+    def standing(self, m: Module) -> Value:
+        """Return what enters the columns."""
+        return self.y
+
     def build(self, m: Module) -> None:
         config, array = self.config, self.config.array
         groups, cols = config.column_groups, array.cols
-        # The tile must be active one cycle before the first operand that meets it, so operands
-        # are one register further behind than the flag.
-        x = row_skew(m, config, self.x, 2, self.run)
+        x, standing = self.moving(m), self.standing(m)
         swap, load = Signal(array.rows, name="swap_rows"), Signal(array.rows, name="load_rows")
-        edge = Signal(len(self.y), name="y_edge", reset_less=True)
+        edge = Signal(len(standing), name="y_edge", reset_less=True)
         with m.If(self.run):
-            m.d.sync += [swap.eq(Cat(self.swap, swap)), edge.eq(self.y)]
+            m.d.sync += [swap.eq(Cat(self.swap, swap)), edge.eq(standing)]
             # A row loads when its register of the column bus, one a band, has its data.
             for band, (top, rows) in enumerate(tile_rows(config)):
                 rows_load: Value = self.load[top : top + rows]
@@ -187,15 +230,15 @@ class StationaryArray(Block):
         y = column_skew(m, "skew_y", config, edge, lambda group: group, self.run)
         signals: dict[str, Value] = {"x": x, "swap": swap, "load": load}
 
-        def pe_of_row(row: int) -> StationaryPE:
-            return StationaryPE(config, config.partial_sum(psum_terms(row, array.rows)))
+        def pe_of_row(row: int) -> PE:
+            return self.pe_of_terms(psum_terms(row, array.rows))
 
         psums = []
         for t, (left, columns) in enumerate(tile_columns(config)):
             if t:
                 signals = next_tile(m, config, signals, t, self.run)
             column = columns_of(y, left, columns, cols)
-            psum: Value = Const(0, columns * config.product.width)
+            psum: Value = Const(0, columns * config.psum_width(1))
             for band, (top, rows) in enumerate(tile_rows(config)):
                 if band:
                     register = Signal(len(column), name=f"y_{band}_{t}", reset_less=True)

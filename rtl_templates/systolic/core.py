@@ -62,18 +62,7 @@ class OutputStationaryCore(StreamCore):
                 m.d.sync += draining.eq(draining - 1)
 
         results: Value = Signal(config.array.cols * config.held_width, name="results")
-        place(
-            m,
-            "array",
-            OutputStationaryArray(config),
-            run=run,
-            x=Mux(fire, x, 0),
-            y=y,
-            clear=(starting & fire) | drain,
-            drain=drain,
-            out=results,
-            **({"on": fire} if config.digits else {}),
-        )
+        self.array(m, fire, starting, drain, run=run, x=x, y=y, out=results)
 
         # A row drains only into a reserved entry of a buffer, so nothing behind the array's edge
         # ever stops.
@@ -91,6 +80,29 @@ class OutputStationaryCore(StreamCore):
         m.d.sync += credits.eq(credits + popped - commit)
         return m
 
+    def array(self, m: Module, fire: Value, starting: Value, drain: Value, **ports: Value) -> None:
+        """Place the array.
+
+        Parameters
+        ----------
+        m : Module
+        fire, starting, drain : Value
+            There is a beat; the next is the first of a tile; the one before drains.
+        **ports : Value
+            Ports ``run``, ``x``, ``y`` and ``out``.
+        """
+        on = {"on": fire} if self.config.digits else {}
+        place(
+            m, "array", OutputStationaryArray(self.config), clear=(starting & fire) | drain,
+            drain=drain, **{**ports, "x": Mux(fire, ports["x"], 0)}, **on,
+        )  # fmt: skip
+
+    def put_together(self, m: Module, held: Value, sign_constant: Value) -> Value:
+        """Return the results of a row of accumulators."""
+        if not self.config.digits:
+            return held
+        return final_add_row(m, held, sign_constant, self.config.final_addition)
+
     def _give_rows(
         self, m: Module, results: Value, push: Value, fire: Value, starting: Value, drain: Value
     ) -> Value:
@@ -104,7 +116,7 @@ class OutputStationaryCore(StreamCore):
             register = Signal(2, name=f"push_{stage}")
             m.d.sync += register.eq(push)
             push = register
-        if config.digits and not in_steps:
+        if config.geometry.digits and not in_steps:
             leaving = Signal.like(results, name="leaving", reset_less=True)
             m.d.sync += leaving.eq(results)
             results = leaving
@@ -117,8 +129,7 @@ class OutputStationaryCore(StreamCore):
         if in_steps:
             # Registers behind the buffer wait for each other: they need no entries.
             return self._added_up(m, results, sign_constant, push, buffer)
-        if config.digits:
-            results = final_add_row(m, results, sign_constant, config.final_addition)
+        results = self.put_together(m, results, sign_constant)
         _, popped = self.give(m, results, push[1], push[0], buffer)
         return popped
 
@@ -209,7 +220,29 @@ class StationaryCore(StreamCore):
                 with m.If(position[-1]):
                     m.d.sync += [loaded.eq(1), ends.eq(y_last)]
 
-        psums = Signal(config.array.cols * config.partial_sum(rows).width)
+        psums = self.partial_sums(m, run, swap, Mux(load, position, 0), fire, x, y)
+
+        # The beat's flags travel beside it: {valid, first tile, last tile, end of pass}.
+        self._accumulate(m, run, Cat(fire, begins, closes, x_last), psums)
+        return m
+
+    def partial_sums(
+        self, m: Module, run: Value, swap: Value, load: Value, fire: Value, x: Value, y: Value
+    ) -> Value:
+        """Place the array; return its sums, ``config.psum_latency`` slots behind the beats.
+
+        Parameters
+        ----------
+        m : Module
+        run, swap : Value
+            Advance; the shadow becomes active.
+        load : Value
+            Row whose shadow loads, one hot.
+        fire, x, y : Value
+            There is a beat of the row operand; the beats.
+        """
+        config = self.config
+        psums = Signal(config.array.cols * config.psum_width(config.array.rows), name="psums")
         place(
             m,
             "array",
@@ -217,36 +250,42 @@ class StationaryCore(StreamCore):
             run=run,
             x=Mux(fire, x, 0),
             swap=swap,
-            load=Mux(load, position, 0),
+            load=load,
             y=y,
             out=psums,
         )
+        return psums
 
-        # The beat's flags travel beside it: {valid, first tile, last tile, end of pass}.
-        self._accumulate(m, run, Cat(fire, begins, closes, x_last), psums)
-        return m
+    def accumulators(self) -> Accumulators:
+        """Return what accumulates partial sums."""
+        config, rows = self.config, self.config.array.rows
+        return Accumulators(
+            config,
+            config.partial_sum(rows),
+            config.array.cols,
+            config.array.accumulator_depth,
+            # A pass takes at least `rows` cycles: the next tile loads in its shadow.
+            single_cycle_passes=rows == 1,
+        )
+
+    def put_together(self, m: Module, held: Value) -> Value:
+        """Return the results of a row of totals."""
+        return held
 
     def _accumulate(self, m: Module, run: Signal, flags: Value, psums: Value) -> None:
         """Add partial sums up over the tiles of a reduction, and give the results."""
-        config, rows = self.config, self.config.array.rows
+        config = self.config
         line = Signal(4 * config.psum_latency)
         with m.If(run):
             m.d.sync += line.eq(Cat(flags, line))
         valid, starts, final, ends_pass = line[-4:]
 
-        results = Signal(config.array.cols * config.result.width)
+        results = Signal(config.array.cols * config.held_width)
         done = Signal(2)
         place(
             m,
             "accumulators",
-            Accumulators(
-                config,
-                config.partial_sum(rows),
-                config.array.cols,
-                config.array.accumulator_depth,
-                # A pass takes at least `rows` cycles: the next tile loads in its shadow.
-                single_cycle_passes=rows == 1,
-            ),
+            self.accumulators(),
             run=run,
             valid=valid,
             starts=starts,
@@ -256,5 +295,5 @@ class StationaryCore(StreamCore):
             results=results,
             done=done,
         )
-        ready, _ = self.give(m, results, done[1], done[0] & run)
+        ready, _ = self.give(m, self.put_together(m, results), done[1], done[0] & run)
         m.d.comb += run.eq(ready | ~done[0])

@@ -75,7 +75,7 @@ def row_skew(m: Module, config: SystolicConfig, value: Value, first: int, run: V
     A band of rows is one triangle of registers behind a number of equal delay blocks, so that the
     modules stay few and small however many rows there are.
     """
-    width = config.row_operand.width
+    width = len(value) // config.array.rows
     bands = []
     for band, (top, rows) in enumerate(tile_rows(config)):
         lanes: Value = value[top * width : (top + rows) * width]

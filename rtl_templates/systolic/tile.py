@@ -13,12 +13,11 @@ from hwgen.families.systolic_geometry import BUS_ROWS
 from rtl_templates.drain import ColumnDrain
 from rtl_templates.hierarchy import Block, place
 
-from .pe import OutputStationaryPE, StationaryPE
-
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
 
-PE = OutputStationaryPE | StationaryPE
+PE = Any
+"""A processing element: a `Block` with what `OutputStationaryPE` has as attributes."""
 
 TILE_ROWS = BUS_ROWS
 """Rows of a tile; its foot drains them through one OR."""
@@ -165,7 +164,7 @@ class Tile(Block):
         drain: Value = self.drain
         foot = ColumnDrain(width, rows)
         outs = []
-        delays = self.config.pipeline.pe
+        delays = self.config.stages
         for column in range(self.columns):
             if column and column % self.config.array.broadcast == 0:
                 delays += 1

@@ -1,23 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef @NAME@_DRIVER_H
-#define @NAME@_DRIVER_H
-
-#include <stdint.h>
-
-#include "@name@_regs.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* Access to the registers, which the user supplies. An offset is in bytes, a multiple of 4. Memory
- * that the engine reads must be visible to it before a job is submitted: the driver knows nothing
- * of caches. Calls for one engine must not overlap. */
-typedef struct {
-    void *context;
-    uint32_t (*read)(void *context, uint32_t offset);
-    void (*write)(void *context, uint32_t offset, uint32_t value);
-} @name@_device;
+@include device.h@
 
 /* Post-processing: contents of the fields of POST_..., see @name@_registers.md. */
 typedef struct {
@@ -51,27 +33,7 @@ typedef struct {
     int w_whole;
 } @name@_blocks;
 
-/* What the functions return: 0, or one of these; negative is an error. */
-enum {
-    @NAME@_OK = 0,
-    @NAME@_PENDING = 1,       /* the job is not finished */
-    @NAME@_E_TIMEOUT = -1,    /* not finished after so many polls */
-    @NAME@_E_FULL = -2,       /* the queue has no room, or jobs are being ended */
-    @NAME@_E_SIZE = -3,       /* m, k or n is 0 or too large */
-    @NAME@_E_BLOCK = -4,      /* a block is no multiple of the tile, or too large for the buffers */
-    @NAME@_E_STRIDE = -5,     /* rows of C overlap */
-    @NAME@_E_ADDRESS = -6,    /* something ends beyond the address space */
-    @NAME@_E_POST = -7,       /* post-processing that this engine does not have */
-    @NAME@_E_TICKET = -8,     /* no such job was submitted */
-    @NAME@_E_LOST = -9,       /* finished, but later jobs have taken its place */
-    @NAME@_E_DEVICE = -10,    /* there is no such engine */
-    @NAME@_E_READ = -11,      /* ended: a read from memory failed */
-    @NAME@_E_WRITE = -12,     /* ended: a write to memory failed */
-    @NAME@_E_ABORTED = -13    /* ended by @name@_abort */
-};
-
-/* Look whether the engine that this driver was generated for is there. */
-int @name@_probe(const @name@_device *device);
+@include statuses.h@
 
 /* Put a job into the queue, cut as @name@_plan says; `ticket` is its number, or NULL. Nothing is
  * written if it is refused. */
@@ -86,23 +48,6 @@ int @name@_plan(const @name@_job *job, @name@_blocks *blocks);
 int @name@_submit_blocks(const @name@_device *device, const @name@_job *job,
                          const @name@_blocks *blocks, uint32_t *ticket);
 
-/* Look how a job is: PENDING, OK or how it has ended. Jobs finish in the order of submission. */
-int @name@_poll(const @name@_device *device, uint32_t ticket);
+@include queue.h@
 
-/* Poll until the job has ended, at most `polls` times more than once. */
-int @name@_wait(const @name@_device *device, uint32_t ticket, uint32_t polls);
-
-/* End all unfinished jobs. They have ended when `@name@_wait` says so. */
-void @name@_abort(const @name@_device *device);
-
-/* Return a counter; `low` is the offset of its lower word, for example @NAME@_BUSY_LOW. */
-uint64_t @name@_counter(const @name@_device *device, uint32_t low);
-
-/* Return a status in words. */
-const char *@name@_message(int status);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+@include end.h@

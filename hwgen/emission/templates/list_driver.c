@@ -5,28 +5,7 @@ enum {
 @LIMITS@
 };
 
-static uint32_t get(const @name@_device *device, uint32_t offset)
-{
-    return device->read(device->context, offset);
-}
-
-static void put(const @name@_device *device, uint32_t offset, uint32_t value)
-{
-    device->write(device->context, offset, value);
-}
-
-static void put_wide(const @name@_device *device, uint32_t low, uint64_t value)
-{
-    put(device, low, (uint32_t)(value & 0xFFFFFFFFu));
-    put(device, low + 4u, (uint32_t)(value >> 32));
-}
-
-static uint64_t get_wide(const @name@_device *device, uint32_t low)
-{
-    uint32_t value = get(device, low);
-
-    return (uint64_t)get(device, low + 4u) << 32 | value;
-}
+@include access.c@
 
 int @name@_probe(const @name@_device *device)
 {
@@ -88,23 +67,7 @@ int @name@_poll(const @name@_device *device)
     }
 }
 
-int @name@_wait(const @name@_device *device, uint32_t polls)
-{
-    for (;;) {
-        int status = @name@_poll(device);
-
-        if (status != @NAME@_PENDING)
-            return status;
-        if (polls == 0u)
-            return @NAME@_E_TIMEOUT;
-        polls--;
-    }
-}
-
-void @name@_abort(const @name@_device *device)
-{
-    put(device, @NAME@_ABORT, 1u);
-}
+@include wait.c@
 
 uint32_t @name@_index(const @name@_device *device)
 {
@@ -116,27 +79,4 @@ uint64_t @name@_cycles(const @name@_device *device)
     return get_wide(device, @NAME@_CYCLES_LOW);
 }
 
-const char *@name@_message(int status)
-{
-    switch (status) {
-    case @NAME@_OK:
-        return "done";
-    case @NAME@_PENDING:
-        return "not finished";
-    case @NAME@_E_TIMEOUT:
-        return "not finished in time";
-    case @NAME@_E_BUSY:
-        return "another list runs";
-    case @NAME@_E_ADDRESS:
-        return "misaligned, empty, or beyond the address space";
-    case @NAME@_E_REGISTER:
-        return "no such register of lists, or a value wider than it";
-    case @NAME@_E_DEVICE:
-        return "no such engine";
-    case @NAME@_E_NONE:
-        return "no list was started";
-@MESSAGES@
-    default:
-        return "unknown status";
-    }
-}
+@include message.c@

@@ -1,23 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef @NAME@_DRIVER_H
-#define @NAME@_DRIVER_H
-
-#include <stdint.h>
-
-#include "@name@_regs.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* Access to the registers, which the user supplies. An offset is in bytes, a multiple of 4. Memory
- * that the engine reads must be visible to it before a list is started: the driver knows nothing of
- * caches. Calls for one engine must not overlap. */
-typedef struct {
-    void *context;
-    uint32_t (*read)(void *context, uint32_t offset);
-    void (*write)(void *context, uint32_t offset, uint32_t value);
-} @name@_device;
+@include device.h@
 
 /* A command list in memory. */
 typedef struct {
@@ -26,22 +8,7 @@ typedef struct {
     uint32_t step_limit;  /* descriptors that are executed at most; 0: any number */
 } @name@_list;
 
-/* What the functions return: 0, or one of these; negative is an error. */
-enum {
-    @NAME@_OK = 0,
-    @NAME@_PENDING = 1,      /* the list runs */
-    @NAME@_E_TIMEOUT = -1,   /* it still runs after so many polls */
-    @NAME@_E_BUSY = -2,      /* another list runs */
-    @NAME@_E_ADDRESS = -3,   /* misaligned, empty, or beyond the address space */
-    @NAME@_E_REGISTER = -4,  /* no such register of lists, or a value wider than it */
-    @NAME@_E_DEVICE = -5,    /* there is no such engine */
-    @NAME@_E_NONE = -6,      /* no list was started */
-    /* How the list ended: see @name@_registers.md. */
-@ERRORS@
-};
-
-/* Look whether the engine that this driver was generated for is there. */
-int @name@_probe(const @name@_device *device);
+@include statuses.h@
 
 /* Write register `number` of lists, 1 or more; they are kept between lists. */
 int @name@_set(const @name@_device *device, uint32_t number, uint64_t value);
@@ -67,11 +34,4 @@ uint32_t @name@_index(const @name@_device *device);
 /* Return the cycles of the last list so far. */
 uint64_t @name@_cycles(const @name@_device *device);
 
-/* Return a status in words. */
-const char *@name@_message(int status);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+@include end.h@

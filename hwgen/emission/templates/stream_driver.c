@@ -7,15 +7,7 @@ enum {
 @LIMITS@
 };
 
-static uint32_t get(const @name@_device *device, uint32_t offset)
-{
-    return device->read(device->context, offset);
-}
-
-static void put(const @name@_device *device, uint32_t offset, uint32_t value)
-{
-    device->write(device->context, offset, value);
-}
+@include access.c@
 
 static int check(const @name@_place *place)
 {
@@ -38,8 +30,7 @@ static int check(const @name@_place *place)
 /* Write the registers of a port, which begin at `offset`. */
 static void put_place(const @name@_device *device, uint32_t offset, const @name@_place *place)
 {
-    put(device, offset, (uint32_t)(place->address & 0xFFFFFFFFu));
-    put(device, offset + 4u, (uint32_t)(place->address >> 32));
+    put_wide(device, offset, place->address);
     put(device, offset + 8u, place->row_bytes);
     put(device, offset + 12u, place->rows);
     put(device, offset + 16u, place->blocks);
@@ -61,6 +52,8 @@ static void put_job(const @name@_device *device, const @name@_job *job)
     put(device, @NAME@_JOB_FLAGS, job->after ? @NAME@_JOB_FLAGS_AFTER_MASK : 0u);
 }
 
+@include queue.c@
+
 int @name@_probe(const @name@_device *device)
 {
     if (get(device, @NAME@_ID) != @NAME@_MAGIC || get(device, @NAME@_LAYOUT) != LAYOUT ||
@@ -72,110 +65,14 @@ int @name@_probe(const @name@_device *device)
 int @name@_submit(const @name@_device *device, const @name@_job *job, uint32_t *ticket)
 {
     int status = check_job(job);
-    uint32_t number, state;
+    uint32_t number;
 
     if (status != @NAME@_OK)
         return status;
-    state = get(device, @NAME@_STATUS);
-    if ((state & @NAME@_STATUS_FREE_MASK) == 0u || (state & @NAME@_STATUS_STOPPING_MASK) != 0u)
+    if (!has_room(device, &number))
         return @NAME@_E_FULL;
-    number = get(device, @NAME@_SUBMITTED);
     put_job(device, job);
-    put(device, @NAME@_SUBMIT, 1u);
-    /* The engine refuses a job if an error has begun to end others in the meantime. */
-    if (get(device, @NAME@_SUBMITTED) == number)
-        return @NAME@_E_FULL;
-    if (ticket != NULL)
-        *ticket = number;
-    return @NAME@_OK;
+    return enter(device, number, ticket);
 }
 
-int @name@_poll(const @name@_device *device, uint32_t ticket)
-{
-    uint32_t finished = get(device, @NAME@_FINISHED);
-    uint32_t slot = ticket % @NAME@_QUEUE_SLOTS;
-    uint32_t state = get(device, @NAME@_JOB_STATUS_0 + 4u * slot);
-    uint32_t ahead = get(device, @NAME@_SUBMITTED) - ticket;
-
-    /* Numbers wrap around, so that only their distance counts. */
-    if (ahead == 0u || ahead > 0x80000000u)
-        return @NAME@_E_TICKET;
-    if (finished == ticket || finished - ticket > 0x80000000u)
-        return @NAME@_PENDING;
-    if (ahead > @NAME@_QUEUE_SLOTS)
-        return @NAME@_E_LOST;
-    switch (state) {
-    case @NAME@_JOB_DONE:
-        return @NAME@_OK;
-    case @NAME@_JOB_READ_ERROR:
-        return @NAME@_E_READ;
-    case @NAME@_JOB_WRITE_ERROR:
-        return @NAME@_E_WRITE;
-    case @NAME@_JOB_ABORTED:
-        return @NAME@_E_ABORTED;
-    case @NAME@_JOB_MISMATCH:
-        return @NAME@_E_MISMATCH;
-    default:
-        return @NAME@_PENDING;
-    }
-}
-
-int @name@_wait(const @name@_device *device, uint32_t ticket, uint32_t polls)
-{
-    for (;;) {
-        int status = @name@_poll(device, ticket);
-
-        if (status != @NAME@_PENDING)
-            return status;
-        if (polls == 0u)
-            return @NAME@_E_TIMEOUT;
-        polls--;
-    }
-}
-
-void @name@_abort(const @name@_device *device)
-{
-    put(device, @NAME@_ABORT, 1u);
-}
-
-uint64_t @name@_counter(const @name@_device *device, uint32_t low)
-{
-    /* Reading the lower word keeps the upper one. */
-    uint32_t value = get(device, low);
-
-    return (uint64_t)get(device, low + 4u) << 32 | value;
-}
-
-const char *@name@_message(int status)
-{
-    switch (status) {
-    case @NAME@_OK:
-        return "done";
-    case @NAME@_PENDING:
-        return "not finished";
-    case @NAME@_E_TIMEOUT:
-        return "not finished in time";
-    case @NAME@_E_FULL:
-        return "the queue is full or jobs are being ended";
-    case @NAME@_E_SIZE:
-        return "a number is too wide, or the job has no results";
-    case @NAME@_E_ADDRESS:
-        return "beyond the address space";
-    case @NAME@_E_TICKET:
-        return "no such job was submitted";
-    case @NAME@_E_LOST:
-        return "finished, but how is not known any more";
-    case @NAME@_E_DEVICE:
-        return "no such engine";
-    case @NAME@_E_READ:
-        return "reading from memory failed";
-    case @NAME@_E_WRITE:
-        return "writing to memory failed";
-    case @NAME@_E_ABORTED:
-        return "aborted";
-    case @NAME@_E_MISMATCH:
-        return "the numbers of the job do not agree";
-    default:
-        return "unknown status";
-    }
-}
+@include message.c@

@@ -65,13 +65,12 @@ class Element:
         """Exponent of the largest magnitude: ``floor(log2(max))``."""
         return math.frexp(self.max)[1] - 1
 
-    @property
+    @cached_property
     def exponent(self) -> int:
         """Largest e for which every value is a multiple of ``2**e``."""
-        fractions = [Fraction(value) for value in self.finite if value]
-        denominator = math.lcm(*(f.denominator for f in fractions))
-        common = math.gcd(*(int(f * denominator) for f in fractions))
-        return (common & -common).bit_length() - denominator.bit_length()
+        ratios = (value.as_integer_ratio() for value in self.finite if value)
+        # In lowest terms, over a power of two.
+        return min((n & -n).bit_length() - over.bit_length() for n, over in ratios)
 
     @cached_property
     def integers(self) -> tuple[int | None, ...]:

@@ -177,10 +177,14 @@ class Factor:
             return 0
         if isinstance(self.format, FloatFormat):
             return 1 - self.format.bias - self.format.mantissa_bits
-        exponents = [kind.exponent for kind in self.kinds]
         if self.fields is not None:
-            exponents.append(_lowest_exponent(self.fields))
-        return min(exponents)
+            return min(self._lowest, _lowest_exponent(self.fields))
+        return self._lowest
+
+    @cached_property
+    def _lowest(self) -> int:
+        """Largest power of two that the elements of a block format are multiples of."""
+        return min(kind.exponent for kind in self.kinds)
 
     @cached_property
     def fields(self) -> tuple[int, int] | None:
@@ -204,7 +208,7 @@ class Factor:
         assert isinstance(self.format, BlockFormat)
         element = self.format.element
         half, codes = 1 << (element.width - 1), range(1 << element.width)
-        unit = min(kind.exponent for kind in self.kinds)
+        unit = self._lowest
         readings: dict[Coding, list[int]] = {
             "unsigned": list(codes),
             "signed": [(code ^ half) - half for code in codes],
@@ -221,15 +225,9 @@ class Factor:
         """Format of the integers."""
         if isinstance(self.format, IntegerFormat):
             return self.format
-        if isinstance(self.format, FloatFormat):
-            largest = int(math.ldexp(self.format.max, -self.unit))
-            return enclosing_format(-largest, largest)
-        numbers = [
-            int(math.ldexp(value, -self.unit)) for kind in self.kinds for value in kind.finite
-        ]
-        return enclosing_format(min(numbers), max(numbers))
+        return enclosing_format(*self.range)
 
-    @property
+    @cached_property
     def range(self) -> tuple[int, int]:
         """Smallest and largest integer."""
         if isinstance(self.format, IntegerFormat):
@@ -237,8 +235,8 @@ class Factor:
         if isinstance(self.format, FloatFormat):
             largest = int(math.ldexp(self.format.max, -self.unit))
             return -largest, largest
-        values = [value for kind in self.kinds for value in kind.finite]
-        low, high = min(values), max(values)
+        ends = [kind.finite for kind in self.kinds]
+        low, high = min(values[0] for values in ends), max(values[-1] for values in ends)
         return int(math.ldexp(low, -self.unit)), int(math.ldexp(high, -self.unit))
 
     @property

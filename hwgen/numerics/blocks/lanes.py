@@ -37,11 +37,14 @@ class BlockLanes:
         Elements of a block.
     depth : int
         Elements in a beat: a divisor or a multiple of `length`.
+    serial : bool
+        Whether processing elements take its elements term by term.
     """
 
     factor: Factor
     length: int
     depth: int
+    serial: bool = False
 
     @property
     def beats(self) -> int:

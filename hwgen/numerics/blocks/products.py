@@ -27,6 +27,7 @@ from hwgen.numerics.floating import FloatFormat, floating
 from hwgen.numerics.integer import IntegerFormat, enclosing_format
 
 from .factors import Factor, ScaleNumber
+from .terms import largest_exponent, term_count
 
 _ALIGNED = re.compile(r"aligned\(([1-9][0-9]?)\)")
 
@@ -167,6 +168,8 @@ class BlockProduct:
     hybrid : bool
         Whether the significands of one operand are multiplied by the integers of the other, and
         their products shifted; else one that is floating point is shifted at the edge.
+    serial : bool
+        Whether elements of `w` are taken term by term; see `hwgen.numerics.blocks.terms`.
     """
 
     a: Factor
@@ -176,6 +179,12 @@ class BlockProduct:
     blocks_per_step: int
     blocks: int
     hybrid: bool = False
+    serial: bool = False
+
+    @cached_property
+    def terms(self) -> int:
+        """Cycles in which a beat is multiplied."""
+        return term_count(self.w) if self.serial else 1
 
     @property
     def result(self) -> FloatFormat:
@@ -186,6 +195,18 @@ class BlockProduct:
         """Return the format of sums of products of elements."""
         low, high = _products(self.a.range, self.w.range)
         return enclosing_format(terms * low, terms * high)
+
+    @cached_property
+    def addend(self) -> IntegerFormat:
+        """Format of what is added at a time: a product of elements, or of an element and a term.
+
+        Terms may be larger than the element that they make: 6 is 8 - 2.
+        """
+        if not self.serial:
+            return self.sum_of(1)
+        low, high = self.a.range
+        largest = max(-low, high) << largest_exponent(self.w)
+        return enclosing_format(-largest, largest)
 
     @cached_property
     def sum(self) -> IntegerFormat:
@@ -199,8 +220,10 @@ class BlockProduct:
         Elements of one operand that are shifted are so once for a row or a column; of two, the
         factors of integers would be much longer than the significands.  Special numbers have none.
         """
-        return self.hybrid or all(
-            f.shifts > MOST_SHIFTED and not f.special_width for f in (self.a, self.w)
+        return (
+            self.hybrid
+            or self.serial
+            or all(f.shifts > MOST_SHIFTED and not f.special_width for f in (self.a, self.w))
         )
 
     @property
@@ -208,6 +231,15 @@ class BlockProduct:
         """The scales whose exponents are those of a term: not of an operand with a minimum."""
         factors = (self.a, self.w)
         return tuple(f.scale for f in factors if f.scale is not None and f.minimum is None)
+
+    @property
+    def integer_scale(self) -> int:
+        """Bits of the scale of `w` if it is an integer, and the only significand; else 0."""
+        numbers = [scale for scale in self.scales if scale.range != (1, 1)]
+        own = self.w.scale
+        if own is None or len(numbers) != 1 or self.w.minimum is not None:
+            return 0
+        return own.significand.width if own in numbers and own.scale.name == "uint8" else 0
 
     @property
     def offset(self) -> MinimumSum | None:
@@ -276,6 +308,16 @@ class BlockProduct:
         return self.has_nan + 2 * self.has_infinities
 
     @property
+    def has_nan_elements(self) -> bool:
+        """Whether an element can be a NaN."""
+        return self.a.has_nan or self.w.has_nan
+
+    @property
+    def flags_of_sum(self) -> int:
+        """Bits beside the sum of a block: that there is a NaN, and each infinity."""
+        return self.has_nan_elements + 2 * self.has_infinities
+
+    @property
     def rounds_at_end(self) -> bool:
         """Whether totals are rounded on their way out, not in the accumulators."""
         return self.accumulator.kind == "exact"
@@ -290,7 +332,7 @@ class BlockProduct:
         """Whether a NaN can come in, by an element or a scale."""
         found = (self.a.scale, self.w.scale, self.a.minimum, self.w.minimum)
         scales = any(scale.has_nan for scale in found if scale is not None)
-        return scales or any(factor.has_nan for factor in (self.a, self.w))
+        return scales or self.has_nan_elements
 
     @property
     def has_infinities(self) -> bool:

@@ -84,8 +84,8 @@ class _Samples:
 
 def _fitted(
     samples: _Samples, precision: int, fractions: tuple[int, ...], drops: tuple[int, ...]
-) -> Polynomial:
-    """Return the polynomial whose coefficients have so many bits.
+) -> tuple[Polynomial, NDArray[np.int64]] | None:
+    """Return the polynomial whose coefficients have so many bits, and these; None if there is none.
 
     The highest coefficient is that of interpolation at Chebyshev nodes, which is the minimax one
     but for the next term of the series, rounded; each lower one that of what is left. The
@@ -93,6 +93,9 @@ def _fitted(
     """
     import numpy as np
 
+    trial = Polynomial(samples.domain, samples.segment_bits, precision, fractions, drops, ())
+    if any(shift < 0 for shift in trial.shifts):
+        return None
     degree = len(fractions) - 1
     unit = 2.0**precision
     columns: list[NDArray[np.int64]] = []
@@ -109,17 +112,9 @@ def _fitted(
         columns.append(np.round(exact * 2.0 ** fractions[k]).astype(np.int64))
     zero = np.zeros(samples.segments, np.int64)
     rows = np.stack([zero, *reversed(columns)], axis=1)
-    trial = Polynomial(
-        samples.domain,
-        samples.segment_bits,
-        precision,
-        fractions,
-        drops,
-        tuple(map(tuple, rows.tolist())),
-    )
     off = samples.values * unit - _results(trial, rows, samples)
     rows[:, 0] = np.round((off.max(axis=1) + off.min(axis=1)) / 2).astype(np.int64)
-    return replace(trial, coefficients=tuple(map(tuple, rows.tolist())))
+    return replace(trial, coefficients=tuple(map(tuple, rows.tolist()))), rows
 
 
 def _results(
@@ -133,11 +128,12 @@ def _results(
     return np.broadcast_to(polynomial.horner(columns, samples.offsets), shape)
 
 
-def _meets(polynomial: Polynomial, samples: _Samples, tolerance: Tolerance) -> bool:
-    """Return whether all samples are as near as is wanted."""
+def _meets(
+    polynomial: Polynomial, rows: NDArray[np.int64], samples: _Samples, tolerance: Tolerance
+) -> bool:
+    """Return whether all samples are as near as is wanted, with coefficients in rows."""
     import numpy as np
 
-    rows = np.array(polynomial.coefficients, np.int64)
     results = _results(polynomial, rows, samples)
     error = np.abs(results * 2.0**-polynomial.precision - samples.values)
     allowed = tolerance.absolute + tolerance.relative * np.abs(samples.values)
@@ -148,14 +144,13 @@ def proven(polynomial: Polynomial, tolerance: Tolerance) -> bool:
     """Return whether every result is proven to be as near as is wanted."""
     import numpy as np
 
-    error = np.abs(polynomial.errors).max(axis=1)
     if not tolerance.relative:
-        return bool((error <= tolerance.absolute).all())
+        return polynomial.within(np.full(polynomial.segments, tolerance.absolute))
     firsts = np.arange(polynomial.segments, dtype=np.int64) << polynomial.offset_bits
     ends = np.stack([firsts, firsts + (1 << polynomial.offset_bits) - 1])
     values = sampled(polynomial.domain.curve, polynomial.domain.points(ends))
     smallest = np.abs(values).min(axis=0) * 2.0**polynomial.domain.gain * (1 - 1e-9)
-    return bool((error <= tolerance.absolute + tolerance.relative * smallest).all())
+    return polynomial.within(tolerance.absolute + tolerance.relative * smallest)
 
 
 def multiplier_bits(polynomial: Polynomial) -> int:
@@ -253,12 +248,11 @@ def _narrowest(
         return None
 
     def good(fractions: list[int], drops: list[int]) -> Polynomial | None:
-        polynomial = _fitted(samples, precision, tuple(fractions), tuple(drops))
-        if any(shift < 0 for shift in polynomial.shifts):
+        fitted = _fitted(samples, precision, tuple(fractions), tuple(drops))
+        if fitted is None or not _meets(*fitted, samples, tolerance):
             return None
-        if not _meets(polynomial, samples, tolerance) or (check and not check(polynomial)):
-            return None
-        return polynomial
+        polynomial, _ = fitted
+        return polynomial if check is None or check(polynomial) else None
 
     fractions = [0, *[min(_FINE, 2 + offset_bits)] * degree]
     drops = [0] * degree

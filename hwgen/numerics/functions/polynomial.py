@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from .curves import CELL, cell, enclosed
+from .curves import CELL, cell, enclosed, sampled
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +20,7 @@ ENUMERATED = 16
 """Arguments of up to so many bits are looked at one by one."""
 
 _STEPS = 32  # points of a cell at which its error is looked at
+_LOOKS = 9  # arguments of a segment at which its error is looked at before it is proven
 
 
 @dataclass(frozen=True)
@@ -175,8 +176,43 @@ class Polynomial:
 
         if self.domain.width <= ENUMERATED:
             return self._enumerated()
-        rows = [self._segment_errors(index) for index in range(self.segments)]
+        rows = [self._proof(index) for index in range(self.segments)]
         return np.array(rows) * 2.0**-self.precision
+
+    def within(self, allowed: NDArray[np.float64]) -> bool:
+        """Return whether every segment's error is proven to be as small as is allowed for it.
+
+        Parameters
+        ----------
+        allowed : ndarray of float64, shape (segments,)
+            In units of `errors`.
+        """
+        import numpy as np
+
+        if self.domain.width <= ENUMERATED:
+            return bool((np.abs(self.errors).max(axis=1) <= allowed).all())
+        # What fails mostly does where the error can be seen: proofs begin there.
+        firsts = np.arange(self.segments, dtype=np.int64) << self.offset_bits
+        places = np.linspace(0, (1 << self.offset_bits) - 1, _LOOKS).astype(np.int64)
+        arguments = firsts[:, None] + places
+        values = sampled(self.domain.curve, self.domain.points(arguments)) * 2.0**self.domain.gain
+        seen = np.abs(self.evaluate(arguments) * 2.0**-self.precision - values).max(axis=1)
+        unit = 2.0**-self.precision
+        return all(
+            max(map(abs, self._proof(index))) * unit <= allowed[index]
+            for index in np.argsort(allowed - seen).tolist()
+        )
+
+    @cached_property
+    def _proofs(self) -> dict[int, tuple[float, float]]:
+        """The bounds of segments that were asked for."""
+        return {}
+
+    def _proof(self, index: int) -> tuple[float, float]:
+        """Return what `_segment_errors` returns, found once."""
+        if index not in self._proofs:
+            self._proofs[index] = self._segment_errors(index)
+        return self._proofs[index]
 
     def _enumerated(self) -> NDArray[np.float64]:
         import numpy as np

@@ -1,4 +1,3 @@
-/* SPDX-License-Identifier: Apache-2.0 */
 /* The plan: hwgen/schedules/blocks.py says what is chosen, and has the same functions. */
 
 static uint32_t next_larger(uint32_t all, uint32_t block)
@@ -10,14 +9,14 @@ static uint32_t next_larger(uint32_t all, uint32_t block)
 
 static uint32_t most_columns(const @name@_job *job)
 {
-    return job->post.columns != 0u ? smaller(MOST_N, RECORD_TILES) : MOST_N;
+    return job->post.columns != 0u ? smaller(MOST_N, RECORD_TILES) : (uint32_t)MOST_N;
 }
 
 static uint32_t longest(const @name@_blocks *block, uint32_t m, uint32_t n)
 {
     uint32_t words = ceil_div(n * WEIGHT_BEATS, WGT_BEATS) * WEIGHT_ROWS;
-    uint32_t act_depth = block->a_whole ? 2u * ACT_DEPTH : ACT_DEPTH;
-    uint32_t wgt_depth = block->w_whole ? 2u * WGT_DEPTH : WGT_DEPTH;
+    uint32_t act_depth = ACT_DEPTH * (block->a_whole ? 2u : 1u);
+    uint32_t wgt_depth = WGT_DEPTH * (block->w_whole ? 2u : 1u);
 
     return smaller(act_depth / m * ACT_BEATS, wgt_depth / words);
 }
@@ -136,11 +135,15 @@ static void consider_sizes(const @name@_job *job, const @name@_blocks *how, choi
 
 static void choose(const @name@_job *job, @name@_blocks *blocks)
 {
-    choice best = {0};
-    @name@_blocks how = {0};
+    choice best;
+    @name@_blocks how;
     int whole;
 
+    how.m = how.k = how.n = 0u;
+    how.m_inner = how.a_whole = how.w_whole = 0;
+    best.blocks = how;
     best.least = UINT64_MAX;
+    best.traffic = best.cost = 0u;
     for (best.near = 0; best.near < 2; best.near++)
         for (how.m_inner = 0; how.m_inner < 2; how.m_inner++)
             for (whole = 0; whole < (job->least_traffic ? 4 : 1); whole++) {

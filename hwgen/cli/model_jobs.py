@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that are compiled to jobs: what their jobs take, and running them."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hwgen.cli.common import task_progress
+from hwgen.cli.model_program import tokens_of
+from hwgen.cli.model_run import (
+    Continuation,
+    Request,
+    layers_of,
+    simulated_counts,
+    simulated_line,
+)
+
+if TYPE_CHECKING:
+    from flows.simulation.model_run import Record
+    from hwgen.jobs import Job
+    from hwgen.models.host_arithmetic import Draws
+    from hwgen.models.host_steps import Step
+    from hwgen.models.job_compilation import Entry, JobCompilation
+    from hwgen.models.job_program import CompiledJobs
+
+_BOUND = 0.9  # of a job's cycles in which the memory moves a beat: it is the memory that limits
+_PAGE = 4096
+
+
+def passes_of(compilation: JobCompilation) -> dict[str, Any]:
+    """Return the cycles of two passes, ``prefill`` and ``decode``, in all and by operation.
+
+    Notes
+    -----
+    Of the engine's jobs, one after the other, for a memory that answers in the next cycle: see
+    `cost_model.engine`.  What the host computes has bytes, those that it reads and writes, and no
+    cycles.  Decode is of one token behind a full cache, prefill of as many as are taken at once.
+    """
+    timer = _Timer()
+    return {
+        "prefill": _pass(compilation, timer, compilation.most, 0),
+        "decode": _pass(compilation, timer, 1, compilation.context - 1),
+    }
+
+
+class _Timer:
+    """Cycles of jobs; those of one shape, alike in memory, are counted once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], int] = {}
+
+    def cycles(self, job: Job) -> int:
+        """Return the cycles of a job on an idle engine."""
+        from cost_model.engine.job import job_cycles
+        from cost_model.engine.steps import Places
+
+        plan = job.plan
+        regions = tuple((*r[:3], r[3] % _PAGE) for r in job.regions.values())
+        key = (plan.m, plan.k, plan.n, regions)
+        if key not in self._known:
+            self._known[key] = job_cycles(plan, Places.of(job.regions))
+        return self._known[key]
+
+
+def _pass(compilation: JobCompilation, timer: _Timer, tokens: int, position: int) -> dict[str, Any]:
+    """Return a pass of some tokens behind others; the last row alone goes behind the layers."""
+    entries: dict[str, list[Entry]] = {}
+    for entry in compilation.entries:
+        if entry.rows == (1 if entry.layer is None else tokens):
+            entries.setdefault(entry.step.name, []).append(entry)
+    steps, layers = compilation.steps, len(compilation.decoder.layers)
+    rows = []
+    for step in (*steps.layer, *steps.after):
+        after = step in steps.after
+        if step.operation == "gemm":
+            rows.append(_product(compilation, timer, entries[step.name]))
+        else:
+            rows.append(_host(compilation, step, 1 if after else tokens, 1 if after else layers,
+                              position + tokens))  # fmt: skip
+    return {
+        "tokens": tokens, "context": position, "cycles": sum(row["cycles"] or 0 for row in rows),
+        "basis": "modelled", "operations": rows,
+    }  # fmt: skip
+
+
+def _product(compilation: JobCompilation, timer: _Timer, entries: list[Entry]) -> dict[str, Any]:
+    """Return what the jobs of a product take."""
+    config, jobs = compilation.config, [entry.job for entry in entries]
+    cycles = sum(map(timer.cycles, jobs))
+    reads = sum(job.plan.traffic.total - job.plan.traffic.results for job in jobs)
+    writes = sum(job.plan.traffic.results for job in jobs)
+    beats = max(reads, writes) / config.memory_bytes
+    macs = sum(job.plan.macs for job in jobs)
+    return {
+        "operation": entries[0].step.name, "unit": config.name, "jobs": len(jobs),
+        "cycles": cycles, "read_bytes": reads, "write_bytes": writes,
+        "limit": "memory" if beats >= _BOUND * cycles else "unit",
+        "memory_share": round(min(1.0, beats / cycles), 4),
+        "utilisation": round(macs / (config.macs_per_cycle * cycles), 4),
+    }  # fmt: skip
+
+
+def _host(
+    compilation: JobCompilation, step: Step, rows: int, layers: int, positions: int
+) -> dict[str, Any]:
+    """Return what the host reads and writes for an operation."""
+    from hwgen.models.host_steps import CACHE
+
+    work, reads = compilation.steps.work, 0
+    for operand, name in step.inputs.items():
+        if operand in CACHE:
+            array = compilation.work.arrays[name]
+            reads += array.bytes * positions // compilation.context
+        elif name in work:
+            reads += rows * work[name]
+        elif operand == "turns":
+            reads += rows * 4 * step.sizes["elements"]
+        else:
+            reads += compilation.host.arrays[name].bytes
+    return {
+        "operation": step.name, "unit": "host", "jobs": 0, "cycles": None,
+        "read_bytes": layers * reads, "write_bytes": layers * rows * work[step.output],
+        "limit": "", "memory_share": None, "utilisation": None,
+    }  # fmt: skip
+
+
+def run_jobs(request: Request, draws: Draws | None, *, as_json: bool) -> None:
+    """Continue a text by the jobs of a compiled model, and print it."""
+    from hwgen.models.job_program import CompiledJobs, GoldenJobs, JobProgram, generate
+
+    if request.engine != "rtl" and (request.layers is not None or request.journal is not None):
+        raise click.UsageError("--layers and --journal belong to --engine rtl")
+    tokenizer, given = tokens_of(request)
+    compiled = CompiledJobs(request.source)
+    compiled.check_tokens(given, request.count)
+    found: list[int] = []
+    start, record = time.monotonic(), None
+    with task_progress("simulating", quiet=as_json) as update:
+        if request.engine == "rtl":
+            from flows.simulation.job_run import RtlJobs
+
+            record = _record(request, compiled, update, len(given))
+            with closing(RtlJobs(compiled, record)) as simulated:
+                found += generate(JobProgram(compiled, simulated), given, request.count, draws)
+        else:
+            for token in generate(JobProgram(compiled, GoldenJobs(compiled)), given,
+                                  request.count, draws):  # fmt: skip
+                found.append(token)
+                update("tokens", len(found), request.count)
+    continuation = Continuation(
+        request, compiled.document["name"], tokenizer, given, found, time.monotonic() - start
+    )
+    if record is None:
+        continuation.tell(as_json=as_json)
+        return
+    counts = simulated_counts(record)
+    counts["products"] = counts.pop("operations")
+    continuation.tell(counts, simulated_line(record), as_json=as_json)
+
+
+def _record(request: Request, compiled: CompiledJobs, update: Any, prompt: int) -> Record:
+    """Return the record of what is simulated, which shows how far it is."""
+    from flows.simulation.model_run import Record
+
+    layers = layers_of(request.layers, compiled.layers)
+    record = Record(layers, request.journal, compiled.digest() if request.journal else "")
+    total = compiled.products_of(prompt, request.count, layers)
+
+    def show(record: Record) -> None:
+        done = record.simulated + record.kept
+        update(record.node, done, max(total, done + 1))
+
+    record.on_operation = show
+    return record

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Templates of C files: pieces that several share, and fields that a configuration fills in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hwgen.emission.files import header
+
+if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_INCLUDE = re.compile(r"^@include (\S+)@\n", re.MULTILINE)
+
+OF_A_JOB = {"JOB_PARAMETER": ", uint32_t ticket", "JOB_ARGUMENT": ", ticket"}
+"""What `wait` has beside the device, where jobs have numbers."""
+
+OF_A_LIST = dict.fromkeys(OF_A_JOB, "")
+"""The same where one list runs at a time."""
+
+
+def filled(config: FamilyConfig, template: str, values: Mapping[str, str]) -> dict[str, str]:
+    """Return the header and the source of a driver, their templates filled in.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    template : str
+        Name of the templates, without their suffixes.
+    values : mapping
+        Of the fields ``@FIELD@``; the engine's name is there already.
+    """
+    known = {**values, "name": config.name, "NAME": config.name.upper()}
+    files = {}
+    for suffix in ("h", "c"):
+        text = _with_pieces(_read(f"{template}.{suffix}"))
+        for name, value in known.items():
+            text = text.replace(f"@{name}@", value)
+        licence, rest = text.split("\n", 1)
+        files[f"{config.name}_{template.rsplit('_', 1)[-1]}.{suffix}"] = (
+            f"{licence}\n/*\n{header(config, ' *')} */\n{rest}"
+        )
+    return files
+
+
+def statuses(prefix: str, texts: Mapping[str, str]) -> dict[str, str]:
+    """Return what a driver says of its statuses, as fields of its templates.
+
+    Parameters
+    ----------
+    prefix : str
+        Of their names.
+    texts : mapping
+        Name of each error to what it means; they count down from -1.
+    """
+    known = {"OK": (0, "done"), "PENDING": (1, "not finished")}
+    known |= {f"E_{name}": (-1 - i, text) for i, (name, text) in enumerate(texts.items())}
+    last = list(known)[-1]
+    lines = {
+        f"    {prefix}_{name} = {value}{'' if name == last else ','}": text
+        for name, (value, text) in known.items()
+    }
+    width = max(map(len, lines))
+    return {
+        "STATUSES": "\n".join(f"{line:{width}} /* {text} */" for line, text in lines.items()),
+        "MESSAGES": "\n".join(
+            f'    case {prefix}_{name}:\n        return "{text}";'
+            for name, (_, text) in known.items()
+        ),
+    }
+
+
+def cases(prefix: str, states: Mapping[str, str]) -> str:
+    """Return the cases of a switch that turns states of the hardware into errors."""
+    return "\n".join(
+        f"    case {prefix}_{state}:\n        return {prefix}_E_{error};"
+        for state, error in states.items()
+    )
+
+
+def _with_pieces(text: str) -> str:
+    return _INCLUDE.sub(lambda found: _with_pieces(_read(f"pieces/{found[1]}")), text)
+
+
+def _read(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C of a decoder that is compiled to jobs: the engine's driver, and the network by its host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hwgen.emission import driver
+from hwgen.emission.c_templates import filled
+from hwgen.emission.files import c_header
+from hwgen.models import host_arithmetic as host
+from hwgen.models.host_steps import CACHE, Step, X
+from hwgen.models.job_compilation import entry_number, sums_of
+from hwgen.register_map import JOB_WINDOW
+
+if TYPE_CHECKING:
+    from hwgen.jobs import JobEngine
+    from hwgen.models.job_compilation import JobCompilation
+    from hwgen.models.placement import Array, Placement
+
+_TEMPLATE = Path(__file__).parent / "templates" / "host_rows.c"
+_NOTHING = 0xFFFFFFFF
+"""A number that is no token."""
+_MARK = "/* == "
+_COLUMNS = 84
+
+
+def host_driver(compilation: JobCompilation) -> dict[str, str]:
+    """Return the files, name to text; C99 without a library.
+
+    Parameters
+    ----------
+    compilation : JobCompilation
+    """
+    config = compilation.config
+    document = compilation.document()
+    values = _Emission(compilation, document).values()
+    text = filled(config, "host_generate", values)
+    return {
+        f"{config.name}_regs.h": c_header(config),
+        **driver.driver(config),
+        **text,
+    }
+
+
+class _Emission:
+    """Makes the parts of the program that are the network's own."""
+
+    def __init__(self, compilation: JobCompilation, document: Mapping[str, Any]) -> None:
+        self.compilation, self.document = compilation, document
+        self.config: JobEngine = compilation.config
+        self.tables: list[str] = []
+
+    def values(self) -> dict[str, str]:
+        """Return what the template's places are filled with."""
+        steps = self.compilation.steps
+        bodies = {
+            "LAYER": self._body(steps.layer, after=False),
+            "AFTER": self._body(steps.after, after=True),
+        }
+        used = {step.operation for step in (*steps.layer, *steps.after)}
+        texts = _helpers()
+        helpers = "".join(
+            text for name, text in texts.items() if name in used and name != "attention"
+        )
+        numbers = {
+            "ROUND": host.ROUND, "LOG2_E": host.LOG2_E, "LOG_2_HIGH": host.LOG_2_HIGH,
+            "LOG_2_LOW": host.LOG_2_LOW, "MOST_EXPONENT": host.MOST_EXPONENT, "CUBE": host.CUBE,
+            "TWICE_ROOT": host.TWICE_ROOT,
+        }  # fmt: skip
+        gates = {f"GATE_{gate}": str(number) for number, gate in enumerate(host.GATES)}
+        last = steps.after[-1].output
+        return {
+            "FACTS": self._facts(),
+            "HELPERS": helpers,
+            "ATTENTION": texts["attention"] if "attention" in used else "",
+            **bodies,
+            "TABLES": "\n".join(self.tables),
+            **{name: repr(value) for name, value in numbers.items()},
+            **gates,
+            "CODE_MOST": str(host.CODE_MOST),
+            "INVERSE_ROOT": f"{host.INVERSE_ROOT:#x}",
+            "ROOT_STEPS": str(host.ROOT_STEPS),
+            "FACTORS": ",\n".join(f"        {factor!r}" for factor in host.FACTORS),
+            "X": self._work(X),
+            "EMBEDDING": _at(self.compilation.host, "embedding"),
+            "LOGITS": self._work(last),
+            "QUERIES": self._work("queries"),
+            "SCORES": self._work("scores"),
+        }
+
+    def _facts(self) -> str:
+        """Return the sizes that a user of the header sees."""
+        document, prefix = self.document, self.config.name.upper()
+        end = _NOTHING if document["end"] is None else document["end"]
+        facts = {
+            "BASE": f"UINT64_C({document['base']:#x})",
+            "BYTES": f"UINT64_C({document['bytes']})",
+            "IMAGE_BYTES": f"UINT64_C({document['image_bytes']})",
+            "HOST_BYTES": f"UINT64_C({document['host_bytes']})",
+            "WORK_BYTES": f"UINT64_C({document['work_bytes']})",
+            "JOBS": f"{document['program']['jobs']}u",
+            "JOB_WORDS": f"{document['program']['words']}u",
+            "JOB_WINDOW": f"{JOB_WINDOW:#x}u",
+            "CONTEXT": f"{document['context']}u",
+            "VOCABULARY": f"{document['vocabulary']}u",
+            "LAYERS": f"{document['layers']}u",
+            "WIDTH": f"{document['width']}u",
+            "AT_ONCE": f"{document['tokens_at_once']}u",
+            "END": f"{end:#x}u",
+        }
+        return "\n".join(f"#define {prefix}_MODEL_{name} {value}" for name, value in facts.items())
+
+    def _body(self, steps: Sequence[Step], *, after: bool) -> str:
+        """Return the statements of a layer, or of what is behind; products go together."""
+        lines: list[str] = []
+        ok = f"{self.config.name.upper()}_OK"
+        for products, several in groupby(steps, key=lambda step: step.operation == "gemm"):
+            if not products:
+                for step in several:
+                    lines += getattr(self, f"_{step.operation}")(step)
+                continue
+            together = list(several)
+            table = f"products_{len(self.tables)}"
+            rows = ",\n".join(self._product(step, after=after) for step in together)
+            self.tables.append(f"static const product {table}[] = {{\n{rows}\n}};\n")
+            lines += [
+                f"    /* {', '.join(step.name for step in together)} */",
+                f"    status = products(host, {table}, {len(together)}u, layer, rows);",
+                f"    if (status != {ok})",
+                "        return status;",
+            ]
+        return "\n".join(lines)
+
+    # -- places ----------------------------------------------------------------------------
+
+    def _work(self, name: str) -> str:
+        return _at(self.compilation.work, name)
+
+    def _rows(self, name: str) -> str:
+        """Return a pointer to rows that the host works on."""
+        return f"work_of(host, {self._work(name)})"
+
+    def _constant(self, name: str) -> str:
+        """Return a pointer to constants of the layer."""
+        array = self.compilation.host.arrays[name]
+        step = f" + layer * (size_t){_size(array.stride)}" if array.count > 1 else ""
+        return f"constant_of(host, {_size(array.address)}{step})"
+
+    def _places(self, step: Step, name: str) -> str:
+        """Return where constants of a product lie, and how far it is to those of the next layer."""
+        if name not in step.inputs:
+            return "NOTHING, 0u"
+        array: Array = self.compilation.host.arrays[step.inputs[name]]
+        return f"{_size(array.address)}, {_size(array.stride)}"
+
+    # -- steps -----------------------------------------------------------------------------
+
+    def _product(self, step: Step, *, after: bool) -> str:
+        """Return a row of a table of products."""
+        sizes, document = step.sizes, self.document
+        job = entry_number(document, step, after=after, layer=0, rows=1)
+        later = 0 if after else entry_number(document, step, after=False, layer=0, rows=2) - job
+        each = 0 if after else document["program"]["of_a_layer"]
+        most = 1 if after else self.compilation.most
+        places = (step.inputs["x"], f"{step.inputs['x']}.scales", step.output)
+        fields = [
+            *(f"{number}u" for number in (job, each, later)),
+            *(f"{number}u" for number in (sizes["groups"], sizes["k"], sizes["n"], most)),
+            f"UINT64_C({self.compilation.memory.at(sums_of(step)):#x})",
+            *map(self._work, places),
+            *(self._places(step, name) for name in ("scales", "offsets", "bias")),
+            f"{sizes['shift']}u",
+        ]
+        return f"    /* {step.name} */\n    {{{_wrapped(fields)}}}"
+
+    def _rms_norm(self, step: Step) -> list[str]:
+        x, output = self._rows(step.inputs["x"]), self._rows(step.output)
+        gamma = self._constant(step.inputs["gamma"])
+        return _call("rms_norm", "rows", _length(step), x, gamma, repr(step.epsilon), output)
+
+    def _quantise(self, step: Step) -> list[str]:
+        address = f"UINT64_C({self.compilation.memory.at(f'{step.name}.rows'):#x})"
+        x, codes = self._work(step.inputs["x"]), self._work(step.output)
+        scales = self._work(f"{step.output}.scales")
+        return _call("quantise", "host", "rows", _length(step), x, codes, scales, address)
+
+    def _rope(self, step: Step) -> list[str]:
+        elements = _size(step.sizes["elements"])
+        turns = f"constant_of(host, {_at(self.compilation.host, step.inputs['turns'])})"
+        here = f"{turns} + (size_t)position * {elements}"
+        x, output = self._rows(step.inputs["x"]), self._rows(step.output)
+        return _call("rope", "rows", _length(step), elements, x, here, output)
+
+    def _gated(self, step: Step) -> list[str]:
+        gate = str(host.GATES.index(step.gate))
+        x, y = (self._rows(step.inputs[name]) for name in "xy")
+        return _call("gated", "rows", _length(step), gate, x, y, self._rows(step.output))
+
+    def _add(self, step: Step) -> list[str]:
+        x, y = (self._rows(step.inputs[name]) for name in "xy")
+        return _call("add", "rows", _length(step), x, y, self._rows(step.output))
+
+    def _attention(self, step: Step) -> list[str]:
+        sizes, table = step.sizes, f"attention_{len(self.tables)}"
+        heads = ", ".join(f"{sizes[key]}u" for key in ("heads", "kv_heads", "elements", "window"))
+        rows = (*(step.inputs[name] for name in ("query", "key", "value")), step.output)
+        kept = [self._work(step.inputs[part]) for part in CACHE]
+        stride = self.compilation.work.arrays[step.inputs["keys"]].stride
+        fields = [heads, repr(host.inverse_length(sizes["elements"])), *map(self._work, rows)]
+        text = _wrapped([*fields, *kept, _size(stride)])
+        self.tables.append(f"static const attention {table} = {{{text}}};\n")
+        return [f"    attention_of(host, &{table}, layer, position, rows);"]
+
+
+def _helpers() -> dict[str, str]:
+    """Return functions of the host by operation."""
+    found = {}
+    for part in _TEMPLATE.read_text(encoding="utf-8").split(_MARK)[1:]:
+        head, text = part.split("\n", 1)
+        found[head.split()[0]] = text
+    return found
+
+
+def _call(name: str, *arguments: str) -> list[str]:
+    """Return a statement that calls a function."""
+    return [f"    {name}({_wrapped(arguments)});"]
+
+
+def _wrapped(parts: Sequence[str]) -> str:
+    """Return parts with commas between them, in lines of a readable length."""
+    lines = [""]
+    for number, part in enumerate(parts):
+        text = part + ("," if number + 1 < len(parts) else "")
+        if len(lines[-1]) + len(text) > _COLUMNS and lines[-1]:
+            lines.append("")
+        lines[-1] += f" {text}" if lines[-1] else text
+    return "\n        ".join(lines)
+
+
+def _length(step: Step) -> str:
+    """Return the length of a step's rows."""
+    return _size(step.sizes["length"])
+
+
+def _size(number: int) -> str:
+    """Return a number of bytes or elements in C."""
+    return f"{number}u"
+
+
+def _at(places: Placement, name: str) -> str:
+    """Return where an array lies, in C."""
+    return _size(places.at(name))

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef @NAME@_GENERATE_H
+#define @NAME@_GENERATE_H
+
+#include <stdint.h>
+
+#include "@name@_driver.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The compiled model: addresses in the engine's memory, sizes in bytes. */
+@FACTS@
+
+/* An engine and its host. The engine's memory is reached by functions that the user supplies: it
+ * must look the same to both when one of them returns. Numbers lie in it, and in the files, with the
+ * least significant byte first, as the host must have them. */
+typedef struct {
+    const @name@_device *device;
+    void *context;
+    void (*load)(void *context, uint64_t address, void *data, uint32_t bytes);
+    void (*store)(void *context, uint64_t address, const void *data, uint32_t bytes);
+    const void *program;   /* program.bin, at a multiple of 4 bytes */
+    const void *constants; /* host.bin, at a multiple of 8 bytes */
+    void *work;            /* @NAME@_MODEL_WORK_BYTES, at a multiple of 8 bytes */
+    uint32_t polls;        /* how often a job is polled at most, more than once */
+} @name@_host;
+
+/* How tokens are drawn by their probabilities. */
+typedef struct {
+    double temperature; /* logits are divided by it; 0: the most likely token, nothing is drawn */
+    uint32_t top_k;     /* draw from so many, and those as likely as the last of them; 0: from all */
+    uint64_t state;     /* of the numbers: where a run begins, a seed */
+} @name@_sampling;
+
+/* What the functions return beside the statuses of the driver. */
+enum {
+    @NAME@_STOPPED = 2,      /* on_token wanted no more */
+    @NAME@_E_PROMPT = -100,  /* the prompt is empty, or does not fit with the tokens asked for */
+    @NAME@_E_TOKEN = -101    /* a token that the model does not know */
+};
+
+/* Put image.bin into the engine's memory. */
+void @name@_prepare(const @name@_host *host, const void *image);
+
+/* Take `count` tokens behind `position` others. `logits`, or NULL, gets where the numbers of the
+ * last one are: @NAME@_MODEL_VOCABULARY of them, until the next call. */
+int @name@_feed(const @name@_host *host, uint32_t position, const uint32_t *tokens, uint32_t count,
+                const float **logits);
+
+/* Return a token by its logits; `sampling` may be NULL. */
+uint32_t @name@_choose(@name@_sampling *sampling, const float *logits);
+
+/* Continue a prompt by at most `most` tokens; `on_token` gets every token, and may return 0 to end,
+ * or be NULL. It ends behind the token @NAME@_MODEL_END. `made`, or NULL, gets how many there
+ * were. */
+int @name@_generate(const @name@_host *host, const uint32_t *prompt, uint32_t count, uint32_t most,
+                    @name@_sampling *sampling, int (*on_token)(void *context, uint32_t token),
+                    uint32_t *made);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,7 @@
+/* What the functions return: 0, or one of these; negative is an error. */
+enum {
+@STATUSES@
+};
+
+/* Look whether the engine that this driver was generated for is there. */
+int @name@_probe(const @name@_device *device);

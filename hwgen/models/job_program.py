@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decoders compiled to jobs: the golden models of the host and of the engine at work."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hwgen.errors import InputError
+from hwgen.jobs import Plan
+from hwgen.models import host_arithmetic as host
+from hwgen.models.compiled import DOCUMENT, ENGINE, IMAGE_FILE, LIST_FILE, VERSION, check_tokens
+from hwgen.models.exact import ExactWeights
+from hwgen.models.host_steps import Step, X, step_of
+from hwgen.models.job_compilation import HOST_FILE, JOBS, SUM_BYTES, entry_number, sums_of
+from hwgen.models.placement import Array
+from hwgen.models.program import Bytes
+from hwgen.models.store import read_json
+from hwgen.register_map import JOB_WINDOW, is_engine, job_window
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hwgen.jobs import JobEngine
+
+    Reals = NDArray[np.float32]
+
+_MOST_BYTES = 1 << 40
+
+
+class JobWords(NamedTuple):
+    """A job as the program has it.
+
+    Parameters
+    ----------
+    number : int
+    held : dict of int
+        Contents by register of the job window.
+    """
+
+    number: int
+    held: dict[str, int]
+
+    def writes(self) -> list[tuple[int, int]]:
+        """Return what is written to the job window: offset and contents of each register."""
+        return [(JOB_WINDOW + 4 * place, value) for place, value in enumerate(self.held.values())]
+
+    def address(self, name: str) -> int:
+        """Return the address of A, W or C."""
+        return self.held[f"{name}_ADDRESS_LOW"] | self.held[f"{name}_ADDRESS_HIGH"] << 32
+
+
+class CompiledJobs:
+    """A decoder compiled to jobs, on disk.
+
+    Parameters
+    ----------
+    path : Path
+        Its directory.
+
+    Attributes
+    ----------
+    config : JobEngine
+    document : dict
+        See `hwgen.models.job_compilation.JobCompilation.document`.
+    layer, after : tuple of Step
+    arrays : dict of Array
+        In the engine's memory.
+    constants : dict of Array
+        In `HOST_FILE`.
+
+    Raises
+    ------
+    InputError
+        If something is missing, or says what cannot be.
+    """
+
+    def __init__(self, path: Path) -> None:
+        from hwgen.config.load import load_config
+
+        self.path = path
+        document = read_json(path / DOCUMENT)
+        same = isinstance(document, dict) and document.get("hwgen_compiled") == VERSION
+        if not same or document.get("form") != JOBS:
+            raise InputError(f"{path / DOCUMENT}: is of another version; compile the model again")
+        self.document: dict[str, Any] = document
+        config: Any = load_config(path / ENGINE)
+        if not is_engine(config):
+            raise InputError(f"{path / ENGINE}: is no engine that multiplies; compile again")
+        self.config: JobEngine = config
+        try:
+            self._read(document)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{path / DOCUMENT}: is not complete ({error!r:.80})") from None
+        self._check()
+
+    def _read(self, document: dict[str, Any]) -> None:
+        """Take what the document says."""
+        self.layer = tuple(step_of(step) for step in document["steps"]["layer"])
+        self.after = tuple(step_of(step) for step in document["steps"]["after"])
+        self.arrays = {each["name"]: Array(**each) for each in document["arrays"]}
+        self.constants = {each["name"]: Array(**each) for each in document["host_arrays"]}
+        self.base, self.bytes = int(document["base"]), int(document["bytes"])
+        self.context, self.vocabulary = int(document["context"]), int(document["vocabulary"])
+        self.layers, self.width = int(document["layers"]), int(document["width"])
+        self.most: int = int(document["tokens_at_once"])
+        self.end: int | None = document["end"]
+        self.jobs, self.words = (int(document["program"][key]) for key in ("jobs", "words"))
+        int(document["program"]["of_a_layer"]), int(document["program"]["behind"])
+        self._sizes = {
+            IMAGE_FILE: int(document["image_bytes"]),
+            HOST_FILE: int(document["host_bytes"]),
+            LIST_FILE: 4 * self.jobs * self.words,
+        }
+
+    def _check(self) -> None:
+        """Refuse files and arrays that do not belong together."""
+        path = self.path / DOCUMENT
+        names = [register.name for register in job_window(self.config)]
+        if self.words != len(names):
+            raise InputError(f"{path}: jobs have {self.words} words, the engine's {len(names)}")
+        for name, size in self._sizes.items():
+            found = (self.path / name).stat().st_size if (self.path / name).exists() else -1
+            if found != size:
+                raise InputError(
+                    f"{self.path / name}: has {max(found, 0)} bytes, not {size}; compile again"
+                )
+        if not 0 <= self._sizes[IMAGE_FILE] <= self.bytes or self.bytes > _MOST_BYTES:
+            raise InputError(f"{path}: {self.bytes} bytes of memory cannot be")
+        ends = ((self.arrays, self.base, self.base + self.bytes),
+                (self.constants, 0, self._sizes[HOST_FILE]))  # fmt: skip
+        for arrays, base, end in ends:
+            for array in arrays.values():
+                numbers = (array.address, array.bytes, array.count, array.stride)
+                whole = all(type(number) is int and number >= 0 for number in numbers)
+                if not whole or not array.count or array.address < base:
+                    raise InputError(f"{path}: array {array.name!r:.80} cannot be")
+                if array.address + (array.count - 1) * array.stride + array.bytes > end:
+                    raise InputError(f"{path}: array {array.name!r:.80} ends behind the memory")
+
+    def image(self) -> bytes:
+        """Return what lies in the engine's memory from the first byte on; the rest is zero."""
+        return (self.path / IMAGE_FILE).read_bytes()
+
+    def check_tokens(self, prompt: Sequence[int], count: int) -> None:
+        """Refuse a prompt that is empty, does not fit, or has tokens that are none."""
+        check_tokens(prompt, count, self.context, self.vocabulary)
+
+    @property
+    def result_bytes(self) -> int:
+        """Bytes of a sum in memory."""
+        return SUM_BYTES
+
+    def products_of(self, prompt: int, count: int, layers: Collection[int] | None = None) -> int:
+        """Return how many products a run takes that no token ends; of some layers, or of all."""
+        inside, behind = (
+            sum(step.operation == "gemm" for step in steps) for steps in (self.layer, self.after)
+        )
+        passes = prompt // self.most + (prompt % self.most if self.most > 1 else 0) + count - 1
+        if layers is not None:
+            return passes * len(layers) * inside
+        return passes * self.layers * inside + count * behind
+
+    def digest(self) -> str:
+        """Return what tells a compiled network from others."""
+        found = hashlib.sha256()
+        for name in (DOCUMENT, ENGINE, LIST_FILE, IMAGE_FILE, HOST_FILE):
+            found.update((self.path / name).read_bytes())
+        return found.hexdigest()[:32]
+
+    def program(self) -> list[JobWords]:
+        """Return the jobs."""
+        names = [register.name for register in job_window(self.config)]
+        data = np.frombuffer((self.path / LIST_FILE).read_bytes(), "<u4").reshape(-1, self.words)
+        return [
+            JobWords(number, dict(zip(names, map(int, words), strict=True)))
+            for number, words in enumerate(data)
+        ]
+
+
+class GoldenJobs:
+    """An engine by its golden model: a memory, and jobs on it.
+
+    Parameters
+    ----------
+    compiled : CompiledJobs
+
+    Attributes
+    ----------
+    memory : Bytes
+    """
+
+    def __init__(self, compiled: CompiledJobs) -> None:
+        self.compiled = compiled
+        image = compiled.image()
+        data = bytearray(image) + bytearray(compiled.bytes - len(image))
+        self.memory = Bytes(compiled.base, data)
+        self._kept: dict[tuple[int, ...], ExactWeights] = {}
+
+    def store(self, address: int, data: bytes) -> None:
+        """Put bytes into memory."""
+        self.memory.write(address, data)
+
+    def load(self, address: int, count: int) -> bytes:
+        """Return bytes of memory."""
+        return self.memory.read(address, count)
+
+    def run(self, jobs: Sequence[JobWords], name: str, layer: int | None = None) -> None:
+        """Do the jobs of a product, one after the other.
+
+        Parameters
+        ----------
+        jobs : sequence of JobWords
+        name : str
+            Of the operation, for messages.
+        layer : int, optional
+            That it is in.
+        """
+        for job in jobs:
+            self._do(job)
+
+    def _do(self, job: JobWords) -> None:
+        """Do a job."""
+        held, config = job.held, self.compiled.config
+        plan = Plan(config, held["M"], held["K"], held["N"])
+        a = self._rows(job, "A", plan.m, plan.activation_row_bytes).view(np.int8)
+        key = (job.address("W"), held["W_STRIDE"], plan.k, plan.n)
+        if key not in self._kept:
+            image = self._rows(job, "W", plan.weight_image_rows, plan.weight_row_bytes)
+            self._kept[key] = ExactWeights(plan.unpack_weights(image).T)
+        sums = self._kept[key].product(np.ascontiguousarray(a)).astype("<i4")
+        address = job.address("C")
+        for row, values in enumerate(sums):
+            self.memory.write(address + row * held["C_STRIDE"], values.tobytes())
+
+    def _rows(self, job: JobWords, name: str, count: int, size: int) -> NDArray[np.uint8]:
+        """Return rows of A or W."""
+        address, stride = job.address(name), job.held[f"{name}_STRIDE"]
+        parts = [self.memory.read(address + row * stride, size) for row in range(count)]
+        return np.frombuffer(b"".join(parts), np.uint8).reshape(count, size)
+
+
+class JobProgram:
+    """A compiled decoder at work: the host's steps, with jobs by an engine.
+
+    Parameters
+    ----------
+    compiled : CompiledJobs
+    engine : GoldenJobs
+    """
+
+    def __init__(self, compiled: CompiledJobs, engine: GoldenJobs) -> None:
+        self.compiled, self.engine = compiled, engine
+        self.position = 0
+        self._program = compiled.program()
+        self._constants = np.memmap(compiled.path / HOST_FILE, np.uint8, mode="r")
+        self._caches: list[dict[str, NDArray[Any]]] = [{} for _ in range(compiled.layers)]
+
+    def feed(self, tokens: Sequence[int]) -> Reals:
+        """Take tokens behind those before, and return the logits of the last one."""
+        most, at = self.compiled.most, 0
+        while at < len(tokens):
+            rows = most if len(tokens) - at >= most else 1
+            x = self._layers(tokens[at : at + rows])
+            at += rows
+        arrays: dict[str, Any] = {X: x[-1:]}
+        for step in self.compiled.after:
+            self._do(step, arrays, 0, after=True)
+        found: Reals = arrays[self.compiled.after[-1].output][0]
+        return found
+
+    def _layers(self, tokens: Sequence[int]) -> Reals:
+        """Return what the last layer gives for tokens."""
+        table = self._constant("embedding", 0).reshape(-1, self.compiled.width)
+        arrays: dict[str, Any] = {X: table[list(tokens)]}
+        for layer in range(self.compiled.layers):
+            for step in self.compiled.layer:
+                self._do(step, arrays, layer, after=False)
+        self.position += len(tokens)
+        found: Reals = arrays[X]
+        return found
+
+    def _constant(self, name: str, layer: int) -> Reals:
+        """Return an array of the host's constants."""
+        array = self.compiled.constants[name]
+        start = array.address + layer * array.stride
+        found: Reals = np.asarray(self._constants[start : start + array.bytes]).view("<f4")
+        return found
+
+    def _do(self, step: Step, arrays: dict[str, Any], layer: int, *, after: bool) -> None:
+        """Do a step on arrays by name."""
+        if step.operation == "gemm":
+            arrays[step.output] = self._product(step, arrays, layer, after=after)
+            return
+        inputs = {name: arrays[array] for name, array in step.inputs.items() if array in arrays}
+        if step.operation == "quantise":
+            codes, scales = host.quantise(inputs["x"])
+            arrays[step.output], arrays[f"{step.output}.scales"] = codes, scales
+            self.engine.store(self.compiled.arrays[f"{step.name}.rows"].address, codes.tobytes())
+            return
+        arrays[step.output] = self._on_rows(step, inputs, layer)
+
+    def _on_rows(self, step: Step, inputs: dict[str, Reals], layer: int) -> Reals:
+        if step.operation == "rms_norm":
+            gamma = self._constant(step.inputs["gamma"], layer)
+            return host.rms_norm(inputs["x"], gamma, step.epsilon)
+        if step.operation == "rope":
+            table = self._constant(step.inputs["turns"], 0).reshape(-1, step.sizes["elements"])
+            return host.rope(inputs["x"], table[self.position : self.position + len(inputs["x"])])
+        if step.operation == "gated":
+            return host.gated(step.gate, inputs["x"], inputs["y"])
+        if step.operation == "add":
+            return host.add(inputs["x"], inputs["y"])
+        return self._attention(step, inputs, layer)
+
+    def _product(self, step: Step, arrays: dict[str, Any], layer: int, *, after: bool) -> Reals:
+        """Return a product by the engine, turned into numbers."""
+        codes, scales = (arrays[step.inputs["x"] + end] for end in ("", ".scales"))
+        compiled, rows = self.compiled, len(codes)
+        groups, n = step.sizes["groups"], step.sizes["n"]
+        first = entry_number(compiled.document, step, after=after, layer=layer, rows=rows)
+        name = step.name if after else step.name.replace("layer.", f"layers.{layer}.", 1)
+        self.engine.run(self._program[first : first + groups], name, None if after else layer)
+        place = compiled.arrays[sums_of(step)]
+        data = np.frombuffer(self.engine.load(place.address, place.bytes), "<i4")
+        sums = data.reshape(groups, -1, n)[:, :rows]
+        weights = self._constant(step.inputs["scales"], layer).reshape(groups, n)
+        offsets = None
+        if "offsets" in step.inputs or step.sizes["shift"]:
+            offsets = step.sizes["shift"] * weights.astype(np.float64)
+            if "offsets" in step.inputs:
+                offsets = self._constant(step.inputs["offsets"], layer).reshape(groups, n) + offsets
+        found = host.dequantise(sums, scales, weights, offsets, codes)
+        if "bias" in step.inputs:
+            found = host.add(found, self._constant(step.inputs["bias"], layer)[None])
+        return found
+
+    def _attention(self, step: Step, inputs: dict[str, Reals], layer: int) -> Reals:
+        """Return attention of rows behind what is in the cache, which takes their keys, values."""
+        heads, kv_heads, elements = (step.sizes[k] for k in ("heads", "kv_heads", "elements"))
+        rows, start, cache = len(inputs["query"]), self.position, self._caches[layer]
+        for name in ("key", "value"):
+            codes, scales = host.quantise(inputs[name].reshape(rows, kv_heads, elements))
+            for part, new in ((f"{name}s", codes), (f"{name}_scales", scales)):
+                shape = (self.compiled.context, *new.shape[1:])
+                held = cache.setdefault(part, np.zeros(shape, new.dtype))
+                held[start : start + rows] = new
+        query, scales = host.quantise(inputs["query"].reshape(rows, heads, elements))
+        found = np.empty((rows, heads * elements), np.float32)
+        for row in range(rows):
+            end = start + row + 1
+            window = step.sizes["window"]
+            begin = max(0, end - window) if window else 0
+            seen = {name: array[begin:end].swapaxes(0, 1) for name, array in cache.items()}
+            result = host.attend(
+                query[row].reshape(kv_heads, -1, elements), scales[row].reshape(kv_heads, -1),
+                seen["keys"], seen["key_scales"], seen["values"], seen["value_scales"],
+            )  # fmt: skip
+            found[row] = result.reshape(-1)
+        return found
+
+
+def generate(
+    program: JobProgram,
+    prompt: list[int],
+    count: int,
+    choose: Callable[[Reals], int] | None = None,
+) -> Iterator[int]:
+    """Yield the tokens that follow a prompt; `choose` takes logits and returns a token."""
+    program.compiled.check_tokens(prompt, count)
+    fed = prompt
+    for left in range(count, 0, -1):
+        logits = program.feed(fed)
+        token = choose(logits) if choose else int(logits.argmax())
+        yield token
+        if token == program.compiled.end or left == 1:
+            return
+        fed = [token]

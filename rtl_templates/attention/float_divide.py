@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums of weighted values divided by sums of weights, and rounded to floating point."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib.wiring import In, Out
+
+from rtl_templates.arithmetic.functions.unit import FunctionBlock
+from rtl_templates.arithmetic.integer import shape_of
+from rtl_templates.arithmetic.scaled_to_float import ScaledToFloat
+from rtl_templates.hierarchy import Block, place
+
+from .delay import delayed
+from .divide import normalised
+
+if TYPE_CHECKING:
+    from hwgen.families.attention import AttentionConfig
+
+
+class FloatDivider(Block):
+    """A beat of sums of a row, divided by its sum of weights.
+
+    Members
+    -------
+    totals, weights : In
+        Sums of weighted values; the sum of weights, what its scale is below theirs, and whether the
+        results are NaN.
+    o : Out
+        Results, ``6 + pipeline.reciprocal`` cycles later.
+    """
+
+    def __init__(self, config: AttentionConfig) -> None:
+        lanes = config.array.lanes
+        super().__init__(
+            "divider",
+            {
+                "totals": In(lanes * config.total.width),
+                "weights": In(config.kept_bits),
+                "o": Out(lanes * config.output.width),
+            },
+        )
+        self.config = config
+
+    def build(self, m: Module) -> None:
+        config, stages = self.config, self.config.pipeline.reciprocal
+        kept = delayed(m, "weights", self.weights, 1)
+        zeros, mantissa, none = normalised(m, config, kept[: config.sum_bits])
+        gap = delayed(m, "gap", kept[config.sum_bits :], 1)
+        reciprocal: Value = Signal(config.reciprocals.target.width)
+        place(
+            m, "reciprocals", FunctionBlock(config.reciprocals, stages),
+            i=Cat(mantissa, Const(1, 1)), o=reciprocal,
+        )  # fmt: skip
+        reciprocal = delayed(m, "reciprocal", reciprocal, 1)
+        exponents = range(config.sum_bits + (1 << config.gap_bits))
+        exponent = Signal(range(exponents[-1] + 1), name="exponent", reset_less=True)
+        m.d.sync += exponent.eq(zeros + gap[:-1])
+        exponent = delayed(m, "exponent", exponent, stages + 1)
+        special = delayed(m, "special", gap[-1], stages + 2)
+        nothing = delayed(m, "none", none, stages + 1)
+        totals = delayed(m, "totals", self.totals, 3 + stages)
+        block = ScaledToFloat(config.quotient, exponents, config.quotient_scale, config.output, 2)
+        for i in range(config.array.lanes):
+            total = Signal(shape_of(config.total), name=f"total_{i}")
+            product = Signal(shape_of(config.quotient), name=f"product_{i}", reset_less=True)
+            m.d.comb += total.eq(totals.word_select(i, config.total.width))
+            m.d.sync += product.eq(Mux(nothing, 0, total * reciprocal))
+            place(
+                m, f"lane_{i}", block, i=product, exponent=exponent, special=special,
+                o=self.o.word_select(i, config.output.width),
+            )  # fmt: skip
