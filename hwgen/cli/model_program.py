@@ -11,21 +11,20 @@ import click
 
 from hwgen.cli.common import task_progress
 from hwgen.cli.model_run import Continuation, Request, token_numbers
+from hwgen.models.compiled_files import DOCUMENT, JOBS
 from hwgen.models.store import TOKENIZER, read_json
 
 if TYPE_CHECKING:
     from hwgen.models.tokenizer import Tokenizer
     from hwgen.models.tokenizer_json import JsonTokenizer
 
-_DOCUMENT = "compiled.json"
-
 
 def form_of(source: Path) -> str:
     """Return ``list`` or ``jobs`` of a compiled model, an empty text of another directory."""
-    if not (source / _DOCUMENT).exists():
+    if not (source / DOCUMENT).exists():
         return ""
-    document = read_json(source / _DOCUMENT)
-    return "jobs" if isinstance(document, dict) and document.get("form") == "jobs" else "list"
+    document = read_json(source / DOCUMENT)
+    return JOBS if isinstance(document, dict) and document.get("form") == JOBS else "list"
 
 
 def tokens_of(request: Request) -> tuple[Tokenizer | JsonTokenizer | None, list[int]]:

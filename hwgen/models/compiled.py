@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,26 +13,28 @@ import numpy as np
 from hwgen.command_lists import BYTES, listing
 from hwgen.errors import InputError
 from hwgen.list_builder import ListBuilder
+from hwgen.models.compiled_files import (
+    DOCUMENT,
+    IMAGE_FILE,
+    LIST_FILE,
+    VERSION,
+    CompiledFiles,
+    end_of,
+    write_files,
+)
 from hwgen.models.constants import Constants
 from hwgen.models.golden_engine import GoldenEngine
 from hwgen.models.layered import Layered, layered
 from hwgen.models.lowered_operations import REGISTERS, TOKENS, Job, local
 from hwgen.models.lowering import Lowering, units_of
-from hwgen.models.placement import IMAGE, LIST, Array, Placement
-from hwgen.models.store import TOKENIZER, Model, read_json
+from hwgen.models.placement import IMAGE, LIST, Placement
+from hwgen.models.store import Model
 from hwgen.models.token_scales import TokenScales
-from hwgen.models.tokenizer_json import tokenizer_of
 from hwgen.models.units import Units
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from hwgen.list_builder import ListEngine
 
-VERSION = 1
-"""Of the form of `DOCUMENT`; a reader refuses others."""
-
-DOCUMENT, ENGINE, IMAGE_FILE, LIST_FILE = "compiled.json", "engine.json", "image.bin", "program.bin"
 LISTING = "program.txt"
 
 LIST_ALIGNMENT = 64
@@ -90,13 +91,7 @@ class Compilation:
         self.context = context_of(self.decoder, settings)
         self.engine = GoldenEngine(model, Units([config]))
         _check_cores(self.engine, self.decoder)
-        alignment = max(LIST_ALIGNMENT, config.longest_burst * config.memory_bytes)
-        if settings.base % alignment:
-            raise InputError(
-                f"--base: must be a multiple of {alignment}, the bytes of a burst, not"
-                f" {settings.base:#x}"
-            )
-        self.place = Placement(settings.base, alignment)
+        self.place = memory_of(settings, config.longest_burst * config.memory_bytes)
         try:
             self.data = self._lower(config)
         except InputError:
@@ -134,9 +129,6 @@ class Compilation:
     def document(self) -> dict[str, Any]:
         """Return what `DOCUMENT` holds."""
         description, start = self.model.description, self.place.base
-        end = None
-        if (self.model.path / TOKENIZER).exists():
-            end = tokenizer_of(self.model.tokenizer()).end
         return {
             "hwgen_compiled": VERSION,
             "name": description.name,
@@ -144,7 +136,7 @@ class Compilation:
             "context": self.context,
             "vocabulary": description.vocabulary,
             "layers": description.layers,
-            "end": end,
+            "end": end_of(self.model),
             "tokens_at_once": self.lowering.most,
             "base": start,
             "bytes": self.place.end - start,
@@ -161,28 +153,16 @@ class Compilation:
 
     def write(self, directory: Path) -> None:
         """Write the files of a compiled network."""
-        (directory / LIST_FILE).write_bytes(self.data)
         text = listing(self.data, list(self.config.units))
         (directory / LISTING).write_text(text, encoding="utf-8")
-        engine = json.dumps(self.config.resolved(), indent=1)
-        (directory / ENGINE).write_text(engine + "\n", encoding="utf-8")
         self._write_image(directory / IMAGE_FILE)
-        if (self.model.path / TOKENIZER).exists():
-            (directory / TOKENIZER).write_bytes((self.model.path / TOKENIZER).read_bytes())
-        text = json.dumps(self.document(), indent=1)
-        (directory / DOCUMENT).write_text(text + "\n", encoding="utf-8")
+        write_files(directory, self.model, self.config, self.data, self.document())
 
     def _write_image(self, path: Path) -> None:
         """Write the image, an array at a time."""
         with path.open("wb") as file:
             file.truncate(self.place.region(IMAGE)[1] - self.place.base)
-
-            def put(name: str, array: NDArray[Any], number: int = 0) -> None:
-                place = self.place.arrays[name]
-                assert array.nbytes == place.bytes, name
-                file.seek(place.address + number * place.stride - self.place.base)
-                file.write(np.ascontiguousarray(array).data)
-
+            put = partial(self.place.put, file)
             for name, array in self.constants.shared(self.context).items():
                 put(name, array)
             for number, nodes in enumerate(self.decoder.layers):
@@ -206,6 +186,17 @@ def context_of(decoder: Layered, settings: Settings) -> int:
             f"--context: must be {most} or less, the positions of the model, not {context}"
         )
     return context
+
+
+def memory_of(settings: Settings, burst_bytes: int) -> Placement:
+    """Return an empty memory from the base on, for bursts of so many bytes."""
+    alignment = max(LIST_ALIGNMENT, burst_bytes)
+    if settings.base % alignment:
+        raise InputError(
+            f"--base: must be a multiple of {alignment}, the bytes of a burst, not"
+            f" {settings.base:#x}"
+        )
+    return Placement(settings.base, alignment)
 
 
 def _check_cores(engine: GoldenEngine, decoder: Layered) -> None:
@@ -235,8 +226,8 @@ def registers_of(
     return found
 
 
-class Compiled:
-    """A compiled network on disk.
+class Compiled(CompiledFiles):
+    """A network compiled to a list, on disk.
 
     Parameters
     ----------
@@ -250,8 +241,8 @@ class Compiled:
         See `Compilation.document`.
     data : bytes
         The list.
-    arrays : dict of Array
-        By name.
+    address : int
+        Where it is in memory.
 
     Raises
     ------
@@ -259,60 +250,21 @@ class Compiled:
         If something is missing, or says what cannot be.
     """
 
-    def __init__(self, path: Path) -> None:
-        from hwgen.config.load import load_config
+    config: ListEngine
 
-        self.path = path
-        document = read_json(path / DOCUMENT)
-        if not isinstance(document, dict) or document.get("hwgen_compiled") != VERSION:
-            raise InputError(f"{path / DOCUMENT}: is of another version; compile the model again")
-        self.document: dict[str, Any] = document
-        config: Any = load_config(path / ENGINE)
-        self.config: ListEngine = config
-        try:
-            self.arrays = {each["name"]: Array(**each) for each in document["arrays"]}
-            self.base, self.bytes = int(document["base"]), int(document["bytes"])
-            self.context, self.vocabulary = int(document["context"]), int(document["vocabulary"])
-            self.address = int(document["list"]["address"])
-            self.end: int | None = document["end"]
-            descriptors, image = int(document["list"]["descriptors"]), int(document["image_bytes"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{path / DOCUMENT}: is not complete ({error!r:.80})") from None
-        self.data = (path / LIST_FILE).read_bytes()
-        for name, size in ((LIST_FILE, descriptors * BYTES), (IMAGE_FILE, image)):
-            found = (path / name).stat().st_size
-            if found != size:
-                raise InputError(f"{path / name}: has {found} bytes, not {size}; compile again")
-        if not 0 <= image <= self.bytes or self.bytes > 1 << 40:
-            raise InputError(f"{path / DOCUMENT}: {self.bytes} bytes of memory cannot be")
-        self._check_arrays()
+    def _read(self, document: dict[str, Any]) -> None:
+        super()._read(document)
+        self.address = int(document["list"]["address"])
+        self.sizes[LIST_FILE] = int(document["list"]["descriptors"]) * BYTES
 
-    def _check_arrays(self) -> None:
-        """Refuse arrays outside of the memory."""
-        for array in self.arrays.values():
-            numbers = (array.address, array.bytes, array.count, array.stride)
-            whole = all(type(number) is int and number >= 0 for number in numbers)
-            if not whole or not array.count or array.address < self.base:
-                raise InputError(f"{self.path / DOCUMENT}: array {array.name!r:.80} cannot be")
-            end = array.address + (array.count - 1) * array.stride + array.bytes
-            if end > self.base + self.bytes:
-                raise InputError(
-                    f"{self.path / DOCUMENT}: array {array.name!r:.80} ends at {end:#x}, behind the"
-                    f" memory's {self.base + self.bytes:#x}"
-                )
+    def _check(self) -> None:
+        super()._check()
+        self.data = (self.path / LIST_FILE).read_bytes()
         tokens, data = self.arrays.get(TOKENS), self.arrays.get("list")
         if tokens is None or tokens.bytes < 4 * (self.context + 1):
             raise InputError(f"{self.path / DOCUMENT}: has no room for {self.context} tokens")
         if data is None or (data.address, data.bytes) != (self.address, len(self.data)):
             raise InputError(f"{self.path / DOCUMENT}: the list is not where it should be")
-
-    def image(self) -> bytes:
-        """Return what lies in memory from the first byte on; behind it are zeros."""
-        return (self.path / IMAGE_FILE).read_bytes()
-
-    def check_tokens(self, prompt: list[int], count: int) -> None:
-        """Refuse a prompt that is empty, does not fit, or has tokens that are none."""
-        check_tokens(prompt, count, self.context, self.vocabulary)
 
     def registers(self, position: int, prompt: int, count: int) -> list[int]:
         """Return the registers of a list that takes `prompt` tokens and appends `count`.
@@ -327,17 +279,3 @@ class Compiled:
             Most tokens to append.
         """
         return registers_of(self.config, self.end, position, prompt, count)
-
-
-def check_tokens(prompt: Sequence[int], count: int, context: int, vocabulary: int) -> None:
-    """Refuse a prompt that is empty, does not fit, or has tokens that are none."""
-    if not prompt:
-        raise InputError("there is no token to compute: the prompt is empty")
-    wrong = next((token for token in prompt if not 0 <= token < vocabulary), None)
-    if wrong is not None:
-        raise InputError(f"token {wrong} is not one of the model's {vocabulary}")
-    if len(prompt) + count > context + 1:
-        raise InputError(
-            f"a prompt of {len(prompt)} tokens and {count} more do not fit in the context of"
-            f" {context}; use a shorter prompt, or ask for fewer tokens"
-        )

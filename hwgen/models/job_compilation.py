@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,32 +12,18 @@ import numpy as np
 
 from hwgen.errors import InputError
 from hwgen.jobs import Job, plan_of
-from hwgen.models.compiled import (
-    DOCUMENT,
-    ENGINE,
-    IMAGE_FILE,
-    LIST_ALIGNMENT,
-    LIST_FILE,
-    VERSION,
-    Settings,
-    context_of,
-)
+from hwgen.models.compiled import Settings, context_of, memory_of
+from hwgen.models.compiled_files import IMAGE_FILE, JOBS, VERSION, end_of, write_files
 from hwgen.models.description import Node, Tensor
 from hwgen.models.host_arithmetic import CODE_MOST
 from hwgen.models.host_steps import Step, StepMaker, cache_bytes, name_of
 from hwgen.models.job_contents import JobContents
 from hwgen.models.layered import layered
 from hwgen.models.placement import IMAGE, WORK, Placement
-from hwgen.models.store import TOKENIZER, Model
-from hwgen.models.tokenizer_json import tokenizer_of
+from hwgen.models.store import Model
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from hwgen.jobs import JobEngine, Plan
-
-JOBS = "jobs"
-"""What `DOCUMENT` says under ``form``, where a list says nothing."""
 
 HOST_FILE = "host.bin"
 """Constants of the host."""
@@ -104,13 +89,7 @@ class JobCompilation:
         offsets = self._with_offsets()
         self.steps = StepMaker(self.decoder, shifts, offsets).make()
         self.contents = JobContents(model, config, self.decoder, self.context, offsets)
-        alignment = max(LIST_ALIGNMENT, config.longest_burst_bytes)
-        if settings.base % alignment:
-            raise InputError(
-                f"--base: must be a multiple of {alignment}, the bytes of a burst, not"
-                f" {settings.base:#x}"
-            )
-        self.memory = Placement(settings.base, alignment)
+        self.memory = memory_of(settings, config.longest_burst_bytes)
         self._place()
         self.memory.check(config.memory.address_width, settings.room)
         self.entries = list(self._entries())
@@ -284,9 +263,6 @@ class JobCompilation:
     def document(self) -> dict[str, Any]:
         """Return what `DOCUMENT` holds."""
         description, memory = self.model.description, self.memory
-        end = None
-        if (self.model.path / TOKENIZER).exists():
-            end = tokenizer_of(self.model.tokenizer()).end
         return {
             "hwgen_compiled": VERSION,
             "form": JOBS,
@@ -296,7 +272,7 @@ class JobCompilation:
             "vocabulary": description.vocabulary,
             "layers": description.layers,
             "width": self.decoder.length(self.decoder.embed.output),
-            "end": end,
+            "end": end_of(self.model),
             "tokens_at_once": self.most,
             "base": memory.base,
             "bytes": memory.end - memory.base,
@@ -317,14 +293,9 @@ class JobCompilation:
     def write(self, directory: Path) -> None:
         """Write the files of a compiled network."""
         words = [[value for _, value in entry.job.writes()] for entry in self.entries]
-        (directory / LIST_FILE).write_bytes(np.array(words, "<u4").tobytes())
-        engine = json.dumps(self.config.resolved(), indent=1)
-        (directory / ENGINE).write_text(engine + "\n", encoding="utf-8")
         self._write_images(directory)
-        if (self.model.path / TOKENIZER).exists():
-            (directory / TOKENIZER).write_bytes((self.model.path / TOKENIZER).read_bytes())
-        text = json.dumps(self.document(), indent=1)
-        (directory / DOCUMENT).write_text(text + "\n", encoding="utf-8")
+        program = np.array(words, "<u4").tobytes()
+        write_files(directory, self.model, self.config, program, self.document())
 
     def _write_images(self, directory: Path) -> None:
         """Write weights and constants, an array at a time."""
@@ -334,22 +305,14 @@ class JobCompilation:
             for layer in layers:
                 steps = self.steps.after if layer is None else self.steps.layer
                 for name, array in self.contents.weights(steps, layer):
-                    _put(file, self.memory, name, array, layer or 0)
+                    self.memory.put(file, name, array, layer or 0)
         with (directory / HOST_FILE).open("wb") as file:
             file.truncate(self.host.end)
             for name, array in self.contents.shared().items():
-                _put(file, self.host, name, array, 0)
+                self.host.put(file, name, array)
             for layer in layers:
                 for name, array in self.contents.constants(layer).items():
-                    _put(file, self.host, name, array, layer or 0)
-
-
-def _put(file: Any, places: Placement, name: str, array: NDArray[Any], number: int) -> None:
-    """Write an array of a layer where it belongs."""
-    place = places.arrays[name]
-    assert array.nbytes == place.bytes, name
-    file.seek(place.address + number * place.stride - places.base)
-    file.write(np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).data)
+                    self.host.put(file, name, array, layer or 0)
 
 
 def rows_of(step: Step) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,13 +12,19 @@ import numpy as np
 from hwgen.errors import InputError
 from hwgen.jobs import Plan
 from hwgen.models import host_arithmetic as host
-from hwgen.models.compiled import DOCUMENT, ENGINE, IMAGE_FILE, LIST_FILE, VERSION, check_tokens
+from hwgen.models.compiled_files import (
+    DOCUMENT,
+    ENGINE,
+    IMAGE_FILE,
+    JOBS,
+    LIST_FILE,
+    CompiledFiles,
+    arrays_of,
+)
 from hwgen.models.exact import ExactWeights
 from hwgen.models.host_steps import Step, X, step_of
-from hwgen.models.job_compilation import HOST_FILE, JOBS, SUM_BYTES, entry_number, sums_of
-from hwgen.models.placement import Array
+from hwgen.models.job_compilation import HOST_FILE, SUM_BYTES, entry_number, sums_of
 from hwgen.models.program import Bytes
-from hwgen.models.store import read_json
 from hwgen.register_map import JOB_WINDOW, is_engine, job_window
 
 if TYPE_CHECKING:
@@ -28,8 +33,6 @@ if TYPE_CHECKING:
     from hwgen.jobs import JobEngine
 
     Reals = NDArray[np.float32]
-
-_MOST_BYTES = 1 << 40
 
 
 class JobWords(NamedTuple):
@@ -54,7 +57,7 @@ class JobWords(NamedTuple):
         return self.held[f"{name}_ADDRESS_LOW"] | self.held[f"{name}_ADDRESS_HIGH"] << 32
 
 
-class CompiledJobs:
+class CompiledJobs(CompiledFiles):
     """A decoder compiled to jobs, on disk.
 
     Parameters
@@ -68,8 +71,6 @@ class CompiledJobs:
     document : dict
         See `hwgen.models.job_compilation.JobCompilation.document`.
     layer, after : tuple of Step
-    arrays : dict of Array
-        In the engine's memory.
     constants : dict of Array
         In `HOST_FILE`.
 
@@ -79,76 +80,31 @@ class CompiledJobs:
         If something is missing, or says what cannot be.
     """
 
-    def __init__(self, path: Path) -> None:
-        from hwgen.config.load import load_config
-
-        self.path = path
-        document = read_json(path / DOCUMENT)
-        same = isinstance(document, dict) and document.get("hwgen_compiled") == VERSION
-        if not same or document.get("form") != JOBS:
-            raise InputError(f"{path / DOCUMENT}: is of another version; compile the model again")
-        self.document: dict[str, Any] = document
-        config: Any = load_config(path / ENGINE)
-        if not is_engine(config):
-            raise InputError(f"{path / ENGINE}: is no engine that multiplies; compile again")
-        self.config: JobEngine = config
-        try:
-            self._read(document)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{path / DOCUMENT}: is not complete ({error!r:.80})") from None
-        self._check()
+    form = JOBS
+    config: JobEngine
 
     def _read(self, document: dict[str, Any]) -> None:
-        """Take what the document says."""
+        super()._read(document)
         self.layer = tuple(step_of(step) for step in document["steps"]["layer"])
         self.after = tuple(step_of(step) for step in document["steps"]["after"])
-        self.arrays = {each["name"]: Array(**each) for each in document["arrays"]}
-        self.constants = {each["name"]: Array(**each) for each in document["host_arrays"]}
-        self.base, self.bytes = int(document["base"]), int(document["bytes"])
-        self.context, self.vocabulary = int(document["context"]), int(document["vocabulary"])
+        self.constants = arrays_of(document["host_arrays"])
         self.layers, self.width = int(document["layers"]), int(document["width"])
         self.most: int = int(document["tokens_at_once"])
-        self.end: int | None = document["end"]
         self.jobs, self.words = (int(document["program"][key]) for key in ("jobs", "words"))
         int(document["program"]["of_a_layer"]), int(document["program"]["behind"])
-        self._sizes = {
-            IMAGE_FILE: int(document["image_bytes"]),
-            HOST_FILE: int(document["host_bytes"]),
-            LIST_FILE: 4 * self.jobs * self.words,
-        }
+        self.sizes[HOST_FILE] = int(document["host_bytes"])
+        self.sizes[LIST_FILE] = 4 * self.jobs * self.words
 
     def _check(self) -> None:
-        """Refuse files and arrays that do not belong together."""
-        path = self.path / DOCUMENT
-        names = [register.name for register in job_window(self.config)]
-        if self.words != len(names):
-            raise InputError(f"{path}: jobs have {self.words} words, the engine's {len(names)}")
-        for name, size in self._sizes.items():
-            found = (self.path / name).stat().st_size if (self.path / name).exists() else -1
-            if found != size:
-                raise InputError(
-                    f"{self.path / name}: has {max(found, 0)} bytes, not {size}; compile again"
-                )
-        if not 0 <= self._sizes[IMAGE_FILE] <= self.bytes or self.bytes > _MOST_BYTES:
-            raise InputError(f"{path}: {self.bytes} bytes of memory cannot be")
-        ends = ((self.arrays, self.base, self.base + self.bytes),
-                (self.constants, 0, self._sizes[HOST_FILE]))  # fmt: skip
-        for arrays, base, end in ends:
-            for array in arrays.values():
-                numbers = (array.address, array.bytes, array.count, array.stride)
-                whole = all(type(number) is int and number >= 0 for number in numbers)
-                if not whole or not array.count or array.address < base:
-                    raise InputError(f"{path}: array {array.name!r:.80} cannot be")
-                if array.address + (array.count - 1) * array.stride + array.bytes > end:
-                    raise InputError(f"{path}: array {array.name!r:.80} ends behind the memory")
-
-    def image(self) -> bytes:
-        """Return what lies in the engine's memory from the first byte on; the rest is zero."""
-        return (self.path / IMAGE_FILE).read_bytes()
-
-    def check_tokens(self, prompt: Sequence[int], count: int) -> None:
-        """Refuse a prompt that is empty, does not fit, or has tokens that are none."""
-        check_tokens(prompt, count, self.context, self.vocabulary)
+        if not is_engine(self.config):
+            raise InputError(f"{self.path / ENGINE}: is no engine that multiplies; compile again")
+        words = len(job_window(self.config))
+        if self.words != words:
+            raise InputError(
+                f"{self.path / DOCUMENT}: jobs have {self.words} words, the engine's {words}"
+            )
+        super()._check()
+        self._check_arrays(self.constants, 0, self.sizes[HOST_FILE])
 
     @property
     def result_bytes(self) -> int:
@@ -196,9 +152,7 @@ class GoldenJobs:
 
     def __init__(self, compiled: CompiledJobs) -> None:
         self.compiled = compiled
-        image = compiled.image()
-        data = bytearray(image) + bytearray(compiled.bytes - len(image))
-        self.memory = Bytes(compiled.base, data)
+        self.memory = Bytes(compiled.base, compiled.contents())
         self._kept: dict[tuple[int, ...], ExactWeights] = {}
 
     def store(self, address: int, data: bytes) -> None:

@@ -4,9 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
 
 from hwgen.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 IMAGE, LIST, WORK = "image", "list", "work"
 """Regions: what is loaded, the command list, and what is zero at first."""
@@ -94,6 +99,13 @@ class Placement:
         found = [array for array in self.arrays.values() if array.region == name]
         ends = [each.address + (each.count - 1) * each.stride + each.bytes for each in found]
         return min(each.address for each in found), max(ends)
+
+    def put(self, file: IO[bytes], name: str, array: NDArray[Any], number: int = 0) -> None:
+        """Write an array, of layer `number`, into a file that begins at `base`."""
+        place = self.arrays[name]
+        assert array.nbytes == place.bytes, name
+        file.seek(place.address + number * place.stride - self.base)
+        file.write(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
 
     def check(self, address_width: int, room: int | None) -> None:
         """Refuse what does not fit.

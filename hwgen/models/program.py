@@ -61,10 +61,7 @@ class Program:
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
-        image = compiled.image()
-        self.memory = Bytes(
-            compiled.base, bytearray(image) + bytearray(compiled.bytes - len(image))
-        )
+        self.memory = Bytes(compiled.base, compiled.contents())
         self.memory.write(compiled.address, compiled.data)
         self.outcome = Outcome("idle", 0, 0, 0, [])
 
