@@ -22,6 +22,9 @@ OF_A_JOB = {"JOB_PARAMETER": ", uint32_t ticket", "JOB_ARGUMENT": ", ticket"}
 OF_A_LIST = dict.fromkeys(OF_A_JOB, "")
 """The same where one list runs at a time."""
 
+ENDS = {"READ_ERROR": "READ", "WRITE_ERROR": "WRITE", "ABORTED": "ABORTED"}
+"""How a job of a queue ends that is not done, and what the driver calls it."""
+
 
 def filled(config: FamilyConfig, template: str, values: Mapping[str, str]) -> dict[str, str]:
     """Return the header and the source of a driver, their templates filled in.
@@ -71,6 +74,24 @@ def statuses(prefix: str, texts: Mapping[str, str]) -> dict[str, str]:
             f'    case {prefix}_{name}:\n        return "{text}";'
             for name, (_, text) in known.items()
         ),
+    }
+
+
+def queue_statuses(own: Mapping[str, str]) -> dict[str, str]:
+    """Return the errors of a driver of a queue of jobs, those of its own jobs among them.
+
+    Their order is that of their numbers, which users of drivers know.
+    """
+    return {
+        "TIMEOUT": "not finished in time",
+        "FULL": "the queue is full or jobs are being ended",
+        **own,
+        "TICKET": "no such job was submitted",
+        "LOST": "finished, but how is not known any more",
+        "DEVICE": "no such engine",
+        "READ": "reading from memory failed",
+        "WRITE": "writing to memory failed",
+        "ABORTED": "aborted",
     }
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import asdict, astuple
 from typing import TYPE_CHECKING
 
-from hwgen.emission.c_templates import OF_A_JOB, cases, filled, statuses
+from hwgen.emission.c_templates import ENDS, OF_A_JOB, cases, filled, queue_statuses, statuses
 from hwgen.numerics.post import ACTIVATIONS, KINDS, RECORD_BYTES, ROUNDINGS
 from hwgen.register_map import LAYOUT, job_window
 from hwgen.schedules import blocks
@@ -19,24 +19,13 @@ if TYPE_CHECKING:
 _CONSTANTS = ("TOLERANCE", "FINEST", "PARTS", "STEP_CYCLES", "OTHER_PORTS")
 """What `hwgen.schedules.blocks` is set by."""
 
-ENDS = {"READ_ERROR": "READ", "WRITE_ERROR": "WRITE", "ABORTED": "ABORTED"}
-"""How a job of a queue ends that is not done, and what the driver calls it."""
-
-_STATUSES = {
-    "TIMEOUT": "not finished in time",
-    "FULL": "the queue is full or jobs are being ended",
+_STATUSES = queue_statuses({
     "SIZE": "m, k or n is 0 or too large",
     "BLOCK": "a block is no multiple of the tile or too large for the buffers",
     "STRIDE": "rows of C overlap",
     "ADDRESS": "beyond the address space",
     "POST": "post-processing that the engine does not have",
-    "TICKET": "no such job was submitted",
-    "LOST": "finished, but how is not known any more",
-    "DEVICE": "no such engine",
-    "READ": "reading from memory failed",
-    "WRITE": "writing to memory failed",
-    "ABORTED": "aborted",
-}
+})  # fmt: skip
 
 
 def driver(config: GemmStreamConfig) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hwgen.emission import driver
 from hwgen.emission.c_templates import filled
 from hwgen.emission.files import c_header
+from hwgen.emission.model_facts import model_facts
 from hwgen.models import host_arithmetic as host
 from hwgen.models.host_steps import CACHE, Step, X
 from hwgen.models.job_compilation import entry_number, sums_of
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from hwgen.models.placement import Array, Placement
 
 _TEMPLATE = Path(__file__).parent / "templates" / "host_rows.c"
-_NOTHING = 0xFFFFFFFF
-"""A number that is no token."""
 _MARK = "/* == "
 _COLUMNS = 84
 
@@ -94,25 +93,19 @@ class _Emission:
 
     def _facts(self) -> str:
         """Return the sizes that a user of the header sees."""
-        document, prefix = self.document, self.config.name.upper()
-        end = _NOTHING if document["end"] is None else document["end"]
-        facts = {
-            "BASE": f"UINT64_C({document['base']:#x})",
-            "BYTES": f"UINT64_C({document['bytes']})",
-            "IMAGE_BYTES": f"UINT64_C({document['image_bytes']})",
+        document = self.document
+        memory = {
             "HOST_BYTES": f"UINT64_C({document['host_bytes']})",
             "WORK_BYTES": f"UINT64_C({document['work_bytes']})",
             "JOBS": f"{document['program']['jobs']}u",
             "JOB_WORDS": f"{document['program']['words']}u",
             "JOB_WINDOW": f"{JOB_WINDOW:#x}u",
-            "CONTEXT": f"{document['context']}u",
-            "VOCABULARY": f"{document['vocabulary']}u",
-            "LAYERS": f"{document['layers']}u",
-            "WIDTH": f"{document['width']}u",
-            "AT_ONCE": f"{document['tokens_at_once']}u",
-            "END": f"{end:#x}u",
         }
-        return "\n".join(f"#define {prefix}_MODEL_{name} {value}" for name, value in facts.items())
+        sizes = {"LAYERS": "layers", "WIDTH": "width", "AT_ONCE": "tokens_at_once"}
+        return model_facts(
+            self.config, document, memory,
+            {name: f"{document[key]}u" for name, key in sizes.items()},
+        )  # fmt: skip
 
     def _body(self, steps: Sequence[Step], *, after: bool) -> str:
         """Return the statements of a layer, or of what is behind; products go together."""

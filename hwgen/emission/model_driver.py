@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from hwgen.emission.c_templates import filled
 from hwgen.emission.files import c_header
+from hwgen.emission.model_facts import model_facts
 from hwgen.emission.stream_driver import list_driver
 
 if TYPE_CHECKING:
     from hwgen.list_builder import ListEngine
-
-_NOTHING = 0xFFFFFFFF
-"""A number that is no token."""
 
 
 def model_driver(config: ListEngine, document: Mapping[str, Any]) -> dict[str, str]:
@@ -27,23 +25,15 @@ def model_driver(config: ListEngine, document: Mapping[str, Any]) -> dict[str, s
         Of a compiled model; see `hwgen.models.compiled.Compilation.document`.
     """
     tokens = next(array for array in document["arrays"] if array["name"] == "tokens")
-    end = _NOTHING if document["end"] is None else document["end"]
-    facts = {
-        "BASE": f"UINT64_C({document['base']:#x})",
-        "BYTES": f"UINT64_C({document['bytes']})",
-        "IMAGE_BYTES": f"UINT64_C({document['image_bytes']})",
+    memory = {
         "LIST": f"UINT64_C({document['list']['address']:#x})",
         "DESCRIPTORS": f"{document['list']['descriptors']}u",
         "TOKENS": f"UINT64_C({tokens['address']:#x})",
-        "CONTEXT": f"{document['context']}u",
-        "VOCABULARY": f"{document['vocabulary']}u",
-        "END": f"{end:#x}u",
-        **{f"R_{name}": f"{number}u" for name, number in document["registers"].items()},
     }
-    prefix = config.name.upper()
-    lines = [f"#define {prefix}_MODEL_{name} {value}" for name, value in facts.items()]
+    registers = {f"R_{name}": f"{number}u" for name, number in document["registers"].items()}
+    facts = model_facts(config, document, memory, registers=registers)
     return {
         f"{config.name}_regs.h": c_header(config),
         **list_driver(config),
-        **filled(config, "generate", {"FACTS": "\n".join(lines)}),
+        **filled(config, "generate", {"FACTS": facts}),
     }

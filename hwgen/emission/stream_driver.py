@@ -5,25 +5,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hwgen.emission.c_templates import OF_A_JOB, OF_A_LIST, cases, filled, statuses
-from hwgen.emission.driver import ENDS
+from hwgen.emission.c_templates import (
+    ENDS,
+    OF_A_JOB,
+    OF_A_LIST,
+    cases,
+    filled,
+    queue_statuses,
+    statuses,
+)
 
 if TYPE_CHECKING:
     from hwgen.list_builder import ListEngine
 
 _STATUSES = {
-    "TIMEOUT": "not finished in time",
-    "FULL": "the queue is full or jobs are being ended",
-    "SIZE": "a number is too wide, or the job has no results",
-    "ADDRESS": "beyond the address space",
-    "TICKET": "no such job was submitted",
-    "LOST": "finished, but how is not known any more",
-    "DEVICE": "no such engine",
-    "READ": "reading from memory failed",
-    "WRITE": "writing to memory failed",
-    "ABORTED": "aborted",
+    **queue_statuses({
+        "SIZE": "a number is too wide, or the job has no results",
+        "ADDRESS": "beyond the address space",
+    }),
     "MISMATCH": "the numbers of the job do not agree",
-}
+}  # fmt: skip
 """Of an engine around a stream core."""
 
 _LIST_STATUSES = {

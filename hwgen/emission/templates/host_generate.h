@@ -1,14 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef @NAME@_GENERATE_H
-#define @NAME@_GENERATE_H
-
-#include <stdint.h>
-
-#include "@name@_driver.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
+@include generate.h@
 
 /* The compiled model: addresses in the engine's memory, sizes in bytes. */
 @FACTS@
@@ -17,10 +8,7 @@ extern "C" {
  * must look the same to both when one of them returns. Numbers lie in it, and in the files, with the
  * least significant byte first, as the host must have them. */
 typedef struct {
-    const @name@_device *device;
-    void *context;
-    void (*load)(void *context, uint64_t address, void *data, uint32_t bytes);
-    void (*store)(void *context, uint64_t address, const void *data, uint32_t bytes);
+@include host_members.h@
     const void *program;   /* program.bin, at a multiple of 4 bytes */
     const void *constants; /* host.bin, at a multiple of 8 bytes */
     void *work;            /* @NAME@_MODEL_WORK_BYTES, at a multiple of 8 bytes */
@@ -34,12 +22,7 @@ typedef struct {
     uint64_t state;     /* of the numbers: where a run begins, a seed */
 } @name@_sampling;
 
-/* What the functions return beside the statuses of the driver. */
-enum {
-    @NAME@_STOPPED = 2,      /* on_token wanted no more */
-    @NAME@_E_PROMPT = -100,  /* the prompt is empty, or does not fit with the tokens asked for */
-    @NAME@_E_TOKEN = -101    /* a token that the model does not know */
-};
+@include generate_statuses.h@
 
 /* Put image.bin into the engine's memory. */
 void @name@_prepare(const @name@_host *host, const void *image);
@@ -59,8 +42,4 @@ int @name@_generate(const @name@_host *host, const uint32_t *prompt, uint32_t co
                     @name@_sampling *sampling, int (*on_token)(void *context, uint32_t token),
                     uint32_t *made);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+@include close.h@

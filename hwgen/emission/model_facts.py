@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the C header of a compiled model says of it: addresses, sizes, and the token at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hwgen.config.model import FamilyConfig
+
+_NOTHING = 0xFFFFFFFF
+"""A number that is no token."""
+
+
+def model_facts(
+    config: FamilyConfig,
+    document: Mapping[str, Any],
+    memory: Mapping[str, str],
+    sizes: Mapping[str, str] | None = None,
+    registers: Mapping[str, str] | None = None,
+) -> str:
+    """Return the lines that define ``..._MODEL_...``.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+        Of the engine.
+    document : mapping
+        Of a compiled model; see `hwgen.models.compiled_files.DOCUMENT`.
+    memory, sizes, registers : mapping
+        What one kind of compiled model has beside the others, name to value in C: of its memory, of
+        the network, and of what it is told at run time.
+    """
+    end = _NOTHING if document["end"] is None else document["end"]
+    facts = {
+        "BASE": f"UINT64_C({document['base']:#x})",
+        "BYTES": f"UINT64_C({document['bytes']})",
+        "IMAGE_BYTES": f"UINT64_C({document['image_bytes']})",
+        **memory,
+        "CONTEXT": f"{document['context']}u",
+        "VOCABULARY": f"{document['vocabulary']}u",
+        **(sizes or {}),
+        "END": f"{end:#x}u",
+        **(registers or {}),
+    }
+    prefix = config.name.upper()
+    return "\n".join(f"#define {prefix}_MODEL_{name} {value}" for name, value in facts.items())
