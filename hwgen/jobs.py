@@ -109,7 +109,8 @@ class Job:
         mbt, kbt, nbt = plan.block_tiles
         mb, kb, nb = plan.block
         stride = {name: values[2] for name, values in self.regions.items()}
-        weight_rows = kbt if config.loop_nest.image else kb
+        nest = config.loop_nest
+        weight_rows = nb if nest.weight_columns else kbt if nest.image else kb
         flags = {
             "m_inner": plan.m_inner,
             "after": self.after,

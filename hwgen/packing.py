@@ -58,6 +58,7 @@ def pack(
     *,
     layout: str = "keys",
     per_column: bool = False,
+    strict: bool = False,
 ) -> Packed:
     """Pack weights for a configuration.
 
@@ -70,6 +71,8 @@ def pack(
     layout : {"keys", "trits"}
     per_column : bool
         Whether floats are given one scale a column.
+    strict : bool
+        Whether a K that is no multiple of the weights' block is refused.
 
     Raises
     ------
@@ -85,6 +88,8 @@ def pack(
     scales = None
     beside: dict[str, Any] = {}
     fmt = _format(config)
+    if strict:
+        _need_whole_blocks(fmt, len(weights))
     if isinstance(fmt, BlockOperand):
         if per_column:
             raise InputError(f"scales per column are not for {fmt}, whose blocks have scales")
@@ -112,7 +117,8 @@ def pack(
         # Inside an engine the core decides what keys are, the engine how they lie in memory.
         core: Any = getattr(config, "compute", config)
         port = next(port for port in core.ports if port.name == "wgt")
-        width, together = port.lane_width, getattr(plan, "weights_per_lane", 1)
+        width, together = getattr(plan, "key", (port.lane_width, 1))
+        together = getattr(plan, "weights_per_lane", together)
         planes = getattr(core, "planes", 1)
         size = beats.shape[-1] if config.buses else port.beat_bytes
         facts = {
@@ -270,6 +276,18 @@ def _schedule(config: FamilyConfig, k: int, n: int) -> Any:
 
 def _format(config: FamilyConfig) -> Any:
     return config.weight
+
+
+def _need_whole_blocks(fmt: Any, k: int) -> None:
+    from hwgen.numerics.blocks.operands import BlockOperand
+
+    if not isinstance(fmt, BlockOperand):
+        raise InputError(f"--strict is about blocks, but weights are {fmt}; leave it out")
+    if k % fmt.format.block:
+        raise InputError(
+            f"K = {k} is no multiple of the block of {fmt}, {fmt.format.block}; without --strict"
+            " zeros fill the last block"
+        )
 
 
 def _need_ternary(config: FamilyConfig) -> None:

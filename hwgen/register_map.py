@@ -198,7 +198,8 @@ def _gemm_window(config: GemmStreamConfig) -> tuple[Register, ...]:
         "C_ADDRESS": "Address of C",
         "P_ADDRESS": "Address of the column records",
         "A_M_STEP": "Bytes from one block of rows of A to the next",
-        "W_K_STEP": "Bytes from one block of rows of W to the next",
+        "W_K_STEP": "Bytes from one block of rows of W to the next"
+        + (", which are columns of W" if config.loop_nest.weight_columns else ""),
         "C_M_STEP": "Bytes from one block of rows of C to the next",
     }
     narrow: dict[str, tuple[str, int]] = {

@@ -36,7 +36,13 @@ CONFIGS: list[dict[str, Any]] = [
         "post": {"columns": False, "outputs": ["int8", "fp32"], "activations": ["none", "leaky"]},
         "array": {"blocks": 2},
     },
-]
+    {
+        "name": "blocks",
+        "compute": {"family": "cube", "activation": "int8", "weight": "q4_0",
+                    "array": {"rows": 2, "cols": 2, "depth": 8}},
+        "post": {"columns": False, "outputs": ["raw"]},
+    },
+]  # fmt: skip
 STATUSES = (
     "TIMEOUT", "FULL", "SIZE", "BLOCK", "STRIDE", "ADDRESS", "POST", "TICKET", "LOST", "DEVICE",
     "READ", "WRITE", "ABORTED",
@@ -280,13 +286,12 @@ def test_the_largest_blocks_are_those_that_the_planner_takes(fresh: Engine) -> N
                 blocks.n // config.n_lanes,
             ]
             mt, kt, nt = tiles
-            words = -(-nt * nest.weight_beats // config.wgt_beats) * nest.weight_rows * kt
             fits = (
                 mt * nest.m_lanes * nt <= config.out_depth
                 and mt <= nest.max_rows
                 and nt <= nest.max_column_tiles
-                and words <= config.wgt_depth
-                and -(-kt // config.act_beats) * mt <= config.act_depth
+                and config.weight_words(kt, nt) <= config.wgt_depth
+                and config.row_words(kt) * mt <= config.act_depth
             )
             status, _ = fresh.submit_blocks(described, blocks)
             assert status == CODE["OK" if fits else "BLOCK"], tiles

@@ -176,7 +176,7 @@ def test_plans_cover_the_product_and_fit_the_buffers(
     m, k, n = plan.block_tiles
     rows = m if config.m_lanes == 1 else 1
     assert (m if rows == 1 else rows) * config.row_words(k) <= config.act_depth * (1 + plan.a_whole)
-    assert config.weight_rows(k) * config.weight_words(n) <= config.wgt_depth * (1 + plan.w_whole)
+    assert config.weight_words(k, n) <= config.wgt_depth * (1 + plan.w_whole)
     assert m * config.m_lanes * n <= config.out_depth
     steps = list(plan.steps())
     assert sum(step.m * step.k * step.n for step in steps) == plan.macs

@@ -286,14 +286,13 @@ def test_accesses_are_those_of_all_steps(text: str, size: tuple[int, int, int]) 
     assert found.moved_bytes == plan.traffic.total
     assert found.accesses["results"] == expected["results"]
     shapes = {buffer.name: buffer for buffer in buffers(config)}
-    for name, moved, bytes_ in (
-        ("activations", plan.traffic.activations, config.activation_bytes),
-        ("weights", plan.traffic.weights, config.weight_bytes),
+    for name, moved, bytes_, width in (
+        ("activations", plan.traffic.activations, config.activation_bytes, config.act_rows),
+        ("weights", plan.traffic.weights, config.weight_bytes, config.wgt_rows),
     ):
         written = found.accesses[name] - expected[name]
-        width = config.weight_width if name == "weights" else config.activation.width
-        assert (written - 1) * shapes[name].width < moved // bytes_ * width
-        assert moved // bytes_ * width <= written * shapes[name].width
+        bits = moved // bytes_ * width.item_bits
+        assert (written - 1) * shapes[name].width < bits <= written * shapes[name].width
     twice = use(config, [size, size])
     assert twice.accesses["weights"] == 2 * found.accesses["weights"]
 

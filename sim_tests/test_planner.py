@@ -113,7 +113,7 @@ def test_the_driver_plans_as_python_does(name: str, compiler: str, tmp_path: Pat
         ("plus(traffic, row.p * count.m)", "traffic"),
         ("everything / OTHER_PORTS", "0u"),
         ("store / ((uint64_t)count.m * count.n)", "store"),
-        ("part < PARTS", "part < 1u"),
+        ("(WHOLE_K ? 1u : (uint32_t)PARTS)", "1u"),
         ("2u * MEMORY_BYTES - aligned", "MEMORY_BYTES"),
         ("how.w_whole = whole >> 1", "how.w_whole = 0"),
     ],
@@ -153,7 +153,7 @@ def test_no_other_blocks_move_much_less(name: str) -> None:
         plan = Plan(config, m, min(k, config.max_k), n)
         all_, least = plan.extent, HIGHEST
         for mb, nb in itertools.product(range(1, all_.m + 1), range(1, all_.n + 1)):
-            words = config.weight_words(nb) * config.loop_nest.weight_rows
+            words = config.weight_words(1, nb)
             kb = min(config.act_depth // mb * config.act_beats, config.wgt_depth // words, all_.k)
             fits = mb * config.m_lanes * nb <= config.out_depth
             if not fits or kb == 0 or mb > limits.most_m or nb > limits.most_n:

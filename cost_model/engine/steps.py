@@ -122,11 +122,15 @@ def loads_of(plan: Plan, places: Places, block: Block) -> Iterator[Load]:
     if block.loads_a:
         region, size = places.a, config.activation_bytes
         start = region.address + block.row * region.stride + block.term * size
-        yield Load("a", block.m, start, region.stride, block.k * size)
+        row = block.k_tiles * config.a_tile_bytes if config.in_blocks else block.k * size
+        yield Load("a", block.m, start, region.stride, row)
     if block.loads_w:
         region, size = places.w, config.weight_bytes
         rows, first, columns, left = block.k, block.term, block.n, block.column
-        if config.loop_nest.image:
+        if config.loop_nest.weight_columns:
+            rows, first, columns, left = block.n, block.column, block.k_tiles, 0
+            size = config.w_tile_bytes
+        elif config.loop_nest.image:
             rows, first = block.k_tiles, block.term // config.k_lanes
             columns, left = block.n_tiles, block.column // config.n_lanes
             size *= config.weight_beat * config.loop_nest.weight_beats

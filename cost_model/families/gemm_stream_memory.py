@@ -49,7 +49,6 @@ def weight_bytes(config: GemmStreamConfig, size: Size) -> int:
 def _accesses(plan: Plan) -> dict[str, tuple[int, int]]:
     """Return the words that are read, and written, by buffer, of all its memories."""
     config, walk, traffic = plan.config, plan.config.loop_nest, plan.traffic
-    shapes = {buffer.name: buffer for buffer in buffers(config)}
     found = Counter[str]()
     results = 0
     for block, steps in _steps(plan):
@@ -60,12 +59,11 @@ def _accesses(plan: Plan) -> dict[str, tuple[int, int]]:
     # there; what the last one leaves is read once more.
     written = {"results": results}
     found["results"] = results
-    for name, moved, bytes_ in (
-        ("activations", traffic.activations, config.activation_bytes),
-        ("weights", traffic.weights, config.weight_bytes),
+    for name, moved, rows in (
+        ("activations", traffic.activations, config.act_rows),
+        ("weights", traffic.weights, config.wgt_rows),
     ):
-        width = config.weight_width if name == "weights" else config.activation.width
-        written[name] = -(-moved // bytes_ * width // shapes[name].width)
+        written[name] = -(-moved // rows.word_bytes)
     return {name: (count, written[name]) for name, count in found.items()}
 
 

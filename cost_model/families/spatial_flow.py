@@ -25,6 +25,7 @@ class Spatial:
         self._lead = config.lead
         self._under_way = self._waiting = 0  # a bit for each place, the next to leave the highest
         self._last_row = config.rows - 1
+        self._slots, self._slot = config.slots, 0  # of a beat
         self._slices = Slices(config.output_registers)
 
     def cycle(
@@ -39,6 +40,9 @@ class Spatial:
         free = ready and not self._under_way and not self._waiting
         drain = self._finished and free
         fire = x.count > 0 and y.count > 0 and (not self._finished or free)
+        if fire and self._slots > 1:  # a beat leaves with its last term
+            self._slot = (self._slot + 1) % self._slots
+            fire = self._slot == 0
         self._finished = (self._finished and not drain) or (fire and bool(x.lasts & 1))
         self._under_way = (self._under_way << 1 | drain) & ((1 << self._lead) - 1)
         if arrives or ready:
@@ -52,12 +56,15 @@ class Spatial:
         x, y = self._act, self._wgt
         return (
             x.count, x.lasts, y.count, self._finished, self._under_way, self._waiting,
-            *self._slices.state(),
+            self._slot, *self._slices.state(),
         )  # fmt: skip
 
     def restore(self, state: tuple[int, ...]) -> None:
         """Return to a state."""
         x, y = self._act, self._wgt
-        x.count, x.lasts, y.count, finished, self._under_way, self._waiting, *slices = state
+        (
+            x.count, x.lasts, y.count, finished, self._under_way, self._waiting, self._slot,
+            *slices,
+        ) = state  # fmt: skip
         self._finished = bool(finished)
         self._slices.restore(tuple(slices))

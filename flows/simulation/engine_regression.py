@@ -84,7 +84,8 @@ def engine_cases(config: GemmStreamConfig, seed: int) -> list[EngineCase]:
         for i, size in enumerate(sizes)
     ]
     largest = (axes[0][-1], axes[1][-1], axes[2][-1])
-    for i, kind in enumerate(OPERANDS[:-1]):
+    kinds = OPERANDS if config.in_blocks else OPERANDS[:-1]  # integers have no special values
+    for i, kind in enumerate(kinds):
         cases.append(
             EngineCase(f"values_{kind}", (largest, largest), (kind, "random"), (i % posts, 0))
         )

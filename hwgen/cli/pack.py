@@ -76,10 +76,8 @@ def command(
             raise click.UsageError("--layout and --per-column go with --config, not with --format")
         _pack_blocks(block, weights, output, strict=strict, force=force, as_json=as_json)
         return
-    if strict:
-        raise click.UsageError("--strict goes with --format")
     assert config is not None
-    _pack(config, weights, output, layout, per_column, force, as_json)
+    _pack(config, weights, output, layout, per_column, strict, force, as_json)
 
 
 def _pack(
@@ -88,6 +86,7 @@ def _pack(
     output: Path,
     layout: str,
     per_column: bool,
+    strict: bool,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -106,7 +105,7 @@ def _pack(
     array = load_matrix(weights, floats=True)
     _check_apart(output, weights)
     try:
-        packed = pack(core, array, layout=layout, per_column=per_column)
+        packed = pack(core, array, layout=layout, per_column=per_column, strict=strict)
     except InputError as error:
         raise InputError(f"{weights}: {error}") from None
     name = weights.stem

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
+from math import lcm
 from typing import Any
 
 from pydantic import Field
@@ -18,7 +20,9 @@ from hwgen.config.block_operands import (
     is_plain,
 )
 from hwgen.config.elements import MULTIPLYING, PARAMETERS
+from hwgen.config.memory_rows import group_beats
 from hwgen.config.product import IntegerProductConfig
+from hwgen.loop_nest import LoopNest
 from hwgen.numerics import integer
 from hwgen.numerics.blocks.lanes import BlockLanes
 from hwgen.numerics.blocks.products import BlockAccumulator, BlockProduct
@@ -149,9 +153,32 @@ class BlockProductConfig(IntegerProductConfig):
             )
         return broken or self._broken_by_post()
 
-    def _scales_in_memory(self) -> str:
-        """Return why a memory engine cannot go through blocks."""
-        return (
-            f"activation: {self.activation} x {self.weight} has scales beside its elements, but"
-            " a memory engine keeps integers; use integers"
+    def _nest_of_blocks(self, nest: LoopNest) -> LoopNest | str:
+        """Return a loop nest with tiles of whole blocks, or why a memory engine has none.
+
+        Parameters
+        ----------
+        nest : LoopNest
+            Its loops go over the ``k_beats`` of rows of A and the ``weight_rows`` of columns of W.
+        """
+        terms = []
+        for field, fmt, lanes in zip(
+            ("activation", "weight"), (self.activation, self.weight), self.lanes, strict=True
+        ):
+            beats = group_beats(fmt, lanes)
+            if beats & (beats - 1):
+                return (
+                    f"{self.depth_field or field}: blocks of {fmt} take {beats} beats together with"
+                    f" {lanes.depth} elements in each, but a memory engine keeps powers of two;"
+                    f" change {'it' if self.depth_field else 'the format'}"
+                )
+            terms += [lanes.length, beats * lanes.depth]
+        tile = lcm(*terms)
+        a, w = self.lanes
+        return replace(
+            nest,
+            k_lanes=tile,
+            k_beats=tile // a.depth,
+            weight_rows=tile // w.depth,
+            weight_columns=True,
         )

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -34,7 +35,7 @@ from hwgen.config.product_packing import (
     packing_field,
     packing_of,
 )
-from hwgen.loop_nest import LoopNest
+from hwgen.loop_nest import ACT_OF_BLOCKS, WGT_OF_BLOCKS, LoopNest
 from hwgen.numerics import IntegerFormat, enclosing_format
 from hwgen.numerics.digit_sums import DigitAccumulation, FinalAddition
 from hwgen.numerics.digits import digit_count
@@ -317,14 +318,12 @@ class SpatialConfig(BlockProductConfig):
     @property
     def block_loop_nest(self) -> LoopNest | str:
         """The loops in which the array goes through a block, or why it cannot."""
-        if self.block_product is not None:
-            return self._scales_in_memory()
         if self.array.serial:
             return (
                 f"array.pe: {self.array.pe} takes a tile once for each digit, but a memory engine"
                 " gives it once; use mac, carry_save or same_weight"
             )
-        return LoopNest(
+        nest = LoopNest(
             m_lanes=self.rows,
             k_lanes=self.depth,
             n_lanes=self.cols,
@@ -338,6 +337,9 @@ class SpatialConfig(BlockProductConfig):
             weight_rows=1,
             weight_terms=self.depth,
         )
+        if self.block_product is None:
+            return nest
+        return self._nest_of_blocks(replace(nest, act=ACT_OF_BLOCKS, wgt=WGT_OF_BLOCKS))
 
     # -- ports -----------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ def _job_defines(config: GemmStreamConfig, prefix: str) -> list[str]:
         "A_ELEMENT_BYTES": config.activation_bytes,
         "W_IS_IMAGE": int(config.loop_nest.image),
         "W_ELEMENT_BYTES": config.weight_bytes,
-        "W_TILE_BYTES": config.weight_beat * config.loop_nest.weight_beats * config.weight_bytes,
+        "W_TILE_BYTES": config.w_tile_bytes,
         "MAX_K": config.max_k,
     }
     lines = [f"#define {prefix}_{name} {value}" for name, value in facts.items()]

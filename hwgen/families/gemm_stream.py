@@ -15,8 +15,8 @@ from pydantic import Field, ModelWrapValidatorHandler, model_validator
 from hwgen.buses import writer_beats
 from hwgen.config.limits import limit_of
 from hwgen.config.memory_port import Memory, OnMemory
+from hwgen.config.memory_rows import OperandRows, fill, rows_of_lanes
 from hwgen.config.model import AUTO, FamilyConfig, check_rules
-from hwgen.config.module_limits import ENGINE_DATA_BITS
 from hwgen.families import Family
 from hwgen.families.gemm_stream_buffers import BufferShape
 from hwgen.families.gemm_stream_parameters import (
@@ -28,8 +28,9 @@ from hwgen.families.gemm_stream_parameters import (
     Compute,
     EnginePost,
 )
+from hwgen.families.gemm_stream_rules import broken_rules, too_wide
 from hwgen.loop_nest import LoopNest
-from hwgen.numerics import IntegerFormat
+from hwgen.numerics import FloatFormat, IntegerFormat
 from hwgen.numerics.post import PostFeatures
 from hwgen.numerics.post.records import RECORD_BYTES
 from hwgen.numerics.product_packing import PackedProducts
@@ -92,44 +93,11 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
 
     def broken_rules(self) -> list[str]:
         """Return the rules between fields that are broken, each ``dotted.field: text``."""
-        core, nest = self.compute, self.compute.block_loop_nest
-        if isinstance(nest, str):
-            return [f"compute.{nest}"]
-        broken = self.post.broken_rules(self.result)
-        if core.saturates:
-            broken.append(
-                "compute.overflow: must be wrap in an engine, not saturate: blocks of a reduction"
-                f" are added up in an order of the engine's own; use wrap, or accumulator exact"
-                f" ({core.partial_sum(core.max_k)})"
-            )
-        for name, words in (
-            ("column", self.column_groups * self.post_lanes // self.n_lanes),
-            ("activation", self.act_depth // self.row_words(1)),
-            ("weight", self.wgt_depth // self.weight_words(1)),
-            ("output", self.out_depth // nest.m_lanes),
-        ):
-            if not words:
-                broken.append(
-                    f"buffers.{name}_kib: must hold two blocks of at least one tile; raise it"
-                )
-        return broken
+        return broken_rules(self)
 
     def too_wide(self) -> list[str]:
         """Return what makes a module wider than can be emitted."""
-        activations = self.m_lanes * self.k_lanes * self.activation.width
-        weights = self.wgt_banks * self.weight_beat * self.weight_width
-        results = self.n_lanes * self.result.width
-        broken = [f"compute.{line}" for line in self.compute.too_wide()]
-        for what, bits in (("operands", activations + weights), ("results", results)):
-            if bits > ENGINE_DATA_BITS:
-                field = "cascade" if what == "operands" and self.array.cascade > 1 else "blocks"
-                broken.append(
-                    f"array.{field}: must be fewer, not {getattr(self.array, field)}: the cores of"
-                    f" an engine have at most {ENGINE_DATA_BITS:,} bits of operands, and of"
-                    f" results, in a cycle together, and these have {bits:,} of {what}; or make the"
-                    " cores smaller"
-                )
-        return broken
+        return too_wide(self)
 
     def resolved(self) -> dict[str, Any]:
         """Return every parameter, defaults included, as plain JSON values."""
@@ -141,19 +109,30 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
     # -- formats ---------------------------------------------------------------------------
 
     @property
-    def activation(self) -> IntegerFormat:
+    def activation(self) -> Any:
         """Format of A."""
-        return self.compute.activation  # type: ignore[no-any-return]
+        return self.compute.activation
 
     @property
-    def weight(self) -> IntegerFormat:
+    def weight(self) -> Any:
         """Format of W."""
-        return self.compute.weight  # type: ignore[no-any-return]
+        return self.compute.weight
 
     @property
-    def result(self) -> IntegerFormat:
+    def result(self) -> Any:
         """Format of the accumulators."""
-        return self.compute.result  # type: ignore[no-any-return]
+        return self.compute.result
+
+    @property
+    def accumulated(self) -> IntegerFormat:
+        """Format of the integers that post-processing sees: the accumulators, or their bits."""
+        result = self.result
+        return IntegerFormat(result.width, True) if isinstance(result, FloatFormat) else result
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether the cores sum blocks, in their own order: then a reduction stays whole."""
+        return self.compute.block_product is not None
 
     @property
     def packing(self) -> PackedProducts | None:
@@ -169,7 +148,18 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
     @property
     def max_k(self) -> int:
         """Longest reduction of a job."""
-        return int(self.compute.max_k)
+        longest = int(self.compute.max_k)
+        return min(longest, self.held_k) if self.in_blocks else longest
+
+    @property
+    def held_k(self) -> int:
+        """Longest reduction of which half of each buffer holds a tile."""
+        nest = self.loop_nest
+        tiles = min(
+            self.act_depth * self.act_beats // nest.k_beats,
+            self.wgt_depth * self.wgt_beats // nest.weight_rows,
+        )
+        return tiles * self.k_lanes
 
     # -- geometry --------------------------------------------------------------------------
 
@@ -246,7 +236,7 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
     @cached_property
     def post_features(self) -> PostFeatures:
         """What the post-processing hardware offers."""
-        return self.post.features(self.result)
+        return self.post.features(self.accumulated)
 
     @cached_property
     def post_lanes(self) -> int:
@@ -257,7 +247,7 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
     @property
     def record_groups(self) -> int:
         """Groups of `post_lanes` records in a word of their buffer."""
-        return _fill(self.memory_bytes, self.post_lanes * RECORD_BYTES)
+        return fill(self.memory_bytes, self.post_lanes * RECORD_BYTES)
 
     @property
     def column_groups(self) -> int:
@@ -269,15 +259,47 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
     # A word is what is written at once: as many beats of a port as a beat of the memory can fill,
     # rounded up to a power of two, so that the low bits of a beat's address select it.
 
+    @cached_property
+    def act_rows(self) -> OperandRows:
+        """How rows of A lie in memory and in the words of their buffer."""
+        if self.in_blocks:
+            return rows_of_lanes(self.activation, self.compute.lanes[0], self.memory_bytes)
+        size, width = self.activation.lane_width // 8, self.activation.width
+        beats = fill(self.memory_bytes, self.k_lanes * size)
+        return OperandRows(size, width, 1, beats * self.k_lanes, beats, self.k_lanes * width)
+
+    @cached_property
+    def wgt_rows(self) -> OperandRows:
+        """The same of rows of W, of its image, or of its columns."""
+        if self.in_blocks:
+            return rows_of_lanes(self.weight, self.compute.lanes[1], self.memory_bytes)
+        size, beat, width = self.weight_bytes, self.weight_beat, self.weight_width
+        beats = fill(self.memory_bytes, beat * size)
+        return OperandRows(size, width, 1, beats * beat, beats, beat * width)
+
+    @property
+    def a_tile_bytes(self) -> int:
+        """Bytes of a tile of terms in a row of A."""
+        return self.k_lanes // self.act_rows.item_terms * self.act_rows.item_bytes
+
+    @property
+    def w_tile_bytes(self) -> int:
+        """Bytes of a tile in a row of W: of columns, or of terms where rows are columns of W."""
+        if self.loop_nest.weight_columns:
+            return self.k_lanes // self.wgt_rows.item_terms * self.wgt_rows.item_bytes
+        return self.weight_beat * self.loop_nest.weight_beats * self.weight_bytes
+
     @property
     def activation_bytes(self) -> int:
-        """Bytes of an element of A in memory."""
-        return self.activation.lane_width // 8
+        """Bytes of an item of A in memory."""
+        return self.act_rows.item_bytes
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of an element of W in memory; of an image it is a byte."""
-        return 1 if self.loop_nest.image else self.weight.lane_width // 8
+        """Bytes of an item of W in memory; of an image it is a byte."""
+        if self.in_blocks:
+            return self.wgt_rows.item_bytes
+        return 1 if self.loop_nest.image else int(self.weight.lane_width // 8)
 
     @property
     def weight_beat(self) -> int:
@@ -287,25 +309,15 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
         port = next(port for port in self.compute.ports if port.name == "wgt")
         return int(self.cores * port.beat_bytes)
 
-    @cached_property
+    @property
     def act_beats(self) -> int:
         """Beats of activations in a word."""
-        return _fill(self.memory_bytes, self.k_lanes * self.activation_bytes)
+        return self.act_rows.beats
 
-    @cached_property
+    @property
     def wgt_beats(self) -> int:
         """Beats of weights in a word."""
-        return _fill(self.memory_bytes, self.weight_beat * self.weight_bytes)
-
-    @property
-    def act_lanes(self) -> int:
-        """Elements of A in a word."""
-        return self.act_beats * self.k_lanes
-
-    @property
-    def wgt_lanes(self) -> int:
-        """Elements of W, or bytes of its image, in a word."""
-        return self.wgt_beats * self.weight_beat
+        return self.wgt_rows.beats
 
     @property
     def act_banks(self) -> int:
@@ -314,40 +326,39 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
 
     @property
     def wgt_banks(self) -> int:
-        """Memories that hold a row of W each and are read together."""
+        """Memories that hold a row of W each, or a column, and are read together."""
+        if self.loop_nest.weight_columns:
+            return self.n_lanes
         return 1 if self.loop_nest.image else self.loop_nest.weight_terms * self.array.cascade
 
     @property
     def word_bytes(self) -> dict[str, int]:
         """Bytes in memory of a word of the buffers of A (``a``), W (``w``) and records (``p``)."""
         return {
-            "a": self.act_lanes * self.activation_bytes,
-            "w": self.wgt_lanes * self.weight_bytes,
+            "a": self.act_rows.word_bytes,
+            "w": self.wgt_rows.word_bytes,
             "p": self.post_lanes * self.record_groups * RECORD_BYTES,
         }
 
     @property
     def weight_width(self) -> int:
         """Bits that the weight buffer keeps of an element."""
-        return 8 if self.loop_nest.image else self.weight.width
+        return 8 if self.loop_nest.image else int(self.weight.width)
 
     @property
     def act_depth(self) -> int:
         """Words of half an activation buffer, in each bank."""
-        bits = self.act_banks * self.act_lanes * self.activation.width
-        return self.buffers.activation_kib * 4096 // bits
+        return self.buffers.activation_kib * 4096 // (self.act_banks * self.act_rows.word_bits)
 
     @property
     def wgt_depth(self) -> int:
         """Words of half a weight buffer, in each bank."""
-        return (
-            self.buffers.weight_kib * 4096 // (self.wgt_banks * self.wgt_lanes * self.weight_width)
-        )
+        return self.buffers.weight_kib * 4096 // (self.wgt_banks * self.wgt_rows.word_bits)
 
     @property
     def out_depth(self) -> int:
         """Words of half an output buffer: beats of results."""
-        return self.buffers.output_kib * 4096 // (self.n_lanes * self.result.width)
+        return int(self.buffers.output_kib * 4096 // (self.n_lanes * self.result.width))
 
     @property
     def buffer_shapes(self) -> dict[str, BufferShape]:
@@ -355,9 +366,9 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
         record = self.post_lanes * self.record_groups * RECORD_BYTES * 8
         shapes = [
             BufferShape("activations", "engine_act_buffer", self.act_banks, 2 * self.act_depth,
-                        self.act_lanes * self.activation.width),
+                        self.act_rows.word_bits),
             BufferShape("weights", "engine_wgt_buffer", self.wgt_banks, 2 * self.wgt_depth,
-                        self.wgt_lanes * self.weight_width),
+                        self.wgt_rows.word_bits),
             BufferShape("results", "engine_result_buffer", 2, self.out_depth,
                         self.n_lanes * self.result.width),
             BufferShape("columns", "engine_column_buffer", 1,
@@ -368,20 +379,14 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
 
     def row_words(self, k_tiles: int) -> int:
         """Return the words of a row of A, or of `m_lanes` rows, of a block of some tiles."""
-        return -(-k_tiles // self.act_beats)
+        return -(-k_tiles * self.loop_nest.k_beats // self.act_beats)
 
-    def weight_words(self, column_tiles: int) -> int:
-        """Return the words of a row of W, or of a row for each bank."""
-        return -(-column_tiles * self.loop_nest.weight_beats // self.wgt_beats)
-
-    def weight_rows(self, k_tiles: int) -> int:
-        """Return the rows of W in each bank of a block of some tiles."""
-        return k_tiles * self.loop_nest.weight_rows
-
-
-def _fill(memory_bytes: int, beat_bytes: int) -> int:
-    """Return how many beats a beat of the memory fills, a power of two."""
-    return 1 << (-(-memory_bytes // beat_bytes) - 1).bit_length()
+    def weight_words(self, k_tiles: int, column_tiles: int) -> int:
+        """Return the words of a block of W of some tiles in each bank."""
+        nest = self.loop_nest
+        if nest.weight_columns:
+            return column_tiles * -(-k_tiles * nest.weight_rows // self.wgt_beats)
+        return k_tiles * nest.weight_rows * -(-column_tiles * nest.weight_beats // self.wgt_beats)
 
 
 FAMILY = Family(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -22,7 +23,7 @@ from hwgen.config.elements import (
 from hwgen.config.model import Model
 from hwgen.families import Family
 from hwgen.families.systolic_geometry import ArrayGeometry, block_stages
-from hwgen.loop_nest import LoopNest
+from hwgen.loop_nest import ACT_OF_BLOCKS, WGT_OF_BLOCKS, LoopNest, Loops
 from hwgen.numerics.blocks.lanes import BlockLanes
 from hwgen.numerics.digit_sums import DigitAccumulation, FinalAddition
 from hwgen.numerics.digits import Encoding
@@ -315,11 +316,10 @@ class SystolicConfig(BlockProductConfig):
     @property
     def block_loop_nest(self) -> LoopNest | str:
         """The loops in which the array goes through a block, or why it cannot."""
-        if self.block_product is not None:
-            return self._scales_in_memory()
         rows, cols = self.array.rows, self.array.cols
+        blocks = self.block_product is not None
         if self.output_stationary:
-            return LoopNest(
+            nest = LoopNest(
                 m_lanes=rows,
                 k_lanes=1,
                 n_lanes=cols,
@@ -336,12 +336,15 @@ class SystolicConfig(BlockProductConfig):
                 ),
                 weight_rows=1,
             )
+            if not blocks:
+                return nest
+            return self._nest_of_blocks(replace(nest, act=ACT_OF_BLOCKS, wgt=WGT_OF_BLOCKS))
         if self.input_stationary:
             return (
                 "array.dataflow: must be output_stationary or weight_stationary in a memory"
                 " engine; an input-stationary array computes the transposed product"
             )
-        return LoopNest(
+        nest = LoopNest(
             m_lanes=1,
             k_lanes=rows,
             n_lanes=cols,
@@ -351,6 +354,11 @@ class SystolicConfig(BlockProductConfig):
             weight_rows=rows,
             max_rows=self.array.accumulator_depth,
         )
+        if not blocks:
+            return nest
+        act: Loops = (("column_tiles", "nothing"), ("k_beats", "beat"), ("rows", "act_row"))
+        wgt: Loops = (("column_tiles", "weight_row"), ("weight_rows", "beat"))
+        return self._nest_of_blocks(replace(nest, act=act, wgt=wgt))
 
     # -- ports -----------------------------------------------------------------------------
 

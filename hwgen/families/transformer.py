@@ -24,7 +24,6 @@ from hwgen.config.parameters import either
 from hwgen.errors import did_you_mean
 from hwgen.families import Family, families
 from hwgen.families.gemm_stream import GemmStreamConfig
-from hwgen.numerics import IntegerFormat
 from hwgen.numerics.post import PostFeatures
 from hwgen.register_map import Register
 
@@ -202,17 +201,17 @@ class TransformerConfig(OnMemory, FamilyConfig):
         return self.units[self.job_unit_name]  # type: ignore[no-any-return]
 
     @property
-    def activation(self) -> IntegerFormat:
+    def activation(self) -> Any:
         """Format of A."""
         return self.job_unit.activation
 
     @property
-    def weight(self) -> IntegerFormat:
+    def weight(self) -> Any:
         """Format of W."""
         return self.job_unit.weight
 
     @property
-    def result(self) -> IntegerFormat:
+    def result(self) -> Any:
         """Format of the accumulators."""
         return self.job_unit.result
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden model of an engine: an integer product, then post-processing.
+"""Golden model of an engine: a product, then post-processing.
 
-The blocks of a reduction are added up modulo the accumulator's width, which commutes with
-wrapping, so the result does not depend on the plan.
+The blocks of a reduction of integers are added up modulo the accumulator's width, which commutes
+with wrapping, so the result does not depend on the plan; other reductions stay whole.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hwgen.families import family
 from hwgen.golden.integer import accumulated_product
 from hwgen.schedules.gemm_stream import Plan
 from hwgen.schedules.stream import RAW_RESULTS
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 def golden(
     config: GemmStreamConfig,
-    a: NDArray[np.integer],
-    w: NDArray[np.integer],
+    a: NDArray[Any],
+    w: NDArray[Any],
     settings: PostSettings | None = None,
     columns: Columns | None = None,
 ) -> NDArray[Any]:
@@ -37,9 +38,9 @@ def golden(
     Parameters
     ----------
     config : GemmStreamConfig
-    a : ndarray of int, shape (m, k)
+    a : ndarray, shape (m, k)
         Activations, within ``config.activation``.
-    w : ndarray of int, shape (k, n)
+    w : ndarray, shape (k, n)
         Weights, within ``config.weight``.
     settings : PostSettings, optional
         Post-processing; without it the accumulators.
@@ -58,13 +59,25 @@ def golden(
         the engine has no such post-processing.
     """
     plan = Plan(config, a.shape[0], a.shape[1], w.shape[1])
-    total = accumulated_product(plan, a, w)
+    total = _totals(plan, a, w)
     if settings is None:
         return total
     from hwgen.golden.post import apply
 
     settings.check(config.post_features)
-    return apply(settings, config.result, total, columns)
+    if not config.in_blocks:
+        return apply(settings, config.result, total, columns)
+    bits = total.view(config.accumulated.dtype)
+    return apply(settings, config.accumulated, bits, columns).view(total.dtype)
+
+
+def _totals(plan: Plan, a: NDArray[Any], w: NDArray[Any]) -> NDArray[Any]:
+    """Return the product, shape (m, n), as the accumulators have it."""
+    if not plan.config.in_blocks:
+        return accumulated_product(plan, a, w)
+    core = plan.config.compute
+    products: NDArray[Any] = family(core.family).part("golden").golden(core, a, w)
+    return products
 
 
 def execute(config: GemmStreamConfig, held: Mapping[str, int], memory: Memory) -> None:
@@ -99,9 +112,9 @@ def execute(config: GemmStreamConfig, held: Mapping[str, int], memory: Memory) -
         return np.frombuffer(b"".join(parts), np.uint8).reshape(count, size)
 
     lanes = rows("A", plan.m, plan.activation_row_bytes)
-    a = lanes.view(config.activation.dtype.newbyteorder("<")).astype(config.activation.dtype)
+    a = plan.unpack_activations(lanes)
     w = plan.unpack_weights(rows("W", plan.weight_image_rows, plan.weight_row_bytes))
-    total = accumulated_product(plan, a, w)
+    total = _totals(plan, a, w)
     image = np.ascontiguousarray(total.astype(total.dtype.newbyteorder("<")))
     address = held["C_ADDRESS_LOW"] | held["C_ADDRESS_HIGH"] << 32
     for row, values in enumerate(image):

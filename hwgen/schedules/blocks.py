@@ -80,6 +80,12 @@ class Limits:
         Beats of a port in a word.
     weight_rows, weight_beats : int
         Rows and beats of W of a tile.
+    k_beats : int
+        Beats of a row of A of a tile.
+    weight_columns : int
+        1 if W lies column by column, its rows being columns; else 0.
+    whole_k : int
+        1 if a block has the whole reduction; else 0.
     memory_bytes : int
         Of a beat, a power of two.
     a_tile, w_tile : int
@@ -100,6 +106,9 @@ class Limits:
     wgt_beats: int
     weight_rows: int
     weight_beats: int
+    k_beats: int
+    weight_columns: int
+    whole_k: int
     memory_bytes: int
     a_tile: int
     w_tile: int
@@ -176,11 +185,12 @@ def limits_of(config: GemmStreamConfig) -> Limits:
         counts = {count for count, _ in loops}
         beats = nest.m_lanes if counts & {"rows", "tile_rows"} else 1
         beats *= nest.weight_rows if "weight_rows" in counts else 1
+        beats *= nest.k_beats if "k_beats" in counts else 1
         beats *= nest.weight_beats if "weight_beats" in counts else 1
         return Port(
             beats,
             m=bool(counts & {"rows", "row_tiles"}),
-            k=bool(counts & {"k_tiles", "weight_rows"}),
+            k=bool(counts & {"k_tiles", "k_beats", "weight_rows"}),
             n=bool(counts & {"column_tiles", "weight_beats"}),
         )
 
@@ -196,9 +206,12 @@ def limits_of(config: GemmStreamConfig) -> Limits:
         wgt_beats=config.wgt_beats,
         weight_rows=nest.weight_rows,
         weight_beats=nest.weight_beats,
+        k_beats=nest.k_beats,
+        weight_columns=int(nest.weight_columns),
+        whole_k=int(config.in_blocks),
         memory_bytes=config.memory_bytes,
-        a_tile=config.k_lanes * config.activation_bytes,
-        w_tile=config.weight_beat * config.weight_bytes * (nest.weight_beats if nest.image else 1),
+        a_tile=config.a_tile_bytes,
+        w_tile=config.w_tile_bytes,
         post_lanes=config.post_lanes,
         ports=(port(nest.act), port(nest.wgt), port(nest.out)),
     )
@@ -231,9 +244,9 @@ def _all(limits: Limits, extent: Extent, least_traffic: bool) -> Iterator[Blocks
             n = 1
             while 0 < n <= most_n and m * limits.m_lanes * n <= limits.out_depth:
                 longest = min(_longest(limits, m, n, a_whole, w_whole), extent.k)
-                if longest == 0:
+                if longest < (extent.k if limits.whole_k else 1):
                     break
-                for part in range(PARTS):
+                for part in range(1 if limits.whole_k else PARTS):
                     k = _ceil(extent.k, _ceil(extent.k, max(1, longest >> part)))
                     yield Blocks(m, k, n, m_inner, a_whole, w_whole)
                 n = _larger(extent.n, n)
@@ -248,11 +261,12 @@ def _larger(tiles: int, block: int) -> int:
 
 def _longest(limits: Limits, m: int, n: int, a_whole: bool, w_whole: bool) -> int:
     """Return the tiles along K that the operand buffers hold of blocks of so many along M and N."""
+    of_a = (limits.act_depth << a_whole) // m * limits.act_beats // limits.k_beats
+    wgt_depth = limits.wgt_depth << w_whole
+    if limits.weight_columns:
+        return min(of_a, wgt_depth // n * limits.wgt_beats // limits.weight_rows)
     words = _ceil(n * limits.weight_beats, limits.wgt_beats) * limits.weight_rows
-    return min(
-        (limits.act_depth << a_whole) // m * limits.act_beats,
-        (limits.wgt_depth << w_whole) // words,
-    )
+    return min(of_a, wgt_depth // words)
 
 
 def _traffic(extent: Extent, blocks: Blocks) -> int:
@@ -272,7 +286,9 @@ def _cost(limits: Limits, extent: Extent, blocks: Blocks) -> int:
     a_times, w_times = reads(blocks.m_inner, ms, ks, ns)
     steps = _times(ms * ks, ns)
     a = _times(_times(extent.rows, ks), _on_bus(limits, blocks.k * limits.a_tile, extent.a_row))
-    w = _times(_times(extent.w_rows, ns), _on_bus(limits, blocks.n * limits.w_tile, extent.w_row))
+    # Rows of W are cut along N, or, where they are its columns, along K.
+    cuts, tiles = (ks, blocks.k) if limits.weight_columns else (ns, blocks.n)
+    w = _times(_times(extent.w_rows, cuts), _on_bus(limits, tiles * limits.w_tile, extent.w_row))
     first = _plus(a // (ms * ks), w // (ks * ns))
     a, w = _times(a, a_times), _times(w, w_times)
     # A block that takes all of its buffer is loaded while the cores wait.

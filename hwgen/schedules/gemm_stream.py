@@ -21,6 +21,7 @@ from hwgen.errors import InputError
 from hwgen.families import family
 from hwgen.schedules.blocks import Blocks, Extent, choose, limits_of, reads
 from hwgen.schedules.checks import check_operand
+from hwgen.schedules.memory_rows import packed_rows, unpacked_rows
 from hwgen.schedules.product import Product
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ class Plan(Product):
     least_traffic: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
+        self._check_reduction()
         super().__post_init__()
         for name, size in (("M", self.m), ("N", self.n)):
             if size > MAX_SIZE:
@@ -120,6 +122,16 @@ class Plan(Product):
         if not self.result_bytes:
             size = 4 if self.config.result.width <= 32 else 8
             object.__setattr__(self, "result_bytes", size)
+
+    def _check_reduction(self) -> None:
+        """Refuse a reduction that buffers cannot hold, of cores that sum blocks."""
+        config = self.config
+        if config.in_blocks and config.held_k < self.k <= config.compute.max_k:
+            raise InputError(
+                f"K = {self.k} is longer than the buffers hold, {config.held_k}: sums of blocks are"
+                " rounded, so a reduction stays whole; raise buffers.activation_kib and"
+                " buffers.weight_kib"
+            )
 
     # -- tiles and blocks ------------------------------------------------------------------
 
@@ -215,19 +227,26 @@ class Plan(Product):
     @property
     def activation_row_bytes(self) -> int:
         """Bytes of a row of A."""
-        return self.k * self.config.activation_bytes
+        c = self.config
+        if c.in_blocks:  # whole tiles
+            return self.tiles[1] * c.a_tile_bytes
+        return self.k * c.activation_bytes
 
     @property
     def weight_row_bytes(self) -> int:
-        """Bytes of a row of W, or of its image."""
+        """Bytes of a row of W, of its image, or of its columns."""
         c = self.config
+        if c.loop_nest.weight_columns:
+            return self.tiles[1] * c.w_tile_bytes
         if c.loop_nest.image:
             return self.tiles[2] * c.loop_nest.weight_beats * c.weight_beat
         return self.n * c.weight_bytes
 
     @property
     def weight_image_rows(self) -> int:
-        """Rows of W, or of its image."""
+        """Rows of W, or of its image; its columns, where W lies column by column."""
+        if self.config.loop_nest.weight_columns:
+            return self.n
         return self.tiles[1] if self.config.loop_nest.image else self.k
 
     @cached_property
@@ -248,7 +267,7 @@ class Plan(Product):
         b = c.buffers
         bits = min(c.activation.width, c.weight.width, c.result.width)
         held = (b.activation_kib + b.weight_kib + b.output_kib) * 8192 / bits
-        element = min(c.activation_bytes, all_.w / (self.k * self.n))
+        element = min(all_.a / (self.m * self.k), all_.w / (self.k * self.n))
         inner = (2 * self.macs / held**0.5 - 2 * held) * element
         bound = max(compulsory, int(inner) + all_.c)
         return Traffic(all_.a * a_times, all_.w * w_times, all_.p * ms, all_.c, compulsory, bound)
@@ -263,6 +282,7 @@ class Plan(Product):
             "row_tiles": block.m_tiles,
             "tile_rows": nest.m_lanes,
             "k_tiles": block.k_tiles,
+            "k_beats": block.k_tiles * nest.k_beats,
             "weight_rows": block.k_tiles * nest.weight_rows,
             "column_tiles": block.n_tiles,
             "weight_beats": block.n_tiles * nest.weight_beats,
@@ -272,17 +292,31 @@ class Plan(Product):
         return beats
 
     @property
-    def weights_per_lane(self) -> int:
-        """Weights that a key of an image stands for."""
-        core = self.config.compute
-        return int(core.array.group_size) if self.config.loop_nest.image else 1
+    def key(self) -> tuple[int, int]:
+        """Bits of what memory has together of W, a key of an image or a block, and its weights."""
+        c = self.config
+        if c.in_blocks:
+            return c.wgt_rows.item_bits, c.wgt_rows.item_terms
+        port = next(port for port in c.compute.ports if port.name == "wgt")
+        return port.lane_width, int(c.compute.array.group_size) if c.loop_nest.image else 1
 
     # -- memory ----------------------------------------------------------------------------
 
     def pack_activations(self, a: NDArray[np.integer]) -> Beats:
         """Return A, shape (m, k), as the bytes of its rows, shape (m, bytes)."""
-        check_operand("activations", a, (self.m, self.k), self.config.activation)
-        return _bytes(a, self.config.activation.dtype)
+        fmt = self.config.activation
+        check_operand("activations", a, (self.m, self.k), fmt)
+        if self.config.in_blocks:
+            return packed_rows(fmt, a, self.tiles[1] * self.config.k_lanes)
+        return _bytes(a, fmt.dtype)
+
+    def unpack_activations(self, rows: Beats) -> NDArray[Any]:
+        """Return A, shape (m, k), from what `pack_activations` made."""
+        fmt = self.config.activation
+        if self.config.in_blocks:
+            return unpacked_rows(fmt, rows, self.k)
+        values: NDArray[Any] = rows.view(fmt.dtype.newbyteorder("<")).astype(fmt.dtype)
+        return values
 
     def pack_weights(self, w: NDArray[np.integer]) -> Beats:
         """Return W, shape (k, n), as the bytes of its rows, or of its image's, in memory.
@@ -292,6 +326,8 @@ class Plan(Product):
         ndarray of uint8, shape (`weight_image_rows`, `weight_row_bytes`)
         """
         check_operand("weights", w, (self.k, self.n), self.config.weight)
+        if self.config.in_blocks:
+            return packed_rows(self.config.weight, w.T, self.tiles[1] * self.config.k_lanes)
         if not self.config.loop_nest.image:
             return _bytes(w, self.config.weight.dtype)
         c, (_, kt, nt) = self.config, self.tiles
@@ -317,7 +353,9 @@ class Plan(Product):
                 f" found {image.size}"
             )
         c = self.config
-        if not c.loop_nest.image:
+        if c.in_blocks:
+            w = np.ascontiguousarray(unpacked_rows(c.weight, image.reshape(rows, size), self.k).T)
+        elif not c.loop_nest.image:
             dtype = c.weight.dtype.newbyteorder("<")
             w = np.ascontiguousarray(image).reshape(-1).view(dtype).reshape(self.k, self.n)
             w = w.astype(c.weight.dtype)

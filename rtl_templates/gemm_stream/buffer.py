@@ -187,13 +187,14 @@ class OperandBuffer(Block):
         job = self.job_layout(self.job)
         steps = BlockSteps(m, job)
         counts = steps.counts(nest)
-        row_beats = counts["k_tiles" if act else "weight_beats"]
+        loops = nest.act if act else nest.wgt
+        row_beats = counts[next(count for count, stride in loops if stride == "beat")]
+        if not act and not nest.weight_columns:
+            row_beats = counts["weight_beats"]
         # Rows begin with a word of their own.
         pitch = (((row_beats + beats - 1) >> select) << select) if select else row_beats
         stride = {"nothing": 0, "beat": 1, "act_row": pitch, "weight_row": pitch}
-        addresses = AddressLoops(
-            m, nest.act if act else nest.wgt, counts, stride, (2 * self.depth * beats).bit_length()
-        )
+        addresses = AddressLoops(m, loops, counts, stride, (2 * self.depth * beats).bit_length())
         half, whole = Signal(name="read_half"), job[f"{self.name[0]}_whole"]
         step, advance = Signal(name="step"), Signal(name="advance")
         frees = steps.frees_a if act else steps.frees_w

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The buffer of C: partial sums of the cores are added up in it, and totals leave it."""
+"""The buffer of C: partial sums of the cores are added up in it, and totals leave it.
+
+Cores that sum blocks give totals, which it keeps as they are.
+"""
 
 from __future__ import annotations
 
@@ -147,6 +150,16 @@ class ResultBuffer(Block):
         for h in range(2):
             (read,), write = place_ram(m, f"results_{h}", Ram(depth, len(self.i_data)))
             collects = half == h
+            if config.in_blocks:  # the cores have summed the whole reduction
+                m.d.comb += [
+                    read.addr.eq(self.address),
+                    read.en.eq(self.read & (drained == h)),
+                    write.addr.eq(write_address),
+                    write.en.eq(writes & (write_half == h)),
+                    write.data.eq(sums),
+                ]
+                stored.append(read.data)
+                continue
             m.d.comb += [
                 read.addr.eq(Mux(collects & accepted, address, self.address)),
                 read.en.eq(Mux(collects & accepted, 1, self.read & (drained == h))),

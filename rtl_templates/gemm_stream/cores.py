@@ -41,11 +41,11 @@ class CoreArray(Block):
         super().__init__(
             "cores",
             {
-                "act_data": In(config.m_lanes * config.k_lanes * config.activation.width),
+                "act_data": In(config.act_banks * config.act_rows.beat_bits),
                 "act_last": In(1),
                 "act_valid": In(1),
                 "act_ready": Out(1),
-                "wgt_data": In(config.wgt_banks * config.weight_beat * config.weight_width),
+                "wgt_data": In(config.wgt_banks * config.wgt_rows.beat_bits),
                 "wgt_last": In(1),
                 "wgt_valid": In(1),
                 "wgt_ready": Out(1),
@@ -90,6 +90,8 @@ class CoreArray(Block):
     def _activations(self, j: int) -> Value:
         """Return the activations of the cores at place `j` of the rows of cores."""
         config, nest = self.config, self.config.loop_nest
+        if config.in_blocks:
+            return self.act_data
         width, cascade = config.activation.width, config.array.cascade
         elements = []
         for lane in range(nest.m_lanes):
@@ -102,6 +104,8 @@ class CoreArray(Block):
 
     def _weights(self, j: int, b: int) -> Value:
         config, blocks = self.config, self.config.array.blocks
+        if config.loop_nest.weight_columns:
+            return self.wgt_data.word_select(b, len(self.wgt_data) // blocks)
         width = config.weight_beat * config.weight_width
         if config.loop_nest.image:
             size = width // config.cores

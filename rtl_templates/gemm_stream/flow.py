@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import wiring
 
 from hwgen.families.gemm_stream import ROWS_AHEAD
@@ -41,8 +41,8 @@ results; beats on the memory port."""
 def length_width(config: GemmStreamConfig) -> int:
     """Return the bits of the length of a row of a block in bytes."""
     longest = max(
-        2 * config.act_depth * config.act_lanes * config.activation_bytes,
-        2 * config.wgt_depth * config.wgt_lanes * config.weight_bytes,
+        2 * config.act_depth * config.act_rows.word_bytes,
+        2 * config.wgt_depth * config.wgt_rows.word_bytes,
         config.out_depth * config.n_lanes * 8,
         config.column_groups * config.post_lanes * RECORD_BYTES,
     )
@@ -163,14 +163,16 @@ class Flow(JobFlow):
     ) -> Iterator[tuple[int, str, dict[str, Any]]]:
         """Place what turns beats into words, and yield of each operand number, name and words."""
         config = self.config
-        kinds: list[tuple[int, str, int, int, int]] = [
-            (ACT, "act", config.activation_bytes, config.activation.width, config.act_lanes),
-            (WGT, "wgt", config.weight_bytes, config.weight_width, config.wgt_lanes),
-        ]
+        kinds: list[tuple[int, str, int, int, int, Any]] = [
+            (operand, name, rows.item_bytes, rows.item_bits, rows.items, rows.order)
+            for operand, name, rows in (
+                (ACT, "act", config.act_rows), (WGT, "wgt", config.wgt_rows)
+            )
+        ]  # fmt: skip
         if columns:
             lanes = config.post_lanes * config.record_groups
-            kinds.append((COLUMNS, "columns", RECORD_BYTES, 8 * RECORD_BYTES, lanes))
-        for operand, name, size, width, lanes in kinds:
+            kinds.append((COLUMNS, "columns", RECORD_BYTES, 8 * RECORD_BYTES, lanes, None))
+        for operand, name, size, width, lanes, order in kinds:
             word = _group(name, o_data=lanes * width, o_last=1, o_valid=1)
             place(
                 m,
@@ -181,7 +183,12 @@ class Flow(JobFlow):
                 i_ready=ready[operand],
                 **word,
             )
-            yield operand, name, {key.replace("o_", "i_"): value for key, value in word.items()}
+            given = {key.replace("o_", "i_"): value for key, value in word.items()}
+            if order is not None:
+                given["i_data"] = Signal(len(order), name=f"{name}_beats")
+                bits = (Const(0) if bit is None else word["o_data"][bit] for bit in order)
+                m.d.comb += given["i_data"].eq(Cat(*bits))
+            yield operand, name, given
 
     # -- the cores -------------------------------------------------------------------------
 

@@ -144,18 +144,21 @@ class Loader(Block):
         config = self.config
         image = config.loop_nest.image
         column_bytes = config.loop_nest.weight_beats * config.weight_beat
-        moves = {
-            "a_m": (job.a_address, job.a_m_step, steps.m_moves, steps.m.last),
-            "a_k": (0, job.kb * config.activation_bytes, 1, steps.k.last),
-            "w_k": (job.w_address, job.w_k_step, 1, steps.k.last),
-            "w_n": (
-                0,
-                job.nbt * column_bytes if image else job.nb * config.weight_bytes,
-                steps.n_moves,
-                steps.n.last,
-            ),
-            "p_n": (job.p_address, job.nb * RECORD_BYTES, steps.n_moves, steps.n.last),
-        }
+        moves = {"a_m": (job.a_address, job.a_m_step, steps.m_moves, steps.m.last)}
+        if config.in_blocks:  # a block has the whole reduction, and rows of W are its columns
+            moves["w_n"] = (job.w_address, job.w_k_step, steps.n_moves, steps.n.last)
+        else:
+            moves |= {
+                "a_k": (0, job.kb * config.activation_bytes, 1, steps.k.last),
+                "w_k": (job.w_address, job.w_k_step, 1, steps.k.last),
+                "w_n": (
+                    0,
+                    job.nbt * column_bytes if image else job.nb * config.weight_bytes,
+                    steps.n_moves,
+                    steps.n.last,
+                ),
+            }
+        moves["p_n"] = (job.p_address, job.nb * RECORD_BYTES, steps.n_moves, steps.n.last)
         return {
             name: (Signal(len(self.address), name=name, reset_less=True), *move)
             for name, move in moves.items()
@@ -168,23 +171,27 @@ class Loader(Block):
                 m.d.sync += value.eq(Mux(wraps, first, value + step))
 
     def _first_row(self, index: int, places: dict[str, tuple[Any, ...]]) -> Value:
-        if index == ACT:
-            return places["a_m"][0] + places["a_k"][0]
-        if index == WGT:
-            return places["w_k"][0] + places["w_n"][0]
-        return places["p_n"][0]
+        names = {ACT: ("a_m", "a_k"), WGT: ("w_k", "w_n"), COLUMNS: ("p_n",)}[index]
+        parts = [places[name][0] for name in names if name in places]
+        return sum(parts[1:], parts[0])
 
     def _rows(self, index: int, steps: BlockSteps) -> Any:
         if index == ACT:
             return steps.m.size
         if index == WGT:
+            if self.config.loop_nest.weight_columns:
+                return steps.n.size
             return steps.k.tiles if self.config.loop_nest.image else steps.k.size
         return 1
 
     def _row_bytes(self, index: int, steps: BlockSteps) -> Any:
         config = self.config
         if index == ACT:
+            if config.in_blocks:
+                return steps.k.tiles * config.a_tile_bytes
             return steps.k.size * config.activation_bytes
+        if index == WGT and config.loop_nest.weight_columns:
+            return steps.k.tiles * config.w_tile_bytes
         if index == COLUMNS:
             return steps.n.size * RECORD_BYTES
         if config.loop_nest.image:

@@ -131,6 +131,7 @@ class BlockSteps:
             "row_tiles": Value.cast(self.m.tiles),
             "tile_rows": Value.cast(nest.m_lanes),
             "k_tiles": k_tiles,
+            "k_beats": k_tiles * nest.k_beats,
             "weight_rows": k_tiles * nest.weight_rows,
             "column_tiles": columns,
             "weight_beats": columns * nest.weight_beats,

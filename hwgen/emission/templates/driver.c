@@ -100,6 +100,8 @@ static tiles tiles_of(const @name@_job *job)
 
 static uint32_t w_rows_of(const @name@_job *job)
 {
+    if (WEIGHT_COLUMNS)
+        return job->n;
     return @NAME@_W_IS_IMAGE ? tiles_of(job).k : job->k;
 }
 
@@ -109,7 +111,11 @@ static amounts row_of(const @name@_job *job)
     amounts row;
 
     row.a = (uint64_t)job->k * @NAME@_A_ELEMENT_BYTES;
+    if (WHOLE_K) /* rows are filled up to whole tiles */
+        row.a = (uint64_t)tiles_of(job).k * A_TILE;
     row.w = (uint64_t)job->n * @NAME@_W_ELEMENT_BYTES;
+    if (WEIGHT_COLUMNS)
+        row.w = (uint64_t)tiles_of(job).k * W_TILE;
     if (@NAME@_W_IS_IMAGE)
         row.w = (uint64_t)tiles_of(job).n * @NAME@_W_TILE_BYTES;
     row.c = (uint64_t)job->n << job->post.size;
@@ -131,7 +137,7 @@ static int check_blocks(const @name@_job *job, const @name@_blocks *blocks)
         blocks->n % @NAME@_TILE_N != 0u || m == 0u || k == 0u || n == 0u)
         return @NAME@_E_BLOCK;
     if (m > MOST_M || n > most_columns(job) || (uint64_t)blocks->m * n > OUT_DEPTH ||
-        k > longest(blocks, m, n))
+        k > longest(blocks, m, n) || (WHOLE_K && k < tiles_of(job).k))
         return @NAME@_E_BLOCK;
     return @NAME@_OK;
 }
@@ -172,7 +178,7 @@ static void put_job(const @name@_device *device, const @name@_job *job,
     const @name@_post *post = &job->post;
     tiles all = tiles_of(job);
     uint32_t kbt = blocks->k / @NAME@_TILE_K;
-    uint32_t w_rows = @NAME@_W_IS_IMAGE ? kbt : blocks->k;
+    uint32_t w_rows = WEIGHT_COLUMNS ? blocks->n : @NAME@_W_IS_IMAGE ? kbt : blocks->k;
 
     put_wide(device, @NAME@_A_ADDRESS_LOW, job->a_address);
     put_wide(device, @NAME@_W_ADDRESS_LOW, job->w_address);

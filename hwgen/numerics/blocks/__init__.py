@@ -2,7 +2,7 @@
 """Block formats: their description, quantisation, and images."""
 
 from .elements import Element, element
-from .image import image_bytes, pack_blocks, unpack_blocks
+from .image import arranged, image_bytes, pack_blocks, unpack_blocks
 from .model import BlockFormat, Blocks
 from .quantise import error_of, quantise_blocks
 from .scales import SCALES, Scale
@@ -13,6 +13,7 @@ __all__ = [
     "Blocks",
     "Element",
     "Scale",
+    "arranged",
     "element",
     "error_of",
     "image_bytes",

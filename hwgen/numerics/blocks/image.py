@@ -34,16 +34,35 @@ def pack_blocks(blocks: Blocks) -> bytes:
         head = np.concatenate([head, _bits(blocks.minima, fmt.minimum_width)], axis=-1)
     if blocks.chosen is not None:
         head = np.concatenate([head, _bits(blocks.chosen, fmt.special_width)], axis=-1)
-    codes = blocks.codes
+    codes = blocks.codes.reshape(*blocks.scales.shape, fmt.block)
+    bits = arranged(fmt, head, _bits(codes, fmt.element.width))
+    image = np.packbits(bits, axis=-1, bitorder="little")
+    return image.tobytes()
+
+
+def arranged(fmt: BlockFormat, head: NDArray[Any], elements: NDArray[Any]) -> NDArray[Any]:
+    """Return what stands for the bits of blocks in the order of an image, without its filling.
+
+    Parameters
+    ----------
+    fmt : BlockFormat
+    head : ndarray, shape (lines, blocks, bits)
+        Of scales, minima and choices.
+    elements : ndarray, shape (lines, blocks, length, bits)
+
+    Returns
+    -------
+    ndarray, shape (lines, groups, bits)
+        A group is what `BlockFormat.together` says.
+    """
+    import numpy as np
+
     if fmt.halves:
         half = fmt.block // 2
-        codes = np.stack([codes[..., :half], codes[..., half:]], axis=-1)
-    tail = _bits(codes.reshape(*blocks.scales.shape, fmt.block), fmt.element.width)
-    tail = tail.reshape(*blocks.scales.shape, -1)
-    groups = (blocks.shape[1], count // fmt.together)
-    parts = [part.reshape(*groups, -1) for part in (head, tail)]
-    image = np.packbits(np.concatenate(parts, axis=-1), axis=-1, bitorder="little")
-    return image.tobytes()
+        elements = np.stack([elements[..., :half, :], elements[..., half:, :]], axis=-2)
+    lines, blocks = head.shape[:2]
+    groups = (lines, blocks // fmt.together, -1)
+    return np.concatenate([head.reshape(groups), elements.reshape(groups)], axis=-1)
 
 
 def _bits(numbers: NDArray[Any], width: int) -> NDArray[np.uint8]:

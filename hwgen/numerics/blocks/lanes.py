@@ -106,7 +106,7 @@ class BlockLanes:
         count, k = lines.shape
         steps = self.steps(k)
         whole = steps * self.depth
-        parts = []
+        shared = special = None
         if isinstance(fmt, BlockOperand):
             codes, scales, chosen = fmt.lines(lines, whole // self.length)
             shared = _bits(scales, self.factor.scale_width)
@@ -114,16 +114,43 @@ class BlockLanes:
             if minima is not None:
                 beside = _bits(minima, fmt.format.minimum_width)
                 shared = np.concatenate([shared, beside], axis=-1)
-            padding = self.scale_part * self.beats - self.factor.shared_width
-            shared = np.concatenate([shared, np.zeros((*scales.shape, padding), np.uint8)], axis=-1)
-            parts.append(shared.reshape(count, steps, -1))
             special = _bits(chosen, self.factor.special_width)
-            parts.append(np.repeat(special, self.beats, axis=1).reshape(count, steps, -1))
         else:
             codes = np.zeros((count, whole), np.int64)
             codes[:, :k] = fmt.encode(lines)
-        elements = _bits(codes.reshape(count, steps, self.depth), self.factor.width)
-        return np.concatenate([elements.reshape(count, steps, -1), *parts], axis=-1)
+        return self.arranged(_bits(codes.reshape(count, whole), self.factor.width), shared, special)
+
+    def arranged(
+        self,
+        elements: NDArray[Any],
+        shared: NDArray[Any] | None = None,
+        special: NDArray[Any] | None = None,
+    ) -> NDArray[Any]:
+        """Return what stands for the bits of lines in the order of lanes, zeros where none is.
+
+        Parameters
+        ----------
+        elements : ndarray, shape (lines, k, bits)
+            Whole steps of them.
+        shared, special : ndarray, shape (lines, blocks, bits), optional
+            Of scales and minima; of choices.
+
+        Returns
+        -------
+        ndarray, shape (lines, beats, width)
+        """
+        import numpy as np
+
+        count, k, _ = elements.shape
+        steps = k // self.depth
+        parts = [elements.reshape(count, steps, -1)]
+        if shared is not None:
+            padding = self.scale_part * self.beats - self.factor.shared_width
+            padded = np.pad(shared, ((0, 0), (0, 0), (0, padding)))
+            parts.append(padded.reshape(count, steps, -1))
+        if special is not None:
+            parts.append(np.repeat(special, self.beats, axis=1).reshape(count, steps, -1))
+        return np.concatenate(parts, axis=-1)
 
     def unpack(self, fmt: Any, bits: Bits, k: int) -> NDArray[Any]:
         """Return lines, shape (lines, k), from what `pack` made of them."""

@@ -13,14 +13,18 @@ from .stages import Stages
 from .words import ACTIVATIONS, BIAS, FLOATS, INTEGERS, KINDS, OUTPUTS, RAW, ROUNDINGS
 
 
-def output_format(output: str, accumulator: IntegerFormat) -> IntegerFormat | FloatFormat:
+def output_format(
+    output: str, accumulator: IntegerFormat | FloatFormat
+) -> IntegerFormat | FloatFormat:
     """Return the format of an output's elements; of `raw` as many as the accumulator needs."""
+    if output == RAW and isinstance(accumulator, FloatFormat):
+        return accumulator
     if output == RAW:
         return IntegerFormat(32 if accumulator.width <= 32 else 64, accumulator.signed)
     return floating(output) if output in FLOATS else integer(output)
 
 
-def element_bytes(output: str, accumulator: IntegerFormat) -> int:
+def element_bytes(output: str, accumulator: IntegerFormat | FloatFormat) -> int:
     """Return the bytes of an output's element in memory."""
     return output_format(output, accumulator).lane_width // 8
 

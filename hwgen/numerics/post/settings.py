@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 
 from hwgen.errors import InputError
 
+from ..floating import FloatFormat
 from ..integer import IntegerFormat, integer
 from ..scale import MAX_SHIFT, MULTIPLIER_BITS, multiplier_and_shift
 from .features import PostFeatures, check_word, element_bytes
@@ -204,12 +205,12 @@ class PostSettings:
         if not (self.columns or features.tensor):
             raise InputError("columns: this hardware takes its scales from column records only")
 
-    def registers(self, accumulator: IntegerFormat) -> dict[str, int]:
+    def registers(self, accumulator: IntegerFormat | FloatFormat) -> dict[str, int]:
         """Return the contents of the registers as unsigned 32-bit numbers.
 
         Parameters
         ----------
-        accumulator : IntegerFormat
+        accumulator : IntegerFormat or FloatFormat
             Of the hardware; it decides how large a raw element is.
         """
         multiplier, slope = self.factors

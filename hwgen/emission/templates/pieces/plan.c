@@ -17,8 +17,11 @@ static uint32_t longest(const @name@_blocks *block, uint32_t m, uint32_t n)
     uint32_t words = ceil_div(n * WEIGHT_BEATS, WGT_BEATS) * WEIGHT_ROWS;
     uint32_t act_depth = ACT_DEPTH * (block->a_whole ? 2u : 1u);
     uint32_t wgt_depth = WGT_DEPTH * (block->w_whole ? 2u : 1u);
+    uint32_t of_a = act_depth / m * ACT_BEATS / K_BEATS;
 
-    return smaller(act_depth / m * ACT_BEATS, wgt_depth / words);
+    if (WEIGHT_COLUMNS)
+        return smaller(of_a, wgt_depth / n * WGT_BEATS / WEIGHT_ROWS);
+    return smaller(of_a, wgt_depth / words);
 }
 
 static counts counts_of(const tiles *all, const tiles *block, int m_inner)
@@ -56,7 +59,9 @@ static uint64_t cost_of(const @name@_job *job, const tiles *all, const tiles *bl
     uint64_t steps = times((uint64_t)count.m * count.k, count.n);
     uint64_t words = (uint64_t)count.n + ceil_div(job->n, POST_LANES);
     uint64_t a = times(times(job->m, count.k), on_bus((uint64_t)block->k * A_TILE, row.a));
-    uint64_t w = times(times(w_rows_of(job), count.n), on_bus((uint64_t)block->n * W_TILE, row.w));
+    uint32_t cuts = WEIGHT_COLUMNS ? count.k : count.n; /* of a row of W */
+    uint64_t w_size = (uint64_t)(WEIGHT_COLUMNS ? block->k : block->n) * W_TILE;
+    uint64_t w = times(times(w_rows_of(job), cuts), on_bus(w_size, row.w));
     uint64_t first = plus(a / ((uint64_t)count.m * count.k), w / ((uint64_t)count.k * count.n));
     uint64_t busiest = 0u, everything = 0u, alone, load, compute, store, last, stored;
     size_t i;
@@ -123,9 +128,9 @@ static void consider_sizes(const @name@_job *job, const @name@_blocks *how, choi
                            block.m * M_LANES * block.n <= OUT_DEPTH;
              block.n = next_larger(all.n, block.n)) {
             most_k = smaller(longest(how, block.m, block.n), all.k);
-            if (most_k == 0u)
+            if (most_k < (WHOLE_K ? all.k : 1u))
                 break;
-            for (part = 0u; part < PARTS; part++) {
+            for (part = 0u; part < (WHOLE_K ? 1u : (uint32_t)PARTS); part++) {
                 block.k = most_k >> part;
                 block.k = ceil_div(all.k, ceil_div(all.k, block.k != 0u ? block.k : 1u));
                 consider(job, &block, how, best);
