@@ -19,7 +19,7 @@ from .aligned import take_vectors
 from .delay import delayed
 from .divide import Divider
 from .float_divide import FloatDivider
-from .parts import Choice, Keys, take
+from .parts import Choice, Keys, last_of, take
 from .values import ValueRow
 
 if TYPE_CHECKING:
@@ -150,12 +150,7 @@ class Back:
 
     def _result_step(self) -> Value:
         """Count the beats of a row of results; return whether it is the last."""
-        m, steps = self.m, self.config.steps
-        step = Signal(range(steps), name="result_step")
-        ends = named(m, "result_ends", step == steps - 1)
-        with m.If(self.gives):
-            m.d.sync += step.eq(Mux(ends, 0, step + 1))
-        return ends
+        return last_of(self.m, self.config.steps, "result_step", "result_ends", self.gives)
 
     def _chosen(self, head: Value, added: Value, sums: Value, row: Value) -> tuple[Value, Value]:
         """Add values in the rows; return the sums of the row that gives, and of its weights."""

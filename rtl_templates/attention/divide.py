@@ -91,7 +91,7 @@ class Divider(Block):
             "divider",
             {
                 "totals": In(lanes * config.total.width),
-                "weights": In(config.sum_bits),
+                "weights": In(config.kept_bits),
                 "o": Out(lanes * config.output.width),
             },
         )
@@ -102,14 +102,8 @@ class Divider(Block):
         totals = delayed(m, "totals", self.totals, 2)
         weights = delayed(m, "weights", self.weights, 1)
         zeros, kept, none = normalised(m, config, weights)
-        stages = config.pipeline.reciprocal
-        reciprocal = Signal(config.reciprocals.target.width)
-        place(
-            m, "reciprocals", FunctionBlock(config.reciprocals, stages),
-            i=Cat(kept, Const(1, 1)), o=reciprocal,
-        )  # fmt: skip
-        reciprocal = delayed(m, "reciprocal", reciprocal, 1)
-        is_none = delayed(m, "none", none, stages + 1)
+        reciprocal = reciprocal_of(m, config, kept)
+        is_none = delayed(m, "none", none, config.pipeline.reciprocal + 1)
         lane, width = DividedLane(config), config.total.width
         for i in range(config.array.lanes):
             place(
@@ -145,3 +139,13 @@ def normalised(m: Module, config: AttentionConfig, weights: Value) -> tuple[Valu
         none.eq(~weights.any()),
     ]
     return zeros, kept, none
+
+
+def reciprocal_of(m: Module, config: AttentionConfig, mantissa: Value) -> Value:
+    """Return the reciprocal of one and a mantissa, ``1 + pipeline.reciprocal`` cycles later."""
+    found: Value = Signal(config.reciprocals.target.width, name="reciprocal")
+    place(
+        m, "reciprocals", FunctionBlock(config.reciprocals, config.pipeline.reciprocal),
+        i=Cat(mantissa, Const(1, 1)), o=found,
+    )  # fmt: skip
+    return delayed(m, "reciprocal", found, 1)

@@ -3,24 +3,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from amaranth.hdl import Module, Mux, Signal
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib.wiring import In, Out
-
-from rtl_templates.arithmetic.functions.unit import FunctionBlock
 from rtl_templates.arithmetic.integer import shape_of
 from rtl_templates.arithmetic.scaled_to_float import ScaledToFloat
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hierarchy import place
 
 from .delay import delayed
-from .divide import normalised
-
-if TYPE_CHECKING:
-    from hwgen.families.attention import AttentionConfig
+from .divide import Divider, normalised, reciprocal_of
 
 
-class FloatDivider(Block):
+class FloatDivider(Divider):
     """A beat of sums of a row, divided by its sum of weights.
 
     Members
@@ -32,29 +25,12 @@ class FloatDivider(Block):
         Results, ``6 + pipeline.reciprocal`` cycles later.
     """
 
-    def __init__(self, config: AttentionConfig) -> None:
-        lanes = config.array.lanes
-        super().__init__(
-            "divider",
-            {
-                "totals": In(lanes * config.total.width),
-                "weights": In(config.kept_bits),
-                "o": Out(lanes * config.output.width),
-            },
-        )
-        self.config = config
-
     def build(self, m: Module) -> None:
         config, stages = self.config, self.config.pipeline.reciprocal
         kept = delayed(m, "weights", self.weights, 1)
         zeros, mantissa, none = normalised(m, config, kept[: config.sum_bits])
         gap = delayed(m, "gap", kept[config.sum_bits :], 1)
-        reciprocal: Value = Signal(config.reciprocals.target.width)
-        place(
-            m, "reciprocals", FunctionBlock(config.reciprocals, stages),
-            i=Cat(mantissa, Const(1, 1)), o=reciprocal,
-        )  # fmt: skip
-        reciprocal = delayed(m, "reciprocal", reciprocal, 1)
+        reciprocal = reciprocal_of(m, config, mantissa)
         exponents = range(config.sum_bits + (1 << config.gap_bits))
         exponent = Signal(range(exponents[-1] + 1), name="exponent", reset_less=True)
         m.d.sync += exponent.eq(zeros + gap[:-1])

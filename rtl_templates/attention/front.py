@@ -19,7 +19,7 @@ from rtl_templates.hierarchy import place
 
 from .aligned import take_vectors
 from .delay import delayed
-from .parts import Keys, take
+from .parts import Keys, last_of, take
 from .scores import ScoreRow
 
 if TYPE_CHECKING:
@@ -141,12 +141,7 @@ class Front:
 
     def _load_step(self) -> Value:
         """Count the beats of a row of queries; return whether it is the last."""
-        m, steps = self.m, self.config.steps
-        step = Signal(range(steps), name="load_step")
-        ends = named(m, "ends_load", step == steps - 1)
-        with m.If(self.loads):
-            m.d.sync += step.eq(Mux(ends, 0, step + 1))
-        return ends
+        return last_of(self.m, self.config.steps, "load_step", "ends_load", self.loads)
 
     def _job(self) -> dict[str, Value]:
         """Follow a command while its queries come in; return the job."""

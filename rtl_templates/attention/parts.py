@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from amaranth.hdl import Const, Module, Signal, Value
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 
+from rtl_templates.arithmetic.pipeline import named
 from rtl_templates.drain import ColumnDrain
 from rtl_templates.hierarchy import place
 from rtl_templates.stream import StreamBuffer
@@ -52,6 +53,24 @@ class Choice(ColumnDrain):
     def __init__(self, width: int, rows: int) -> None:
         super().__init__(width, rows)
         self.module_name = f"choice_{width}_x{rows}"
+
+
+def last_of(m: Module, count: int, step: str, last: str, advance: Value) -> Value:
+    """Return whether it is the last of `count` steps, one whenever `advance` is set.
+
+    Parameters
+    ----------
+    m : Module
+    count : int
+    step, last : str
+        Names of the counter and of what is returned.
+    advance : Value
+    """
+    counter = Signal(range(count), name=step)
+    is_last = named(m, last, counter == count - 1)
+    with m.If(advance):
+        m.d.sync += counter.eq(Mux(is_last, 0, counter + 1))
+    return is_last
 
 
 def take(m: Module, core: Any, name: str, ready: Value) -> tuple[Value, Value]:
