@@ -44,7 +44,7 @@ ALLOWED_SKIPS = (
 
 ROTATING: Mapping[str, tuple[int, str]] = {
     # Pages of the documentation; those that a commit changes are always among them.
-    "test_docs.py::test_commands_of_a_page": (4, ""),
+    "test_docs.py::test_commands_of_a_page": (6, ""),
     # Formats in blocks, and floating point in lookup tables.
     "test_fast.py::test_shipped_configurations": (4, ""),
     "test_spatial_blocks.py::test_shipped_configurations": (4, ""),
@@ -75,10 +75,7 @@ ROTATING: Mapping[str, tuple[int, str]] = {
     # Structures, estimates and synthesis.
     "test_structure.py::test_every_shipped_configuration_has_a_structure": (4, ""),
     "test_fabric_structure.py::test_every_family_has_resources": (4, ""),
-    "test_fabric_structure.py::test_nothing_is_null_without_a_reason": (
-        3,
-        "transformer|vector|attention",
-    ),
+    "test_fabric_structure.py::test_nothing_is_null_without_a_reason": (3, ""),
     "test_timing_graph.py::test_the_limiting_path_of_a_core_is_in_its_verilog": (4, ""),
     "test_cost_bills.py::test_bills_count_what_netlists_have": (4, ""),
     "test_cost_bills.py::test_estimates_of_an_fpga_are_what_is_mapped": (2, ""),
@@ -89,6 +86,7 @@ ROTATING: Mapping[str, tuple[int, str]] = {
     "test_synthesis.py::test_a_small_array_maps": (3, ""),
     "test_macros.py::test_synthesis_with_and_without_macros": (2, ""),
     "test_power.py::test_power_at_work": (3, ""),
+    "test_power.py::test_a_wrong_netlist_is_noticed": (3, ""),
     "test_closed_forms.py::test_closed_forms_are_near_the_structure": (4, ""),
     "test_closed_forms.py::test_a_wrong_closed_form_is_noticed": (4, ""),
     "test_external_technology.py::test_the_commands_of_the_page": (4, ""),
@@ -105,6 +103,12 @@ ROTATING: Mapping[str, tuple[int, str]] = {
     "test_places.py::test_a_damaged_object_of_the_shared_library": (3, ""),
     "test_toolchain.py::test_the_runtime_library_is_compiled_once": (3, ""),
     "test_toolchain.py::test_the_runner_itself_can_compile": (3, ""),
+    "test_toolchain.py::test_verilator_compiles_and_runs": (3, ""),
+    "test_places.py::test_build_and_run_without_a_home": (2, ""),
+    "test_training.py::test_training_learns_and_says_what_it_did": (3, ""),
+    "test_training.py::test_the_file_is_the_trained_network": (3, ""),
+    "test_training.py::test_what_cannot_be_trained_or_written_is_refused": (3, ""),
+    "test_training.py::test_tokens_are_those_of_the_library_that_made_them": (3, ""),
     "test_external_family.py::test_its_whole_regression_passes": (2, ""),
     "test_emitted_files.py::test_fusesoc_sets_up_every_target": (2, ""),
     "test_ipxact.py::test_every_port_is_in_one_bus": (2, ""),
@@ -112,7 +116,26 @@ ROTATING: Mapping[str, tuple[int, str]] = {
     "test_demo.py::test_an_engine_does_the_whole_inference": (2, ""),
     "test_demo.py::test_the_command_runs_engines": (2, ""),
     "test_waveforms.py::test_the_drawings_are_current": (2, ""),
+    # Broken hardware.
+    "test_float.py::test_mutation_is_noticed": (3, ""),
+    "test_mutations.py::test_mutation_is_noticed": (3, ""),
+    "test_planner.py::test_other_plans_are_noticed": (3, ""),
+    "test_serial.py::test_mutation_is_noticed": (3, ""),
+    "test_spatial.py::test_mutation_is_noticed": (3, ""),
+    "test_ternary_lut.py::test_mutation_is_noticed": (3, ""),
+    "test_ternary_lut_float.py::test_mutation_is_noticed": (3, ""),
+    "test_vector.py::test_broken_hardware_is_noticed": (2, ""),
     # Wide ports, large designs.
+    "test_attention.py::test_small_core": (3, ""),
+    "test_gemm_stream.py::test_random_jobs_under_stalls": (3, ""),
+    "test_gemm_stream.py::test_cycles_are_exact": (3, ""),
+    "test_stream_post.py::test_regression": (2, ""),
+    "test_transformer.py::test_random_lists": (2, ""),
+    "test_systolic.py::test_steady_state": (2, ""),
+    "test_ternary_lut.py::test_emission": (2, ""),
+    "test_gemm_stream.py::test_cycles_and_traffic": (2, ""),
+    "test_stream_post.py::test_core_and_engine_give_the_same": (2, ""),
+    "test_model_jobs.py::test_hardware_does_the_jobs": (2, ""),
     "test_axi.py::test_engines": (2, ""),
     "test_control.py::test_control": (3, ""),
     "test_fast.py::test_ports_of_thousands_of_bits": (3, ""),

@@ -31,6 +31,7 @@ from hwgen.cli import main
 import click
 
 SHELL = '''
+sleep 0.5  # until this session is watched
 mktemp "$TMPDIR/ccXXXXXX.s" >/dev/null
 sh -c 'mktemp "$TMPDIR/ccXXXXXX.s" >/dev/null; echo $$ >>"$PIDS"; sleep 300' &
 echo $$ >>"$PIDS"

@@ -144,22 +144,28 @@ def small() -> tuple[World, Path]:
     return World.make(config_of(SMALL), np.random.default_rng(3)), compiled(SMALL)
 
 
-def test_random_lists(small: tuple[World, Path]) -> None:
-    """Lists, sound and spoilt, end as the interpreter says, with the same memory and registers."""
+@pytest.mark.parametrize(
+    ("values", "lists", "ends"),
+    [
+        pytest.param(SMALL, 60, ("done", "operand", "opcode", "end_of_list"), id="small"),
+        pytest.param(MIXED, 40, ("done", "operand"), id="units_of_several_kinds"),
+    ],
+)
+def test_random_lists(
+    values: dict[str, Any], lists: int, ends: tuple[str, ...], request: pytest.FixtureRequest
+) -> None:
+    """Lists, sound and spoilt, end as the interpreter says, with the same memory and registers.
+
+    Those over units of several kinds have products and row operations at the same time.
+    """
     rng = np.random.default_rng(1)
-    world, library = small
-    ended = compare(world, library, rng, 60, read_latency=1, write_latency=1)
-    more = compare(world, library, rng, 60, read_latency=17, write_latency=9, stalls=0.4)
-    assert all(ended[state] + more[state] for state in ("done", "operand", "opcode", "end_of_list"))
-
-
-def test_random_lists_over_units_of_several_kinds() -> None:
-    """Products and row operations, at the same time where lists allow it."""
-    rng = np.random.default_rng(4)
-    world, library = World.make(config_of(MIXED), rng, jobs=5), compiled(MIXED)
-    ended = compare(world, library, rng, 40, read_latency=1, write_latency=1)
-    more = compare(world, library, rng, 40, read_latency=11, write_latency=5, stalls=0.3)
-    assert all(ended[state] + more[state] for state in ("done", "operand"))
+    if values is SMALL:
+        world, library = request.getfixturevalue("small")
+    else:
+        world, library = World.make(config_of(values), rng, jobs=5), compiled(values)
+    ended = compare(world, library, rng, lists, read_latency=1, write_latency=1)
+    more = compare(world, library, rng, lists, read_latency=17, write_latency=9, stalls=0.4)
+    assert all(ended[state] + more[state] for state in ends)
 
 
 @pytest.mark.long
