@@ -29,7 +29,7 @@ AXES: dict[str, list[Any]] = {
         ("int5", "uint3"),
         ("int2", "int2"),
         ("uint16", "uint16"),
-        ("int16", "uint2"),
+        ("int16", "ternary"),
     ],
     "accumulator": ["exact", "wrap", "saturate"],
     "pe": [0, 1, 2],

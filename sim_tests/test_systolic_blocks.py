@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cost_model.families.systolic import cycles
+from cost_model.closed_forms import view_of
+from cost_model.families.systolic import cycles, cycles_at
 from flows.simulation.matrices import run_matrices
 from flows.simulation.runner import regress
 from hwgen.config.load import parse_config
@@ -61,6 +62,7 @@ COVERING = [
         ("nvfp4", "nvfp4", "exact", {"rows": 16, "cols": 3, "broadcast": 2, **STAYS["a"]}, 1),
         ("int8", "ternary_g16", "exact", {"rows": 16, "cols": 2, **STAYS["w"]}, 0),
         ("fp16", "fp6_e2m3", "aligned(25)", {"rows": 4, "cols": 2, **STAYS["a"]}, 2),
+        ("fp8_e4m3", "ternary", "aligned(25)", {"rows": 5, "cols": 3, **STAYS["w"]}, 1),
     )
 ]
 """Kinds of formats and accumulators, registers, groups of columns and several bands of rows."""
@@ -112,6 +114,29 @@ def test_a_product_of_blocks_through_the_hardware() -> None:
     np.testing.assert_array_equal(result.c.view(np.uint32), expected.view(np.uint32))
     # Four blocks of 32 slots for each of four tiles, none of which waits.
     assert result.cycles == cycles(config, 3, 100, 5) == 4 * 4 * 32 + config.latency + 2 - 1
+
+
+SIZES = ((1, 1, 1), (4, 100, 7), (12, 33, 5), (2, 300, 3), (9, 16, 10))
+
+
+@pytest.mark.parametrize("config", [*COVERING, *LONG], ids=_name)
+def test_closed_forms_of_cycles_are_the_models(config: SystolicConfig) -> None:
+    """What sweeps take for the cycles is what the sequencer's model counts."""
+    for size in SIZES:
+        assert cycles_at(view_of(config), [size]) == cycles(config, *size), size
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dataflow", ["output", "weight", "input"])
+def test_cycles_are_those_of_the_hardware(dataflow: str) -> None:
+    stays = {"output": {"rows": 3, "cols": 2}, "weight": {"rows": 16, "cols": 3, **STAYS["w"]},
+             "input": {"rows": 16, "cols": 2, **STAYS["a"]}}  # fmt: skip
+    config = config_of("nvfp4", "nvfp4", "exact", stays[dataflow], 1)
+    rng = np.random.default_rng(9)
+    for m, k, n in SIZES:
+        a = config.activation.sample(rng, (m, k), "random")
+        w = config.weight.sample(rng, (n, k), "random").T
+        assert run_matrices(config, a, w).cycles == cycles(config, m, k, n), (m, k, n)
 
 
 def test_results_are_those_of_the_spatial_families() -> None:
