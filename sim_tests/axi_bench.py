@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import logging
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +103,22 @@ class Bench:
     async def resume(self) -> None:
         await self.reset(1)
         self.dut.stop.value = 0
+
+    async def answered_by(self, kind: Any, bus: Any) -> Any:
+        """Let a memory that somebody else has written answer, with the same contents; return it."""
+        dut = self.dut
+        self.memory_answers = False
+        logging.getLogger(f"cocotb.{dut._name}.mem").setLevel(logging.ERROR)
+        ram = kind(bus.from_prefix(dut, "mem"), dut.clk, dut.rst, size=MEMORY_BYTES)
+        ram.write(0, bytes(self.image))
+        await self.reset()
+        return ram
+
+    def pause(self, channels: Iterable[Any], chance: float) -> None:
+        """Let channels of such a memory pause in a cycle by a chance."""
+        for channel in channels:
+            pauses = (self.rng.random(997) < chance).tolist()
+            channel.set_pause_generator(itertools.cycle(pauses))
 
     def stalls(self, port: str) -> bool:
         chance = self.idle.get(port, 0)

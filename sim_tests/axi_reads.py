@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
-import logging
 from collections.abc import Sequence
 
 from cocotb.triggers import RisingEdge
@@ -202,17 +200,9 @@ async def read_reset(bench: ReadBench) -> None:
 
 async def read_ram(bench: ReadBench) -> None:
     """A memory that somebody else has written understands the bursts, too."""
-    bench.memory_answers = False
-    logging.getLogger(f"cocotb.{bench.dut._name}.mem").setLevel(logging.ERROR)
-    ram = AxiRamRead(
-        AxiReadBus.from_prefix(bench.dut, "mem"), bench.dut.clk, bench.dut.rst, size=MEMORY_BYTES
-    )
-    ram.write(0, bytes(bench.image))
-    await bench.reset()
+    ram = await bench.answered_by(AxiRamRead, AxiReadBus)
     for chance in (0.0, 0.4):
-        for channel in (ram.ar_channel, ram.r_channel):
-            pauses = (bench.rng.random(997) < chance).tolist()
-            channel.set_pause_generator(itertools.cycle(pauses))
+        bench.pause((ram.ar_channel, ram.r_channel), chance)
         bench.stall({"take": chance})
         bench.expect(bench.random_requests(10, 1500))
         await bench.finish(40 * len(bench.expected_beats) + 1000)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
-import logging
 from typing import Any
 
 import cocotb
@@ -212,17 +210,9 @@ async def write_reset(bench: WriteBench) -> None:
 
 async def write_ram(bench: WriteBench) -> None:
     """A memory that somebody else has written understands the bursts, too."""
-    bench.memory_answers = False
-    logging.getLogger(f"cocotb.{bench.dut._name}.mem").setLevel(logging.ERROR)
-    ram = AxiRamWrite(
-        AxiWriteBus.from_prefix(bench.dut, "mem"), bench.dut.clk, bench.dut.rst, size=MEMORY_BYTES
-    )
-    ram.write(0, bytes(bench.image))
-    await bench.reset()
+    ram = await bench.answered_by(AxiRamWrite, AxiWriteBus)
     for chance in (0.0, 0.4):
-        for channel in (ram.aw_channel, ram.w_channel, ram.b_channel):
-            pauses = (bench.rng.random(997) < chance).tolist()
-            channel.set_pause_generator(itertools.cycle(pauses))
+        bench.pause((ram.aw_channel, ram.w_channel, ram.b_channel), chance)
         bench.stall({"take": chance, "row": chance})
         beats = bench.random_rows(8, 1500)
         bench.image[:] = bench.expected  # compared below, in the other memory

@@ -17,6 +17,7 @@ from cost_model.list_timing import timed_list
 from flows.simulation.program_run import run_compiled
 from hwgen.cli import main
 from hwgen.command_lists import STATES
+from hwgen.config.model import FamilyConfig
 from hwgen.emission.model_driver import model_driver
 from hwgen.errors import InputError
 from hwgen.families.transformer import TransformerConfig
@@ -191,15 +192,21 @@ def test_layers_that_are_not_alike_are_refused(model: Model) -> None:
         Compilation(other, small_engine(), Settings())
 
 
-def test_commands(model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = tmp_path / "engine.yaml"
-    config.write_text(json.dumps(small_engine().resolved()))
-    out = tmp_path / "out"
-    arguments = ["model", "compile", str(model.path), "--config", str(config), "--output", str(out)]
+def compiled_by_command(
+    model: Model, config: FamilyConfig, work: Path, capsys: pytest.CaptureFixture[str]
+) -> tuple[Path, str]:
+    """Compile by the command, which refuses too little memory; return where to and the output."""
+    engine, out = work / "engine.yaml", work / "out"
+    engine.write_text(json.dumps(config.resolved()))
+    arguments = ["model", "compile", str(model.path), "--config", str(engine), "--output", str(out)]
     assert main([*arguments, "--context", "16", "--memory-bytes", "1_000"]) == 2
     assert "more than the 1,000 of the memory" in capsys.readouterr().err
     assert main([*arguments, "--context", "16"]) == 0
-    printed = capsys.readouterr().out
+    return out, capsys.readouterr().out
+
+
+def test_commands(model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, printed = compiled_by_command(model, small_engine(), tmp_path, capsys)
     for text in ("layer.attention.keys", "prefill of 4 behind 0", "decode of 1 behind 15"):
         assert text in printed
     decode = json.loads((out / "layers.json").read_text())["decode"]

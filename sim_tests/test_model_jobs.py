@@ -34,7 +34,7 @@ from hwgen.models.store import Model
 from hwgen.register_map import STATES, register_map
 from sim_tests.model_files import Kind, Small
 from sim_tests.test_driver import Device
-from sim_tests.test_model_compile import LOAD, ON_TOKEN
+from sim_tests.test_model_compile import LOAD, ON_TOKEN, compiled_by_command
 from sim_tests.test_model_golden import TOKENS, quantised
 from sim_tests.test_other_drivers import Registers
 
@@ -353,14 +353,7 @@ def test_what_cannot_be_compiled_is_said(model: Model, tmp_path: Path) -> None:
 
 
 def test_commands(model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = tmp_path / "engine.yaml"
-    config.write_text(json.dumps(engine().resolved()))
-    out = tmp_path / "out"
-    arguments = ["model", "compile", str(model.path), "--config", str(config), "--output", str(out)]
-    assert main([*arguments, "--context", "16", "--memory-bytes", "1_000"]) == 2
-    assert "more than the 1,000 of the memory" in capsys.readouterr().err
-    assert main([*arguments, "--context", "16"]) == 0
-    printed = capsys.readouterr().out
+    out, printed = compiled_by_command(model, engine(), tmp_path, capsys)
     for text in ("layer.attention.keys", "host image", "decode of 1 behind 15", "without the host"):
         assert text in printed
     passes = json.loads((out / "layers.json").read_text())

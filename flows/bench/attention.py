@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from cost_model.families.attention import cycles_of_jobs
+from flows.bench.pages import rewritten
 from flows.estimates import estimated
 from hwgen.families.attention import AttentionConfig
 from hwgen.families.attention_bound import bound_of
@@ -193,16 +193,6 @@ def markdown(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def rewritten(page: str, table: str) -> str:
-    """Return a page with its table, between two comments, replaced."""
-    return re.sub(
-        r"(<!-- attention -->\n).*(<!-- end of attention -->)",
-        lambda found: f"{found[1]}\n{table}\n{found[2]}",
-        page,
-        flags=re.DOTALL,
-    )
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Count and estimate, and print or write."""
     parser = argparse.ArgumentParser(prog="python -m flows.bench.attention")
@@ -219,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text = f"{markdown(rows)}\n{formats_markdown(formats)}"
     if options.write:
         page = options.write.read_text(encoding="utf-8")
-        options.write.write_text(rewritten(page, text), encoding="utf-8")
+        options.write.write_text(rewritten(page, "attention", text), encoding="utf-8")
     elif options.json:
         sys.stdout.write(json.dumps({"sizes": rows, "formats": formats}, indent=2) + "\n")
     else:

@@ -37,6 +37,7 @@ from cost_model.technology import calibrated, technology
 from flows.bench import cost_tables
 from flows.bench.cost_points import Point, compare, save
 from flows.bench.draws import draw, size
+from flows.bench.pages import rewritten
 from flows.calibration.points import Values, config_of, held_out_points
 from flows.kept import recorded
 from flows.structures import structure_of
@@ -68,8 +69,6 @@ METRICS = tuple({**CELL_GOALS, **FPGA_GOALS})
 
 GOAL_TAU = 0.97
 FABRICS = "fpga"
-BEGIN, END = "<!-- accuracy: begin -->", "<!-- accuracy: end -->"
-"""Lines of a page between which the tables stand."""
 
 
 def configurations(
@@ -247,15 +246,6 @@ def _block(tech: str, *, closed_forms: bool) -> str:
     return tech if closed_forms else FABRICS
 
 
-def updated(page: str, text: str, kind: str = "") -> str:
-    """Return a page with the text between its marks."""
-    begin, end = BEGIN.replace(" ", f" {kind} ", 1), END.replace(" ", f" {kind} ", 1)
-    if not kind:
-        begin, end = BEGIN, END
-    before, after = page[: page.index(begin) + len(begin)], page[page.index(end) :]
-    return f"{before}\n\n{text}\n{after}"
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare and print; return 1 if a goal is missed."""
     parser = argparse.ArgumentParser(
@@ -309,7 +299,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             mine = [p for p in points if block(p.technology) == kind]
             if mine:
                 shown = [s for s in comparisons if block(s.technology) == kind]
-                page = updated(page, markdown(shown, mine, options.seed), kind)
+                name = f"{kind} accuracy".strip()
+                page = rewritten(page, name, markdown(shown, mine, options.seed))
         options.output.write_text(page, encoding="utf-8")
     if options.json:
         document: dict[str, Any] = {

@@ -16,7 +16,6 @@ import argparse
 import hashlib
 import json
 import math
-import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -29,6 +28,7 @@ import numpy as np
 from cost_model.structure.costs import breakdown
 from cost_model.technology import technology
 from flows.analyses import analysis
+from flows.bench.pages import rewritten
 from flows.calibration.mapping_cache import map_cached
 from flows.structures import structured
 from hwgen.emission.verilog import block_to_verilog
@@ -276,16 +276,6 @@ def markdown(document: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def rewritten(page: str, tables: str) -> str:
-    """Return a page with its tables, between two comments, replaced."""
-    return re.sub(
-        r"(<!-- tables -->\n).*(<!-- end of tables -->)",
-        lambda found: f"{found[1]}\n{tables}\n{found[2]}",
-        page,
-        flags=re.DOTALL,
-    )
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and print or write."""
     parser = argparse.ArgumentParser(prog="python -m flows.bench.functions")
@@ -309,7 +299,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         document["units"].append(unit_row(design(*request)))
     if options.write:
         page = options.write.read_text(encoding="utf-8")
-        options.write.write_text(rewritten(page, markdown(document)), encoding="utf-8")
+        options.write.write_text(rewritten(page, "tables", markdown(document)), encoding="utf-8")
     elif options.json:
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
     else:

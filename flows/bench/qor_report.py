@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from flows.bench.pages import rewritten, section
 from flows.bench.qor_points import DESIGNS, SIZES, TECHNOLOGIES, Point, Result, path_ns, points
 from flows.calibration.mapping_cache import versions
 from flows.standard_cells import Mapped
-from hwgen.errors import InputError
 
 TableRow = list[str]
 
@@ -217,7 +217,7 @@ def kept(page: str, activations: Iterable[str], measured: Iterable[Point]) -> li
     for activation in activations:
         candidates = points([activation])
         for technology in TECHNOLOGIES:
-            for line in _section(page, f"{activation} {technology}").splitlines():
+            for line in section(page, f"{activation} {technology}").splitlines():
                 cells = [cell.strip() for cell in line.strip("| ").split("|")]
                 cells += [""] * (len(HEADINGS) - len(cells))
                 table += [
@@ -283,26 +283,10 @@ def markdown(headings: TableRow, table: Sequence[TableRow]) -> str:
 
 
 def updated(page: str, parts: dict[str, str]) -> str:
-    """Return a page with the generated parts put between their marks.
-
-    Raises
-    ------
-    InputError
-        If the page lacks a mark.
-    """
+    """Return a page with the generated parts put between their marks; see `pages.section`."""
     for name, text in parts.items():
-        old = _section(page, name)
-        begin = f"<!-- begin: {name} -->"
-        page = page.replace(f"{begin}{old}", f"{begin}\n\n{text}\n\n", 1)
+        page = rewritten(page, name, text)
     return page
-
-
-def _section(page: str, name: str) -> str:
-    """Return what stands between two marks of a page."""
-    begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
-    if begin not in page or end not in page:
-        raise InputError(f"the page has no lines '{begin}' and '{end}' to put a table between")
-    return page.split(begin, 1)[1].split(end, 1)[0]
 
 
 def best_of(results: Sequence[Known]) -> list[Known]:
