@@ -47,6 +47,8 @@ class Rows:
     ----------
     width, depth : number
         Bits of a row, and rows; a single one is no memory.
+    held : bool
+        Whether the word that was read must stay although nothing is read.
     macros : number
         1 where SRAM macros make it, else 0.
     amounts : mapping
@@ -59,6 +61,7 @@ class Rows:
 
     width: Number
     depth: Number
+    held: bool
     macros: Number
     amounts: Counts
     out_ns: Number
@@ -71,15 +74,9 @@ class Rows:
         """1 where registers make it, else 0."""
         return (np.asarray(self.depth) > 1) * (1 - self.macros)
 
-    def counts(self, *, held: bool) -> Counts:
-        """Return the bill of the memory on standard cells, its port's register included.
-
-        Parameters
-        ----------
-        held : bool
-            Whether the word that was read must stay although nothing is read.
-        """
-        cells = total(memory(self.width, self.depth), register(self.width, enable=held))
+    def counts(self) -> Counts:
+        """Return the bill of the memory on standard cells, its port's register included."""
+        cells = total(memory(self.width, self.depth), register(self.width, enable=self.held))
         return total(times(self.registers, cells), self.amounts)
 
     def paths(self, start: Counts, addition: Counts) -> list[Counts]:
@@ -110,12 +107,11 @@ def rows_of(v: View, width: Number, depth: Number, *, held: bool) -> Rows:
     Parameters
     ----------
     v : View
-    width, depth : number
-    held : bool
-        See `Rows.counts`.
+    width, depth, held
+        See `Rows`.
     """
     name = str(v[TECHNOLOGY])
-    none = Rows(width, depth, 0, {}, 0.0, 0.0, 0.0, 0.0)
+    none = Rows(width, depth, held, 0, {}, 0.0, 0.0, 0.0, 0.0)
     published = library(name)
     if v.space.made_of != "macros" or published is None:
         return none
@@ -131,7 +127,8 @@ def rows_of(v: View, width: Number, depth: Number, *, held: bool) -> Rows:
     if figures is None:
         return none
     macros, amounts, late = figures[0], figures[1:-_TIMES], figures[-_TIMES:]
-    return Rows(width, depth, macros, dict(zip(AMOUNTS.values(), amounts, strict=True)), *late)
+    by_name = dict(zip(AMOUNTS.values(), amounts, strict=True))
+    return Rows(width, depth, held, macros, by_name, *late)
 
 
 _KNOWN: dict[Any, list[Floats] | None] = {}

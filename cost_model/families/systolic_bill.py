@@ -444,7 +444,7 @@ def _accumulators(v: View) -> Counts:
     width = g.cols * g.result
     again = deep & (np.asarray(g.rows) == 1)
     saturates, fabric = v.figure(("max_k",), _saturates), fabric_of(v.config)
-    stored, old = accumulated_rows(v, g).counts(held=True), width
+    stored, old = accumulated_rows(v, g).counts(), width
     counter: Counts = {}
     if fabric:
         stored = memory(width, depth, fabric, clocked=True)

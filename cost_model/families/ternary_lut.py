@@ -262,7 +262,7 @@ def stored_rows(v: View) -> Rows:
 def _rows(v: View) -> Counts:
     rows, fabric, behind = stored_rows(v), fabric_of(v.config), _latency(v)
     deep, address = np.asarray(rows.depth) > 1, bits_of(rows.depth)
-    stored = rows.counts(held=False)
+    stored = rows.counts()
     if fabric:
         stored = memory(rows.width, rows.depth, fabric, clocked=True)
     return total(
