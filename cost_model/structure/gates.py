@@ -8,7 +8,7 @@ property verification", TCAD 2002.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 FALSE, TRUE = 0, 1
 
@@ -131,3 +131,34 @@ class Gates:
         a, b, c = sorted((a, b, c))
         half = self.differ(a, b)
         return self.differ(half, c), self.choose(half, c, a)
+
+
+def postorder(
+    ends: Iterable[int], into: Callable[[int], Iterable[int]], known: Iterable[int] = ()
+) -> list[int]:
+    """Return the nodes that some depend on, and these; what a node depends on is before it.
+
+    Parameters
+    ----------
+    ends : iterable of int
+    into : callable
+        Returns what a node depends on; it is asked once for each node.
+    known : iterable of int
+        Nodes that are left out.
+
+    Notes
+    -----
+    Loops are cut.
+    """
+    order: list[int] = []
+    seen = set(known)
+    waiting = [(node, False) for node in ends]
+    while waiting:
+        node, done = waiting.pop()
+        if done:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            waiting.append((node, True))
+            waiting += [(source, False) for source in into(node)]
+    return order

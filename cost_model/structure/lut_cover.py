@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 
-from cost_model.structure.gates import Gates
+from cost_model.structure.gates import Gates, postorder
 
 Cut = frozenset[int]
 
@@ -27,20 +27,12 @@ ROUNDS = 2
 
 def reached(gates: Gates, sinks: Iterable[int]) -> list[int]:
     """Return the nodes that literals depend on, inputs of a node before it."""
-    order: list[int] = []
-    seen = {0}
-    waiting = [(literal >> 1, False) for literal in sinks]
-    while waiting:
-        node, done = waiting.pop()
-        if done:
-            order.append(node)
-        elif node not in seen:
-            seen.add(node)
-            inside = gates.ands[node]
-            waiting.append((node, True))
-            for literal in inside or [other for other, _ in gates.behind.get(node, ())]:
-                waiting.append((literal >> 1, False))
-    return order
+
+    def into(node: int) -> list[int]:
+        inside = gates.ands[node] or [other for other, _ in gates.behind.get(node, ())]
+        return [literal >> 1 for literal in inside]
+
+    return postorder((literal >> 1 for literal in sinks), into, known=(0,))
 
 
 def balanced(gates: Gates, sinks: list[int], size: int) -> tuple[Gates, list[int]]:

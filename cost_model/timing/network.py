@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from cost_model.structure.chains import Block, Late
 from cost_model.structure.fabric_bill import Mapped, mapped
+from cost_model.structure.gates import postorder
 from cost_model.structure.model import TOP
 from cost_model.timing.arcs import Costs, Steps, spread
 from cost_model.timing.graph import Path, Stage
@@ -141,19 +142,12 @@ class _Unit:
 
     def _ordered(self) -> list[int]:
         """Return the nodes that ends depend on; loops are cut."""
-        order: list[int] = []
-        seen: set[int] = set()
-        waiting = [(end.arc[0], False) for end in self.ends]
-        while waiting:
-            node, done = waiting.pop()
-            if done:
-                order.append(node)
-            elif node not in seen:
-                seen.add(node)
-                waiting.append((node, True))
-                found = self.arcs[node] = self._into(node)
-                waiting += [(source, False) for source, _ in found]
-        return order
+
+        def into(node: int) -> Iterator[int]:
+            found = self.arcs[node] = self._into(node)
+            return (source for source, _ in found)
+
+        return postorder((end.arc[0] for end in self.ends), into)
 
     def _into(self, node: int) -> list[Arc]:
         """Return the arcs to a node; it is a start if that is noted."""
