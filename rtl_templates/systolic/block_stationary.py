@@ -9,7 +9,7 @@ and replace the ones before when the first sum of their pass is there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
@@ -36,6 +36,7 @@ from rtl_templates.stream import DelayLines
 from .array import StationaryArray
 from .core import StationaryCore
 from .edges import row_skew
+from .pe import KeepingPE
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig
@@ -61,50 +62,28 @@ def decoded(m: Module, product: BlockProduct, factor: Factor, name: str, bits: V
     return Cat(element, ports["nan"]) if factor.has_nan else element
 
 
-class BlockStationaryPE(Block):
-    """A PE that keeps an element while exact sums of a block move down; see `StationaryPE`.
+class BlockStationaryPE(KeepingPE):
+    """A PE that keeps an element while exact sums of a block move down.
 
     Members
     -------
     x, y : In
         Decoded elements of the row and the column operand.
-    swap, load, run : In(1)
     psum, psum_out : In, Out
         Flags of the products so far, as `BlockProduct.flags_of_sum` counts them, and their sum.
     """
 
-    row_signals = ("x", "swap", "load")
-    chains: ClassVar = {"psum": "psum_out"}
-    free_running = False
-    flag_delays: ClassVar[dict[str, int]] = {}
-
     def __init__(self, config: SystolicConfig, terms: int) -> None:
         product = config.block_product
         assert product is not None
-        width = config.psum_width(terms)
-        super().__init__(
-            f"pe_{width}",
-            {
-                "x": In(element_width(product, config.row_lanes.factor)),
-                "swap": In(1),
-                "load": In(1),
-                "run": In(1),
-                "y": In(element_width(product, config.column_lanes.factor)),
-                "psum": In(width),
-                "psum_out": Out(width),
-            },
-        )
-        self.config, self.product, self.format = config, product, product.sum_of(terms)
+        operands = (config.row_lanes.factor, config.column_lanes.factor)
+        x, y = (element_width(product, factor) for factor in operands)
+        super().__init__(config, x, y, config.psum_width(terms))
+        self.product, self.format = product, product.sum_of(terms)
 
     def build(self, m: Module) -> None:
         product, config = self.product, self.config
-        shadow = Signal.like(self.y, name="shadow", reset_less=True)
-        active = Signal.like(self.y, name="active", reset_less=True)
-        total = Signal.like(self.psum_out, name="total", reset_less=True)
-        with m.If(self.run & self.load):
-            m.d.sync += shadow.eq(self.y)
-        with m.If(self.run & self.swap):
-            m.d.sync += active.eq(shadow)
+        active, total = self.element(m)
         x, y = Value.cast(self.x), Value.cast(active)
         a, w = (y, x) if config.input_stationary else (x, y)
         forms = [ElementForm(f, product.splits) for f in (product.a, product.w)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Module, Mux, Shape, ShapeLike, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from rtl_templates.arithmetic.digit_accumulator import (
@@ -111,14 +111,14 @@ class OutputStationaryPE(Block):
         )
 
 
-class StationaryPE(Block):
+class KeepingPE(Block):
     """A PE that keeps one element of the column operand while partial sums move down.
 
     Parameters
     ----------
     config : SystolicConfig
-    psum : IntegerFormat
-        Format of the partial sums, which holds the one that leaves the PE exactly.
+    x, y, psum : ShapeLike
+        Of the row operand, the column operand and partial sums.
 
     Members
     -------
@@ -141,22 +141,23 @@ class StationaryPE(Block):
     free_running = False
     flag_delays: ClassVar[dict[str, int]] = {}
 
-    def __init__(self, config: SystolicConfig, psum: IntegerFormat) -> None:
+    def __init__(self, config: SystolicConfig, x: ShapeLike, y: ShapeLike, psum: ShapeLike) -> None:
         super().__init__(
-            f"pe_{psum.width}",
+            f"pe_{Shape.cast(psum).width}",
             {
-                "x": In(shape_of(config.row_operand)),
+                "x": In(x),
                 "swap": In(1),
                 "load": In(1),
                 "run": In(1),
-                "y": In(shape_of(config.column_operand)),
-                "psum": In(shape_of(psum)),
-                "psum_out": Out(shape_of(psum)),
+                "y": In(y),
+                "psum": In(psum),
+                "psum_out": Out(psum),
             },
         )
-        self.config, self.psum_format = config, psum
+        self.config = config
 
-    def build(self, m: Module) -> None:
+    def element(self, m: Module) -> tuple[Signal, Signal]:
+        """Return the active element, and the register of the partial sum that leaves the PE."""
         shadow = Signal.like(self.y, name="shadow", reset_less=True)
         active = Signal.like(self.y, name="active", reset_less=True)
         total = Signal.like(self.psum_out, name="total", reset_less=True)
@@ -164,6 +165,24 @@ class StationaryPE(Block):
             m.d.sync += shadow.eq(self.y)
         with m.If(self.run & self.swap):
             m.d.sync += active.eq(shadow)
+        return active, total
+
+
+class StationaryPE(KeepingPE):
+    """A `KeepingPE` of integers.
+
+    Parameters
+    ----------
+    config : SystolicConfig
+    psum : IntegerFormat
+        Format of the partial sums, which holds the one that leaves the PE exactly.
+    """
+
+    def __init__(self, config: SystolicConfig, psum: IntegerFormat) -> None:
+        super().__init__(config, *map(shape_of, (config.row_operand, config.column_operand, psum)))
+
+    def build(self, m: Module) -> None:
+        active, total = self.element(m)
         product = pipelined_product(m, self.x, active, self.config.pipeline.pe, self.run)
         with m.If(self.run):
             m.d.sync += total.eq(self.psum + product)
