@@ -21,7 +21,7 @@ from hwgen.emission import verilog_of
 from hwgen.errors import InputError
 from hwgen.families.transformer import TransformerConfig
 from hwgen.golden.command_list import Interpreter
-from hwgen.golden.units import units_of
+from hwgen.golden.list_units import units_of
 from hwgen.jobs import plan_of
 
 BF16 = ml_dtypes.bfloat16

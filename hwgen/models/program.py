@@ -10,7 +10,7 @@ import numpy as np
 from hwgen.command_lists import BYTES
 from hwgen.errors import CheckFailed
 from hwgen.golden.command_list import Interpreter, MemoryFault, Outcome
-from hwgen.golden.units import units_of
+from hwgen.golden.list_units import units_of
 from hwgen.models.compiled import Compiled
 from hwgen.models.lowered_operations import REGISTERS, TOKENS
 
