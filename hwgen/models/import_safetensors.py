@@ -18,7 +18,7 @@ from hwgen.models.description import Description, Source
 from hwgen.models.found import described, readable, refused
 from hwgen.models.gguf_blocks import Groups
 from hwgen.models.safetensors_file import DTYPES, Stored, read_safetensors
-from hwgen.models.store import TOKENIZER, WEIGHTS, Writer, read_json, write_description
+from hwgen.models.store import TOKENIZER, WEIGHTS, Writer, read_object, write_description
 from hwgen.models.tokenizer_json import tokenizer_document
 
 _GATES = {"silu": "silu", "relu2": "relu2", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh"}
@@ -91,10 +91,7 @@ class _Config:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        values = read_json(path)
-        if not isinstance(values, dict):
-            raise InputError(f"{path}: must be an object")
-        self.values: Mapping[str, Any] = values
+        self.values: Mapping[str, Any] = read_object(path)
 
     def integer(self, key: str, default: int | None = None, most: int = 1 << 24) -> int:
         value = self.values.get(key)

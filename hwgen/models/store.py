@@ -212,10 +212,7 @@ class Model:
         path = self.path / TOKENIZER
         if not path.exists():
             raise InputError(f"{self.path} has no {TOKENIZER}: its file held no tokenizer")
-        document = read_json(path)
-        if not isinstance(document, dict):
-            raise InputError(f"{path}: must be an object")
-        return document
+        return read_object(path)
 
 
 def read_json(path: Path) -> Any:
@@ -233,3 +230,11 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not readable JSON: {str(error)[:200]}") from None
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the object that a JSON file holds; see `read_json`."""
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: must be an object")
+    return found

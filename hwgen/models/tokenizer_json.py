@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hwgen.errors import InputError, ToolMissing
-from hwgen.models.store import read_json
+from hwgen.models.store import read_object
 from hwgen.models.tokenizer import Tokenizer
 
 KIND = "tokenizers"
@@ -148,10 +148,7 @@ def _object(file: Path) -> dict[str, Any]:
     """Return the object that a JSON file holds."""
     if file.is_file() and file.stat().st_size > _MOST_BYTES:
         raise InputError(f"{file} has {file.stat().st_size} bytes, more than {_MOST_BYTES}")
-    found = read_json(file)
-    if not isinstance(found, dict):
-        raise InputError(f"{file}: must be an object")
-    return found
+    return read_object(file)
 
 
 def _guarded(call: Any) -> Any:
