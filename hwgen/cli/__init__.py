@@ -35,6 +35,7 @@ _HELPERS = frozenset(
         "model_arrays",
         "model_compile",
         "model_estimate",
+        "model_import",
         "model_jobs",
         "model_layers",
         "model_passes",
