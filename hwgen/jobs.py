@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     JobEngine = GemmStreamConfig
     """Configuration of an engine whose jobs are products."""
 
-__all__ = ["Job", "Plan", "plan_of"]
+__all__ = ["Job", "Plan", "plan_of", "weight_stride"]
 
 _ADDRESSES = ("a_address", "w_address", "c_address", "p_address")
 _STRIDES = ("a_stride", "w_stride", "c_stride")
@@ -173,3 +173,9 @@ def plan_of(
     return Plan(
         config, m, k, n, record_bytes=records, result_bytes=size, least_traffic=least_traffic
     )
+
+
+def weight_stride(plan: Plan) -> int:
+    """Return the bytes from a row of weights in memory to the next: whole beats."""
+    width: int = plan.config.memory_bytes
+    return -(-plan.weight_row_bytes // width) * width

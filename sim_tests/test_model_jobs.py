@@ -27,8 +27,9 @@ from hwgen.models import host_arithmetic as host
 from hwgen.models.compiled import Settings
 from hwgen.models.engine import Run
 from hwgen.models.float_engine import FloatEngine
+from hwgen.models.golden_jobs import GoldenJobs
 from hwgen.models.job_compilation import JobCompilation
-from hwgen.models.job_program import CompiledJobs, GoldenJobs, JobProgram, generate
+from hwgen.models.job_program import CompiledJobs, JobProgram, generate
 from hwgen.models.placement import IMAGE, WORK
 from hwgen.models.store import Model
 from hwgen.register_map import STATES, register_map

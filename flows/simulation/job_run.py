@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decoder that is compiled to jobs on the RTL of its engine, every job held against its model."""
+"""A network that is compiled to jobs on the RTL of its engine, every job held against its model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flows.simulation.engine_program import Model, compile_model
 from flows.simulation.model_run import Record
 from hwgen.emission import verilog_of
 from hwgen.errors import CheckFailed
-from hwgen.models.job_program import CompiledJobs, GoldenJobs, JobWords
+from hwgen.models.golden_jobs import GoldenJobs, JobFiles, JobWords
 
 MOST_CYCLES = 1 << 40
 
@@ -23,7 +23,7 @@ class RtlJobs(GoldenJobs):
 
     Parameters
     ----------
-    compiled : CompiledJobs
+    compiled : JobFiles
     record : Record, optional
         Which products are simulated, and which are known to be equal; by default all are simulated.
     **timing
@@ -35,7 +35,7 @@ class RtlJobs(GoldenJobs):
         Cycles are those in which the engine was busy.
     """
 
-    def __init__(self, compiled: CompiledJobs, record: Record | None = None, **timing: Any) -> None:
+    def __init__(self, compiled: JobFiles, record: Record | None = None, **timing: Any) -> None:
         super().__init__(compiled)
         config = compiled.config
         self.record = record or Record()

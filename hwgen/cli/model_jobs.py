@@ -130,7 +130,8 @@ def _host(
 
 def run_jobs(request: Request, draws: Draws | None, *, as_json: bool) -> None:
     """Continue a text by the jobs of a compiled model, and print it."""
-    from hwgen.models.job_program import CompiledJobs, GoldenJobs, JobProgram, generate
+    from hwgen.models.golden_jobs import GoldenJobs
+    from hwgen.models.job_program import CompiledJobs, JobProgram, generate
 
     if request.engine != "rtl" and (request.layers is not None or request.journal is not None):
         raise click.UsageError("--layers and --journal belong to --engine rtl")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
 
 _TEMPLATES = Path(__file__).parent / "templates"
+_MARK = "/* == "
+_COLUMNS = 84
 _INCLUDE = re.compile(r"^@include (\S+)@\n", re.MULTILINE)
 
 OF_A_JOB = {"JOB_PARAMETER": ", uint32_t ticket", "JOB_ARGUMENT": ", ticket"}
@@ -101,6 +103,26 @@ def cases(prefix: str, states: Mapping[str, str]) -> str:
         f"    case {prefix}_{state}:\n        return {prefix}_E_{error};"
         for state, error in states.items()
     )
+
+
+def sections(template: str) -> dict[str, str]:
+    """Return the parts of a file by what stands behind the mark that begins each."""
+    found = {}
+    for part in _with_pieces(_read(template)).split(_MARK)[1:]:
+        head, text = part.split("\n", 1)
+        found[head.split()[0]] = text
+    return found
+
+
+def wrapped_list(parts: Sequence[str], indent: str) -> str:
+    """Return parts with commas between them, in lines of a readable length."""
+    lines = [""]
+    for number, part in enumerate(parts):
+        text = part + ("," if number + 1 < len(parts) else "")
+        if len(lines[-1]) + len(text) > _COLUMNS and lines[-1]:
+            lines.append("")
+        lines[-1] += f" {text}" if lines[-1] else text
+    return indent + f"\n{indent}".join(lines)
 
 
 def _with_pieces(text: str) -> str:

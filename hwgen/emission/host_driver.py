@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwgen.emission import driver
-from hwgen.emission.c_templates import filled
+from hwgen.emission.c_templates import filled, sections, wrapped_list
 from hwgen.emission.files import c_header
 from hwgen.emission.model_facts import model_facts
 from hwgen.models import host_arithmetic as host
@@ -22,9 +21,7 @@ if TYPE_CHECKING:
     from hwgen.models.job_compilation import JobCompilation
     from hwgen.models.placement import Array, Placement
 
-_TEMPLATE = Path(__file__).parent / "templates" / "host_rows.c"
-_MARK = "/* == "
-_COLUMNS = 84
+INDENT = " " * 8
 
 
 def host_driver(compilation: JobCompilation) -> dict[str, str]:
@@ -45,6 +42,17 @@ def host_driver(compilation: JobCompilation) -> dict[str, str]:
     }
 
 
+def exponential_fields() -> dict[str, str]:
+    """Return the fields of the pieces that round, and compute powers and inverse roots."""
+    names = ("ROUND", "LOG2_E", "LOG_2_HIGH", "LOG_2_LOW", "MOST_EXPONENT")
+    return {
+        **{name: repr(getattr(host, name)) for name in names},
+        "FACTORS": ",\n".join(f"        {factor!r}" for factor in host.FACTORS),
+        "INVERSE_ROOT": f"{host.INVERSE_ROOT:#x}",
+        "ROOT_STEPS": str(host.ROOT_STEPS),
+    }
+
+
 class _Emission:
     """Makes the parts of the program that are the network's own."""
 
@@ -61,15 +69,10 @@ class _Emission:
             "AFTER": self._body(steps.after, after=True),
         }
         used = {step.operation for step in (*steps.layer, *steps.after)}
-        texts = _helpers()
+        texts = sections("host_rows.c")
         helpers = "".join(
             text for name, text in texts.items() if name in used and name != "attention"
         )
-        numbers = {
-            "ROUND": host.ROUND, "LOG2_E": host.LOG2_E, "LOG_2_HIGH": host.LOG_2_HIGH,
-            "LOG_2_LOW": host.LOG_2_LOW, "MOST_EXPONENT": host.MOST_EXPONENT, "CUBE": host.CUBE,
-            "TWICE_ROOT": host.TWICE_ROOT,
-        }  # fmt: skip
         gates = {f"GATE_{gate}": str(number) for number, gate in enumerate(host.GATES)}
         last = steps.after[-1].output
         return {
@@ -78,12 +81,11 @@ class _Emission:
             "ATTENTION": texts["attention"] if "attention" in used else "",
             **bodies,
             "TABLES": "\n".join(self.tables),
-            **{name: repr(value) for name, value in numbers.items()},
+            **exponential_fields(),
+            "CUBE": repr(host.CUBE),
+            "TWICE_ROOT": repr(host.TWICE_ROOT),
             **gates,
             "CODE_MOST": str(host.CODE_MOST),
-            "INVERSE_ROOT": f"{host.INVERSE_ROOT:#x}",
-            "ROOT_STEPS": str(host.ROOT_STEPS),
-            "FACTORS": ",\n".join(f"        {factor!r}" for factor in host.FACTORS),
             "X": self._work(X),
             "EMBEDDING": _at(self.compilation.host, "embedding"),
             "LOGITS": self._work(last),
@@ -168,7 +170,7 @@ class _Emission:
             *(self._places(step, name) for name in ("scales", "offsets", "bias")),
             f"{sizes['shift']}u",
         ]
-        return f"    /* {step.name} */\n    {{{_wrapped(fields)}}}"
+        return f"    /* {step.name} */\n    {{{wrapped_list(fields, INDENT).strip()}}}"
 
     def _rms_norm(self, step: Step) -> list[str]:
         x, output = self._rows(step.inputs["x"]), self._rows(step.output)
@@ -204,34 +206,14 @@ class _Emission:
         kept = [self._work(step.inputs[part]) for part in CACHE]
         stride = self.compilation.work.arrays[step.inputs["keys"]].stride
         fields = [heads, repr(host.inverse_length(sizes["elements"])), *map(self._work, rows)]
-        text = _wrapped([*fields, *kept, _size(stride)])
+        text = wrapped_list([*fields, *kept, _size(stride)], INDENT).strip()
         self.tables.append(f"static const attention {table} = {{{text}}};\n")
         return [f"    attention_of(host, &{table}, layer, position, rows);"]
 
 
-def _helpers() -> dict[str, str]:
-    """Return functions of the host by operation."""
-    found = {}
-    for part in _TEMPLATE.read_text(encoding="utf-8").split(_MARK)[1:]:
-        head, text = part.split("\n", 1)
-        found[head.split()[0]] = text
-    return found
-
-
 def _call(name: str, *arguments: str) -> list[str]:
     """Return a statement that calls a function."""
-    return [f"    {name}({_wrapped(arguments)});"]
-
-
-def _wrapped(parts: Sequence[str]) -> str:
-    """Return parts with commas between them, in lines of a readable length."""
-    lines = [""]
-    for number, part in enumerate(parts):
-        text = part + ("," if number + 1 < len(parts) else "")
-        if len(lines[-1]) + len(text) > _COLUMNS and lines[-1]:
-            lines.append("")
-        lines[-1] += f" {text}" if lines[-1] else text
-    return "\n        ".join(lines)
+    return [f"    {name}({wrapped_list(arguments, INDENT).strip()});"]
 
 
 def _length(step: Step) -> str:

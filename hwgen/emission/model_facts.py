@@ -32,16 +32,18 @@ def model_facts(
         What one kind of compiled model has beside the others, name to value in C: of its memory, of
         the network, and of what it is told at run time.
     """
-    end = _NOTHING if document["end"] is None else document["end"]
+    decoder, end = {}, {}
+    if "context" in document:
+        decoder = {key.upper(): f"{document[key]}u" for key in ("context", "vocabulary")}
+        end["END"] = f"{_NOTHING if document['end'] is None else document['end']:#x}u"
     facts = {
         "BASE": f"UINT64_C({document['base']:#x})",
         "BYTES": f"UINT64_C({document['bytes']})",
         "IMAGE_BYTES": f"UINT64_C({document['image_bytes']})",
         **memory,
-        "CONTEXT": f"{document['context']}u",
-        "VOCABULARY": f"{document['vocabulary']}u",
+        **decoder,
         **(sizes or {}),
-        "END": f"{end:#x}u",
+        **end,
         **(registers or {}),
     }
     prefix = config.name.upper()

@@ -18,7 +18,7 @@ from hwgen.models.compiled_files import (
     IMAGE_FILE,
     LIST_FILE,
     VERSION,
-    CompiledFiles,
+    CompiledDecoder,
     end_of,
     write_files,
 )
@@ -226,7 +226,7 @@ def registers_of(
     return found
 
 
-class Compiled(CompiledFiles):
+class Compiled(CompiledDecoder):
     """A network compiled to a list, on disk.
 
     Parameters

@@ -27,6 +27,13 @@ JOBS = "jobs"
 _MOST_BYTES = 1 << 40
 
 
+NETWORK = "network"
+"""The same of a network on arrays, which is compiled to jobs, too."""
+
+HOST_FILE = "host.bin"
+"""Constants of the host of jobs."""
+
+
 class CompiledFiles:
     """A compiled network on disk.
 
@@ -45,9 +52,6 @@ class CompiledFiles:
         In the engine's memory, by name.
     base, bytes : int
         Address of the first byte of that memory, and its size.
-    context, vocabulary : int
-    end : int or None
-        The token that ends a text.
     sizes : dict of int
         Bytes of the files that must be there.
 
@@ -80,8 +84,6 @@ class CompiledFiles:
         """Take what the document says."""
         self.arrays = arrays_of(document["arrays"])
         self.base, self.bytes = int(document["base"]), int(document["bytes"])
-        self.context, self.vocabulary = int(document["context"]), int(document["vocabulary"])
-        self.end: int | None = document["end"]
         self.sizes = {IMAGE_FILE: int(document["image_bytes"])}
 
     def _check(self) -> None:
@@ -117,6 +119,22 @@ class CompiledFiles:
         """Return the engine's memory as it is at first, without the program."""
         image = self.image()
         return bytearray(image) + bytearray(self.bytes - len(image))
+
+
+class CompiledDecoder(CompiledFiles):
+    """A compiled network that continues texts.
+
+    Attributes
+    ----------
+    context, vocabulary : int
+    end : int or None
+        The token that ends a text.
+    """
+
+    def _read(self, document: dict[str, Any]) -> None:
+        super()._read(document)
+        self.context, self.vocabulary = int(document["context"]), int(document["vocabulary"])
+        self.end: int | None = document["end"]
 
     def check_tokens(self, prompt: Sequence[int], count: int) -> None:
         """Refuse a prompt that is empty, does not fit, or has tokens that are none."""

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.errors import InputError
-from hwgen.jobs import Job, plan_of
+from hwgen.jobs import Job, plan_of, weight_stride
 from hwgen.models.compiled import Settings, context_of, memory_of
-from hwgen.models.compiled_files import IMAGE_FILE, JOBS, VERSION, end_of, write_files
+from hwgen.models.compiled_files import HOST_FILE, IMAGE_FILE, JOBS, VERSION, end_of, write_files
 from hwgen.models.description import Node, Tensor
+from hwgen.models.golden_jobs import SUM_BYTES
 from hwgen.models.host_arithmetic import CODE_MOST
 from hwgen.models.host_steps import Step, StepMaker, cache_bytes, name_of
 from hwgen.models.job_contents import JobContents
@@ -25,11 +26,7 @@ from hwgen.models.store import Model
 if TYPE_CHECKING:
     from hwgen.jobs import JobEngine, Plan
 
-HOST_FILE = "host.bin"
-"""Constants of the host."""
-
 HOST_ALIGNMENT = 64
-SUM_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -246,7 +243,7 @@ class JobCompilation:
         weights = self.memory.arrays[step.inputs["weights"]]
         most = 1 if layer is None else self.most
         for group in range(groups):
-            stride = self.contents.stride(plan)
+            stride = weight_stride(plan)
             offset = group * plan.weight_image_rows * stride + (layer or 0) * weights.stride
             job = Job(
                 plan,

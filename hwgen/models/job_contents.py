@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hwgen.jobs import plan_of
+from hwgen.jobs import plan_of, weight_stride
 from hwgen.models.constants import turns_of
 from hwgen.models.description import Node
 from hwgen.models.float_engine import FloatEngine
@@ -19,7 +19,7 @@ from hwgen.models.store import Model
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hwgen.jobs import JobEngine, Plan
+    from hwgen.jobs import JobEngine
     from hwgen.models.gguf_blocks import Groups
 
 
@@ -69,17 +69,12 @@ class JobContents:
             matrix = np.ascontiguousarray((values - step.sizes["shift"]).T).astype(dtype)
             length = step.sizes["k"] // step.sizes["groups"]
             plan = plan_of(self.config, 1, length, step.sizes["n"])
-            stride = self.stride(plan)
+            stride = weight_stride(plan)
             parts = []
             for start in range(0, step.sizes["k"], length):
                 rows = plan.pack_weights(matrix[start : start + length])
                 parts.append(np.pad(rows, ((0, 0), (0, stride - rows.shape[1]))))
             yield step.inputs["weights"], np.concatenate(parts)
-
-    def stride(self, plan: Plan) -> int:
-        """Return the bytes from a row of weights to the next: whole beats of the memory."""
-        width = self.config.memory_bytes
-        return int(-(-plan.weight_row_bytes // width) * width)
 
     def shared(self) -> dict[str, NDArray[Any]]:
         """Return constants of the host of all layers together."""

@@ -75,6 +75,13 @@ class Placement:
         self.end = self.arrays[name].address + size
         return self.arrays[name].address
 
+    def place_at(
+        self, name: str, address: int, size: int, region: str, *, written: bool = False
+    ) -> None:
+        """Place an array at an address, where others may lie at other times."""
+        self._add(Array(name, region, address, size, written=written))
+        self.end = max(self.end, address + size)
+
     def repeat(
         self, sizes: dict[str, int], count: int, region: str, *, written: bool = False
     ) -> int:

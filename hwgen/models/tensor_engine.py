@@ -56,6 +56,41 @@ def quantised_rows(x: Array) -> Rows:
     return Rows(np.clip(np.rint(divided), -127, 127).astype(np.int8).reshape(x.shape), scales)
 
 
+def fitted(
+    forms: Mapping[str, tuple[tuple[int, ...], str]], inputs: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Return the inputs of a network in their types.
+
+    Parameters
+    ----------
+    forms : mapping
+        Shape and type of each.
+    inputs : mapping of ndarray
+
+    Raises
+    ------
+    InputError
+        If one is missing, unknown, of another shape, or its type cannot hold the elements.
+    """
+    for name in inputs:
+        if name not in forms:
+            raise InputError(f"there is no input {name!r:.80}; there is {', '.join(forms)}")
+    found = {}
+    for name, (shape, kind) in forms.items():
+        if name not in inputs:
+            raise InputError(f"the input {name!r:.80} is missing; give --input {name}=FILE.npy")
+        array, dtype = inputs[name], np.dtype(kind)
+        if array.shape != shape:
+            raise InputError(f"input {name!r:.80} must be of shape {shape}, not {array.shape}")
+        taken = array.astype(dtype)
+        if dtype.kind == "f" and array.dtype.kind not in "fiub":
+            raise InputError(f"input {name!r:.80} must be numbers, not {array.dtype}")
+        if dtype.kind != "f" and not np.array_equal(taken, array):
+            raise InputError(f"input {name!r:.80} must be {dtype}, which not all elements are")
+        found[name] = taken
+    return found
+
+
 class TensorEngine:
     """Operations of a network that is no decoder.
 
@@ -190,32 +225,13 @@ class TensorEngine:
         return {name: values[name] for name in self.description.outputs}
 
     def fitted(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return inputs in their types.
-
-        Raises
-        ------
-        InputError
-            If one is missing, unknown, of another shape, or its type cannot hold the elements.
-        """
-        names = self.description.inputs
-        for name in inputs:
-            if name not in names:
-                raise InputError(f"there is no input {name!r:.80}; there is {', '.join(names)}")
-        found = {}
-        for name in names:
-            if name not in inputs:
-                raise InputError(f"the input {name!r:.80} is missing; give --input {name}=FILE.npy")
-            array, shape = inputs[name], self._shape(name)
-            dtype = np.dtype(self.description.types.get(name, "float32"))
-            if array.shape != shape:
-                raise InputError(f"input {name!r:.80} must be of shape {shape}, not {array.shape}")
-            taken = array.astype(dtype)
-            if dtype.kind == "f" and array.dtype.kind not in "fiub":
-                raise InputError(f"input {name!r:.80} must be numbers, not {array.dtype}")
-            if dtype.kind != "f" and not np.array_equal(taken, array):
-                raise InputError(f"input {name!r:.80} must be {dtype}, which not all elements are")
-            found[name] = taken
-        return found
+        """Return inputs in their types; see `fitted`."""
+        types = self.description.types
+        forms = {
+            name: (self._shape(name), types.get(name, "float32"))
+            for name in self.description.inputs
+        }
+        return fitted(forms, inputs)
 
     def enter(self, node: Node) -> None:
         """Take notice of the operation that is computed next."""

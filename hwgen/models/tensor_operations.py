@@ -229,7 +229,7 @@ def window_counts(shape: tuple[int, ...], at: Attributes) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _windows(at: Attributes, x: Array, fill: Any) -> Array:
+def windows_of(at: Attributes, x: Array, fill: Any) -> Array:
     """Return windows: the axes of `x`, the last ones counting windows, then those of a window."""
     count = len(at["kernel"])
     lead = [(0, 0)] * (x.ndim - count)
@@ -246,7 +246,7 @@ def _windows(at: Attributes, x: Array, fill: Any) -> Array:
 def patches(at: Attributes, x: Array, fill: Array | None = None) -> Array:
     """Return each window as a row, shape (batch, windows..., elements), channel by channel."""
     value = x.dtype.type(0 if fill is None else fill.reshape(-1)[0])
-    windows = _windows(at, x, value)  # batch, channels, counts..., kernel...
+    windows = windows_of(at, x, value)  # batch, channels, counts..., kernel...
     count = len(at["kernel"])
     order = (0, *range(2, 2 + count), 1, *range(2 + count, 2 + 2 * count))
     moved = windows.transpose(order)
@@ -258,10 +258,10 @@ def pool(at: Attributes, x: Array) -> Array:
     axes = tuple(range(-len(at["kernel"]), 0))
     if at["function"] == "largest":
         least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-        return np.asarray(_windows(at, x, x.dtype.type(least)).max(axes))
-    sums = _windows(at, x, 0).sum(axes, dtype=x.dtype)
+        return np.asarray(windows_of(at, x, x.dtype.type(least)).max(axes))
+    sums = windows_of(at, x, 0).sum(axes, dtype=x.dtype)
     counted = np.ones(x.shape[-len(axes) :], x.dtype)
-    inside = _windows(at, counted, int(at["padded"])).sum(axes, dtype=x.dtype)
+    inside = windows_of(at, counted, int(at["padded"])).sum(axes, dtype=x.dtype)
     return np.asarray(sums / inside, x.dtype)
 
 

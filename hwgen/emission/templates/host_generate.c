@@ -5,21 +5,9 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Results are equal to the golden model's in every bit if every operation is rounded as it stands
- * here: in double precision, products and sums each on their own. */
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("fp-contract=off")
-#else
-#pragma STDC FP_CONTRACT OFF
-#endif
-#if defined(__FAST_MATH__) || (defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0)
-#error "numbers must be rounded to their own precision: compile without fast math, for SSE2 on x86"
-#endif
+@include exact.c@
 
 enum { PIECE = 4096, COLUMNS = 256, CODE_MOST = @CODE_MOST@ };
-
-/* Added and subtracted again it rounds to an integer, halves to even. */
-#define ROUND @ROUND@
 
 /* A product: jobs of the engine, one for each group along k, and what turns sums into numbers. */
 typedef struct {
@@ -46,31 +34,7 @@ typedef struct {
 
 /* -- numbers -- */
 
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
-static double exponential(double x)
-{
-    static const double factors[] = {
-@FACTORS@
-    };
-    double power, rest, found, scale;
-    uint64_t bits;
-    size_t i;
-
-    x = larger(x, -@MOST_EXPONENT@);
-    x = x < @MOST_EXPONENT@ ? x : @MOST_EXPONENT@;
-    power = (x * @LOG2_E@ + ROUND) - ROUND;
-    rest = (x - power * @LOG_2_HIGH@) - power * @LOG_2_LOW@;
-    found = factors[0];
-    for (i = 1; i < sizeof factors / sizeof factors[0]; i++)
-        found = found * rest + factors[i];
-    bits = (uint64_t)((int64_t)power + 1023) << 52;
-    memcpy(&scale, &bits, sizeof scale);
-    return found * scale;
-}
+@include exponential.c@
 
 /* -- rows -- */
 
@@ -194,24 +158,7 @@ static void finish(const @name@_host *host, const product *one, uint32_t layer, 
                        one->n - first < COLUMNS ? one->n - first : (uint32_t)COLUMNS);
 }
 
-/* Put a job of the program into the queue, if there is room. */
-static int submit(const @name@_host *host, uint32_t job, uint32_t *ticket)
-{
-    const @name@_device *device = host->device;
-    const uint32_t *words = (const uint32_t *)host->program + (size_t)job * @NAME@_MODEL_JOB_WORDS;
-    uint32_t state = device->read(device->context, @NAME@_STATUS), number, i;
-
-    if ((state & @NAME@_STATUS_FREE_MASK) == 0u || (state & @NAME@_STATUS_STOPPING_MASK) != 0u)
-        return @NAME@_E_FULL;
-    number = device->read(device->context, @NAME@_SUBMITTED);
-    for (i = 0; i < @NAME@_MODEL_JOB_WORDS; i++)
-        device->write(device->context, @NAME@_MODEL_JOB_WINDOW + 4u * i, words[i]);
-    device->write(device->context, @NAME@_SUBMIT, 1u);
-    if (device->read(device->context, @NAME@_SUBMITTED) == number)
-        return @NAME@_E_FULL;
-    *ticket = number;
-    return @NAME@_OK;
-}
+@include submit.c@
 
 /* Do products: the host makes numbers of one while the engine multiplies for the next. */
 static int products(const @name@_host *host, const product *list, uint32_t count, uint32_t layer,
@@ -292,18 +239,7 @@ static int after_layers(const @name@_host *host, uint32_t position)
     return status;
 }
 
-void @name@_prepare(const @name@_host *host, const void *image)
-{
-    const uint8_t *data = (const uint8_t *)image;
-    uint64_t at;
-
-    for (at = 0; at < @NAME@_MODEL_IMAGE_BYTES; at += PIECE) {
-        uint64_t left = @NAME@_MODEL_IMAGE_BYTES - at;
-
-        host->store(host->context, @NAME@_MODEL_BASE + at, data + at,
-                    left < PIECE ? (uint32_t)left : (uint32_t)PIECE);
-    }
-}
+@include prepare.c@
 
 static int pass(const @name@_host *host, uint32_t position, const uint32_t *tokens, uint32_t rows)
 {
