@@ -27,7 +27,7 @@ from hwgen.models import host_arithmetic as host
 from hwgen.models.compiled import Settings
 from hwgen.models.engine import Run
 from hwgen.models.float_engine import FloatEngine
-from hwgen.models.golden_jobs import GoldenJobs
+from hwgen.models.golden_jobs import GoldenJobs, JobFiles
 from hwgen.models.job_compilation import JobCompilation
 from hwgen.models.job_program import CompiledJobs, JobProgram, generate
 from hwgen.models.placement import IMAGE, WORK
@@ -122,7 +122,7 @@ def built(found: JobCompilation, work: Path, *options: str) -> ctypes.CDLL:
 class FakeEngine(Registers):
     """Registers and memory of an engine, whose jobs the golden model does while one waits."""
 
-    def __init__(self, compiled: CompiledJobs, driver: ctypes.CDLL) -> None:
+    def __init__(self, compiled: JobFiles, driver: ctypes.CDLL) -> None:
         super().__init__(compiled.config.name, register_map(compiled.config), driver)
         self.config, self.jobs = compiled.config, GoldenJobs(compiled)
         self.window = list(compiled.program()[0].held)

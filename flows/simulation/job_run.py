@@ -65,6 +65,8 @@ class RtlJobs(GoldenJobs):
         """
         super().run(jobs, name, layer)
         rows = [self._rows(job, "A", job.held["M"], job.held["K"]) for job in jobs]
+        changing = [job for job in jobs if not self.constant(job)]
+        rows += [self._rows(job, "W", job.held["K"], job.held["N"]) for job in changing]
         self.record.begin(name, layer)
         self.record.check(self.compiled.config, rows, lambda: self._simulate(jobs))
 

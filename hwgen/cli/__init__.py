@@ -37,6 +37,7 @@ _HELPERS = frozenset(
         "model_estimate",
         "model_import",
         "model_jobs",
+        "model_networks",
         "model_layers",
         "model_passes",
         "model_program",

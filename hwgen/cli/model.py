@@ -131,22 +131,31 @@ def run_command(
     """
     from hwgen.cli.model_arrays import ArrayRequest, run_arrays
     from hwgen.cli.model_jobs import run_jobs
+    from hwgen.cli.model_networks import run_network
     from hwgen.cli.model_program import form_of, run_program
-    from hwgen.cli.model_run import Request, run
+    from hwgen.cli.model_run import Request
+    from hwgen.cli.model_run import run as run_decoder
+    from hwgen.models.compiled_files import NETWORK
 
+    form = form_of(source)
     if inputs:
         if prompt is not None or prompt_tokens is not None:
             raise click.UsageError("give --input, or a prompt of a decoder, not both")
-        run_arrays(
-            ArrayRequest(source, inputs, output, engine or "float", units, layers, journal, force),
+        if form not in ("", NETWORK):
+            raise click.UsageError(f"--input: {source} is a compiled decoder: give it a prompt")
+        kind = engine or ("golden" if form else "float")
+        run = run_network if form else run_arrays
+        run(
+            ArrayRequest(source, inputs, output, kind, units, layers, journal, force),
             as_json=as_json,
         )
         return
+    if form == NETWORK:
+        raise click.UsageError(f"{source} is a compiled network: give it arrays by --input")
     if output is not None or force:
         raise click.UsageError("--output and --force belong to --input")
     if (prompt is None) == (prompt_tokens is None):
         raise click.UsageError("give either --prompt or --prompt-tokens, or arrays by --input")
-    form = form_of(source)
     draws = (temperature, top_k, seed)
     sampling = None if form == "jobs" else _sampling(*draws, compiled=form == "list")
     kind = engine or ("golden" if form else "float")
@@ -154,7 +163,7 @@ def run_command(
     if form == "jobs":
         run_jobs(request, _draws(*draws), as_json=as_json)
     else:
-        (run_program if form else run)(request, as_json=as_json)
+        (run_program if form else run_decoder)(request, as_json=as_json)
 
 
 def _draws(temperature: float, top_k: int | None, seed: int | None) -> Draws | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,20 +51,26 @@ def run_arrays(request: ArrayRequest, *, as_json: bool) -> None:
     from hwgen.models.store import Model
 
     model = Model(request.source)
-    frames = _frames(model, _inputs(model, request.inputs))
+    frames = frames_of(forms_of(model), inputs_of(model.description.inputs, request.inputs))
     found: list[dict[str, Any]] = []
     start = time.monotonic()
     with task_progress("simulating", quiet=as_json) as update:
         engine, record = engine_of(model, request, _engines(model, len(frames)), update)
         found.extend(engine.run(frame) for frame in frames)
     seconds = time.monotonic() - start
-    outputs = _joined(found)
-    if request.output is not None:
-        _write(request.output, outputs, force=request.force)
+    outputs = written(request, found)
+    tell(request, model.description.name, len(frames), outputs, seconds, record, as_json=as_json)
+
+
+def tell(
+    request: ArrayRequest, name: str, frames: int, outputs: dict[str, NDArray[Any]],
+    seconds: float, record: Record | None, *, as_json: bool,
+) -> None:  # fmt: skip
+    """Print what is largest in outputs, and what was simulated."""
     document: dict[str, Any] = {
-        "model": model.description.name,
+        "model": name,
         "engine": request.engine,
-        "frames": len(frames),
+        "frames": frames,
         "outputs": {name: _summary(array) for name, array in outputs.items()},
         "wall_seconds": round(seconds, 3),
     }
@@ -73,21 +79,33 @@ def run_arrays(request: ArrayRequest, *, as_json: bool) -> None:
     if as_json:
         emit_json(document)
         return
-    for name, array in outputs.items():
+    for output, array in outputs.items():
         shown = _summary(array)
         largest = ", ".join(f"{at}: {value:.6g}" for at, value in shown["largest"])
         shape = " x ".join(map(str, shown["shape"])) or "one number"
-        click.echo(f"{name}: {shape} of {shown['dtype']}; largest {largest}")
+        click.echo(f"{output}: {shape} of {shown['dtype']}; largest {largest}")
     if record is not None:
         line = simulated_line(record)
         console().print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _inputs(model: Model, given: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+def forms_of(model: Model) -> dict[str, tuple[Any, ...]]:
+    """Return the shapes of a model's inputs."""
+    return {name: model.description.arrays[name] for name in model.description.inputs}
+
+
+def written(request: ArrayRequest, found: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
+    """Return the outputs of all frames, one behind another, and write them where that is asked."""
+    outputs = _joined(found)
+    if request.output is not None:
+        _write(request.output, outputs, force=request.force)
+    return outputs
+
+
+def inputs_of(names: Sequence[str], given: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     """Return the arrays of an option, ``FILE.npy`` or ``NAME=FILE.npy`` each."""
     from hwgen.arrays import read_npy
 
-    names = model.description.inputs
     found = {}
     for text in given:
         name, separator, file = text.partition("=")
@@ -117,12 +135,14 @@ def calibrated(model: Model, directory: Path, path: Path, recipe: Recipe) -> lis
         raise InputError(
             f"--calibration: the model has the inputs {', '.join(names)}; give a .npz with them"
         )
-    return quantise_tensors(model, directory, _frames(model, inputs)[0], recipe)
+    return quantise_tensors(model, directory, frames_of(forms_of(model), inputs)[0], recipe)
 
 
-def _frames(model: Model, inputs: dict[str, NDArray[Any]]) -> list[dict[str, NDArray[Any]]]:
+def frames_of(
+    forms: Mapping[str, tuple[Any, ...]], inputs: dict[str, NDArray[Any]]
+) -> list[dict[str, NDArray[Any]]]:
     """Return the inputs of each run: if the network takes one frame, one of each array."""
-    shapes = {name: model.description.arrays.get(name, ()) for name in inputs}
+    shapes = {name: forms.get(name, ()) for name in inputs}
     counts = {
         len(array) for name, array in inputs.items() if array.ndim and shapes[name][:1] == (1,)
     }

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from hwgen.cli.common import config_option, console, emit_json, force_option, json_option
 from hwgen.cli.outputs import atomic_directory, check_directory
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from hwgen.list_builder import ListEngine
     from hwgen.models.compiled import Compilation, Settings
     from hwgen.models.job_compilation import JobCompilation
+    from hwgen.models.network_compilation import NetworkCompilation
     from hwgen.models.store import Model
+
+    Compiling = Compilation | JobCompilation | NetworkCompilation
 
 
 def _number(_: Any, __: Any, text: str | None) -> int | None:
@@ -84,13 +88,14 @@ def compile_command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Compile a quantised decoder for an engine.
+    """Compile a quantised decoder, or a network of ONNX, for an engine.
 
-    For one that executes command lists: one list does all layers and all tokens, from the tokens
-    of a prompt in memory to the tokens that follow it. For one that multiplies matrices in memory:
-    a job for each product, and C of a host that computes the rest. What is written: image.bin, the
-    contents of memory at first; program.bin, the list or the jobs; compiled.json, the memory map;
-    layers.json, the cycles of each operation; C of a driver, with a function that generates tokens.
+    For one that executes command lists, of decoders: one list does all layers and all tokens, from
+    the tokens of a prompt in memory to the tokens that follow it. For one that multiplies matrices
+    in memory: a job for each product, and C of a host that computes the rest. What is written:
+    image.bin, the contents of memory at first; program.bin, the list or the jobs; compiled.json,
+    the memory map; layers.json, the cycles of each operation; C of a driver, with a function that
+    generates tokens, or computes the outputs of a network.
     """
     from hwgen.cli.model_layers import LAYERS, print_passes
     from hwgen.config.load import load_config
@@ -103,11 +108,16 @@ def compile_command(
     check_directory(output)
     core = load_config(config)
     settings = Settings(at_once, context, base, memory_bytes)
-    found: tuple[Compilation | JobCompilation, dict[str, Any], dict[str, str]]
+    found: tuple[Compiling, dict[str, Any], dict[str, str]]
     if executes_lists(core):
         found = _list(Model(source), core, settings)
     elif is_engine(core):
-        found = _jobs(Model(source), core, settings)
+        model = Model(source)
+        if model.description.decodes:
+            found = _jobs(model, core, settings)
+        else:
+            _refuse_positions(model.description.name)
+            found = _network(model, core, settings)
     else:
         raise InputError(
             f"{config}: family: must be one that executes command lists, or an engine that"
@@ -151,16 +161,34 @@ def _jobs(
     return compilation, passes_of(compilation), host_driver(compilation)
 
 
-def _print(
-    output: Path, document: dict[str, Any], compilation: Compilation | JobCompilation
-) -> None:
+def _network(
+    model: Model, core: JobEngine, settings: Settings
+) -> tuple[NetworkCompilation, dict[str, Any], dict[str, str]]:
+    """Return the jobs of a network on arrays, their timing, and the files of driver and host."""
+    from hwgen.cli.model_networks import frame_of
+    from hwgen.emission.network_driver import network_driver
+    from hwgen.models.network_compilation import NetworkCompilation
+
+    compilation = NetworkCompilation(model, core, settings)
+    return compilation, frame_of(compilation), network_driver(compilation)
+
+
+def _refuse_positions(name: str) -> None:
+    """Refuse options that only decoders have."""
+    context = click.get_current_context()
+    for option, parameter in (("--context", "context"), ("--at-once", "at_once")):
+        if context.get_parameter_source(parameter) is not ParameterSource.DEFAULT:
+            raise click.UsageError(f"{option}: belongs to decoders, and {name} is none")
+
+
+def _print(output: Path, document: dict[str, Any], compilation: Compiling) -> None:
     """Print the memory map."""
     from rich.table import Table
 
-    from hwgen.models.job_compilation import JobCompilation
+    from hwgen.models.compiled import Compilation
 
     out, arrays = console(), []
-    if isinstance(compilation, JobCompilation):
+    if not isinstance(compilation, Compilation):
         size = f"{document['program']['jobs']:,d} jobs"
         for prefix, places in (
             ("", compilation.memory), ("host ", compilation.host), ("host ", compilation.work),

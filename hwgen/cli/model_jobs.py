@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import click
 from hwgen.cli.common import task_progress
 from hwgen.cli.model_program import tokens_of
 from hwgen.cli.model_run import (
+    Chosen,
     Continuation,
     Request,
     layers_of,
@@ -22,10 +24,10 @@ from hwgen.cli.model_run import (
 if TYPE_CHECKING:
     from flows.simulation.model_run import Record
     from hwgen.jobs import Job
+    from hwgen.models.golden_jobs import JobFiles
     from hwgen.models.host_arithmetic import Draws
     from hwgen.models.host_steps import Step
     from hwgen.models.job_compilation import Entry, JobCompilation
-    from hwgen.models.job_program import CompiledJobs
 
 _BOUND = 0.9  # of a job's cycles in which the memory moves a beat: it is the memory that limits
 _PAGE = 4096
@@ -40,14 +42,14 @@ def passes_of(compilation: JobCompilation) -> dict[str, Any]:
     `cost_model.engine`.  What the host computes has bytes, those that it reads and writes, and no
     cycles.  Decode is of one token behind a full cache, prefill of as many as are taken at once.
     """
-    timer = _Timer()
+    timer = JobTimer()
     return {
         "prefill": _pass(compilation, timer, compilation.most, 0),
         "decode": _pass(compilation, timer, 1, compilation.context - 1),
     }
 
 
-class _Timer:
+class JobTimer:
     """Cycles of jobs; those of one shape, alike in memory, are counted once."""
 
     def __init__(self) -> None:
@@ -66,7 +68,9 @@ class _Timer:
         return self._known[key]
 
 
-def _pass(compilation: JobCompilation, timer: _Timer, tokens: int, position: int) -> dict[str, Any]:
+def _pass(
+    compilation: JobCompilation, timer: JobTimer, tokens: int, position: int
+) -> dict[str, Any]:
     """Return a pass of some tokens behind others; the last row alone goes behind the layers."""
     entries: dict[str, list[Entry]] = {}
     for entry in compilation.entries:
@@ -77,7 +81,8 @@ def _pass(compilation: JobCompilation, timer: _Timer, tokens: int, position: int
     for step in (*steps.layer, *steps.after):
         after = step in steps.after
         if step.operation == "gemm":
-            rows.append(_product(compilation, timer, entries[step.name]))
+            jobs = [entry.job for entry in entries[step.name]]
+            rows.append(product_row(timer, step.name, jobs))
         else:
             rows.append(_host(compilation, step, 1 if after else tokens, 1 if after else layers,
                               position + tokens))  # fmt: skip
@@ -87,16 +92,16 @@ def _pass(compilation: JobCompilation, timer: _Timer, tokens: int, position: int
     }  # fmt: skip
 
 
-def _product(compilation: JobCompilation, timer: _Timer, entries: list[Entry]) -> dict[str, Any]:
+def product_row(timer: JobTimer, name: str, jobs: Sequence[Job]) -> dict[str, Any]:
     """Return what the jobs of a product take."""
-    config, jobs = compilation.config, [entry.job for entry in entries]
+    config = jobs[0].plan.config
     cycles = sum(map(timer.cycles, jobs))
     reads = sum(job.plan.traffic.total - job.plan.traffic.results for job in jobs)
     writes = sum(job.plan.traffic.results for job in jobs)
     beats = max(reads, writes) / config.memory_bytes
     macs = sum(job.plan.macs for job in jobs)
     return {
-        "operation": entries[0].step.name, "unit": config.name, "jobs": len(jobs),
+        "operation": name, "unit": config.name, "jobs": len(jobs),
         "cycles": cycles, "read_bytes": reads, "write_bytes": writes,
         "limit": "memory" if beats >= _BOUND * cycles else "unit",
         "memory_share": round(min(1.0, beats / cycles), 4),
@@ -121,9 +126,14 @@ def _host(
             reads += rows * 4 * step.sizes["elements"]
         else:
             reads += compilation.host.arrays[name].bytes
+    return host_row(step.name, layers * reads, layers * rows * work[step.output])
+
+
+def host_row(name: str, reads: int, writes: int) -> dict[str, Any]:
+    """Return what the host reads and writes for an operation."""
     return {
-        "operation": step.name, "unit": "host", "jobs": 0, "cycles": None,
-        "read_bytes": layers * reads, "write_bytes": layers * rows * work[step.output],
+        "operation": name, "unit": "host", "jobs": 0, "cycles": None,
+        "read_bytes": reads, "write_bytes": writes,
         "limit": "", "memory_share": None, "utilisation": None,
     }  # fmt: skip
 
@@ -144,7 +154,10 @@ def run_jobs(request: Request, draws: Draws | None, *, as_json: bool) -> None:
         if request.engine == "rtl":
             from flows.simulation.job_run import RtlJobs
 
-            record = _record(request, compiled, update, len(given))
+            record = record_of(
+                request, compiled, update,
+                lambda layers: compiled.products_of(len(given), request.count, layers),
+            )  # fmt: skip
             with closing(RtlJobs(compiled, record)) as simulated:
                 found += generate(JobProgram(compiled, simulated), given, request.count, draws)
         else:
@@ -158,22 +171,39 @@ def run_jobs(request: Request, draws: Draws | None, *, as_json: bool) -> None:
     if record is None:
         continuation.tell(as_json=as_json)
         return
+    continuation.tell(product_counts(record), simulated_line(record), as_json=as_json)
+
+
+def product_counts(record: Record) -> dict[str, Any]:
+    """Return what was simulated, for `--json`."""
     counts = simulated_counts(record)
     counts["products"] = counts.pop("operations")
-    continuation.tell(counts, simulated_line(record), as_json=as_json)
+    return counts
 
 
-def _record(request: Request, compiled: CompiledJobs, update: Any, prompt: int) -> Record:
-    """Return the record of what is simulated, which shows how far it is."""
+def record_of(
+    request: Chosen, compiled: JobFiles, update: Any, total: Callable[[frozenset[int] | None], int]
+) -> Record:
+    """Return the record of what is simulated, which shows how far it is.
+
+    Parameters
+    ----------
+    request : Chosen
+    compiled : JobFiles
+    update : callable
+        Shows how far it is.
+    total : callable
+        Gets the layers that are simulated, None of all; returns how many products that will be.
+    """
     from flows.simulation.model_run import Record
 
     layers = layers_of(request.layers, compiled.layers)
     record = Record(layers, request.journal, compiled.digest() if request.journal else "")
-    total = compiled.products_of(prompt, request.count, layers)
+    products = total(layers)
 
     def show(record: Record) -> None:
         done = record.simulated + record.kept
-        update(record.node, done, max(total, done + 1))
+        update(record.node, done, max(products, done + 1))
 
     record.on_operation = show
     return record

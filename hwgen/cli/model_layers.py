@@ -63,21 +63,20 @@ def _pass(compilation: Compilation, tokens: int, position: int) -> dict[str, Any
 
 
 def print_passes(passes: dict[str, Any]) -> None:
-    """Print the cycles of both passes, and the operations of decode."""
+    """Print the cycles of passes, and the operations of the last one."""
     from rich.table import Table
 
     out = console()
     for name, found in passes.items():
-        out.print(
-            f"{name} of {found['tokens']} behind {found['context']}: {found['cycles']:,d} cycles"
-            f" ({_basis(found)})",
-            highlight=False, soft_wrap=True,
-        )  # fmt: skip
+        of = f" of {found['tokens']} behind {found['context']}" if "tokens" in found else ""
+        text = f"{name}{of}: {found['cycles']:,d} cycles ({_basis(found)})"
+        out.print(text, highlight=False, soft_wrap=True)
+    last = list(passes)[-1]
     table = Table(box=None, pad_edge=False)
-    for heading in ("decode", "unit", "jobs", "cycles", "bytes", "limit", "memory", "MACs"):
-        right = heading not in ("decode", "unit", "limit")
+    for heading in (last, "unit", "jobs", "cycles", "bytes", "limit", "memory", "MACs"):
+        right = heading not in (last, "unit", "limit")
         table.add_column(heading, justify="right" if right else "left", overflow="fold")
-    for row in passes["decode"]["operations"]:
+    for row in passes[last]["operations"]:
         used = row["utilisation"]
         table.add_row(
             row["operation"],

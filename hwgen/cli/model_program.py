@@ -11,7 +11,7 @@ import click
 
 from hwgen.cli.common import task_progress
 from hwgen.cli.model_run import Continuation, Request, token_numbers
-from hwgen.models.compiled_files import DOCUMENT, JOBS
+from hwgen.models.compiled_files import DOCUMENT, JOBS, NETWORK
 from hwgen.models.store import TOKENIZER, read_json
 
 if TYPE_CHECKING:
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 
 def form_of(source: Path) -> str:
-    """Return ``list`` or ``jobs`` of a compiled model, an empty text of another directory."""
+    """Return ``list``, `JOBS` or `NETWORK` of a compiled model, of others an empty text."""
     if not (source / DOCUMENT).exists():
         return ""
     document = read_json(source / DOCUMENT)
-    return JOBS if isinstance(document, dict) and document.get("form") == JOBS else "list"
+    form = document.get("form") if isinstance(document, dict) else None
+    return form if form in (JOBS, NETWORK) else "list"
 
 
 def tokens_of(request: Request) -> tuple[Tokenizer | JsonTokenizer | None, list[int]]:

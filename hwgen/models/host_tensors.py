@@ -34,8 +34,8 @@ def unary(at: Attributes, x: Array) -> Array:
     if name == "relu":
         return np.where(x > 0, x, x.dtype.type(0))
     if name == "elu":
-        alpha = float(np.float32(at.get("alpha", 0.0)))
-        below = alpha * less_one(np.where(x < 0, x, 0).astype(np.float64))
+        factor = float(np.float32(at.get("alpha", 0.0)))
+        below = factor * less_one(np.where(x < 0, x, 0).astype(np.float64))
         return np.where(x < 0, below.astype(np.float32), x)
     if name in ("hard_sigmoid", "hard_swish"):
         alpha, beta = (np.float32(at.get(key, 0.0)) for key in ("alpha", "beta"))
@@ -90,7 +90,7 @@ def cast(at: Attributes, x: Array) -> Array:
     dtype = np.dtype(at["dtype"])
     if x.dtype.kind != "f" or dtype.kind not in "iu":
         return np.asarray(x.astype(dtype))
-    info = np.iinfo(dtype)
+    info: Any = np.iinfo(dtype)
     inside = (x >= np.float64(info.min)) & (x < np.float64(info.max) + (dtype.itemsize < 8))
     cut = np.where(inside, x, np.float32(0)).astype(np.float64).astype(dtype)
     return np.where(inside, cut, np.where(x > 0, info.max, np.where(x < 0, info.min, 0))).astype(

@@ -15,12 +15,12 @@ from hwgen.jobs import Job, plan_of, weight_stride
 from hwgen.models.compiled import Settings, memory_of
 from hwgen.models.compiled_files import HOST_FILE, IMAGE_FILE, NETWORK, VERSION, write_files
 from hwgen.models.description import Node
+from hwgen.models.golden_jobs import SUM_BYTES
 from hwgen.models.job_compilation import HOST_ALIGNMENT
 from hwgen.models.lifetimes import Life, placed
 from hwgen.models.network_steps import (
     BY_WEIGHTS,
     PRODUCTS,
-    SUM_BYTES,
     Checks,
     Product,
     Shapes,
@@ -172,8 +172,8 @@ class NetworkCompilation:
 
     def _operands(self, node: Node, product: Product) -> dict[str, str]:
         """Return what a product reads beside its weights, and keep what follows from them."""
-        inputs = {key: node.inputs[key] for key in ("x", "y", "x_zero", "y_zero")
-                  if key in node.inputs}  # fmt: skip
+        known = ("x", "y", "x_zero", "y_zero")
+        inputs = {key: name for key, name in node.inputs.items() if key in known}
         for name in inputs.values():
             self._keep(name)
         if node.operation not in BY_WEIGHTS:

@@ -52,6 +52,7 @@ class CompiledNetwork(JobFiles):
 
     def _read(self, document: dict[str, Any]) -> None:
         super()._read(document)
+        self.name = str(document["name"])
         self.nodes = tuple(map(step_of, document["steps"]))
         self.inputs, self.outputs = tuple(document["inputs"]), tuple(document["outputs"])
         self.forms = {
@@ -226,7 +227,8 @@ class NetworkProgram:
         of_x, of_y = int(zero.reshape(())), int(other.reshape(()))
         found = found - of_x * right.sum(1, dtype=np.int64)[:, None]
         found = found - (left.sum(2, dtype=np.int64)[..., None] - product.k * of_x) * of_y
-        return found.astype(np.int32).reshape(self.compiled.forms[step.output][0])
+        result: Array = found.astype(np.int32).reshape(self.compiled.forms[step.output][0])
+        return result
 
     def _matmul(self, step: NetworkStep, product: Product, x: Array, y: Array) -> Array:
         left, right = self._operands(step, x, y)
