@@ -43,6 +43,7 @@ _HELPERS = frozenset(
         "model_program",
         "model_quantise",
         "model_run",
+        "operands",
         "outputs",
         "run_operation",
     }

@@ -16,13 +16,12 @@ from hwgen.cli.common import (
     emit_json,
     fpga_energies_option,
     given_memory,
-    given_operands,
     json_option,
     memory_options,
-    operand_options,
     print_device,
     workload_options,
 )
+from hwgen.cli.operands import given_operands, operand_options
 from hwgen.datasheet import METRICS, assumed_clock, breakdown, number, standing
 from hwgen.roofline import SERVED, behind, summary
 

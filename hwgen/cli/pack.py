@@ -7,14 +7,8 @@ from pathlib import Path
 
 import click
 
-from hwgen.cli.common import (
-    console,
-    emit_json,
-    force_option,
-    json_option,
-    load_matrix,
-    optional_config,
-)
+from hwgen.cli.common import console, emit_json, force_option, json_option, optional_config
+from hwgen.cli.operands import load_matrix
 from hwgen.cli.outputs import atomic_directory, check_directory
 
 

@@ -15,8 +15,8 @@ from hwgen.cli.common import (
     emit_json,
     force_option,
     json_option,
-    load_operand,
 )
+from hwgen.cli.operands import load_operand
 from hwgen.cli.outputs import check_file, write_file
 from hwgen.cli.run_operation import run
 
