@@ -21,7 +21,7 @@ from flows.macros import Chosen
 from flows.netlists import source_digest
 from flows.result import ModuleUse, SynthesisResult
 from flows.toolchain import require
-from hwgen.config.model import REGISTERS_BELOW
+from hwgen.config.target import REGISTERS_BELOW
 from hwgen.technologies import fpga_family, technology
 from hwgen.technologies.model import Memories
 

@@ -23,7 +23,7 @@ from flows.parallel import run_all
 from flows.process import scratch
 from flows.result import SynthesisResult
 from flows.toolchain import require
-from hwgen.config.model import CLOCK_MHZ
+from hwgen.config.target import CLOCK_MHZ
 from hwgen.errors import InputError, did_you_mean
 from hwgen.technologies import technology
 

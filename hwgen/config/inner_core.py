@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from hwgen.config.model import FamilyConfig, Target
+from hwgen.config.model import FamilyConfig
 from hwgen.config.parameters import either
+from hwgen.config.target import Target
 from hwgen.families import families
 
 

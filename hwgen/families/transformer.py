@@ -19,8 +19,9 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import ErrorType
 
 from hwgen.config.memory_port import Memory, OnMemory
-from hwgen.config.model import FamilyConfig, Model, Target, check_rules
+from hwgen.config.model import FamilyConfig, Model, check_rules
 from hwgen.config.parameters import either
+from hwgen.config.target import Target
 from hwgen.errors import did_you_mean
 from hwgen.families import Family, families
 from hwgen.families.gemm_stream import GemmStreamConfig
