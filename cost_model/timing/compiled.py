@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cost_model.structure.model import Bits, Cell, Instance, Memory, Module
-from cost_model.timing import arcs
-from cost_model.timing.arcs import Arcs, Costs, Nets, Parallel, Steps, Sum, Times, spread
+from cost_model.timing import operators
+from cost_model.timing.arcs import LIGHT, Arcs, Costs, Nets, Parallel, Steps, Sum, Times, spread
 
 _ADDS = ("add", "sub", "neg")
 
@@ -109,7 +109,7 @@ class Compiled:
             if cell.kind == "register":
                 self._register(cell)
             else:
-                self.nodes.append(arcs.operator(cell, self.number, self.constant, costs))
+                self.nodes.append(operators.operator(cell, self.number, self.constant, costs))
         for memory in module.memories:
             if macros is None:
                 self._memory(memory)
@@ -132,7 +132,7 @@ class Compiled:
     # -- nets --------------------------------------------------------------------------------------
 
     def number(self, bits: Bits) -> Nets:
-        """Return the numbers of bits; see `arcs.operator`."""
+        """Return the numbers of bits; see `operators.operator`."""
         numbers, constant = self._numbers, self.constant
         return np.array([numbers.get(bit, constant) for bit in bits], np.int64)
 
@@ -181,7 +181,7 @@ class Compiled:
         within = {
             bit: other for other in by_user.get(index, ()) for bit in cells[other].result
         }  # fmt: skip
-        for pin, word in zip("ab", arcs.words_of(cell, pins, self.constant), strict=False):
+        for pin, word in zip("ab", operators.words_of(cell, pins, self.constant), strict=False):
             other = next((within[bit] for bit in cell.pins[pin] if bit in within), None)
             if other is not None:
                 yield from self._summands(cells, by_user, other, width)
@@ -206,13 +206,13 @@ class Compiled:
     def _memory(self, memory: Memory) -> None:
         for write in memory.writes:
             deep = spread(memory.depth)
-            steps = arcs.write_steps(memory, len(write.address))
+            steps = operators.write_steps(memory, len(write.address))
             self.ends.append(End(memory.name, self.number(write.address), steps))
             self.ends.append(End(memory.name, self.number(write.enable), steps))
             stored = {"mux": 1.0, "fanout": deep}
             self.ends.append(End(memory.name, self.number(write.data), stored))
         for read in memory.reads:
-            steps = arcs.address_steps(memory)
+            steps = operators.address_steps(memory)
             address, data = self.number(read.address), self.number(read.data)
             if read.clocked:
                 self.starts.append(Start(memory.name, data, {"register": 1.0}))
@@ -345,7 +345,7 @@ class Compiled:
         """Return how many loads each net has, and how much slower that makes it, in ns."""
         count = np.zeros(self.constant + 1)
         for cell in self.module.cells:
-            each = arcs.loads(cell)
+            each = operators.loads(cell)
             for pin, bits in cell.operands:
                 np.add.at(count, self.number(bits), each.get(pin, 1))
         for memory in self.module.memories:
@@ -362,7 +362,7 @@ class Compiled:
                 np.add.at(count, nets, inside)
                 place += port.width
         count[self.constant] = 0
-        doublings = np.log2(np.maximum(count / arcs.LIGHT, 1.0))
+        doublings = np.log2(np.maximum(count / LIGHT, 1.0))
         slower = self.costs.ns.get("fanout", 0.0) * doublings
         slower[self.inputs] = 0.0  # whoever drives them knows the loads
         self.doublings = doublings
