@@ -29,7 +29,7 @@ from hwgen.families import family
 from hwgen.figures import Cycles
 from hwgen.technologies import technologies as installed
 from hwgen.technologies import technology_of
-from hwgen.technologies.model import Fpga
+from hwgen.technologies.fpga_model import Fpga
 from hwgen.technologies.utilization import utilization
 from hwgen.workloads import Network, network_of
 

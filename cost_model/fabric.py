@@ -16,7 +16,7 @@ import numpy as np
 
 from cost_model.bill import Number, bits_of, ceil_div, register
 from hwgen.technologies import technologies
-from hwgen.technologies.model import FabricRules, Fpga, LutMemory
+from hwgen.technologies.fpga_model import FabricRules, Fpga, LutMemory
 
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig

@@ -14,7 +14,7 @@ from typing import Any
 from cost_model.closed_forms import ACTIVITY, RESOURCES
 from hwgen.technologies import fpga_family
 from hwgen.technologies.fpga_energies import fpga_energies
-from hwgen.technologies.model import Fpga
+from hwgen.technologies.fpga_model import Fpga
 from hwgen.technologies.utilization import taken
 from hwgen.workloads import Network
 

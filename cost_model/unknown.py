@@ -11,7 +11,7 @@ from cost_model.closed_forms import RESOURCES
 from cost_model.fabric import has_rules
 from hwgen.technologies import technologies as installed
 from hwgen.technologies.fpga_energies import fpga_energies as table_of_energies
-from hwgen.technologies.model import Fpga
+from hwgen.technologies.fpga_model import Fpga
 
 AREA = ("area_mm2", "tops_per_mm2")
 ENERGY = ("power_w", "tops_per_w", "energy_mj", "memory_energy_mj")

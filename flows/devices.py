@@ -6,7 +6,7 @@ from __future__ import annotations
 from flows.toolchain import TOOLS
 from hwgen.errors import InputError, did_you_mean
 from hwgen.technologies import file_of, fpga_family, of_kind, technologies
-from hwgen.technologies.model import Fpga, PlaceAndRoute
+from hwgen.technologies.fpga_model import Fpga, PlaceAndRoute
 
 
 def placer(family: str) -> PlaceAndRoute:

@@ -25,7 +25,7 @@ from flows import levels, process
 from flows.levels import Kind, Longest
 from flows.toolchain import Found
 from hwgen.errors import CheckFailed
-from hwgen.technologies.model import Fpga, Resource
+from hwgen.technologies.fpga_model import Fpga, Resource
 
 RESOURCES: tuple[Resource, ...] = get_args(Resource)
 

@@ -20,7 +20,7 @@ from flows.devices import options
 from flows.result import SeedResult
 from flows.toolchain import require
 from hwgen.errors import CheckFailed
-from hwgen.technologies.model import PlaceAndRoute
+from hwgen.technologies.fpga_model import PlaceAndRoute
 
 
 @dataclass(frozen=True)

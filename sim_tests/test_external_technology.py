@@ -13,7 +13,8 @@ import pytest
 from pydantic import BaseModel
 
 from flows.toolchain import probe
-from hwgen.technologies.model import Fpga, StandardCells
+from hwgen.technologies.fpga_model import Fpga
+from hwgen.technologies.model import StandardCells
 from sim_tests.installed_page import DOCS, Installed, listings
 
 PAGE = "adding-a-technology.md"

@@ -11,7 +11,7 @@ from hwgen.errors import InputError
 from hwgen.numerics import IntegerFormat
 from hwgen.numerics.product_packing import Kind, PackedProducts, packed_products
 from hwgen.technologies import of_kind, technology
-from hwgen.technologies.model import DspBlock, Fpga
+from hwgen.technologies.fpga_model import DspBlock, Fpga
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig

@@ -19,7 +19,8 @@ from hwgen.entry_points import Registry, label
 from hwgen.errors import ConfigError, InputError, Problem
 
 if TYPE_CHECKING:
-    from hwgen.technologies.model import Fpga, StandardCells, Technology
+    from hwgen.technologies.fpga_model import Fpga
+    from hwgen.technologies.model import StandardCells, Technology
 
 GROUP = "hwgen.technologies"
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hwgen.technologies import fpga_family, technology_of
-from hwgen.technologies.model import Device, Fpga
+from hwgen.technologies.fpga_model import Device, Fpga
 
 RESOURCES = ("luts", "flip_flops", "dsps", "brams", "urams")
 """What a device has."""

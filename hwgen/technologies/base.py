@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the data files of all technologies have."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self, TypeVar
+
+from pydantic import Field, model_validator
+
+from hwgen.config.model import Model, check_rules
+
+T = TypeVar("T")
+
+Several = Annotated[tuple[T, ...], Field(strict=False)]
+"""A list in the file."""
+
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+
+
+class TechnologyModel(Model):
+    """What every technology has."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9._-]*$", description="Value of `target.technology`.")
+    summary: str = Field(description="One line for `hwgen technologies`.")
+    costs: str | None = Field(
+        None,
+        description="Name of the table of costs beside this file, which `hwgen calibrate` writes;"
+        " without it the technology is not calibrated.",
+    )
+
+    @model_validator(mode="after")
+    def _beside(self) -> Self:
+        away = self.costs is not None and ("/" in self.costs or "\\" in self.costs)
+        return check_rules(
+            self, ["costs: must be the name of a file beside this one"] if away else []
+        )
+
+    @property
+    def mapping(self) -> str:
+        """What shapes a mapped design, as text: part of the name of results that are kept."""
+        return self.model_dump_json(exclude=_BESIDE_MAPPING)
+
+
+_BESIDE_MAPPING = {
+    "summary", "costs", "liberty", "mapper_clock_ps", "memories", "rules", "place_and_route",
+    "devices", "luts_in", "dsp_block",
+}  # fmt: skip
+"""Fields that shape no mapped design; the Liberty files count by what they hold."""

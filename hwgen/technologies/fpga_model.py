@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the data file of an FPGA family holds; see also `hwgen.technologies.model`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from hwgen.config.model import Model, check_rules
+from hwgen.technologies.base import Count, Positive, Several, TechnologyModel
+
+Resource = Literal["luts", "flip_flops", "carries", "wide_muxes", "dsps", "brams", "lutrams"]
+"""Look-up tables, registers, carry cells, multiplexers behind look-up tables, DSP blocks, block
+memories, and memories (or shift registers) made of look-up tables."""
+
+
+class CellUse(Model):
+    """What cells of a mapped design are."""
+
+    cells: str = Field(description="Pattern of their names.")
+    resource: Resource = Field(
+        description="What they are: luts, flip_flops, carries (carry cells), wide_muxes"
+        " (multiplexers behind look-up tables), dsps, brams (block memories) or lutrams (memories"
+        " or shift registers made of look-up tables)."
+    )
+    count: Count = Field(1, description="How many of the resource one is.")
+    registered: bool = Field(
+        False,
+        description="Whether the mapper makes use of registers in it, so that paths end there;"
+        " flip-flops and memories always do.",
+    )
+
+
+class BlockMemory(Model):
+    """The shape of a block memory: `lanes` columns of `words` words of `lane_bits` bits."""
+
+    words: Count = Field(description="Words of a column.")
+    lane_bits: Count = Field(description="Bits of a word of a column.")
+    lanes: Count = Field(description="Columns of one block memory.")
+
+
+class LutMemory(Model):
+    """Small memories made of look-up tables."""
+
+    shapes: Several[Annotated[tuple[int, int], Field(strict=False)]] = Field(
+        min_length=1, description="Words and width of one; the first that takes fewest is taken."
+    )
+    chosen: Annotated[int, Field(ge=2)] = Field(
+        description="Parts of a deeper memory among which a look-up table chooses."
+    )
+    per_block: Positive = Field(description="Small memories that are dearer than a block memory.")
+
+
+class HeldMemory(Model):
+    """Registers and block memories, where there are no small memories."""
+
+    per_block: Positive = Field(description="Bits of registers that are dearer than a block.")
+    more: Annotated[float, Field(ge=0)] = Field(
+        description="How many more bits a memory must have before it becomes a block."
+    )
+
+
+class FabricRules(Model):
+    """What becomes a carry cell, a DSP block, a memory: thresholds of the mapper, no costs."""
+
+    carry_bits: Count = Field(description="Bits of an adder in one carry cell.")
+    last_bit_free: bool = Field(
+        False, description="Whether an adder's last bit needs no carry cell."
+    )
+    short_counter: Count = Field(description="Bits of the longest counter without carry cells.")
+    dsp_bits: Annotated[int, Field(ge=0)] | None = Field(
+        None,
+        description="Bits of the smallest product that becomes a DSP block; none: none does.",
+    )
+    dsp_factors: Annotated[tuple[int, int, int, int], Field(strict=False)] | None = Field(
+        None,
+        description="Bits of the longer and the shorter factor of a DSP block, bits of a part of"
+        " longer ones, and 1 if factors are signed only.",
+    )
+    lut_inputs: Annotated[int, Field(ge=2)] = Field(description="Inputs of a look-up table.")
+    lut_costs: Several[float] = Field(
+        (),
+        description="What the mapper takes a look-up table of no inputs, of one, of two and so on"
+        " for; default all alike.",
+    )
+    drain: Several[int] = Field(
+        (),
+        description="Look-up tables by which one bit of 0, 1, 2 ... words drains, each word with a"
+        " select signal; of more words, as many as a tree needs.",
+    )
+    few: Several[float] = Field(
+        min_length=1,
+        description="Look-up tables by which a bit of a table of one entry, of two and so on is"
+        " chosen; half a one if the adder behind chooses one of its two operands.",
+    )
+    block_memory: BlockMemory
+    lut_memory: LutMemory | None = None
+    held_memory: HeldMemory | None = None
+    brams_read_first: bool = Field(
+        False,
+        description="Whether a block memory reads what was there before it is written in the same"
+        " cycle; else there is logic around it for that.",
+    )
+    dsp_adds: bool = Field(
+        False,
+        description="Whether a DSP block contains the adder behind the product, and registers"
+        " between them, behind, and in front if nothing else reads them.",
+    )
+    signed_rows_free: bool = Field(
+        False,
+        description="Whether the sum of two signed rows of a product needs no carry cell for its"
+        " last bit.",
+    )
+    sums_outside: bool = Field(
+        False,
+        description="Whether look-up tables in front of a carry cell add the bits of an adder.",
+    )
+    subtracts: bool = Field(
+        False, description="Whether a carry cell itself inverts a number that is subtracted."
+    )
+    reset_enables: bool = Field(
+        False,
+        description="Whether a register that may keep its value is reset only where it is enabled.",
+    )
+    adders_choose: bool = Field(
+        False,
+        description="Whether the look-up tables of an adder choose one of its operands as well.",
+    )
+    ends_free: bool = Field(
+        False,
+        description="Whether an adder needs no look-up table for the bit where a carry enters,"
+        " and for the one above the signs of both its operands.",
+    )
+    inverters: bool = Field(
+        False,
+        description="Whether an inverter in front of a register is a cell that is no look-up"
+        " table.",
+    )
+    shifts: bool = Field(
+        False,
+        description="Whether three registers and more, one behind the other and without reset,"
+        " become a shift register.",
+    )
+
+    @model_validator(mode="after")
+    def _one_kind_of_small_memory(self) -> Self:
+        wrong = (self.lut_memory is None) == (self.held_memory is None)
+        return check_rules(
+            self, ["lut_memory: either this or held_memory must be there"] if wrong else []
+        )
+
+
+class PlaceAndRoute(Model):
+    """Place and route with nextpnr."""
+
+    tool: str = Field(description="The program, as `hwgen doctor` calls it.")
+    devices: Mapping[str, Several[str]] = Field(
+        min_length=1,
+        description="Packages of each device, the first one taken unless another is asked for.",
+    )
+    device: str = Field(description="The one taken unless another is asked for: the largest.")
+    timed_on: str | None = Field(
+        None, description="The device that delays are calibrated on; default `device`."
+    )
+    dsp_devices: str = Field("*", description="Pattern of the devices that have DSP blocks.")
+    speeds: Several[str] = Field(
+        (), description="Speed grades, slowest first; empty where the device says it."
+    )
+    free_pins: str = Field(description="Option that lets the tool choose pins.")
+    pins: str = Field(description="Option that takes a file of pins.")
+    routed: str = Field(description="Option that writes the routed design for the packer.")
+    packer: str = Field(description="The program that makes a bitstream of it.")
+    usual_ns: Mapping[str, Annotated[float, Field(gt=0)]] = Field(
+        default_factory=dict,
+        description="How long steps of `cost_model.timing.network` usually take, about: delays of"
+        " cells and of wires of a few loads as the tool reports them. Calibration stays near them"
+        " where designs say little.",
+    )
+
+    @model_validator(mode="after")
+    def _devices(self) -> Self:
+        broken = [] if self.device in self.devices else ["device: must be one of `devices`"]
+        broken += [
+            f"devices.{name}: must have a package" for name, p in self.devices.items() if not p
+        ]
+        return check_rules(self, broken)
+
+
+class Device(Model):
+    """What a device has, counted as `cells` are."""
+
+    luts: Count = Field(description="Look-up tables.")
+    flip_flops: Count = Field(description="Flip-flops.")
+    dsps: Annotated[int, Field(ge=0)] = Field(description="DSP blocks.")
+    brams: Annotated[int, Field(ge=0)] = Field(description="Block memories of `bram_kbit` each.")
+    urams: Annotated[int, Field(ge=0)] = Field(
+        0, description="Large memories, which synthesis does not infer: UltraRAM, SPRAM."
+    )
+    placed_as: str | None = Field(
+        None, description="What `place_and_route` calls it; none: it cannot be placed."
+    )
+    source: str = Field(description="Where the figures are from.")
+
+
+class DspBlock(Model):
+    """What a DSP block multiplies and adds, as far as synthesis makes use of it."""
+
+    factors: Annotated[tuple[Count, Count], Field(strict=False)] = Field(
+        description="Bits of its signed factors, the longer one first."
+    )
+    accumulator: Count | None = Field(
+        None,
+        description="Bits of the accumulator behind the product; none where synthesis has adders"
+        " and registers beside the block.",
+    )
+
+
+class Recipes(Model):
+    """Options of the synthesis command by recipe."""
+
+    dsp: str = Field(description="Products in DSP blocks where the mapper finds it worth one.")
+    logic: str = Field(description="No DSP blocks.")
+
+
+class Fpga(TechnologyModel):
+    """An FPGA family."""
+
+    kind: Literal["fpga"] = Field(description="`fpga`.")
+    command: str = Field(description="The synthesis command of Yosys.")
+    options: Recipes
+    recipe: Literal["dsp", "logic"] = Field(
+        description="The recipe taken unless another is asked for."
+    )
+    dsp_bits: Annotated[int, Field(ge=0)] = Field(
+        0, description="Bits of the smallest product that Yosys gives a DSP block."
+    )
+    dsp_block: DspBlock | None = Field(
+        None, description="The DSP block, which `array.packing` fills with several products."
+    )
+    bram_kbit: Count = Field(18, description="Kilobits of what counts as one block memory.")
+    cells: Several[CellUse] = Field(
+        min_length=1, description="What cells are; the first whose pattern fits counts."
+    )
+    read_ports: Mapping[str, str] = Field(
+        default_factory=dict,
+        description="Pattern of small memories: pattern of the ports from which a path leads"
+        " through them.",
+    )
+    rules: FabricRules | None = Field(
+        None,
+        description="What components become there; without them areas cannot be estimated.",
+    )
+    place_and_route: PlaceAndRoute | None = Field(
+        None, description="Place and route with nextpnr, if there is one for the family."
+    )
+    devices: Mapping[str, Device] = Field(
+        default_factory=dict, description="Devices by the name that `target.device` takes."
+    )
+    luts_in: Mapping[Resource, Count] = Field(
+        default_factory=dict,
+        description="Look-up tables of a device that one of another resource takes at most: a carry"
+        " cell, a memory made of look-up tables.",
+    )
+
+    @model_validator(mode="after")
+    def _placeable(self) -> Self:
+        known = self.place_and_route.devices if self.place_and_route else {}
+        broken = [
+            f"devices.{name}: placed_as: must be one of `place_and_route.devices`"
+            for name, device in self.devices.items()
+            if device.placed_as is not None and device.placed_as not in known
+        ]
+        return check_rules(self, broken)
+
+    @cached_property
+    def _uses(self) -> dict[str, CellUse | None]:
+        return {}
+
+    def use_of(self, cell: str) -> CellUse | None:
+        """Return what a cell is, None for what costs nothing."""
+        if cell not in self._uses:
+            fits = (use for use in self.cells if fnmatchcase(cell, use.cells))
+            self._uses[cell] = next(fits, None)
+        return self._uses[cell]
+
+    def through(self, cell: str, port: str) -> bool:
+        """Return whether a path leads from a port through a small memory."""
+        return any(
+            fnmatchcase(cell, cells) and fnmatchcase(port, ports)
+            for cells, ports in self.read_ports.items()
+        )
