@@ -12,7 +12,8 @@ import cocotb
 import numpy as np
 
 from cost_model.families.attention import cycles_of_blocks
-from flows.simulation.testbench import Bench, OperationJob, start_clock
+from flows.simulation.bench_jobs import OperationJob
+from flows.simulation.testbench import Bench, start_clock
 from hwgen.families import family
 from hwgen.golden.attention import attend
 from hwgen.schedules.attention import Block, Mask, Plan, operands

@@ -15,8 +15,9 @@ import numpy as np
 from cocotb.triggers import RisingEdge, with_timeout
 from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
 
+from flows.simulation.bench_jobs import make_job
 from flows.simulation.regression import operands
-from flows.simulation.testbench import make_job, start_clock
+from flows.simulation.testbench import start_clock
 from flows.simulation.wires import bytes_of
 from hwgen.families import family
 

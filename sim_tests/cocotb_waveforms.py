@@ -13,7 +13,8 @@ import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles
 
-from flows.simulation.testbench import Bench, make_job, start_clock
+from flows.simulation.bench_jobs import make_job
+from flows.simulation.testbench import Bench, start_clock
 from hwgen.families import family
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))

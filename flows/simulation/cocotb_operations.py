@@ -12,9 +12,10 @@ from typing import Any
 import cocotb
 import numpy as np
 
+from flows.simulation.bench_jobs import OperationJob
 from flows.simulation.operation_cases import OperationCase, draw_operands, operation_cases
 from flows.simulation.operations import sizes_text
-from flows.simulation.testbench import OperationJob, run_jobs
+from flows.simulation.testbench import run_jobs
 from hwgen.families import family
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))

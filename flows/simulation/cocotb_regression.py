@@ -12,9 +12,10 @@ from typing import Any
 import cocotb
 import numpy as np
 
+from flows.simulation.bench_jobs import make_job
 from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.regression import Case, cases, operands
-from flows.simulation.testbench import make_job, run_jobs
+from flows.simulation.testbench import run_jobs
 from hwgen.families import family
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
