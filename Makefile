@@ -91,6 +91,10 @@ demo-onnx: env ## fetch a network that tells types of files, and run all of it o
 	  --engine rtl $(ROWS8)
 	$(RUN) -m flows.demonstration.file_type labels $(TYPED) --model $(MAGIKA) \
 	  --inputs build/onnx/x.npy --results build/onnx/y.npy
+	$(RUN) -m hwgen model compile build/onnx/int8 --output build/onnx/jobs --force --config configs/gemm_stream.yaml
+	$(RUN) -m hwgen model run build/onnx/jobs --input build/onnx/x.npy --output build/onnx/z.npy --force --engine rtl
+	$(RUN) -m flows.demonstration.file_type labels $(TYPED) --model $(MAGIKA) \
+	  --inputs build/onnx/x.npy --results build/onnx/z.npy
 	$(RUN) -m hwgen model estimate build/onnx/int8 --memory lpddr4x $(TARGETS) --fpga-energies \
 	  --config configs/decoder/products.yaml
 

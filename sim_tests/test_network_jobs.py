@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -20,6 +20,7 @@ import pytest
 from flows.simulation import job_run
 from flows.simulation.job_run import RtlJobs
 from hwgen.cli import main
+from hwgen.config.load import load_config
 from hwgen.emission import verilog_of
 from hwgen.emission.network_driver import names_in_c, network_driver
 from hwgen.errors import CheckFailed, InputError
@@ -529,3 +530,28 @@ def test_mutated_hardware_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(job_run, "verilog_of", lambda config: changed)
     with closing(RtlJobs(network)) as rtl, pytest.raises(CheckFailed, match="differs"):
         NetworkProgram(network, rtl).run(inputs)
+
+
+ROOT = Path(__file__).parents[1]
+MAGIKA = ROOT / "build/onnx/magika/models/standard_v3_3/model.onnx"
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not MAGIKA.exists(), reason="`make demo-onnx` fetches it")
+def test_a_network_of_others(tmp_path: Path) -> None:
+    """Magika in integers, whole: the program in C against the golden models."""
+    path = tmp_path / "float"
+    assert main(["model", "import", str(MAGIKA), "--output", str(path)]) == 0
+    model = Model(path)
+    name = model.description.inputs[0]
+    shape = [int(n) for n in model.description.arrays[name]]
+    inputs = {name: np.random.default_rng(1).integers(0, 257, shape).astype(np.float32)}
+    np.save(tmp_path / "x.npy", inputs[name])
+    arguments = ["--output", str(tmp_path / "int8"), "--calibration", str(tmp_path / "x.npy")]
+    assert main(["model", "quantise", str(path), *arguments]) == 0
+    config = cast(GemmStreamConfig, load_config(ROOT / "configs/gemm_stream.yaml"))
+    found, network = compiled(Model(tmp_path / "int8"), config, tmp_path / "compiled")
+    inputs[name] = inputs[name].astype(network.forms[name][1])
+    status, outputs = CNetwork(found, network, "-O2").infer(inputs)
+    assert status == 0
+    same(outputs, golden(network).run(inputs))

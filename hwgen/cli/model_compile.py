@@ -185,6 +185,8 @@ def _print(output: Path, document: dict[str, Any], compilation: Compiling) -> No
     """Print the memory map."""
     from rich.table import Table
 
+    from hwgen.cli.model_estimate import shortened
+    from hwgen.cli.model_layers import MOST_NAME
     from hwgen.models.compiled import Compilation
 
     out, arrays = console(), []
@@ -209,7 +211,7 @@ def _print(output: Path, document: dict[str, Any], compilation: Compiling) -> No
     for region, array in arrays:
         table.add_row(
             region,
-            array.name,
+            shortened(array.name, MOST_NAME),
             f"{array.address:#x}",
             f"{array.bytes:,d}",
             f"{array.count}" if array.count > 1 else "",

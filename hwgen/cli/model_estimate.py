@@ -131,9 +131,9 @@ def print_layers(network: Network, weight_bits: float, activation_bits: float) -
     console().print(table)
 
 
-def shortened(name: str) -> str:
+def shortened(name: str, most: int = _MOST_NAME) -> str:
     """Return the end of a name that is long."""
-    return name if len(name) <= _MOST_NAME else "…" + name[1 - _MOST_NAME :]
+    return name if len(name) <= most else "…" + name[1 - most :]
 
 
 def layers_document(network: Network) -> list[dict[str, Any]]:

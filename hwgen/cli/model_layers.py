@@ -6,11 +6,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hwgen.cli.common import console
+from hwgen.cli.model_estimate import shortened
 
 if TYPE_CHECKING:
     from hwgen.models.compiled import Compilation
 
 LAYERS = "layers.json"
+MOST_NAME = 48
+"""Characters of a name in tables of compiled models."""
 
 _BOUND = 0.9  # of a job's cycles in which the memory moves a beat: it is the memory that limits
 
@@ -79,7 +82,7 @@ def print_passes(passes: dict[str, Any]) -> None:
     for row in passes[last]["operations"]:
         used = row["utilisation"]
         table.add_row(
-            row["operation"],
+            shortened(row["operation"], MOST_NAME),
             row["unit"],
             f"{row['jobs']:,d}" if row["jobs"] else "",
             f"{row['cycles']:,d}" if row["jobs"] else "",
