@@ -53,7 +53,8 @@ from numpy.typing import NDArray
 
 from cost_model import roofline
 from cost_model import technology as technologies
-from cost_model.bill import Counts, Number, Space, View, frozen
+from cost_model.bill import Counts, Number
+from cost_model.space import Space, View, frozen
 from hwgen.config.dotted import flattened
 from hwgen.families import family as family_of
 from hwgen.technologies import technologies as installed

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from cost_model import fabric_energy, macros, memories
 from cost_model import technology as technologies
-from cost_model.bill import Space
 from cost_model.closed_forms import (
     DEVICE,
     RESOURCES,
@@ -22,6 +21,7 @@ from cost_model.closed_forms import (
     without_costs,
 )
 from cost_model.fabric import fabric, has_rules
+from cost_model.space import Space
 from cost_model.structure.costs import breakdown as structural_breakdown
 from cost_model.structure.costs import logic_share
 from hwgen.families import family

@@ -11,7 +11,6 @@ import numpy as np
 
 from cost_model import fabric_energy, memories, roofline
 from cost_model import technology as technologies
-from cost_model.bill import Space
 from cost_model.certainty import certainty, timed
 from cost_model.closed_forms import (
     DEVICE,
@@ -21,6 +20,7 @@ from cost_model.closed_forms import (
 )
 from cost_model.costed import CLOSED_FORMS, Costed, buffers_of, costed, plain
 from cost_model.roofline_report import roofline as report
+from cost_model.space import Space
 from cost_model.timing.limit import described, steps_of
 from cost_model.unknown import reasons
 from hwgen.config.dotted import flattened

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cost_model import post_bill
-from cost_model.bill import Counts, Number, Part, View, times
+from cost_model.bill import Counts, Number, Part, times
 from cost_model.fabric import fabric_of
+from cost_model.space import View
 from hwgen.numerics.post import RECORD_BYTES, PostFeatures
 from hwgen.numerics.post.beats import HEAD_BITS
 

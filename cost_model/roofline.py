@@ -24,7 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.bill import Number, View
+from cost_model.bill import Number
+from cost_model.space import View
 from hwgen.config.off_chip import OffChip
 from hwgen.families import family as family_of
 from hwgen.workloads import Gemm, Layer, Network

@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from cost_model.bill import View
 from cost_model.roofline import KV_CACHE, PORT, Memory, Work, floor_bytes, memory_at, works
+from cost_model.space import View
 from hwgen.config.off_chip import OffChip
 from hwgen.families import family as family_of
 from hwgen.workloads import Network

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_model.bill import Counts, Number, View, memory, register, times, total
+from cost_model.bill import Counts, Number, memory, register, times, total
 from cost_model.macros import Composition, arrangements, energies, library
 from cost_model.memories import access_pj, registers_of
+from cost_model.space import View
 from cost_model.structure.costs import cost
 from cost_model.technology import AMOUNTS, MACRO_NS, is_calibrated, technology
 from hwgen.memories import Ram

@@ -14,12 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost_model import technology as technologies
-from cost_model.bill import KINDS, defaults
+from cost_model.bill import KINDS
 from cost_model.closed_forms import evaluate
 from cost_model.estimate import estimate
 from cost_model.fabric import CELL_KINDS, fabric
 from cost_model.fabric import KINDS as FABRIC_KINDS
 from cost_model.families.gemm_stream import cycles
+from cost_model.space import defaults
 from cost_model.technology import Technology, read
 from flows.bench import cost
 from flows.bench.cost_points import Point

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cost_model.bill import Space
 from cost_model.closed_forms import evaluate
 from cost_model.families import systolic_bill, ternary_lut
 from cost_model.rows import Rows
+from cost_model.space import Space
 from flows.estimates import estimated
 from hwgen.config.dotted import flattened
 from hwgen.config.model import FamilyConfig

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cost_model import post_processing as post
-from cost_model.bill import Number, View, ceil_div
+from cost_model.bill import Number, ceil_div
 from cost_model.families import spatial_serial
 from cost_model.families.spatial_bill import Geometry, parts
 from cost_model.families.spatial_delay import paths
 from cost_model.families.spatial_flow import core_flow
+from cost_model.space import View
 from hwgen.config.spatial_timing import core_latency, serial_latency
 from hwgen.figures import Cycles
 from hwgen.schedules.spatial import Schedule, schedule

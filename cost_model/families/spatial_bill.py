@@ -13,9 +13,10 @@ import numpy as np
 
 from cost_model import elements
 from cost_model import post_processing as post
-from cost_model.bill import Counts, Number, Part, View, adder, buffer, register, times, total
+from cost_model.bill import Counts, Number, Part, adder, buffer, register, times, total
 from cost_model.fabric import fabric_of
 from cost_model.families import spatial_serial_bill
+from cost_model.space import View
 from hwgen.config.spatial_timing import block_lead, lead
 from hwgen.numerics import TERNARY
 

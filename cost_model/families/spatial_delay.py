@@ -9,9 +9,10 @@ import numpy as np
 
 from cost_model import elements
 from cost_model import post_processing as post
-from cost_model.bill import Counts, View, times, total
+from cost_model.bill import Counts, times, total
 from cost_model.families import spatial_serial_delay
 from cost_model.families.spatial_bill import FIGURES, RESOLVED, Geometry
+from cost_model.space import View
 
 if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig

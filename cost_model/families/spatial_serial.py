@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cost_model.bill import Number, View, ceil_div
+from cost_model.bill import Number, ceil_div
+from cost_model.space import View
 from hwgen.config.elements import QUEUES
 from hwgen.config.spatial_timing import serial_lead
 from hwgen.numerics import IntegerFormat

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from cost_model import elements
 from cost_model import post_processing as post
-from cost_model.bill import Counts, Number, Part, View, adder, register, times, total
+from cost_model.bill import Counts, Number, Part, adder, register, times, total
+from cost_model.space import View
 from hwgen.numerics.digits import digit_count
 from hwgen.numerics.sparse_digits import CHOSEN_ARRIVAL, FINAL_STEPS, GROUP_TERMS, SerialSum
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cost_model import post_processing as post
-from cost_model.bill import Counts, View, total
+from cost_model.bill import Counts, total
 from cost_model.families.spatial_serial_bill import (
     FIGURES,
     SUM,
@@ -17,6 +17,7 @@ from cost_model.families.spatial_serial_bill import (
     serial_sum,
     sums,
 )
+from cost_model.space import View
 from cost_model.technology import OUTSIDE
 from hwgen.numerics.digits import digit_count
 from hwgen.numerics.sparse_digits import CHOSEN_ARRIVAL, FINAL_STEPS, GROUP_TERMS

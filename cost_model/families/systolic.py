@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cost_model import post_processing as post
-from cost_model.bill import Number, View, ceil_div
+from cost_model.bill import Number, ceil_div
 from cost_model.families.systolic_bill import Geometry, parts
 from cost_model.families.systolic_delay import paths
 from cost_model.families.systolic_flow import core_flow
+from cost_model.space import View
 from hwgen.schedules.systolic import schedule
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from cost_model.bill import (
     Counts,
     Number,
     Part,
-    View,
     adder,
     bit_length,
     bits_of,
@@ -31,6 +30,7 @@ from cost_model.elements import DIGIT_KINDS
 from cost_model.fabric import LISTED, delays, fabric_of
 from cost_model.fabric import product_counts as logic_or_dsp
 from cost_model.rows import Rows, rows_of
+from cost_model.space import View
 from hwgen.families.systolic_geometry import BUS_ROWS, ArrayGeometry, block_stages, psum_terms
 from hwgen.numerics import TERNARY
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from cost_model import elements
 from cost_model import post_processing as post
-from cost_model.bill import Counts, View, bits_of, times, total
+from cost_model.bill import Counts, bits_of, times, total
 from cost_model.families.systolic_bill import (
     DIGIT_FIGURES,
     RESOLVE_FIGURES,
@@ -17,6 +17,7 @@ from cost_model.families.systolic_bill import (
     accumulated_rows,
     psum_width,
 )
+from cost_model.space import View
 
 if TYPE_CHECKING:
     from hwgen.families.systolic import SystolicConfig

@@ -18,7 +18,6 @@ from cost_model.bill import (
     Counts,
     Number,
     Part,
-    View,
     bit_length,
     bits_of,
     ceil_div,
@@ -49,6 +48,7 @@ from cost_model.families.ternary_lut_delay import paths as core_paths
 from cost_model.families.ternary_lut_delay import stored_paths
 from cost_model.families.ternary_lut_flow import core_flow as core_flow
 from cost_model.rows import Rows, rows_of
+from cost_model.space import View
 from hwgen.schedules.ternary_lut import Schedule
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model.bill import Counts, View, adder, register, times, total
+from cost_model.bill import Counts, adder, register, times, total
 from cost_model.fabric import fabric_of
 from cost_model.families.ternary_lut_bill import exact_sum, read_counts, value_width
 from cost_model.families.ternary_lut_delay import FLOAT_SHARES, read_path, sum_delay
+from cost_model.space import View
 
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut import TernaryLutConfig

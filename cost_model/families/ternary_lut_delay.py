@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model.bill import Counts, View, total
+from cost_model.bill import Counts, total
 from cost_model.families.ternary_lut_bill import (
     added_bits,
     float_table_latencies,
     sum_width,
     value_width,
 )
+from cost_model.space import View
 from hwgen.families.ternary_lut_choice import sum_groups
 from hwgen.numerics.bit_heap import plan
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.bill import defaults
 from cost_model.costed import CLOSED_FORMS, STRUCTURE
+from cost_model.space import defaults
 from cost_model.sweep.engine import Outcome
 from cost_model.sweep.plan import Evaluate, Plan
 from cost_model.sweep.space import Subspace

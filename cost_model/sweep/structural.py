@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_model.bill import Space
 from cost_model.closed_forms import DEVICE, evaluate, metric_names
 from cost_model.roofline import is_limited
+from cost_model.space import Space
 from cost_model.sweep.plan import Plan
 from cost_model.sweep.space import TECHNOLOGY
 from cost_model.sweep.table import Points, parameters_of

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.bill import defaults, frozen
 from cost_model.estimate import estimate
+from cost_model.space import defaults, frozen
 from cost_model.technology import Technology, technology, write
 from flows.bench.cost_tables import traits
 from flows.calibration import fpga
