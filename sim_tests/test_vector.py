@@ -40,6 +40,7 @@ AXES: dict[str, list[Any]] = {
     "output": list(FORMATS),
     "parameters": ["bf16", "fp16", "fp32"],
     "longest_row": [1, 9, 64],
+    "softmax": ["two_pass", "online"],
     "gate": ["silu", "gelu", "relu2"],
     "function_bits": [8, 14],
     "adder": [1, 2, 3, 5],
@@ -55,6 +56,8 @@ def made(name: str, **values: Any) -> VectorConfig:
     array = {key: values[key] for key in ("lanes", "longest_row", "function_bits")}
     if "gated" in names:
         array["gate"] = values["gate"]
+    if "softmax" in names:
+        array["softmax"] = values["softmax"]
     return VectorConfig.model_validate(
         {
             "name": name,
@@ -69,6 +72,8 @@ def legal(point: list[Any]) -> bool:
     """Return whether a point, or its beginning, may be."""
     values = dict(zip(AXES, point, strict=False))
     names, lanes, output = values["operations"], values.get("lanes"), values.get("output")
+    if values.get("softmax", "two_pass") != "two_pass" and "softmax" not in names:
+        return False
     if "rope" in names and (lanes == 1 or values.get("longest_row") == 1):
         return False
     if output is None or lanes is None:
@@ -92,11 +97,16 @@ SMALL: dict[str, Any] = {
               "gate": "relu2", "function_bits": 8},
     "pipeline": {"adder": 2, "multiplier": 1, "function": 1},
 }  # fmt: skip
+ONLINE: dict[str, Any] = {
+    **SMALL,
+    "array": {"operations": ["softmax"], "softmax": "online", "lanes": 2, "longest_row": 9,
+              "function_bits": 8},
+}  # fmt: skip
 EVERY: dict[str, Any] = {
     "input": "fp32",
     "output": "int16",
-    "array": {"operations": list(NAMED), "lanes": 2, "longest_row": 20, "gate": "gelu",
-              "function_bits": 13},
+    "array": {"operations": list(NAMED), "lanes": 2, "longest_row": 20, "softmax": "online",
+              "gate": "gelu", "function_bits": 13},
     "pipeline": {"adder": 1, "multiplier": 1, "function": 2},
 }  # fmt: skip
 
@@ -186,9 +196,33 @@ def test_the_manifest_states_the_bounds_of_functions() -> None:
         assert 0 < unit["bound"]["max_relative"] <= 2.0**-8
 
 
-def test_special_rows() -> None:
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_softmax_in_one_pass_is_within_its_bound(fmt: str) -> None:
+    for bits in (6, 13):
+        array = {"operations": ["softmax"], "softmax": "online", "function_bits": bits}
+        config = vector(input=fmt, output="fp32", array=array)
+        bound = config.proven["softmax"]["bound"]
+        assert config.powers.relative <= 2.0**-bits
+        rng = np.random.default_rng(bits)
+        for deviation in (1.0, 30.0, 3000.0):
+            x = rng.standard_normal((8, 301)) * deviation
+            x[4:] = np.sort(x[4:], axis=1)  # the maximum rises with every beat
+            if fmt.startswith("int"):
+                x = np.clip(np.rint(x), config.input.min, config.input.max)
+            x = x.astype(config.input.dtype)
+            found = operate(config, operation_of(config, "softmax"), {"x": x}, {})["result"]
+            wide = x.astype(np.longdouble)
+            powers = np.exp(wide - wide.max(axis=1, keepdims=True))
+            wanted = powers / powers.sum(axis=1, keepdims=True)
+            room = bound["result_relative"] * wanted + bound["result_absolute"]
+            assert (np.abs(found - wanted) <= room).all()
+
+
+@pytest.mark.parametrize("softmax", ["two_pass", "online"])
+def test_special_rows(softmax: str) -> None:
     inf, nan = np.inf, np.nan
-    config = vector(input="fp32", output="fp32", array={"operations": ["softmax", "argmax"]})
+    array = {"operations": ["softmax", "argmax"], "softmax": softmax}
+    config = vector(input="fp32", output="fp32", array=array)
     x = np.array([[-inf] * 3, [0, nan, 1], [0, -inf, 0], [-0.0, 0, 0]], np.float32)
     rows = operate(config, operation_of(config, "softmax"), {"x": x}, {})["result"]
     assert np.array_equal(rows[0], [0, 0, 0])  # everything is masked
@@ -218,6 +252,7 @@ def test_special_rows() -> None:
         ("array: {operations: [quantise]}", "output: quantise gives integers"),
         ("array: {operations: [argmax], lanes: 1}", "must have 32 bits for argmax, not 1 x 16"),
         ("array: {operations: [add], gate: silu}", "array.gate: is for gated"),
+        ("array: {operations: [add], softmax: online}", "array.softmax: is for softmax"),
         ("array: {operations: [sofmax]}", r"array.operations.*'softmax'"),
         ("input: int4", "input: must be int8, int16, int32, fp16, bf16 or fp32"),
     ],
@@ -347,6 +382,8 @@ def test_a_run_of_an_operation() -> None:
 
 
 MUTATIONS = [
+    Mutation("sum not rescaled", "row_sum_2x2_18", r"\.down\(held_down\)", ".down(18'd0)", ONLINE),
+    Mutation("weights over another power", "core", r"\.down\(s_down\)", ".down(18'd0)", ONLINE),
     Mutation("sine of the wrong sign", "apply_lane_odd", r"\.b\(sine\)",
              ".b({~sine[31], sine[30:0]})",
              {**EVERY, "array": {"operations": ["rope"], "lanes": 2, "longest_row": 9}}),

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
@@ -13,7 +12,8 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, mo
 from hwgen.config.model import FamilyConfig, Model, check_rules, format_field
 from hwgen.config.parameters import either
 from hwgen.families import Family
-from hwgen.families.vector_operations import NAMED, WAYS, Way
+from hwgen.families.vector_functions import Powers, online_bound, powers_of, unit_within
+from hwgen.families.vector_operations import NAMED, ONLINE_SOFTMAX, WAYS, Way
 from hwgen.numerics.floating import FloatFormat, floating
 from hwgen.numerics.integer import IntegerFormat
 from hwgen.operations import Operation, Scalar, Size, Tensor
@@ -81,6 +81,11 @@ class Array(Model):
         description="Longest row; rows wait in memories of that size for what is computed of them.",
         json_schema_extra={"unit": "elements"},
     )
+    softmax: Literal["two_pass", "online"] = Field(
+        "two_pass",
+        description="How `softmax` finds a row's maximum and sum: one after the other, or both in"
+        " one pass, with a running maximum and a sum that is rescaled by shifts.",
+    )
     gate: Gate = Field("silu", description="Function of `gated`; `relu2` is max(x, 0) squared.")
     function_bits: int = Field(
         13,
@@ -93,7 +98,8 @@ class Array(Model):
 
     def __hash__(self) -> int:
         """Return a hash: configurations are keys of caches, and lists have none."""
-        return hash((*self.operations, self.lanes, self.longest_row, self.gate, self.function_bits))
+        values = (self.lanes, self.longest_row, self.softmax, self.gate, self.function_bits)
+        return hash((*self.operations, *values))
 
 
 class Pipeline(Model):
@@ -141,6 +147,8 @@ class VectorConfig(FamilyConfig):
             )
         if "gated" not in names and "gate" in array.model_fields_set:
             broken.append("array.gate: is for gated, which array.operations does not name")
+        if "softmax" not in names and array.softmax != "two_pass":
+            broken.append("array.softmax: is for softmax, which array.operations does not name")
         if "argmax" in names and array.longest_row > 1 << 23:
             broken.append("array.longest_row: positions of argmax have 23 bits")
         return check_rules(self, broken)
@@ -150,6 +158,8 @@ class VectorConfig(FamilyConfig):
         values = super().resolved()
         if "gated" not in self.array.operations:
             del values["array"]["gate"]
+        if not self.online:  # digests stay what they were before there was a choice
+            del values["array"]["softmax"]
         return values
 
     # -- what is there ---------------------------------------------------------------------------
@@ -160,7 +170,18 @@ class VectorConfig(FamilyConfig):
         names: set[str] = set(self.array.operations)
         if "quantise" in names:
             names.add("quantise_tensor")
-        return {name: way for name, way in WAYS.items() if name in names}
+        known = {**WAYS, "softmax": ONLINE_SOFTMAX} if self.array.softmax == "online" else WAYS
+        return {name: way for name, way in known.items() if name in names}
+
+    @property
+    def online(self) -> bool:
+        """Whether `softmax` is offered, in one pass."""
+        return self.any_way(lambda way: way.value == "power")
+
+    @cached_property
+    def powers(self) -> Powers:
+        """How exponentials become powers of two in one pass."""
+        return powers_of(self.input, self.array.function_bits)
 
     @property
     def real(self) -> FloatFormat:
@@ -213,16 +234,21 @@ class VectorConfig(FamilyConfig):
             "rsqrt": self.any_way(lambda way: way.scale == "rsqrt"),
         }
         for name in (name for name, used in wanted.items() if used):
-            found[name] = _unit(name, self.real, relative=error)
+            found[name] = unit_within(name, self.real, self.real, relative=error)
+        if self.online:
+            found["exp2"] = self.powers.unit
         if "gated" in self.array.operations and self.array.gate != "relu2":
             gate = self.array.gate
-            found[gate] = _unit(gate, self.real, absolute=error)
+            found[gate] = unit_within(gate, self.real, self.real, absolute=error)
         return found
 
     @property
     def proven(self) -> dict[str, Any]:
         """The function units with the bounds of their errors, for the manifest."""
-        return {name: unit.document() for name, unit in self.functions.items()}
+        found = {name: unit.document() for name, unit in self.functions.items()}
+        if self.online:
+            found["softmax"] = {"bound": online_bound(self).document()}
+        return found
 
     # -- figures that hardware, golden model and cycles share ---------------------------------
 
@@ -268,8 +294,19 @@ class VectorConfig(FamilyConfig):
     def value_latency(self, way: Way) -> int:
         """Cycles from a beat to ``v``."""
         gate = self.pipeline.multiplier if self.array.gate == "relu2" else self.pipeline.function
-        extra = {"x": 0, "exp": self.pipeline.function, "gate": gate}[way.value]
+        extra = {
+            "x": 0, "exp": self.pipeline.function, "power": self.weight_latency, "gate": gate,
+        }[way.value]  # fmt: skip
         return self.centred_latency(way) + extra
+
+    @property
+    def weight_latency(self) -> int:
+        """Cycles from elements to their powers of two over the running maximum.
+
+        A power's table does not wait for the maximum.
+        """
+        later = max(self.pipeline.function, self.max_latency)
+        return self.pipeline.multiplier + later + 1
 
     def reduced_latency(self, way: Way) -> int:
         """Cycles from a row's last beat to ``b``."""
@@ -430,23 +467,6 @@ class VectorConfig(FamilyConfig):
         )
         return tuple(found)
 
-
-@cache
-def _unit(name: str, real: FloatFormat, **error: float) -> FunctionUnit:
-    """Return a unit whose error is proven to be no larger.
-
-    The search for tables has gaps: where it finds none for an error, it may for a smaller one.
-    """
-    from hwgen.numerics.functions.unit import Wanted, design
-
-    for share in _SHARES:
-        with suppress(ValueError):
-            wanted = Wanted(**{kind: value * share for kind, value in error.items()})
-            return design(name, real, real, wanted)
-    raise AssertionError(f"there is a unit of {name} for every error that a configuration allows")
-
-
-_SHARES = (1.0, 0.85, 0.7, 0.55, 0.4)
 
 FAMILY = Family(
     name="vector",

@@ -13,12 +13,12 @@ An operation leaves out what it has no use for.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 First = Literal["", "sum", "max", "magnitude", "position"]
-Value = Literal["x", "exp", "gate"]
-Second = Literal["", "values", "squares", "first", "given"]
+Value = Literal["x", "exp", "power", "gate"]
+Second = Literal["", "values", "rescaled", "squares", "first", "given"]
 Scale = Literal["", "reciprocal", "rsqrt"]
 Factor = Literal["", "p", "y", "turn"]
 Term = Literal["", "p", "y", "turn"]
@@ -40,10 +40,12 @@ class Way:
     centred : bool
         Whether ``a`` is subtracted from the elements.
     value : str
-        What ``v`` is: the element, its exponential, or its gate.
+        What ``v`` is: the element, its exponential, the exponential over a power of two
+        (``power``), or its gate.
     second : str
-        What ``b`` is: nothing, the sum of the ``values``, of the ``squares``, ``a`` (``first``), or
-        what port ``r`` gives for the row (``given``).
+        What ``b`` is: nothing, the sum of the ``values``, that of ``power``s which is shifted when
+        their power of two rises (``rescaled``), of the ``squares``, ``a`` (``first``), or what port
+        ``r`` gives for the row (``given``).
     epsilon : bool
         Whether `c2` is added to ``b * c1``.
     scale : str
@@ -73,7 +75,17 @@ class Way:
     @property
     def passes(self) -> int:
         """Reductions that a row waits for, one after the other."""
-        return bool(self.first) + bool(self.second in ("values", "squares"))
+        return bool(self.first) + self.summed
+
+    @property
+    def summed(self) -> bool:
+        """Whether ``b`` is a sum of the row."""
+        return self.second in ("values", "rescaled", "squares")
+
+    @property
+    def exponential(self) -> bool:
+        """Whether ``v`` are exponentials: rows of minus infinity, whose sum is zero, give zeros."""
+        return self.value in ("exp", "power")
 
     @property
     def takes_p(self) -> bool:
@@ -137,6 +149,9 @@ WAYS: dict[str, Way] = {
     ),
 }  # fmt: skip
 """The operations, in the order of their codes."""
+
+ONLINE_SOFTMAX = replace(WAYS["softmax"], first="", centred=False, value="power", second="rescaled")
+"""`softmax` whose maximum and sum come out of one pass over the row."""
 
 CODES = {name: code for code, name in enumerate(WAYS)}
 """Code of an operation in a command."""

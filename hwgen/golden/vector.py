@@ -10,6 +10,10 @@ to even; functions are those of the configuration's units.  The order of a row's
   an adder and one more (`VectorConfig.partial_sums`);
 - *end*: the partial sums by a balanced tree, neighbours first; an odd one at the end moves up.
 
+Of softmax in one pass, see `hwgen.families.vector_functions`, what a number is over, the largest
+``k`` so far, stands beside it.  Before a beat is added to a partial sum, and before partial sums
+are added up, they are rescaled to the larger ``k``.
+
 The largest element does not depend on an order: a NaN is larger than anything, zeros are equal.
 """
 
@@ -20,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hwgen.families.vector_functions import rescaled
 from hwgen.families.vector_operations import CODES
 from hwgen.numerics.float_arithmetic import add, convert, from_integers, multiply
 from hwgen.numerics.floating import FLOATS, FloatFormat
@@ -105,6 +110,8 @@ def _computed(
     v = x if not way.centred else add(REAL, x, a[:, None] ^ np.uint32(REAL.sign_mask))
     if way.value == "exp":
         v = _evaluated(config, "exp", v)
+    elif way.value == "power":
+        v, level = _powers(config, operands["x"])
     elif way.value == "gate":
         v = _gate(config, v)
     results = {}
@@ -113,16 +120,21 @@ def _computed(
         b = a
         if way.takes_r:
             b = reals(REAL, operands["row_scales"])
+        elif way.second == "rescaled":
+            b = row_sums(config, v, level)
         elif not way.direct:
             b = row_sums(config, multiply(REAL, v, v) if way.second == "squares" else v)
         t = multiply(REAL, b, c1)
         u = add(REAL, t, c2) if way.epsilon else t
         s = _evaluated(config, way.scale, u) if way.scale else u
-        if way.value == "exp":
+        if way.exponential:
             s = np.where(b == 0, np.uint32(0), s)
         if way.tail:
             results["scales"] = REAL.decode(t)
-    o = multiply(REAL, v, s[:, None])
+    each = s[:, None]
+    if way.second == "rescaled":
+        each = rescaled(each, level[:, -1:] - level)
+    o = multiply(REAL, v, each)
     parameters = [] if numbers is None else [reals(config.parameters, each) for each in numbers]
     if way.factor == "turn":
         o = _turned(o, np.broadcast_to(parameters[0], o.shape))
@@ -201,17 +213,53 @@ def reals(fmt: Any, values: NDArray[Any]) -> Bits:
     return np.asarray(from_integers(REAL, values.astype(np.int64)))
 
 
-def row_sums(config: VectorConfig, v: Bits) -> Bits:
-    """Return the sums of rows, shape (rows,), added up in the order of the hardware."""
+def row_sums(config: VectorConfig, v: Bits, level: NDArray[np.int64] | None = None) -> Bits:
+    """Return the sums of rows, shape (rows,), added up in the order of the hardware.
+
+    Parameters
+    ----------
+    config : VectorConfig
+    v : ndarray of uint32, shape (rows, length)
+    level : ndarray of int64, shape (rows, length), optional
+        What numbers are over, as a power of two; it never falls along a row, and the sum is over
+        the last one.
+    """
     lanes, count = config.array.lanes, config.partial_sums
     steps = beats_of_row(config, v.shape[1])
     padded = np.zeros((len(v), steps * lanes), np.uint32)
     padded[:, : v.shape[1]] = v
     beats = _tree(padded.reshape(len(v), steps, lanes))
     partial = np.zeros((len(v), count), np.uint32)
+    over = np.zeros((len(v), count), np.int64)
     for step in range(steps):
-        partial[:, step % count] = add(REAL, partial[:, step % count], beats[:, step])
+        held = partial[:, step % count]
+        if level is not None:
+            held = rescaled(held, level[:, step * lanes] - over[:, step % count])
+            over[:, step % count] = level[:, step * lanes]
+        partial[:, step % count] = add(REAL, held, beats[:, step])
+    if level is not None:
+        partial = rescaled(partial, level[:, -1:] - over)
     return _tree(partial)
+
+
+def _powers(config: VectorConfig, x: NDArray[Any]) -> tuple[Bits, NDArray[np.int64]]:
+    """Return exponentials over powers of two, and these, both of the shape of `x`.
+
+    A power's exponent is the largest of the row up to the element's beat.
+    """
+    powers, lanes = config.powers, config.array.lanes
+    raw = x
+    if powers.converted:
+        raw = reals(config.input, x)
+    elif isinstance(config.input, FloatFormat):
+        raw = config.input.encode(x)
+    power, own = powers.evaluate(raw)
+    rows, length = x.shape
+    padded = np.full((rows, beats_of_row(config, length) * lanes), powers.least)
+    padded[:, :length] = own
+    largest = padded.reshape(rows, -1, lanes).max(axis=2)
+    level = np.repeat(np.maximum.accumulate(largest, axis=1), lanes, axis=1)[:, :length]
+    return rescaled(power, level - own), level
 
 
 def _tree(values: Bits) -> Bits:

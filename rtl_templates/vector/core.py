@@ -20,8 +20,10 @@ from rtl_templates.shell import stream_members
 from rtl_templates.stream import StreamBuffer, StreamFifo, StreamStore
 
 from .lanes import NOTHING, ONE, ApplyLane, ValueLane
+from .online import OnlineWeights
 from .real import to_real
 from .reduce import RowMax, RowSum, delayed
+from .rescaled import Rescaled
 from .scale import ScaleChain
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ class VectorCore(wiring.Component):
     def __init__(self, config: VectorConfig) -> None:
         super().__init__(stream_members(config.ports))
         self.config = config
+        self.level_bits = config.powers.level_bits if config.online else 0
         self.widths = {port.name: port.lanes * port.lane_width for port in config.ports}
 
     def elaborate(self, platform: Any) -> Module:
@@ -145,11 +148,16 @@ class VectorCore(wiring.Component):
         """Return the numbers of a beat, something neutral in lanes that hold no element."""
         lanes, found = self.config.array.lanes, []
         for lane in range(lanes):
-            none = beat.last & ~beat.end
-            if lane:
-                none = none | (beat.end & self.rest.any() & (self.rest <= lane))
+            none = self._empty(beat, lane)
             found.append(Mux(none, neutral, beat.data.word_select(lane, 32)))
         return named(m, name, Cat(*found))
+
+    def _empty(self, beat: Beat, lane: int) -> Value:
+        """Return whether a lane of a beat holds no element."""
+        none = beat.last & ~beat.end
+        if lane:
+            none = none | (beat.end & self.rest.any() & (self.rest <= lane))
+        return none
 
     # -- from port x -----------------------------------------------------------------------------
 
@@ -306,6 +314,11 @@ class VectorCore(wiring.Component):
             asked = self.flag(going("value", way_value), name)
             value = {key: Mux(asked, late[key], value[key]) for key in value}
             data = Mux(asked, outputs[name], data)
+        if config.online:
+            online = self.flag(going("value", "power"), "online")
+            late = self._later(m, "online", plain, config.weight_latency, run)
+            value = {key: Mux(online, late[key], value[key]) for key in value}
+            data = Mux(online, self._online(m, beat, plain, outputs["element"], online), data)
         found = Beat(
             named(m, "value", data),
             *(named(m, f"v_{key}", value[key]) for key in ("end", "last", "valid")),
@@ -315,6 +328,24 @@ class VectorCore(wiring.Component):
             self.s, self.t, self.s_there = Const(0, 32), Const(0, 32), Const(1, 1)
             return found
         return self._second(m, found, squared, outputs.get("square"), plain, a)
+
+    def _online(
+        self, m: Module, beat: Beat, plain: dict[str, Value], element: Value, online: Value
+    ) -> Value:
+        """Return exponentials over the running maximum, which becomes ``level``."""
+        config, run, lanes = self.config, self.run_value, self.config.array.lanes
+        elements = element
+        if not config.powers.converted:
+            elements = delayed(m, "online_element", beat.data, 1, run)
+        here = Beat(Const(0, 32 * lanes), plain["end"], plain["last"], plain["valid"])
+        holds = Cat(*(~self._empty(here, lane) for lane in range(lanes)))
+        weights = Signal(32 * lanes, name="online_weights")
+        level = Signal(self.level_bits, name="online_level")
+        place(m, "online", OnlineWeights(config), run=run, i=elements, holds=holds,
+              i_valid=plain["valid"] & online, i_last=plain["last"], o=weights,
+              level=level)  # fmt: skip
+        self.level = named(m, "level", level & online.replicate(self.level_bits))
+        return weights
 
     def _later(
         self, m: Module, name: str, tokens: dict[str, Value], cycles: int, run: Value
@@ -341,9 +372,10 @@ class VectorCore(wiring.Component):
         if config.takes_r:
             b = Mux(self.flag(lambda way: way.takes_r, "of_rows"), self.given, a)
         b_there = direct & plain["valid"] & self.row_begins
-        if config.any_way(lambda way: way.second in ("values", "squares")):
+        level: Value = Const(0, 0)
+        if config.any_way(attrgetter("summed")):
             source = value
-            asked = self.flag(lambda way: way.second in ("values", "squares"), "summed")
+            asked = self.flag(attrgetter("summed"), "summed")
             if square is not None:
                 squares = self.flag(lambda way: way.second == "squares", "squared")
                 late = self._later(m, "square", centred, config.pipeline.multiplier, run)
@@ -354,9 +386,13 @@ class VectorCore(wiring.Component):
                 )  # fmt: skip
             numbers = self._masked(m, "second_masked", source, Const(0, 32))
             total, there = Signal(32, name="second_total"), Signal(name="second_total_there")
-            place(m, "sum_of_values", RowSum(lanes, config.pipeline.adder), run=run, i=numbers,
-                  i_valid=source.valid & asked, i_last=source.last, o=total,
-                  o_valid=there)  # fmt: skip
+            over = {}
+            if self.level_bits:
+                level = Signal(self.level_bits, name="total_level")
+                over = {"i_level": self.level, "o_level": level}
+            place(m, "sum_of_values", RowSum(lanes, config.pipeline.adder, self.level_bits),
+                  run=run, i=numbers, i_valid=source.valid & asked, i_last=source.last, o=total,
+                  o_valid=there, **over)  # fmt: skip
             b, b_there = Mux(direct, b, total), b_there | there
         s, t, found = (Signal(n, name=x) for n, x in ((32, "s_new"), (32, "t_new"), (1, "s_found")))
         place(
@@ -364,16 +400,24 @@ class VectorCore(wiring.Component):
             epsilon=self.flag(lambda way: way.epsilon, "epsilon"),
             reciprocal=self.flag(lambda way: way.scale == "reciprocal", "reciprocal"),
             rsqrt=self.flag(lambda way: way.scale == "rsqrt", "rsqrt"),
-            guarded=self.flag(lambda way: way.value == "exp", "guarded"),
+            guarded=self.flag(attrgetter("exponential"), "guarded"),
             s=s, t=t, valid=found,
         )  # fmt: skip
-        return self._waiting(m, value, s, t, found)
+        if self.level_bits:
+            online = self.flag(going("value", "power"), "rescaled")
+            cycles = config.scale_latency(config.ways["softmax"])
+            level = delayed(m, "s_level", level, cycles, run) & online.replicate(self.level_bits)
+        return self._waiting(m, value, s, t, found, level)
 
-    def _waiting(self, m: Module, value: Beat, s: Value, t: Value, found: Value) -> Beat:
+    def _waiting(
+        self, m: Module, value: Beat, s: Value, t: Value, found: Value, level: Value
+    ) -> Beat:
         """Put values into the memory and scales into their queue; return what comes out of both."""
         config, run = self.config, self.run_value
         beside = config.any_way(lambda way: way.tail or way.last_only)
         entry = Cat(s, t) if beside else s
+        if self.level_bits:
+            entry = Cat(entry, level)
         enough, room = Signal(name="s_room"), Signal(name="second_room")
         m.d.comb += run.eq((~value.valid | room) & (~found | enough))
         head, self.s_there, self.s_taken = (
@@ -381,15 +425,22 @@ class VectorCore(wiring.Component):
         )  # fmt: skip
         place(m, "s_entries", StreamFifo(len(entry), _SCALARS), i_data=entry, i_valid=found & run,
               i_ready=enough, o_data=head, o_valid=self.s_there, o_ready=self.s_taken)  # fmt: skip
-        self.s, self.t = head[:32], head[32:] if beside else Const(0, 32)
-        width = 32 * config.array.lanes + 2
+        self.s, self.t = head[:32], head[32:64] if beside else Const(0, 32)
+        width = 32 * config.array.lanes + 2 + self.level_bits
+        row = [value.data, value.end, value.last, *([self.level] if self.level_bits else [])]
         held, there, self.v_taken = Signal(width, name="v"), Signal(), Signal(name="v_taken")
         place(
             m, "rows_1", StreamStore(width, config.second_depth),
-            i_data=Cat(value.data, value.end, value.last), i_valid=value.valid & run, i_ready=room,
+            i_data=Cat(*row), i_valid=value.valid & run, i_ready=room,
             o_data=held, o_valid=there, o_ready=self.v_taken,
             level=Signal(range(config.second_depth + 2), name="second_level"),
         )  # fmt: skip
+        if self.level_bits:
+            held, over = held[: -self.level_bits], held[-self.level_bits :]
+            down, scale = Signal(self.level_bits, name="s_down"), Signal(32, name="s_of_beat")
+            m.d.comb += down.eq(head[-self.level_bits :] - over)
+            place(m, "rescale_s", Rescaled(self.level_bits), i=head[:32], down=down, o=scale)
+            self.s = scale
         return Beat(held[:-2], held[-2], held[-1], there)
 
     # -- last stage ------------------------------------------------------------------------------

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Out
 
 from hwgen.numerics.floating import FLOATS
 from rtl_templates.arithmetic.float_adder import FloatAdder
 from rtl_templates.arithmetic.pipeline import named
 from rtl_templates.hierarchy import Block, place
+
+from .rescaled import Rescaled
 
 REAL = FLOATS["fp32"]
 
@@ -39,6 +41,9 @@ class RowSum(Block):
     ----------
     lanes, stages : int
         Lanes, and registers of an adder, at least one.
+    level_bits : int
+        Bits of the exponent of what the lanes of a beat are over; 0 if they are over nothing.
+        What was summed is rescaled when it rises.
 
     Members
     -------
@@ -46,15 +51,20 @@ class RowSum(Block):
         Everything stands still while it is low.
     i, i_valid, i_last : In
         The lanes of a beat; whether it is the last of its row.
+    i_level : In
+        What they are over: it never falls along a row; present if it has bits.
     o, o_valid : Out
         The sum of a row.
+    o_level : Out
+        What it is over: the last level of the row; present if it has bits.
     """
 
     resettable = True
 
-    def __init__(self, lanes: int, stages: int) -> None:
+    def __init__(self, lanes: int, stages: int, level_bits: int = 0) -> None:
+        over = {"i_level": In(level_bits), "o_level": Out(level_bits)} if level_bits else {}
         super().__init__(
-            f"row_sum_{lanes}x{stages}",
+            f"row_sum_{lanes}x{stages}{f'_{level_bits}' if level_bits else ''}",
             {
                 "run": In(1),
                 "i": In(32 * lanes),
@@ -62,9 +72,11 @@ class RowSum(Block):
                 "i_last": In(1),
                 "o": Out(32),
                 "o_valid": Out(1),
+                **over,
             },
         )
         self.lanes, self.stages, self.count = lanes, stages, stages + 1
+        self.level_bits = level_bits
 
     def build(self, m: Module) -> None:
         run, stages, count = self.run, self.stages, self.count
@@ -89,6 +101,13 @@ class RowSum(Block):
             for i, each in enumerate(partial):
                 with m.Case(i):
                     m.d.comb += held.eq(each)
+        before = levels * stages
+        if self.level_bits:
+            level = delayed(m, "level", self.i_level, before, run)
+            over = [
+                Signal(self.level_bits, name=f"over_{i}", reset_less=True) for i in range(count)
+            ]
+            held = self._rescaled(m, "held", held, level, Array(over)[now])
         added = Signal(32, name="added")
         place(m, "accumulate", FloatAdder(REAL, stages, enabled=True), run=run,
               a=Mux(again, held, 0), b=total, o=added)  # fmt: skip
@@ -105,11 +124,32 @@ class RowSum(Block):
         done = Signal(name="done")
         with m.If(run):
             m.d.sync += done.eq(written & ended)
-        total, levels = self._tree(m, "end", list(partial))
+        terms = list(partial)
+        if self.level_bits:
+            at = delayed(m, "written_level", level, stages, run)
+            end = Signal(self.level_bits, name="end_level", reset_less=True)
+            with m.If(run & written):
+                m.d.sync += end.eq(at)
+                for i, each in enumerate(over):
+                    with m.If(where == i):
+                        m.d.sync += each.eq(at)
+            terms = [self._rescaled(m, f"end_{i}", each, end, over[i])
+                     for i, each in enumerate(partial)]  # fmt: skip
+        total, levels = self._tree(m, "end", terms)
+        if self.level_bits:
+            m.d.comb += self.o_level.eq(delayed(m, "o_level", end, levels * stages, run))
         m.d.comb += [
             self.o.eq(total),
             self.o_valid.eq(delayed(m, "answer", done, levels * stages, run, token=True)),
         ]
+
+    def _rescaled(self, m: Module, name: str, held: Value, level: Value, over: Value) -> Value:
+        """Return a partial sum over a level that is not below its own."""
+        down = Signal(self.level_bits, name=f"{name}_down")
+        found = Signal(32, name=f"{name}_rescaled")
+        m.d.comb += down.eq(level - over)
+        place(m, f"rescale_{name}", Rescaled(self.level_bits), i=held, down=down, o=found)
+        return found
 
     def _tree(self, m: Module, name: str, terms: list[Value]) -> tuple[Value, int]:
         """Return the sum by a balanced tree, and its levels."""

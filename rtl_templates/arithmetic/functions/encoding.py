@@ -59,6 +59,11 @@ def aligned(m: Module, alignment: Alignment, number: Fields) -> tuple[Value, Val
     product = number.significand
     if alignment.factor != 1:
         product = named(m, "product", product * alignment.factor)[: alignment.product_bits]
+    return lowered(m, alignment, number, product)
+
+
+def lowered(m: Module, alignment: Alignment, number: Fields, product: Value) -> tuple[Value, Value]:
+    """Return the magnitude of a number whose significand is multiplied; see `aligned`."""
     lifted = shifted(product, alignment.lift)
     if not len(lifted):
         lifted = Const(0, 1)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Softmax in one pass: exponentials over a running maximum, which is a power of two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib.wiring import In, Out
+
+from hwgen.numerics.floating import FLOATS, FloatFormat
+from rtl_templates.arithmetic.functions.encoding import fields, lowered, named_signed
+from rtl_templates.arithmetic.functions.unit import FunctionBlock
+from rtl_templates.arithmetic.pipeline import Pipeline, named
+from rtl_templates.hierarchy import Block, place
+
+from .reduce import delayed
+from .rescaled import Rescaled
+
+if TYPE_CHECKING:
+    from hwgen.families.vector import VectorConfig
+    from hwgen.families.vector_functions import Powers
+
+REAL = FLOATS["fp32"]
+
+
+class PowerOfTwo(Block):
+    """The exponential of an element, as ``2**f`` and ``k``.
+
+    Parameters
+    ----------
+    powers : Powers
+    scaling, function : int
+        Cycles to ``k``, at least one, and from there to ``2**f``. Registers of the first are behind
+        the shift and behind the product; more of them follow the shift.
+
+    Members
+    -------
+    run : In(1)
+        Everything stands still while it is low.
+    i : In
+        The element.
+    level : Out
+        ``k``, signed.
+    o : Out(32)
+        ``2**f``, 0 or NaN, `function` cycles later.
+    """
+
+    def __init__(self, powers: Powers, scaling: int, function: int) -> None:
+        super().__init__(
+            f"power_of_two_{powers.unit.digest}_{powers.scaling.source.name.replace('.', '_')}"
+            f"_{scaling}_{function}",
+            {
+                "run": In(1),
+                "i": In(powers.scaling.source.width),
+                "level": Out(signed(powers.level_bits)),
+                "o": Out(32),
+            },
+        )
+        self.powers, self.scaling, self.function = powers, scaling, function
+
+    def build(self, m: Module) -> None:
+        powers, run, later = self.powers, self.run, max(0, self.scaling - 2)
+        cuts = ["scaled", *(["multiplied"] if self.scaling > 1 else [])]
+        pipe = Pipeline(m, cuts, run)
+        fraction = powers.scaling.fraction
+        if isinstance(powers.scaling.source, FloatFormat):
+            scaled, special, nothing = self._floating(m, pipe)
+        else:
+            scaled, special, nothing = self._integer(m, pipe), Const(0, 1), Const(0, 1)
+        lowest = Const(1 << (len(scaled) - 1), len(scaled))
+        scaled = Mux(special, lowest, scaled)
+        scaled, special, nothing = pipe.cut(
+            "scaled", scaled=scaled, special=special, nothing=nothing
+        )
+        scaled, special, nothing = (
+            delayed(m, name, value, later, run)
+            for name, value in (("x", scaled), ("none", special), ("zero", nothing))
+        )
+        m.d.comb += self.level.eq(scaled[fraction:].as_signed())
+        power = Signal(32, name="power")
+        place(m, "powers", FunctionBlock(powers.unit, self.function, enabled=True),
+              run=run, i=scaled[:fraction], o=power)  # fmt: skip
+        special = delayed(m, "nan", special, self.function, run)
+        nothing = delayed(m, "least", nothing, self.function, run)
+        m.d.comb += self.o.eq(Mux(nothing, 0, Mux(special, REAL.nan, power)))
+
+    def _integer(self, m: Module, pipe: Pipeline) -> Value:
+        scaling = self.powers.scaling
+        product = named_signed(m, "product", self.i.as_signed() * scaling.factor)
+        (product,) = pipe.cut("multiplied", product=product)
+        return product[scaling.cut : scaling.cut + scaling.width]
+
+    def _floating(self, m: Module, pipe: Pipeline) -> tuple[Value, Value, Value]:
+        """Return what is scaled, whether it is infinite or no number, and minus infinity."""
+        scaling = self.powers.scaling
+        alignment, source = scaling.alignment, scaling.source
+        assert isinstance(source, FloatFormat)
+        number = fields(m, source, self.i)
+        product = named(m, "product", number.significand * alignment.factor)
+        parts = pipe.cut("multiplied", product=product[: alignment.product_bits],
+                         **number._asdict())  # fmt: skip
+        product, number = parts[0], type(number)(*parts[1:])
+        magnitude, large = lowered(m, alignment, number, product)
+        special = named(m, "no_number", number.nan | number.infinite)
+        nothing = named(m, "minus_infinity", number.infinite & number.sign)
+        end = Const((1 << len(magnitude)) - 1, len(magnitude))
+        whole = Mux(large, Mux(number.sign, 0, end), magnitude)
+        found = named(m, "signed", Mux(number.sign, -whole, whole)[: scaling.width])
+        least = Cat(found[:-1], found[-1] | (large & number.sign))
+        return least, special, nothing
+
+
+class OnlineWeights(Block):
+    """Exponentials of the lanes of a beat, over the largest power of two of their row so far.
+
+    Parameters
+    ----------
+    config : VectorConfig
+
+    Members
+    -------
+    run : In(1)
+        Everything stands still while it is low.
+    i, holds : In
+        The elements, and whether there is one, of each lane.
+    i_valid, i_last : In(1)
+        Whether there is a beat, and whether it is the last of its row.
+    o, level : Out
+        Numbers of single precision, and the exponent of what they are over,
+        ``config.weight_latency`` cycles later.
+    """
+
+    resettable = True
+
+    def __init__(self, config: VectorConfig) -> None:
+        self.config = config
+        lanes, powers = config.array.lanes, config.powers
+        super().__init__(
+            "online_weights",
+            {
+                "run": In(1),
+                "i": In(lanes * powers.scaling.source.width),
+                "holds": In(lanes),
+                "i_valid": In(1),
+                "i_last": In(1),
+                "o": Out(32 * lanes),
+                "level": Out(signed(powers.level_bits)),
+            },
+        )
+
+    def build(self, m: Module) -> None:
+        config, run, powers = self.config, self.run, self.config.powers
+        pipeline, bits, width = config.pipeline, powers.level_bits, powers.scaling.source.width
+        scaling, together = pipeline.multiplier, max(pipeline.function, config.max_latency)
+        block = PowerOfTwo(powers, scaling, pipeline.function)
+        holds = delayed(m, "holds", self.holds, scaling, run)
+        own, power = [], []
+        for lane in range(config.array.lanes):
+            level, found = Signal(signed(bits), name=f"level_{lane}"), Signal(32, name=f"o_{lane}")
+            place(m, f"power_{lane}", block, run=run, i=self.i.word_select(lane, width),
+                  level=level, o=found)  # fmt: skip
+            own.append(level)
+            power.append(delayed(m, f"power_{lane}", found, together - pipeline.function, run))
+        largest = self._largest(
+            m,
+            [Mux(holds[lane], level, powers.least) for lane, level in enumerate(own)],
+            delayed(m, "valid", self.i_valid, scaling + config.lane_bits, run, token=True),
+            delayed(m, "last", self.i_last, scaling + config.lane_bits, run),
+        )
+        largest = delayed(m, "largest", largest, together - config.max_latency, run)
+        for lane, level in enumerate(own):
+            at = delayed(m, f"own_{lane}", level, together, run)
+            down = Signal(bits, name=f"down_{lane}")
+            m.d.comb += down.eq(largest.as_signed() - at.as_signed())
+            over = Signal(32, name=f"over_{lane}")
+            place(m, f"rescale_{lane}", Rescaled(bits), i=power[lane], down=down, o=over)
+            m.d.comb += self.o.word_select(lane, 32).eq(delayed(m, f"weight_{lane}", over, 1, run))
+        m.d.comb += self.level.eq(delayed(m, "level", largest, 1, run).as_signed())
+
+    def _largest(self, m: Module, levels: list[Value], valid: Value, last: Value) -> Value:
+        """Return the running maximum, ``config.max_latency`` cycles after the lanes'."""
+        run, bits = self.run, self.config.powers.level_bits
+        depth = 0
+        while len(levels) > 1:
+            merged: list[Value] = []
+            for i in range(0, len(levels), 2):
+                found = Signal(signed(bits), name=f"largest_{depth}_{i // 2}", reset_less=True)
+                with m.If(run):
+                    m.d.sync += found.eq(Mux(levels[i + 1] > levels[i], levels[i + 1], levels[i]))
+                merged.append(found)
+            levels, depth = merged, depth + 1
+        begins = Signal(init=1, name="begins")
+        running = Signal(signed(bits), name="running", reset_less=True)
+        with m.If(run & valid):
+            m.d.sync += begins.eq(last)
+            with m.If(begins | (levels[0] > running)):
+                m.d.sync += running.eq(levels[0])
+        return running
