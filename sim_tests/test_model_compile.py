@@ -31,6 +31,7 @@ from hwgen.models.placement import IMAGE, LIST, WORK
 from hwgen.models.program import Program, generate
 from hwgen.models.store import Model
 from hwgen.models.units import Units
+from sim_tests.c_programs import LOAD, access
 from sim_tests.decoder_engines import small_engine
 from sim_tests.model_files import Small
 from sim_tests.test_driver import Device
@@ -41,7 +42,6 @@ SMALL = replace(Small(), width=32, hidden=64, heads=2, kv_heads=1)
 PROMPT = TOKENS[:5]
 WINDOW = {"llama.attention.sliding_window": 3}
 
-LOAD = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint32)
 ON_TOKEN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32)
 
 
@@ -258,17 +258,8 @@ class FakeEngine(Registers):
     def __init__(self, found: Compiled, library: ctypes.CDLL) -> None:
         super().__init__(found.config.name, list_registers(found.config), library)
         self.program = Program(found)
-        memory = self.program.memory
-        memory.data[:] = b"\xff" * len(memory.data)
         self.on_write = self._started
-
-        def load(_: Any, address: int, data: int, count: int) -> None:
-            ctypes.memmove(data, memory.read(address, count), count)
-
-        def store(_: Any, address: int, data: int, count: int) -> None:
-            memory.write(address, ctypes.string_at(data, count))
-
-        self.host = Host(ctypes.pointer(self.device), None, LOAD(load), LOAD(store))
+        self.host = Host(ctypes.pointer(self.device), None, *access(self.program.memory))
 
     def _started(self, name: str, value: int) -> None:
         self.values[name] = value

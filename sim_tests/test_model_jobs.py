@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import shutil
-import subprocess
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
@@ -27,17 +25,15 @@ from hwgen.models import host_arithmetic as host
 from hwgen.models.compiled import Settings
 from hwgen.models.engine import Run
 from hwgen.models.float_engine import FloatEngine
-from hwgen.models.golden_jobs import GoldenJobs, JobFiles
+from hwgen.models.golden_jobs import GoldenJobs
 from hwgen.models.job_compilation import JobCompilation
 from hwgen.models.job_program import CompiledJobs, JobProgram, generate
 from hwgen.models.placement import IMAGE, WORK
 from hwgen.models.store import Model
-from hwgen.register_map import STATES, register_map
+from sim_tests.c_programs import JobsInC, built
 from sim_tests.model_files import Kind, Small
-from sim_tests.test_driver import Device
-from sim_tests.test_model_compile import LOAD, ON_TOKEN, compiled_by_command
+from sim_tests.test_model_compile import ON_TOKEN, compiled_by_command
 from sim_tests.test_model_golden import TOKENS, quantised
-from sim_tests.test_other_drivers import Registers
 
 SMALL = replace(Small(), width=32, hidden=64, heads=2, kv_heads=1)
 PROMPT = TOKENS[:5]
@@ -102,93 +98,19 @@ def program(compiled: CompiledJobs) -> JobProgram:
     return JobProgram(compiled, GoldenJobs(compiled))
 
 
-STRICT = "-Wall -Wextra -Wconversion -Wshadow -Werror -pedantic -fPIC -shared"
-
-
-def built(found: JobCompilation, work: Path, *options: str) -> ctypes.CDLL:
-    """Compile the program with all warnings and return it as a library."""
-    for name, text in host_driver(found).items():
-        (work / name).write_text(text, encoding="utf-8")
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler is installed")
-    name, out = found.config.name, f"program{len(options)}.so"
-    command = [compiler, *(options or ("-std=c99",)), *STRICT.split(), "-o", out]
-    sources = [f"{name}_generate.c", f"{name}_driver.c"]
-    subprocess.run([*command, *sources], cwd=work, check=True, timeout=120)
-    return ctypes.CDLL(str(work / out))
-
-
-class FakeEngine(Registers):
-    """Registers and memory of an engine, whose jobs the golden model does while one waits."""
-
-    def __init__(self, compiled: JobFiles, driver: ctypes.CDLL) -> None:
-        super().__init__(compiled.config.name, register_map(compiled.config), driver)
-        self.config, self.jobs = compiled.config, GoldenJobs(compiled)
-        self.window = list(compiled.program()[0].held)
-        self.waiting: list[dict[str, int]] = []
-        self.most_waiting = 0
-        self.on_write = self._put
-
-    def _put(self, name: str, value: int) -> None:
-        self.values[name] = value
-        if name == "SUBMIT":
-            self.waiting.append({each: self.values[each] for each in self.window})
-            assert len(self.waiting) <= self.config.queue
-            self.most_waiting = max(self.most_waiting, len(self.waiting))
-            self.values["SUBMITTED"] += 1
-
-    def _read(self, context: Any, offset: int) -> int:
-        if self.names[offset] == "FINISHED" and self.waiting:
-            execute(self.config, self.waiting.pop(0), self.jobs.memory)
-            slot = self.values["FINISHED"] % self.config.queue
-            self.values[f"JOB_STATUS_{slot}"] = STATES.index("done")
-            self.values["FINISHED"] += 1
-        self.values["STATUS"] = (self.config.queue - len(self.waiting)) << 8
-        return super()._read(context, offset)
-
-
-class CModel:
-    """The program in C, with registers and memory of an engine by its golden model."""
+class CModel(JobsInC):
+    """The program in C of a decoder."""
 
     def __init__(self, found: JobCompilation, compiled: CompiledJobs, *options: str) -> None:
-        path = compiled.path
+        options = options or ("-std=c99",)
+        super().__init__(compiled, built(host_driver(found), compiled.path, *options))
         self.compiled = compiled
-        self.library = built(found, path, *options)
-        self.engine = FakeEngine(compiled, self.library)
-        memory = self.engine.jobs.memory
-        memory.data[:] = b"\xff" * len(memory.data)
-
-        def load(_: Any, address: int, data: int, count: int) -> None:
-            ctypes.memmove(data, memory.read(address, count), count)
-
-        def store(_: Any, address: int, data: int, count: int) -> None:
-            memory.write(address, ctypes.string_at(data, count))
-
-        work = np.full(compiled.document["work_bytes"], 0xFF, np.uint8)
-        files = [np.fromfile(path / each, np.uint8) for each in ("program.bin", "host.bin")]
-        self.keep = [*files, work]
-        self.host = Host(ctypes.pointer(self.engine.device), None, LOAD(load), LOAD(store),
-                         *(array.ctypes.data for array in self.keep), 9)  # fmt: skip
-        self.call("prepare", compiled.image())
-
-    def call(self, name: str, *arguments: Any) -> int:
-        function = getattr(self.library, f"{self.compiled.config.name}_{name}")
-        return int(function(ctypes.byref(self.host), *arguments))
 
     def logits(self, position: int, tokens: list[int]) -> np.ndarray:
         found = ctypes.POINTER(ctypes.c_float)()
         array = (ctypes.c_uint32 * len(tokens))(*tokens)
         assert self.call("feed", position, array, len(tokens), ctypes.byref(found)) == 0
         return np.ctypeslib.as_array(found, (self.compiled.vocabulary,)).copy()
-
-
-class Host(ctypes.Structure):
-    _fields_ = (
-        ("device", ctypes.POINTER(Device)), ("context", ctypes.c_void_p), ("load", LOAD),
-        ("store", LOAD), ("program", ctypes.c_void_p), ("constants", ctypes.c_void_p),
-        ("work", ctypes.c_void_p), ("polls", ctypes.c_uint32),
-    )  # fmt: skip
 
 
 class Sampling(ctypes.Structure):

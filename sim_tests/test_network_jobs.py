@@ -7,8 +7,6 @@ import ctypes
 import json
 import math
 import re
-import shutil
-import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -33,6 +31,7 @@ from hwgen.models.network_compilation import NetworkCompilation
 from hwgen.models.network_program import CompiledNetwork, NetworkProgram
 from hwgen.models.store import Model
 from hwgen.models.tensor_engine import TensorEngine
+from sim_tests.c_programs import JobsInC, built
 from sim_tests.onnx_files import (
     Net,
     dynamic_mlp,
@@ -42,8 +41,7 @@ from sim_tests.onnx_files import (
     qdq_mlp,
     qlinear_cnn,
 )
-from sim_tests.test_model_compile import LOAD
-from sim_tests.test_model_jobs import STRICT, FakeEngine, Host, engine, tables
+from sim_tests.test_model_jobs import engine, tables
 
 NETS: dict[str, Callable[[], Net]] = {
     "cnn": lambda: qdq_cnn(1),
@@ -99,8 +97,8 @@ def golden(network: CompiledNetwork) -> NetworkProgram:
     return NetworkProgram(network, GoldenJobs(network))
 
 
-class CNetwork:
-    """The program in C, with registers and memory of an engine by its golden model."""
+class CNetwork(JobsInC):
+    """The program in C of a network."""
 
     def __init__(
         self,
@@ -110,39 +108,15 @@ class CNetwork:
         cxx: bool = False,
         text: str = "",
     ) -> None:
-        path, name = network.path, network.config.name
-        self.network = network
-        for file, content in network_driver(found).items():
-            mine = text if text and file.endswith("_infer.c") else content
-            (path / file).write_text(mine, encoding="utf-8")
-        compiler = shutil.which("c++" if cxx else "cc")
-        if compiler is None:
-            pytest.skip("no C compiler is installed")
+        files = network_driver(found)
+        if text:
+            files[f"{network.config.name}_infer.c"] = text
         language = ["-x", "c++", "-std=c++11"] if cxx else ["-std=c99"]
-        out = f"infer{len(list(path.glob('*.so')))}.so"  # one that is loaded stays as it is
-        sources = [f"{name}_infer.c", f"{name}_driver.c"]
-        command = [compiler, *language, *options, *STRICT.split(), "-o", out, *sources]
-        subprocess.run(command, cwd=path, check=True, timeout=120)
-        self.library = ctypes.CDLL(str(path / out))
-        self.engine = FakeEngine(network, self.library)
-        memory = self.engine.jobs.memory
-        memory.data[:] = b"\xff" * len(memory.data)
-
-        def load(_: Any, address: int, data: int, count: int) -> None:
-            ctypes.memmove(data, memory.read(address, count), count)
-
-        def store(_: Any, address: int, data: int, count: int) -> None:
-            memory.write(address, ctypes.string_at(data, count))
-
-        work = np.full(network.document["work_bytes"], 0xFF, np.uint8)
-        files = [np.fromfile(path / each, np.uint8) for each in ("program.bin", "host.bin")]
-        self.keep = [*files, work]
-        self.host = Host(
-            ctypes.pointer(self.engine.device), None, LOAD(load), LOAD(store),
-            *(array.ctypes.data for array in self.keep), 9,
-        )  # fmt: skip
-        prepare = getattr(self.library, f"{name}_prepare")
-        prepare(ctypes.byref(self.host), network.image())
+        compiler = "c++" if cxx else "cc"
+        super().__init__(
+            network, built(files, network.path, *language, *options, compiler=compiler)
+        )
+        self.network = network
 
     def infer(self, inputs: dict[str, np.ndarray]) -> tuple[int, dict[str, np.ndarray]]:
         """Return the status and the outputs of a frame."""
@@ -154,9 +128,7 @@ class CNetwork:
         pointers = []
         for arrays in (given, list(outputs.values())):
             pointers.append((ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays)))
-        function = getattr(self.library, f"{self.network.config.name}_infer")
-        status = function(ctypes.byref(self.host), *map(ctypes.byref, pointers))
-        return int(status), outputs
+        return self.call("infer", *map(ctypes.byref, pointers)), outputs
 
 
 def same(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> None:

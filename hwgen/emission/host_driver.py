@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from hwgen.emission import driver
 from hwgen.emission.c_templates import filled, sections, wrapped_list
 from hwgen.emission.files import c_header
-from hwgen.emission.model_facts import model_facts
+from hwgen.emission.model_facts import job_facts, model_facts
 from hwgen.models import host_arithmetic as host
 from hwgen.models.host_steps import CACHE, Step, X
 from hwgen.models.job_compilation import entry_number, sums_of
-from hwgen.register_map import JOB_WINDOW
 
 if TYPE_CHECKING:
     from hwgen.jobs import JobEngine
@@ -96,16 +95,9 @@ class _Emission:
     def _facts(self) -> str:
         """Return the sizes that a user of the header sees."""
         document = self.document
-        memory = {
-            "HOST_BYTES": f"UINT64_C({document['host_bytes']})",
-            "WORK_BYTES": f"UINT64_C({document['work_bytes']})",
-            "JOBS": f"{document['program']['jobs']}u",
-            "JOB_WORDS": f"{document['program']['words']}u",
-            "JOB_WINDOW": f"{JOB_WINDOW:#x}u",
-        }
         sizes = {"LAYERS": "layers", "WIDTH": "width", "AT_ONCE": "tokens_at_once"}
         return model_facts(
-            self.config, document, memory,
+            self.config, document, job_facts(document),
             {name: f"{document[key]}u" for name, key in sizes.items()},
         )  # fmt: skip
 

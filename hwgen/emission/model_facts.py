@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from hwgen.register_map import JOB_WINDOW
+
 if TYPE_CHECKING:
     from hwgen.config.model import FamilyConfig
 
@@ -48,3 +50,14 @@ def model_facts(
     }
     prefix = config.name.upper()
     return "\n".join(f"#define {prefix}_MODEL_{name} {value}" for name, value in facts.items())
+
+
+def job_facts(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a model that is compiled to jobs has of its memory; see `model_facts`."""
+    return {
+        "HOST_BYTES": f"UINT64_C({document['host_bytes']})",
+        "WORK_BYTES": f"UINT64_C({document['work_bytes']})",
+        "JOBS": f"{document['program']['jobs']}u",
+        "JOB_WORDS": f"{document['program']['words']}u",
+        "JOB_WINDOW": f"{JOB_WINDOW:#x}u",
+    }

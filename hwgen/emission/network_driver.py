@@ -15,11 +15,10 @@ from hwgen.emission.c_templates import filled, sections, wrapped_list
 from hwgen.emission.files import c_header
 from hwgen.emission.host_driver import exponential_fields
 from hwgen.emission.host_elements import C_TYPES, expression, integer, number, requantised
-from hwgen.emission.model_facts import model_facts
+from hwgen.emission.model_facts import job_facts, model_facts
 from hwgen.models import host_arithmetic, host_functions
 from hwgen.models.network_compilation import COLUMNS, ROWS, SUMS, NetworkStep
 from hwgen.models.network_steps import AXES
-from hwgen.register_map import JOB_WINDOW
 
 if TYPE_CHECKING:
     from hwgen.models.network_compilation import NetworkCompilation
@@ -132,14 +131,7 @@ class _Emission:
     def _facts(self) -> str:
         """Return the sizes that a user of the header sees."""
         document = self.compilation.document()
-        memory = {
-            "HOST_BYTES": f"UINT64_C({document['host_bytes']})",
-            "WORK_BYTES": f"UINT64_C({document['work_bytes']})",
-            "JOBS": f"{document['program']['jobs']}u",
-            "JOB_WORDS": f"{document['program']['words']}u",
-            "JOB_WINDOW": f"{JOB_WINDOW:#x}u",
-        }
-        return model_facts(self.compilation.config, document, memory)
+        return model_facts(self.compilation.config, document, job_facts(document))
 
     def _members(self, names: Sequence[str], const: str) -> str:
         lines = []
