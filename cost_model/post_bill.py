@@ -6,7 +6,7 @@ from __future__ import annotations
 from math import log2
 
 from cost_model.bill import Counts, Number, adder, buffer, register, total
-from cost_model.elements import PRODUCT_KINDS, product_counts, product_path
+from cost_model.products import PRODUCT_KINDS, product_counts, product_path
 from hwgen.numerics.post import RECORD, PostFeatures
 from hwgen.numerics.post.beats import WORD_BITS
 from hwgen.numerics.post.fields import field_bits, first_fields, later_fields, record_fields

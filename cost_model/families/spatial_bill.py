@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model import elements
+from cost_model import elements, products
 from cost_model import post_processing as post
 from cost_model.bill import Counts, Number, Part, adder, buffer, register, times, total
 from cost_model.fabric import fabric_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hwgen.config.spatial import SpatialConfig
 
 MAC_KINDS = (
-    "flip_flop", "and", "adder_bit", "adder_level", "saturate", "sum_bit", *elements.PRODUCT_KINDS,
+    "flip_flop", "and", "adder_bit", "adder_level", "saturate", "sum_bit", *products.PRODUCT_KINDS,
 )  # fmt: skip
 
 HELD = ("max_k", "array.depth", "array.carry_spacing")
@@ -124,11 +124,11 @@ def mac_pe(config: SpatialConfig) -> dict[str, float]:
     addend, multiplied = min(addend, whole), min(multiplied, whole)
     signed = (x.signed, w.signed)
     if registers == 0:
-        sums: Counts = elements.sum_of_products(
+        sums: Counts = products.sum_of_products(
             config.depth, x.width, w.width, signed=signed, summed=addend, width=whole, numbers=1
         )
     else:
-        summed = elements.sum_of_products(
+        summed = products.sum_of_products(
             config.depth, x.width, w.width, signed=signed, summed=addend, width=addend
         )
         sums = total(summed, adder(float(whole)))

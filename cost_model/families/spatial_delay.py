@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model import elements
+from cost_model import elements, products
 from cost_model import post_processing as post
 from cost_model.bill import Counts, times, total
 from cost_model.families import spatial_serial_delay
@@ -40,9 +40,9 @@ def paths(v: View) -> list[Counts]:
         *found,
         total(
             reach,
-            elements.product_path(x, w, g.result),
+            products.product_path(x, w, g.result),
             times(stages < 2, tree),
-            times(stages < 1, elements.adder_behind(g.result, addend)),
+            times(stages < 1, products.adder_behind(g.result, addend)),
         ),
         total(start, tree),
         total(start, elements.clearing(g.rows * g.cols), accumulate),
@@ -51,7 +51,7 @@ def paths(v: View) -> list[Counts]:
 
 def _tree_path(config: SpatialConfig) -> Counts:
     product = config.activation.width + config.weight.width
-    return elements.tree_path(config.depth, config.partial_sum(config.depth).width, product)
+    return products.tree_path(config.depth, config.partial_sum(config.depth).width, product)
 
 
 def _addend_width(config: SpatialConfig) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model import elements
+from cost_model import elements, products
 from cost_model import post_processing as post
 from cost_model.bill import Counts, bits_of, times, total
 from cost_model.families.systolic_bill import (
@@ -31,12 +31,12 @@ def paths(v: View) -> list[Counts]:
     if v.config.digits:
         return [*post.paths(v), *_digit_paths(v, start, reach)]
     bits = g.result if v.config.output_stationary else v.figure(("array.rows",), psum_width)
-    product = elements.product_path(g.x, g.y, bits)
+    product = products.product_path(g.x, g.y, bits)
     accumulate = {"adder_bit": bits, "adder_level": np.log2(bits)}
     alone = np.asarray(g.stages) == 0
     found = [
         *post.paths(v),
-        total(reach, product, times(alone, elements.adder_behind(bits, g.x + g.y))),
+        total(reach, product, times(alone, products.adder_behind(bits, g.x + g.y))),
     ]
     if v.config.output_stationary:
         found.append(total(start, _clearing(g), accumulate))

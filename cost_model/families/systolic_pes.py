@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cost_model import elements
+from cost_model import elements, products
 from cost_model.bill import adder, register, times, total
 from cost_model.fabric import LISTED, fabric_of
 from cost_model.fabric import product_counts as logic_or_dsp
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PE_KINDS = (
     "flip_flop", "enable", "and", "adder_bit", "adder_level", "saturate", "sum_bit",
-    *elements.PRODUCT_KINDS,
+    *products.PRODUCT_KINDS,
 )  # fmt: skip
 
 
@@ -33,10 +33,10 @@ def _multiply_add(config: SystolicConfig, width: int) -> dict[str, float]:
     x, y = config.row_operand, config.column_operand
     signed, product = (x.signed, y.signed), min(width, x.width + y.width)
     if config.pipeline.pe < 2:
-        return elements.sum_of_products(
+        return products.sum_of_products(
             1, x.width, y.width, signed=signed, summed=product, width=width, numbers=1
         )
-    multiplied = elements.sum_of_products(
+    multiplied = products.sum_of_products(
         1, x.width, y.width, signed=signed, summed=product, width=product
     )
     return total(multiplied, adder(float(width)))

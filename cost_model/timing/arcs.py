@@ -261,12 +261,3 @@ def carry_propagate(out: Nets, ins: Nets, costs: Costs) -> Dense:
     }
     both = {kind: np.hstack([count, count]) for kind, count in one.items()}
     return Dense(out, ins, both, np.hstack([reaches, reaches]), costs)
-
-
-def levels_of(words: int) -> int:
-    """Return the levels of full adders by which some words become two."""
-    levels, left = 0, words
-    while left > 2:
-        left -= left // 3
-        levels += 1
-    return levels

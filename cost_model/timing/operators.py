@@ -8,6 +8,7 @@ from math import log2
 
 import numpy as np
 
+from cost_model.products import sum_levels
 from cost_model.structure.model import Bits, Cell, Memory
 from cost_model.timing.arcs import (
     Arcs,
@@ -19,7 +20,6 @@ from cost_model.timing.arcs import (
     Times,
     Tree,
     carry_propagate,
-    levels_of,
     spread,
 )
 
@@ -37,7 +37,7 @@ def product(out: Nets, a: Nets, b: Nets, costs: Costs) -> Dense:
     reaches = column >= place[None]
     # Fewer words meet in the columns at the right end; the left one waits for their carries.
     words = np.minimum(column[:, 0] // (1 if short < 4 else 2) + 1, digits)
-    levels = np.array([[levels_of(count)] for count in words.tolist()], np.float64)
+    levels = np.array([[sum_levels(count)] for count in words.tolist()], np.float64)
     crossed = np.maximum(column - 1.0, 0.0)
     own: dict[str, Times] = (
         {"gate": np.ones((width, 1)), "compress": levels, "adder": np.ones((width, 1)),
