@@ -49,6 +49,40 @@ def named(m: Module, name: str, value: Value) -> Signal:
     return signal
 
 
+def delayed(
+    m: Module,
+    name: str,
+    value: Value,
+    cycles: int,
+    run: Value | None = None,
+    *,
+    token: bool = False,
+) -> Value:
+    """Return a value as it was some cycles before.
+
+    Parameters
+    ----------
+    m : Module
+    name : str
+        Of the registers, which are numbered from 1.
+    value : Value
+    cycles : int
+    run : Value, optional
+        Only cycles count in which it is high.
+    token : bool
+        Whether the value says that something else is valid: it is forgotten in a reset.
+    """
+    for cycle in range(cycles):
+        late = Signal(value.shape(), name=f"{name}_{cycle + 1}", reset_less=not token)
+        if run is None:
+            m.d.sync += late.eq(value)
+        else:
+            with m.If(run):
+                m.d.sync += late.eq(value)
+        value = late
+    return value
+
+
 def leading_zeros(m: Module, name: str, value: Value) -> Value:
     """Return the number of zeros above the topmost one of `value`, by a tree.
 

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-from rtl_templates.arithmetic.pipeline import named
+from rtl_templates.arithmetic.pipeline import delayed, named
 from rtl_templates.hierarchy import place
 from rtl_templates.stream import StreamBuffer, StreamFifo
 
 from .aligned import take_vectors
-from .delay import delayed
 from .divide import Divider
 from .float_divide import FloatDivider
 from .parts import Choice, Keys, last_of, take
@@ -156,7 +155,7 @@ class Back:
         """Add values in the rows; return the sums of the row that gives, and of its weights."""
         m, config = self.m, self.config
         adds, gives = (
-            delayed(m, name, value, self.late, reset=True)
+            delayed(m, name, value, self.late, token=True)
             for name, value in (("adds_aligned", self.adds), ("gives_aligned", self.gives))
         )
         rows, lanes, width = config.array.rows, config.array.lanes, config.total.width
@@ -205,10 +204,10 @@ class Back:
         """
         m, config = self.m, self.config
         rows, beat = config.array.rows, config.array.lanes * config.total.width
-        copies = delayed(m, "copies", ends_job, 1 + self.late, reset=True)
-        moves = delayed(m, "moves_up", self.gives, 1 + self.late, reset=True)
-        moves_row = delayed(m, "moves_row_up", ends_row, 1 + self.late, reset=True)
-        adds = delayed(m, "adds_aligned", self.adds, self.late, reset=True)
+        copies = delayed(m, "copies", ends_job, 1 + self.late, token=True)
+        moves = delayed(m, "moves_up", self.gives, 1 + self.late, token=True)
+        moves_row = delayed(m, "moves_row_up", ends_row, 1 + self.late, token=True)
+        adds = delayed(m, "adds_aligned", self.adds, self.late, token=True)
         totals: list[Value] = [Signal(beat, name=f"total_{r}") for r in range(rows)]
         block = ValueRow(config)
         for r in range(rows):
@@ -241,7 +240,7 @@ class Back:
         results = Signal(lanes * config.output.width, name="results")
         divider = FloatDivider(config) if config.floating else Divider(config)
         place(m, "divider", divider, totals=totals, weights=weights, o=results)
-        put = delayed(m, "results_put", gives, config.divide_latency, reset=True)
+        put = delayed(m, "results_put", gives, config.divide_latency, token=True)
         ends = delayed(m, "results_end", last, config.divide_latency)
         waiting = Signal(len(results) + 1, name="waiting_results")
         valid, ready = Signal(name="results_valid"), Signal(name="results_ready")

@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 
-from rtl_templates.arithmetic.pipeline import named
+from rtl_templates.arithmetic.pipeline import delayed, named
 from rtl_templates.hierarchy import place
 from rtl_templates.shell import stream_members
 
 from .back import Back
-from .delay import delayed
 from .float_unit import FloatSoftmaxUnit
 from .front import Front, Scores
 from .parts import Choice, Keys
@@ -64,7 +63,7 @@ class AttentionCore(wiring.Component):
         config = self.config
         scores, seen, scales = rows_of
         units, phases, latency = config.units, config.phases, config.unit_latency
-        done = delayed(m, "key_done", keys.ends, config.score_latency - 1, reset=True)
+        done = delayed(m, "key_done", keys.ends, config.score_latency - 1, token=True)
         flags = Cat(keys.first, keys.last, keys.none)
         of_key = {"flags": flags, **keys.scales}
         held = {}
@@ -115,7 +114,7 @@ class AttentionCore(wiring.Component):
             sums.append(total)
 
         row_sums = Signal(config.array.rows * config.kept_bits, name="row_sums", reset_less=True)
-        keeps = delayed(m, "keeps", on & last, until_sum, reset=True)
+        keeps = delayed(m, "keeps", on & last, until_sum, token=True)
         with m.If(keeps):
             m.d.sync += row_sums.eq(Cat(row_sums, *sums)[len(Cat(*sums)) :])
         now = gathered = Cat(*lanes)
@@ -124,5 +123,5 @@ class AttentionCore(wiring.Component):
             m.d.sync += before.eq(Cat(before, now)[len(now) :])
             gathered = Cat(before, now)
         flags = delayed(m, "flags_late", held["flags"], latency)
-        put = delayed(m, "put", phase[-1], latency, reset=True)
+        put = delayed(m, "put", phase[-1], latency, token=True)
         return Cat(gathered, flags[1:]), put, row_sums

@@ -11,10 +11,8 @@ from amaranth.lib.wiring import In, Out
 from hwgen.families.attention_formats import SUM_GUARD
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
 from rtl_templates.arithmetic.integer import saturated, shape_of
-from rtl_templates.arithmetic.pipeline import leading_zeros, named, shift_left
+from rtl_templates.arithmetic.pipeline import delayed, leading_zeros, named, shift_left
 from rtl_templates.hierarchy import Block, place
-
-from .delay import delayed
 
 if TYPE_CHECKING:
     from hwgen.families.attention import AttentionConfig

@@ -6,10 +6,10 @@ from __future__ import annotations
 from amaranth.hdl import Module, Mux, Signal
 
 from rtl_templates.arithmetic.integer import shape_of
+from rtl_templates.arithmetic.pipeline import delayed
 from rtl_templates.arithmetic.scaled_to_float import ScaledToFloat
 from rtl_templates.hierarchy import place
 
-from .delay import delayed
 from .divide import Divider, normalised, reciprocal_of
 
 

@@ -14,11 +14,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from hwgen.families.attention import COMMAND
 from hwgen.families.attention_formats import QUERY_SCALE, SCALE
 from rtl_templates.arithmetic.integer import shape_of
-from rtl_templates.arithmetic.pipeline import named
+from rtl_templates.arithmetic.pipeline import delayed, named
 from rtl_templates.hierarchy import place
 
 from .aligned import take_vectors
-from .delay import delayed
 from .parts import Keys, last_of, take
 from .scores import ScoreRow
 
@@ -219,8 +218,8 @@ class Front:
         )
         m.d.sync += [query_now.eq(query), key_now.eq(Mux(brings, key, 0))]
         row_now = delayed(m, "row_now", self.row, 1)
-        load_now = delayed(m, "load_now", self.loads, 1, reset=True)
-        turn = delayed(m, "turn", takes, 1, reset=True)
+        load_now = delayed(m, "load_now", self.loads, 1, token=True)
+        turn = delayed(m, "turn", takes, 1, token=True)
         clear = delayed(m, "clear", takes & begins, 1 + dot)
         # Scales are looked at behind the rows, and may not change before the job there has passed.
         late = config.score_latency + config.phases - 2
@@ -231,11 +230,11 @@ class Front:
                 ("scale_value", scale),
             )
         )
-        late_set = delayed(m, "scale_set", self.ends_row, late, reset=True)
+        late_set = delayed(m, "scale_set", self.ends_row, late, token=True)
         swaps: dict[str, Value] = {}
         if config.doubled:
-            late_swap = delayed(m, "scale_swap", self.starts, late + 1, reset=True)
-            swap = delayed(m, "swap", self.starts, 1, reset=True)
+            late_swap = delayed(m, "scale_swap", self.starts, late + 1, token=True)
+            swap = delayed(m, "swap", self.starts, 1, token=True)
             swaps = {"starts": self.starts, "swap": swap}
         block = ScoreRow(config)
         number = Signal(signed(config.bound_bits), name="key_number")

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib.wiring import In, Out
 
+from rtl_templates.arithmetic.pipeline import delayed
 from rtl_templates.hierarchy import Block, place
 from rtl_templates.spatial.pe import PE
-
-from .delay import delayed
 
 if TYPE_CHECKING:
     from hwgen.families.attention import AttentionConfig

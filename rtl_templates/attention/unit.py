@@ -11,10 +11,8 @@ from amaranth.lib.wiring import In, Member, Out
 from hwgen.families.attention_formats import SCALE, SUM_GUARD
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
 from rtl_templates.arithmetic.integer import saturated, shape_of
-from rtl_templates.arithmetic.pipeline import named
+from rtl_templates.arithmetic.pipeline import delayed, named
 from rtl_templates.hierarchy import Block, place
-
-from .delay import delayed
 
 if TYPE_CHECKING:
     from hwgen.families.attention import AttentionConfig

@@ -14,7 +14,7 @@ from amaranth.lib import wiring
 from hwgen.families.vector_operations import CODES, Way, going
 from hwgen.numerics.floating import FLOATS
 from rtl_templates.arithmetic.float_multiplier import FloatMultiplier
-from rtl_templates.arithmetic.pipeline import named
+from rtl_templates.arithmetic.pipeline import delayed, named
 from rtl_templates.hierarchy import place
 from rtl_templates.shell import stream_members
 from rtl_templates.stream import StreamBuffer, StreamFifo, StreamStore
@@ -22,7 +22,7 @@ from rtl_templates.stream import StreamBuffer, StreamFifo, StreamStore
 from .lanes import NOTHING, ONE, ApplyLane, ValueLane
 from .online import OnlineWeights
 from .real import to_real
-from .reduce import RowMax, RowSum, delayed
+from .reduce import RowMax, RowSum
 from .rescaled import Rescaled
 from .scale import ScaleChain
 

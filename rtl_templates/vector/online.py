@@ -11,10 +11,9 @@ from amaranth.lib.wiring import In, Out
 from hwgen.numerics.floating import FLOATS, FloatFormat
 from rtl_templates.arithmetic.functions.encoding import fields, lowered, named_signed
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
-from rtl_templates.arithmetic.pipeline import Pipeline, named
+from rtl_templates.arithmetic.pipeline import Pipeline, delayed, named
 from rtl_templates.hierarchy import Block, place
 
-from .reduce import delayed
 from .rescaled import Rescaled
 
 if TYPE_CHECKING:

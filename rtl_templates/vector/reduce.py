@@ -8,27 +8,12 @@ from amaranth.lib.wiring import In, Out
 
 from hwgen.numerics.floating import FLOATS
 from rtl_templates.arithmetic.float_adder import FloatAdder
-from rtl_templates.arithmetic.pipeline import named
+from rtl_templates.arithmetic.pipeline import delayed, named
 from rtl_templates.hierarchy import Block, place
 
 from .rescaled import Rescaled
 
 REAL = FLOATS["fp32"]
-
-
-def delayed(
-    m: Module, name: str, value: Value, cycles: int, run: Value, *, token: bool = False
-) -> Value:
-    """Return a value as it was some cycles before, counting those in which `run` is high.
-
-    A `token` says whether something else is valid, and is forgotten in a reset.
-    """
-    for cycle in range(cycles):
-        late = Signal(len(value), name=f"{name}_{cycle + 1}", reset_less=not token)
-        with m.If(run):
-            m.d.sync += late.eq(value)
-        value = late
-    return value
 
 
 class RowSum(Block):

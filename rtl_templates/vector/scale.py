@@ -12,9 +12,8 @@ from hwgen.numerics.floating import FLOATS
 from rtl_templates.arithmetic.float_adder import FloatAdder
 from rtl_templates.arithmetic.float_multiplier import FloatMultiplier
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
+from rtl_templates.arithmetic.pipeline import delayed
 from rtl_templates.hierarchy import Block, place
-
-from .reduce import delayed
 
 if TYPE_CHECKING:
     from hwgen.families.vector import VectorConfig
