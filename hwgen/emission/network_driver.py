@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hwgen.emission import driver
-from hwgen.emission.c_templates import filled, sections, wrapped_list
+from hwgen.emission.c_templates import filled, wrapped_list
 from hwgen.emission.files import c_header
 from hwgen.emission.host_driver import exponential_fields
 from hwgen.emission.host_elements import C_TYPES, expression, integer, number, requantised
 from hwgen.emission.model_facts import job_facts, model_facts
+from hwgen.emission.network_moves import Moves
+from hwgen.emission.network_text import statement, steps_of, strides_of
 from hwgen.models import host_arithmetic, host_functions
 from hwgen.models.network_compilation import COLUMNS, ROWS, SUMS, NetworkStep
 from hwgen.models.network_steps import AXES
@@ -73,15 +75,8 @@ def names_in_c(names: Sequence[str]) -> list[str]:
     return found
 
 
-class _Emission:
+class _Emission(Moves):
     """Makes the parts of the program that are the network's own."""
-
-    def __init__(self, compilation: NetworkCompilation) -> None:
-        self.compilation, self.shapes = compilation, compilation.shapes
-        self.prefix = compilation.config.name.upper()
-        self.sections = sections("host_arrays.c")
-        self.functions: dict[str, str] = {}  # text with a place for its name, and that name
-        self.tables: dict[str, str] = {}
 
     def values(self) -> dict[str, str]:
         """Return what the template's places are filled with."""
@@ -162,50 +157,6 @@ class _Emission:
             lines.append(f"    memcpy(outputs->{member}, {place}, {self.shapes.bytes(name)}u);")
         return lines
 
-    # -- pieces ----------------------------------------------------------------------------
-
-    def _place(self, name: str) -> str:
-        """Return where an array lies."""
-        if name in self.compilation.constants:
-            return f"constant_at(host, {self.compilation.host.at(name)}u)"
-        return f"work_at(host, {self.compilation.work.at(self.compilation.place_of(name))}u)"
-
-    def _read(self, name: str, kind: str = "") -> str:
-        """Return a pointer to an array that is read."""
-        return f"(const {kind or C_TYPES[self.shapes.type(name)]} *){self._place(name)}"
-
-    def _write(self, name: str, kind: str = "") -> str:
-        """Return a pointer to an array that is written."""
-        return f"({kind or C_TYPES[self.shapes.type(name)]} *){self._place(name)}"
-
-    def _table(self, text: str, hint: str) -> str:
-        """Return the name of a table; `text` has ``$`` in its place."""
-        return self.tables.setdefault(text, f"{hint}_{len(self.tables)}")
-
-    def _function(self, text: str, hint: str) -> str:
-        """Return the name of a function; `text` has ``$`` in its place."""
-        return self.functions.setdefault(text, f"{hint}_{len(self.functions)}")
-
-    def _instance(self, section: str, **fields: str) -> str:
-        """Return the name of a section's function for some types."""
-        text = self.sections[section]
-        for key, value in fields.items():
-            text = text.replace(f"@{key}@", value)
-        return self._function(re.sub(rf"\b{section}\b", "$", text), section)
-
-    def _walk(self, shape: Sequence[int], *steps: Sequence[int]) -> str:
-        """Return the name of a table for elements in some order, by the steps of each array."""
-        lengths, joined = _joined(shape, steps)
-        rows = [*joined, *[[0] * len(lengths)] * (3 - len(joined))]
-        numbers = ", ".join("{" + ", ".join(map(str, row or [0])) + "}" for row in rows)
-        counts = ", ".join(f"{length}u" for length in lengths) or "1u"
-        text = f"static const walk $ = {{{len(lengths)}u, {{{counts}}}, {{{numbers}}}}};"
-        return self._table(text, "walk")
-
-    def _form(self, name: str) -> tuple[tuple[int, ...], int]:
-        """Return the shape of an array, and the bytes of an element."""
-        return self.shapes.shape(name), np.dtype(self.shapes.type(name)).itemsize
-
     # -- elements --------------------------------------------------------------------------
 
     def _elements(self, step: NetworkStep) -> list[str]:
@@ -256,11 +207,11 @@ class _Emission:
         name = self._function(body, "elements")
         arguments = [f"{math.prod(whole)}u"]
         if not plain:
-            steps = [_steps(shape, whole) for shape in shapes]
+            steps = [steps_of(shape, whole) for shape in shapes]
             arguments.append(f"&{self._walk(whole, *steps)}")
         arguments += [f"(const {C_TYPES[kind]} *){self._place(each)}"
                       for each, kind in zip(operands, types, strict=True)]  # fmt: skip
-        return _call(name, *arguments, self._write(output))
+        return statement(name, *arguments, self._write(output))
 
     def _linear_mean(self, step: NetworkStep) -> list[str]:
         at, x = step.attributes, step.inputs["x"]
@@ -272,7 +223,7 @@ class _Emission:
             FOUND=less,
         )  # fmt: skip
         sums = f"{step.name}:sums"
-        lines = _call(
+        lines = statement(
             name, *self._lines(x, at["axes"]), self._read(x), self._write(sums, "int32_t")
         )
         scale, zero = number(at["scale"]), integer(int(at["zero"]))
@@ -282,18 +233,6 @@ class _Emission:
         return lines + self._each(step.output, [sums], [whole], text, ["int32"])
 
     # -- lines -----------------------------------------------------------------------------
-
-    def _lines(self, x: str, axes: Sequence[int]) -> list[str]:
-        """Return the lines of an array along axes, and the elements of each."""
-        shape = self.shapes.shape(x)
-        strides = _strides(shape)
-        inner = sorted(axis % len(shape) for axis in axes)
-        outer = [axis for axis in range(len(shape)) if axis not in inner]
-        found = []
-        for group in (outer, inner):
-            lengths, steps = ([array[axis] for axis in group] for array in (shape, strides))
-            found += [f"{math.prod(lengths)}u", f"&{self._walk(lengths, steps)}"]
-        return found
 
     def _reduce(self, step: NetworkStep) -> list[str]:
         at, x = step.attributes, step.inputs["x"]
@@ -306,16 +245,18 @@ class _Emission:
             wide = "double" if dtype == "float32" else "uint64_t"
             found = "found / (double)count" if name == "mean" else "found"
             function = self._instance("reduced_sum", TYPE=kind, RESULT=kind, WIDE=wide, FOUND=found)
-        return _call(function, *self._lines(x, at["axes"]), self._read(x), self._write(step.output))
+        return statement(
+            function, *self._lines(x, at["axes"]), self._read(x), self._write(step.output)
+        )
 
     def _softmax(self, step: NetworkStep) -> list[str]:
         x = step.inputs["x"]
         shape = self.shapes.shape(x)
         axis = step.attributes["axis"] % len(shape)
-        steps, outer = _strides(shape), [i for i in range(len(shape)) if i != axis]
+        steps, outer = strides_of(shape), [i for i in range(len(shape)) if i != axis]
         walk = self._walk([shape[i] for i in outer], [steps[i] for i in outer])
         lines = math.prod(shape) // shape[axis]
-        return _call("softmax", f"{lines}u", f"&{walk}", f"{shape[axis]}u", f"{steps[axis]}",
+        return statement("softmax", f"{lines}u", f"&{walk}", f"{shape[axis]}u", f"{steps[axis]}",
                      self._read(x), self._write(step.output))  # fmt: skip
 
     def _layer_norm(self, step: NetworkStep) -> list[str]:
@@ -324,106 +265,13 @@ class _Emission:
         rows, length = f"{math.prod(shape[:-1])}u", f"{shape[-1]}u"
         operands = [self._read(step.inputs[key]) for key in ("x", "gamma", "beta")]
         epsilon = repr(float(step.attributes["epsilon"]))
-        return _call("layer_norm", rows, length, *operands, epsilon, self._write(step.output))
+        return statement("layer_norm", rows, length, *operands, epsilon, self._write(step.output))
 
     def _dynamic_quantise(self, step: NetworkStep) -> list[str]:
         x, part = step.inputs["x"], step.attributes["part"]
         name = {"values": "dynamic_codes", "scale": "dynamic_scale", "zero": "dynamic_zero"}[part]
         count = f"{math.prod(self.shapes.shape(x))}u"
         return self._checked(name, count, self._read(x), self._write(step.output))
-
-    def _checked(self, name: str, *arguments: str) -> list[str]:
-        """Return a call whose status may be an error."""
-        call = wrapped_list(arguments, " " * 8)
-        return [f"    status = {name}({call.strip()});", f"    if (status != {self.prefix}_OK)",
-                "        return status;"]  # fmt: skip
-
-    # -- what moves only -------------------------------------------------------------------
-
-    def _copy(
-        self, x: str, output: str, shape: Sequence[int], steps: Sequence[int],
-        to: Sequence[int], start: int = 0, target: int = 0,
-    ) -> list[str]:  # fmt: skip
-        """Return a copy of elements, by steps in both arrays from a first one on."""
-        size = self._form(x)[1]
-        walk = self._walk(shape, steps, to)
-        source = f"(const uint8_t *){self._place(x)} + {start * size}u"
-        sink = f"(uint8_t *){self._place(output)} + {target * size}u"
-        return _call("copy", f"{math.prod(shape)}u", f"{size}u", f"&{walk}", source, sink)
-
-    def _reshape(self, step: NetworkStep) -> list[str]:
-        x, output = step.inputs["x"], step.output
-        if self.compilation.place_of(output) != output:
-            return []
-        return [f"    memcpy({self._place(output)}, {self._place(x)}, {self.shapes.bytes(x)}u);"]
-
-    def _transpose(self, step: NetworkStep) -> list[str]:
-        x, shape = step.inputs["x"], self.shapes.shape(step.output)
-        steps = _strides(self.shapes.shape(x))
-        moved = [steps[axis] for axis in step.attributes["order"]]
-        return self._copy(x, step.output, shape, moved, _strides(shape))
-
-    def _expand(self, step: NetworkStep) -> list[str]:
-        x, shape = step.inputs["x"], self.shapes.shape(step.output)
-        steps = _steps(self.shapes.shape(x), shape)
-        return self._copy(x, step.output, shape, steps, _strides(shape))
-
-    def _slice(self, step: NetworkStep) -> list[str]:
-        x, at, shape = step.inputs["x"], step.attributes, self.shapes.shape(step.output)
-        steps, start = list(_strides(self.shapes.shape(x))), 0
-        for axis, first, each in zip(at["axes"], at["starts"], at["steps"], strict=True):
-            start += first * steps[axis]
-            steps[axis] *= each
-        return self._copy(x, step.output, shape, steps, _strides(shape), start)
-
-    def _pad(self, step: NetworkStep) -> list[str]:
-        x, at, shape = step.inputs["x"], step.attributes, self.shapes.shape(step.output)
-        dtype = self.shapes.type(x)
-        value = np.dtype(dtype).type(at["value"])
-        text = number(value) if dtype == "float32" else integer(int(value))
-        table = self._table(f"static const {C_TYPES[dtype]} $ = {text};", "value")
-        size = self._form(x)[1]
-        strides = _strides(shape)
-        target = sum(before * each for before, each in zip(at["before"], strides, strict=True))
-        fill = _call("fill", f"{math.prod(shape)}u", f"{size}u", f"&{table}",
-                     self._place(step.output))  # fmt: skip
-        inside = self.shapes.shape(x)
-        return fill + self._copy(x, step.output, inside, _strides(inside), strides, 0, target)
-
-    def _concat(self, step: NetworkStep) -> list[str]:
-        shape, size = self._form(step.output)
-        axis = step.attributes["axis"] % len(shape)
-        rows, every = math.prod(shape[:axis]), math.prod(shape[axis:]) * size
-        lines, at = [], 0
-        for index in range(len(step.inputs)):
-            x = step.inputs[f"x{index}"]
-            part = math.prod(self.shapes.shape(x)[axis:]) * size
-            sink = f"(uint8_t *){self._place(step.output)} + {at}u"
-            lines += _call("join", f"{rows}u", f"{part}u", f"{every}u", self._place(x), sink)
-            at += part
-        return lines
-
-    def _gather(self, step: NetworkStep) -> list[str]:
-        x, indices = step.inputs["x"], step.inputs["indices"]
-        shape, size = self._form(x)
-        axis = step.attributes["axis"] % len(shape)
-        places, width = self._form(indices)
-        outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :]) * size
-        return self._checked(
-            "gather", f"{outer}u", f"{shape[axis]}", f"{inner}u", f"{math.prod(places)}u",
-            f"{width}u", *map(self._place, (indices, x, step.output)),
-        )  # fmt: skip
-
-    def _gather_nd(self, step: NetworkStep) -> list[str]:
-        x, indices = step.inputs["x"], step.inputs["indices"]
-        shape, size = self._form(x)
-        places, width = self._form(indices)
-        axes = places[-1]
-        lengths = ", ".join(str(length) for length in shape[:axes])
-        table = self._table(f"static const int64_t $[] = {{{lengths}}};", "lengths")
-        numbers = (axes, math.prod(shape[axes:]) * size, math.prod(places[:-1]), width)
-        return self._checked("gather_places", table, *(f"{n}u" for n in numbers),
-                             *map(self._place, (indices, x, step.output)))  # fmt: skip
 
     # -- windows ---------------------------------------------------------------------------
 
@@ -452,7 +300,7 @@ class _Emission:
             outside = self._place(step.inputs["fill"])
         else:
             outside = f"&{self._table(f'static const {C_TYPES[dtype]} $ = 0;', 'value')}"
-        return _call("patches", f"&{self._windows(step)}", f"{size}u", outside, self._place(x),
+        return statement("patches", f"&{self._windows(step)}", f"{size}u", outside, self._place(x),
                      self._place(step.output))  # fmt: skip
 
     def _pool(self, step: NetworkStep) -> list[str]:
@@ -461,19 +309,19 @@ class _Emission:
         arguments = self._read(x), self._write(step.output)
         form = f"&{self._windows(step)}"
         if at["function"] != "largest":
-            return _call("mean_window", form, str(int(at["padded"])), *arguments)
+            return statement("mean_window", form, str(int(at["padded"])), *arguments)
         least = "(float)double_of(UINT64_C(0xFFF0000000000000))"
         if dtype != "float32":
             least = integer(int(np.iinfo(dtype).min))
         name = self._instance("largest_window", TYPE=C_TYPES[dtype], LEAST=least)
-        return _call(name, form, *arguments)
+        return statement(name, form, *arguments)
 
     # -- products --------------------------------------------------------------------------
 
     def _quantise(self, step: NetworkStep) -> list[str]:
         shape = self.shapes.shape(step.output)
         scales = self._write(f"{step.output}.scales", "float")
-        return _call(
+        return statement(
             "quantise", f"{math.prod(shape[:-1])}u", f"{shape[-1]}u", self._read(step.inputs["x"]),
             self._write(step.output, "int8_t"), scales,
         )  # fmt: skip
@@ -520,7 +368,7 @@ class _Emission:
         for operand in "xy":
             shape = self.shapes.shape(step.inputs[operand])
             matrix = math.prod(shape[-2:])
-            steps.append([matrix * each for each in _steps(shape[:-2], lead)])
+            steps.append([matrix * each for each in steps_of(shape[:-2], lead)])
         return f"&{self._walk(lead, *steps)}"
 
     def _integer_matmul(self, step: NetworkStep) -> list[str]:
@@ -539,41 +387,3 @@ class _Emission:
             self._write(f"{name}:codes", "int8_t"), self._write(f"{name}:row_scales", "float"),
             self._write(f"{name}:column_scales", "float"), self._write(step.output, "float"),
         )  # fmt: skip
-
-
-def _call(name: str, *arguments: str) -> list[str]:
-    """Return a statement that calls a function."""
-    return [f"    {name}({wrapped_list(arguments, ' ' * 8).strip()});"]
-
-
-def _strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return how many elements it is from one to the next along each axis."""
-    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
-
-
-def _steps(shape: Sequence[int], whole: Sequence[int]) -> tuple[int, ...]:
-    """Return the same of an array that is repeated to another shape."""
-    spare = len(whole) - len(shape)
-    own = [0 if n == 1 else each for n, each in zip(shape, _strides(shape), strict=True)]
-    return (*[0] * spare, *own)
-
-
-def _joined(
-    shape: Sequence[int], steps: Sequence[Sequence[int]]
-) -> tuple[list[int], list[list[int]]]:
-    """Return axes without those of one element, neighbours joined that lie behind one another."""
-    lengths: list[int] = []
-    found: list[list[int]] = [[] for _ in steps]
-    for axis, length in enumerate(shape):
-        if length == 1:
-            continue
-        here = [each[axis] for each in steps]
-        if lengths and all(row[-1] == step * length for row, step in zip(found, here, strict=True)):
-            lengths[-1] *= length
-            for row, step in zip(found, here, strict=True):
-                row[-1] = step
-            continue
-        lengths.append(length)
-        for row, step in zip(found, here, strict=True):
-            row.append(step)
-    return lengths, found
