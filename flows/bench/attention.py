@@ -142,6 +142,13 @@ def format_row(values: dict[str, Any], *, areas: bool) -> dict[str, Any]:
     }
 
 
+def _estimates(found: dict[str, Any]) -> tuple[str, str]:
+    """Return the cells of the area and the clock."""
+    area = f"{found['area_mm2']:.2f}" if found.get("area_mm2") else "-"
+    clock = f"{found['fmax_mhz']:.0f}" if found.get("fmax_mhz") else "-"
+    return area, clock
+
+
 def formats_markdown(rows: Sequence[dict[str, Any]]) -> str:
     """Return the table of formats."""
     heads = (
@@ -163,8 +170,7 @@ def formats_markdown(rows: Sequence[dict[str, Any]]) -> str:
             f"{found['relative']:.1e}",
             f"{found['absolute']:.1e}",
             f"{found['prefill_cycles']:,}",
-            f"{found['area_mm2']:.2f}" if found.get("area_mm2") else "-",
-            f"{found['fmax_mhz']:.0f}" if found.get("fmax_mhz") else "-",
+            *_estimates(found),
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
@@ -183,8 +189,7 @@ def markdown(rows: Sequence[dict[str, Any]]) -> str:
     )
     lines = [f"| {' | '.join(heads)} |", "| --- | --- " + "| ---: " * 5 + "|"]
     for found in rows:
-        area = f"{found['area_mm2']:.2f}" if found.get("area_mm2") else "-"
-        clock = f"{found['fmax_mhz']:.0f}" if found.get("fmax_mhz") else "-"
+        area, clock = _estimates(found)
         lines.append(
             f"| {found['rows']} x {found['lanes']} | {found['buffers']}"
             f" | {found['prefill_cycles']:,} | {found['prefill_share']:.3f}"

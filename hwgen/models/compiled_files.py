@@ -24,14 +24,13 @@ DOCUMENT, ENGINE, IMAGE_FILE, LIST_FILE = "compiled.json", "engine.json", "image
 JOBS = "jobs"
 """What `DOCUMENT` says under ``form``, where a list says nothing."""
 
-_MOST_BYTES = 1 << 40
-
-
 NETWORK = "network"
 """The same of a network on arrays, which is compiled to jobs, too."""
 
 HOST_FILE = "host.bin"
 """Constants of the host of jobs."""
+
+_MOST_BYTES = 1 << 40
 
 
 class CompiledFiles:

@@ -12,7 +12,6 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 
 from hwgen.families.vector_operations import CODES, Way, going
-from hwgen.numerics.floating import FLOATS
 from rtl_templates.arithmetic.float_multiplier import FloatMultiplier
 from rtl_templates.arithmetic.pipeline import delayed, named
 from rtl_templates.hierarchy import place
@@ -21,7 +20,7 @@ from rtl_templates.stream import StreamBuffer, StreamFifo, StreamStore
 
 from .lanes import NOTHING, ONE, ApplyLane, ValueLane
 from .online import OnlineWeights
-from .real import to_real
+from .real import REAL, to_real
 from .reduce import RowMax, RowSum
 from .rescaled import Rescaled
 from .scale import ScaleChain
@@ -29,7 +28,6 @@ from .scale import ScaleChain
 if TYPE_CHECKING:
     from hwgen.families.vector import VectorConfig
 
-REAL = FLOATS["fp32"]
 _SCALARS = 4
 """Scalars of rows that may wait; at full rate there are two at most."""
 

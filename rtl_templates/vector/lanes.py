@@ -9,19 +9,17 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from hwgen.families.vector_operations import going
-from hwgen.numerics.floating import FLOATS
 from rtl_templates.arithmetic.float_adder import FloatAdder
 from rtl_templates.arithmetic.float_multiplier import FloatMultiplier
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
 from rtl_templates.arithmetic.pipeline import delayed
 from rtl_templates.hierarchy import Block, place
 
-from .real import from_real, to_real
+from .real import REAL, from_real, to_real
 
 if TYPE_CHECKING:
     from hwgen.families.vector import VectorConfig
 
-REAL = FLOATS["fp32"]
 ONE, NOTHING = 0x3F800000, 0x80000000
 """One, and minus zero, which leaves every number as it is when it is added."""
 
