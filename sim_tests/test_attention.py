@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost_model.families.attention import cycles_of_blocks, cycles_of_jobs
+from flows.bench.attention import SIZES
+from flows.bench.attention import configuration as measured
 from flows.simulation.runner import compile_design, regress, run_module
 from hwgen.config.load import load_config, parse_config
 from hwgen.errors import ConfigError, InputError
@@ -297,6 +299,16 @@ def test_prefill_and_decode_use_the_array() -> None:
         token = {**sizes, "kv_heads": 3, "group": 3, "queries": 1}
         cycles = cycles_of_jobs(config, [(operation, token, scalars)])
         assert 3 * 512 * config.steps / cycles >= 0.95
+
+
+@pytest.mark.parametrize("buffers", ["single", "double"])
+@pytest.mark.parametrize(("rows", "lanes"), SIZES)
+def test_a_single_short_job_of_decode_uses_its_beats(rows: int, lanes: int, buffers: str) -> None:
+    config = measured(rows, lanes, buffers)
+    (operation,) = config.operations
+    sizes = {"kv_heads": 1, "group": 3, "queries": 1, "keys": 512, "elements": 64}
+    cycles = cycles_of_jobs(config, [(operation, sizes, operation.check_scalars({}))])
+    assert 512 * config.steps / cycles >= 0.95
 
 
 def test_cycles_of_long_jobs_are_those_of_their_keys() -> None:

@@ -8,10 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.lib.wiring import In, Out
 
+from flows.bench.functions import admitted
+from flows.bench.published_formulas import FORMULAS, Formula, TwoMemories, memories_formula
 from hwgen.numerics.functions import FunctionUnit, Wanted
 from hwgen.numerics.functions.formats import FixedFormat, values_of
 from rtl_templates.arithmetic.functions.unit import FunctionBlock, FunctionStream
+from rtl_templates.hierarchy import Block, place
 from sim_tests.blocks import block_verilog, run_block
 from sim_tests.stream_blocks import run_stream, stream_verilog
 from sim_tests.test_functions import FIXED, FLOATING, ULP, WIDE, Case, named, unit_of
@@ -153,3 +158,38 @@ def test_registers_are_as_many_as_asked_for() -> None:
 def test_the_text_depends_on_the_unit_alone() -> None:
     block = FunctionStream(unit_of(FIXED[0]), 2)
     assert stream_verilog(block) == stream_verilog(FunctionStream(unit_of(FIXED[0]), 2))
+
+
+class Padded(Block):
+    """A block whose ports have whole bytes."""
+
+    def __init__(self, inner: Block) -> None:
+        super().__init__(f"padded_{inner.module_name}", {"i": In(32), "o": Out(32)})
+        self.inner = inner
+
+    def build(self, m: Module) -> None:
+        widths = {name: self.inner.width(name) for name in ("i", "o")}
+        found = Signal(widths["o"], name="found")
+        place(m, "inner", self.inner, i=self.i[: widths["i"]], o=found)
+        m.d.comb += self.o.eq(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(made, marks=[pytest.mark.long] * (made is memories_formula), id=made.__name__)
+        for made in FORMULAS
+    ],
+)
+def test_published_formulas_are_what_their_errors_are_of(made, tmp_path: Path) -> None:
+    formula: Formula = made(admitted)
+    block = formula.block
+    raw = np.arange(1 << block.width("i"), dtype=np.int64)
+    if isinstance(block, TwoMemories):
+        raw = np.r_[
+            :4096, np.arange(21) << 12, np.random.default_rng(1).integers(0, 21 << 12, 4000)
+        ]
+    got = run_block(Padded(block), {"i": raw.astype(np.uint32)}, tmp_path, lanes=4)["o"]
+    assert np.array_equal(got, block.evaluate(raw))
+    assert formula.made_error <= admitted(formula.error)

@@ -34,6 +34,9 @@ from hwgen.schedules.attention_operands import quantised
 TECHNOLOGY = "nangate45"
 CLOCK_MHZ = 330.0
 KEYS, HEAD = 512, 64
+WIDE = 64
+"""Lanes whose sums limit the clock, so that softmax units need fewer registers."""
+
 SIZES = ((16, 16), (32, 16), (32, 64), (64, 64))
 """Rows and lanes of the arrays."""
 
@@ -63,9 +66,11 @@ _ERROR_SIZE = 256
 
 def configuration(rows: int, lanes: int, buffers: str, **values: Any) -> AttentionConfig:
     """Return an attention with heads of `HEAD` elements."""
+    pipeline = {"pipeline": {"dot": 0, "exponential": 0}} if lanes >= WIDE else {}
     return AttentionConfig.model_validate(
         {
             "name": "attention",
+            **pipeline,
             **values,
             "head": HEAD,
             "max_keys": 4096,

@@ -18,8 +18,9 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,12 @@ from cost_model.structure.costs import breakdown
 from cost_model.technology import technology
 from flows.analyses import analysis
 from flows.bench.pages import rewritten
+from flows.bench.published_formulas import FORMULAS, GELU, Formula, exponential_polynomial
 from flows.calibration.mapping_cache import map_cached
 from flows.structures import structured
 from hwgen.emission.verilog import block_to_verilog
 from hwgen.numerics.functions.curves import sampled
-from hwgen.numerics.functions.fit import Tolerance, fit, gates
+from hwgen.numerics.functions.fit import Objective, Tolerance, fit, gates
 from hwgen.numerics.functions.polynomial import Domain, Polynomial
 from hwgen.numerics.functions.unit import FUNCTIONS, FunctionUnit, Wanted, design
 from rtl_templates.arithmetic.functions.table import TableBlock
@@ -127,7 +129,7 @@ def secants(published: Published) -> tuple[Polynomial, float]:
         return Polynomial(domain, bits, precision, (0, fraction), (0,), tuple(rows))
 
     exact = error_of(rounded(40, 0))
-    allowed = 1.1 * exact
+    allowed = admitted(exact)
     precision = next(p for p in range(4, 40) if error_of(rounded(p, 4)) <= allowed)
     best = rounded(precision, 4)
     for fraction in range(3, -precision, -1):
@@ -138,6 +140,11 @@ def secants(published: Published) -> tuple[Polynomial, float]:
     return best, exact
 
 
+def admitted(exact: float) -> float:
+    """Return the error that a unit made again may have, by that of exact entries."""
+    return 1.1 * exact
+
+
 def error_of(table: Polynomial) -> float:
     """Return a table's proven error."""
     return float(np.abs(table.errors).max())
@@ -146,12 +153,19 @@ def error_of(table: Polynomial) -> float:
 def smallest(published: Published, made_again: Polynomial, error: float) -> Polynomial:
     """Return the smallest table, of no more bits than a published one, for an error."""
     domain = published.domain
-    least = math.ceil(-math.log2(error))
     share = published.segments / (len(domain.pieces) << published.segment_bits)
 
     def size(table: Polynomial) -> float:
         return gates(table) + (1e9 if table.table_bits > made_again.table_bits else 0.0)
 
+    return _fitted(domain, error, size, share)
+
+
+def _fitted(
+    domain: Domain, error: float, size: Objective = gates, share: float = 1.0
+) -> Polynomial:
+    """Return the smallest table for an error."""
+    least = math.ceil(-math.log2(error))
     table = fit(
         domain,
         Tolerance(error),
@@ -160,7 +174,7 @@ def smallest(published: Published, made_again: Polynomial, error: float) -> Poly
         segments=lambda bits: math.ceil(share * (len(domain.pieces) << bits)),
     )
     if table is None:
-        raise RuntimeError(f"{published.name}: no table is as near with so few bits")
+        raise RuntimeError(f"{domain.curve}: no table has an error of {error} with so few bits")
     return table
 
 
@@ -197,18 +211,48 @@ def table_row(published: Published, *, synthesis: bool) -> dict[str, Any]:
     """Return a published table and the one of hwgen."""
     theirs, error = secants(published)
     ours = smallest(published, theirs, error)
+    return _compared(published.name, _part(theirs, synthesis), _part(ours, synthesis))
+
+
+def polynomial_row(*, synthesis: bool) -> dict[str, Any]:
+    """Return I-BERT's exponential, one polynomial, and the table of hwgen."""
+    theirs, error = exponential_polynomial(admitted)
+    ours = _fitted(theirs.domain, error)
+    return _compared("2^f, polynomial of I-BERT", _part(theirs, synthesis), _part(ours, synthesis))
+
+
+def formula_row(formula: Formula, *, synthesis: bool) -> dict[str, Any]:
+    """Return a published unit that is no table, and what hwgen has of the same error."""
+    theirs = {
+        "error": formula.made_error,
+        "segments": None,
+        "degree": None,
+        "table_bits": formula.table_bits,
+        "area_um2": areas(formula.block) if synthesis else {},
+    }
+    if not formula.function:
+        return _compared(formula.name, theirs, _part(_fitted(GELU, formula.error), synthesis))
+    wanted = Wanted(absolute=formula.error)
+    unit = design(formula.function, formula.source, formula.target, wanted)
+    ours = {
+        **_part(unit.table, synthesis=False),
+        "error": unit.bound.max_abs,
+        "area_um2": areas(FunctionBlock(unit)) if synthesis else {},
+    }
+    return _compared(formula.name, theirs, ours)
+
+
+def _compared(name: str, theirs: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:
+    return {"published": name, "made_again": theirs, "hwgen": ours}
+
+
+def _part(table: Polynomial, synthesis: bool) -> dict[str, Any]:
     return {
-        "published": published.name,
-        **{
-            who: {
-                "error": error_of(table),
-                "segments": table.segments,
-                "degree": table.degree,
-                "table_bits": table.table_bits,
-                "area_um2": areas(_block(table)) if synthesis else {},
-            }
-            for who, table in (("made_again", theirs), ("hwgen", ours))
-        },
+        "error": error_of(table),
+        "segments": table.segments,
+        "degree": table.degree,
+        "table_bits": table.table_bits,
+        "area_um2": areas(_block(table)) if synthesis else {},
     }
 
 
@@ -262,6 +306,7 @@ def markdown(document: dict[str, Any]) -> str:
         f"| table | of | error | segments | degree | table bits | {' | '.join(heads)} |",
         "| --- | --- " + "| ---: " * (4 + len(heads)) + "|",
     ]
+    keys = ("segments", "degree", "table_bits")
     for row in document["published"]:
         for who, name in (("made_again", row["published"]), ("hwgen", "")):
             part = row[who]
@@ -269,7 +314,7 @@ def markdown(document: dict[str, Any]) -> str:
                 name,
                 "publication" if name else "hwgen",
                 _number(part["error"]),
-                *(str(part[key]) for key in ("segments", "degree", "table_bits")),
+                *("-" if part[key] is None else str(part[key]) for key in keys),
                 *_areas(part),
             ]
             lines.append(f"| {' | '.join(cells)} |")
@@ -290,10 +335,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     end = time.monotonic() + 60 * options.minutes
     document: dict[str, Any] = {"units": [], "published": []}
-    for published in PUBLISHED:
+    rows: list[Callable[..., dict[str, Any]]] = [
+        *(partial(table_row, published) for published in PUBLISHED),
+        polynomial_row,
+        *(partial(formula_row, formula(admitted)) for formula in FORMULAS),
+    ]
+    for row in rows:
         synthesis = not options.no_synthesis and time.monotonic() < end
-        document["published"].append(table_row(published, synthesis=synthesis))
-        sys.stderr.write(f"{published.name}\n")
+        document["published"].append(row(synthesis=synthesis))
+        sys.stderr.write(f"{document['published'][-1]['published']}\n")
     for request in requests():
         sys.stderr.write(f"{' '.join(map(str, request[:3]))}\n")
         document["units"].append(unit_row(design(*request)))

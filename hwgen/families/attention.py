@@ -141,8 +141,11 @@ class AttentionConfig(AttentionFormats):
 
     @property
     def score_latency(self) -> int:
-        """Cycles from a key's last beat to the first rows in the softmax units."""
-        return 3 + self.pipeline.dot
+        """Cycles from a key's last beat to the first rows in the softmax units.
+
+        Scores wait a cycle where units take one row after the other.
+        """
+        return 2 + self.pipeline.dot + (self.phases > 1)
 
     @property
     def unit_latency(self) -> int:

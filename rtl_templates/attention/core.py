@@ -63,21 +63,25 @@ class AttentionCore(wiring.Component):
         config = self.config
         scores, seen, scales = rows_of
         units, phases, latency = config.units, config.phases, config.unit_latency
-        done = delayed(m, "key_done", keys.ends, config.score_latency - 1, token=True)
+        until_done = config.score_latency - (phases > 1)
+        done = delayed(m, "key_done", keys.ends, until_done, token=True)
         flags = Cat(keys.first, keys.last, keys.none)
         of_key = {"flags": flags, **keys.scales}
-        held = {}
-        for name, value in of_key.items():
-            value = delayed(m, f"{name}_on_way", value, config.score_latency - 1)
-            held[name] = Signal(len(value), name=f"{name}_held", reset_less=True)
-            with m.If(done):
-                m.d.sync += held[name].eq(value)
-        waiting = Signal(len(scores) * (config.score.width + 1), name="waiting", reset_less=True)
+        held = {
+            name: delayed(m, f"{name}_on_way", value, until_done) for name, value in of_key.items()
+        }
         rows = Cat(*(Cat(score, sees) for score, sees in zip(scores, seen, strict=True)))
-        size = units * (config.score.width + 1)
-        m.d.sync += waiting.eq(Mux(done, rows, waiting[size:]))
-        phase = Signal(phases, name="phase")
-        m.d.sync += phase.eq(Cat(done, phase))
+        waiting, phase = rows, done
+        if phases > 1:
+            for name, value in held.items():
+                held[name] = Signal(len(value), name=f"{name}_held", reset_less=True)
+                with m.If(done):
+                    m.d.sync += held[name].eq(value)
+            waiting = Signal(len(rows), name="waiting", reset_less=True)
+            size = units * (config.score.width + 1)
+            m.d.sync += waiting.eq(Mux(done, rows, waiting[size:]))
+            phase = Signal(phases, name="phase")
+            m.d.sync += phase.eq(Cat(done, phase))
         on = named(m, "units_on", phase.any())
         first, last, _ = held["flags"]
 
