@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from flows.bench.functions import admitted
@@ -162,6 +162,9 @@ def test_the_text_depends_on_the_unit_alone() -> None:
 
 class Padded(Block):
     """A block whose ports have whole bytes."""
+
+    i: Value
+    o: Value
 
     def __init__(self, inner: Block) -> None:
         super().__init__(f"padded_{inner.module_name}", {"i": In(32), "o": Out(32)})

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from amaranth.hdl import Const, Module, Mux
+from amaranth.hdl import Const, Module, Mux, Value
 from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
 
@@ -80,6 +80,9 @@ class GeluPolynomial(Block):
         With `fraction` bits behind the point.
     """
 
+    i: Value
+    o: Value
+
     def __init__(self, fraction: int, factor_bits: int) -> None:
         self.fraction, self.factor_bits = fraction, factor_bits
         self.end = round(-_GELU_B * math.sqrt(2) * 2.0**fraction)
@@ -121,6 +124,9 @@ class TwoMemories(Block):
     o : Out
     """
 
+    i: Value
+    o: Value
+
     FRACTION, WHOLE = 12, 21
 
     def __init__(self, bits: int) -> None:
@@ -159,6 +165,9 @@ class ShiftedWeight(Block):
     o : Out(9)
         With 8 bits behind the point.
     """
+
+    i: Value
+    o: Value
 
     def __init__(self) -> None:
         super().__init__("shifted_weight", {"i": In(8), "o": Out(9)})
