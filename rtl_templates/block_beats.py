@@ -32,7 +32,7 @@ def counted_terms(m: Module, terms: int, fire: Value) -> tuple[Value, Value]:
 
 
 def counted_beats(
-    m: Module, beats: int, fire: Value, starting: Value
+    m: Module, beats: int, fire: Value, starting: Value, last: Value | None = None
 ) -> tuple[Signal, Signal, Signal]:
     """Count the beats of a block.
 
@@ -40,9 +40,11 @@ def counted_beats(
     ----------
     m : Module
     beats : int
-        Beats that a block takes.
+        Beats that a block takes, or the most.
     fire, starting : Value
         There is a beat; the next is the first of a tile.
+    last : Value, optional
+        The number of the last beat of the block, counted from 0.
 
     Returns
     -------
@@ -58,7 +60,7 @@ def counted_beats(
     in_first = Signal(name="in_first_block")
     m.d.comb += [
         first.eq(beat == 0),
-        ends.eq(beat == beats - 1),
+        ends.eq(beat == (beats - 1 if last is None else last)),
         clear.eq(starting | in_first),
     ]
     with m.If(fire):

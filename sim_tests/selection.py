@@ -50,6 +50,8 @@ ROTATING: Mapping[str, tuple[int, str]] = {
     "test_spatial_blocks.py::test_shipped_configurations": (4, ""),
     "test_spatial_blocks.py::test_emitted_verilog_is_clean": (4, ""),
     "test_bit_serial.py::test_covering_set": (4, ""),
+    "test_scalable.py::test_covering_set": (4, ""),
+    "test_scalable.py::test_formats_follow_one_another_on_the_same_hardware": (4, ""),
     "test_block_engines.py::test_covering_set": (11, ""),
     "test_systolic_blocks.py::test_covering_set": (9, ""),
     "test_systolic_blocks.py::test_cycles_are_those_of_the_hardware": (3, ""),

@@ -180,7 +180,7 @@ def macs_at(v: View) -> Number:
     g = Geometry(v)
     if v.config.array.serial:
         return spatial_serial.macs_at(v, (g.rows, g.depth, g.cols))
-    return g.rows * g.depth * g.cols / v.config.slots
+    return g.rows * g.depth * g.cols * (v.config.block_depth / v.config.depth) / v.config.slots
 
 
 def port_bits_at(v: View) -> Number:

@@ -3,6 +3,7 @@
 
 ``python -m flows.bench.formats [--json] [--technology T] [--only NAME] [--energy]``
 ``python -m flows.bench.formats --serial [--json] [--technology T]``
+``python -m flows.bench.formats --scalable [--json] [--technology T]``
 ``python -m flows.bench.formats --error [W.npy | MODEL.gguf [TENSOR]]``
 
 Each format multiplies itself in a cube of 2 x 2 processing elements of 16 products a cycle, whose
@@ -12,6 +13,9 @@ Energies are of simulations of the whole core's netlist.
 
 With ``--serial`` processing elements for fp16 activations are compared: those of fp16 weights, and
 of 4-bit ones multiplied whole, by significands, and term by term.
+
+With ``--scalable`` the processing element of several formats is compared with one for each of them
+that makes as many products a cycle as it does in that format.
 
 Beside it stand the figures of a published gate-count model (INT v.s. FP, arXiv 2510.25602, table
 5), relative to MXFP8 as ours are to ``mxfp8_e4m3``.  It counts multipliers, alignment and a
@@ -40,6 +44,7 @@ from hwgen.errors import InputError
 from hwgen.families import family
 from hwgen.formats import block_format
 from hwgen.numerics.blocks import error_of, quantise_blocks
+from hwgen.numerics.blocks.scalable import SCALABLE
 
 FORMATS = (
     "mxfp8_e4m3", "mxint8", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp4", "nvfp4", "nvint4", "int4_g32",
@@ -64,6 +69,9 @@ SERIAL = (
     ("bitmod_fp4", "bit_serial", 8),
 )  # fmt: skip
 """Weights, processing element and products a beat, of cores with fp16 activations."""
+
+LANES = 8
+"""Lanes of the processing element of several formats."""
 
 ERRORS = (
     *FORMATS, "mxfp8_e5m2", "int4_g128", "int4_g128_min", "int4_g128_zero", "bitmod_fp4",
@@ -111,6 +119,25 @@ def serial(technology: str, directory: Path) -> Iterator[dict[str, Any]]:
             "cycles": config.slots,
             "pe_um2": area,
             "um2_per_product_per_cycle": area / products,
+            "fmax_mhz": document["fmax_mhz"],
+        }
+
+
+def scalable(technology: str, directory: Path) -> Iterator[dict[str, Any]]:
+    """Yield the processing element of several formats, and one for each of them."""
+    for name, count in [("", 1), *SCALABLE.items()]:
+        values = configuration(name or next(iter(SCALABLE)), technology)
+        values["array"] = {"rows": 2, "cols": 2, "depth": LANES * count}
+        if not name:
+            values["array"]["pe"] = "scalable"
+        document = synthesized(values, directory)
+        area = next(m["area_um2"] for m in document["modules"] if m["name"] == "bench_pe")
+        yield {
+            "format": name or "scalable",
+            "technology": technology,
+            "products": LANES * count if name else None,
+            "core_um2": document["area_um2"],
+            "pe_um2": area,
             "fmax_mhz": document["fmax_mhz"],
         }
 
@@ -269,12 +296,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", action="append", choices=FORMATS, help="only this format")
     parser.add_argument("--energy", action="store_true", help="simulate netlists, too (an hour)")
     parser.add_argument("--serial", action="store_true", help="bit-serial PEs and others instead")
+    parser.add_argument("--scalable", action="store_true", help="the PE of several formats instead")
     parser.add_argument("--error", nargs="*", metavar="FILE", help="errors of a matrix instead")
     options = parser.parse_args(arguments)
     if options.error is not None:
         return _print_errors(options.error, as_json=options.json)
     if options.serial:
         return _print_serial(options.technology, as_json=options.json)
+    if options.scalable:
+        return _print_scalable(options.technology, as_json=options.json)
     rows = []
     with tempfile.TemporaryDirectory(prefix="hwgen-bench-") as directory:
         for name in options.only or FORMATS:
@@ -301,6 +331,27 @@ def _print_serial(technology: str, *, as_json: bool) -> int:
                 f"{row['pe_um2']:.0f}", f"{row['um2_per_product_per_cycle']:.0f}",
                 f"{row['fmax_mhz']:.0f}",
             )  # fmt: skip
+    if not as_json:
+        Console(width=100).print(table)
+    return 0
+
+
+def _print_scalable(technology: str, *, as_json: bool) -> int:
+    headings = ("format", "products", "PE um2", "core um2", "MHz")
+    table = Table(*headings, title=f"one datapath for several formats, {technology}")
+    apart = [0.0, 0.0]
+    with tempfile.TemporaryDirectory(prefix="hwgen-bench-") as directory:
+        for row in scalable(technology, Path(directory)):
+            if as_json:
+                sys.stdout.write(json.dumps(row) + "\n")
+                sys.stdout.flush()
+            if row["products"]:
+                apart = [apart[0] + row["pe_um2"], apart[1] + row["core_um2"]]
+            table.add_row(
+                row["format"], str(row["products"] or ""), f"{row['pe_um2']:.0f}",
+                f"{row['core_um2']:.0f}", f"{row['fmax_mhz']:.0f}",
+            )  # fmt: skip
+    table.add_row("these four together", "", f"{apart[0]:.0f}", f"{apart[1]:.0f}", "")
     if not as_json:
         Console(width=100).print(table)
     return 0

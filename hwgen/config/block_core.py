@@ -16,6 +16,7 @@ from hwgen.config.block_operands import (
     block_product,
     broken_by_hybrid,
     broken_by_operands,
+    broken_by_scalable,
     broken_by_terms,
     is_plain,
 )
@@ -26,6 +27,7 @@ from hwgen.loop_nest import LoopNest
 from hwgen.numerics import integer
 from hwgen.numerics.blocks.lanes import BlockLanes
 from hwgen.numerics.blocks.products import BlockAccumulator, BlockProduct
+from hwgen.numerics.blocks.scalable import ScalableProduct
 
 
 class BlockProductConfig(IntegerProductConfig):
@@ -64,6 +66,11 @@ class BlockProductConfig(IntegerProductConfig):
         if is_plain(a, w):
             return None
         return block_product(a, w, self.accumulator, self.block_depth, self.max_k, self._array.pe)
+
+    @cached_property
+    def scalable(self) -> ScalableProduct | None:
+        """The arithmetic of a datapath of several formats, None of one of the operands' alone."""
+        return None
 
     @cached_property
     def lanes(self) -> tuple[BlockLanes, BlockLanes]:
@@ -109,17 +116,20 @@ class BlockProductConfig(IntegerProductConfig):
     def _broken_by_no_float(self) -> list[str]:
         """Return why integers alone have no PE of floating-point numbers."""
         pe = self._array.pe
-        if pe not in ("hybrid", "bit_serial"):
+        if pe not in ("hybrid", "bit_serial", "scalable"):
             return []
         text = (
             f"array.pe: must not be {pe} with {self.activation} x {self.weight}: neither is"
-            f" floating point{' or in blocks' if pe == 'bit_serial' else ''}; use mac"
+            f" {'in blocks' if pe == 'scalable' else 'floating point'}"
+            f"{' or in blocks' if pe == 'bit_serial' else ''}; use mac"
         )
         return [text]
 
     def _broken_by_blocks(self) -> list[str]:
         """Return the rules of products of blocks that are broken."""
         array, operands = self._array, f"{self.activation} x {self.weight}"
+        if array.pe == "scalable" and (broken := self._broken_by_scalable()):
+            return broken
         broken = broken_by_operands(
             self.activation, self.weight, self.accumulator, self.block_depth, self.depth_field
         )
@@ -127,7 +137,7 @@ class BlockProductConfig(IntegerProductConfig):
             broken += broken_by_hybrid(self.activation, self.weight)
         elif array.pe == "bit_serial":
             broken += broken_by_terms(self.activation, self.weight)
-        elif array.pe != "mac":
+        elif array.pe not in ("mac", "scalable"):
             broken.append(
                 f"array.pe: must be mac with {operands}, not {array.pe}: the elements of"
                 " blocks are multiplied whole"
@@ -153,14 +163,23 @@ class BlockProductConfig(IntegerProductConfig):
             )
         return broken or self._broken_by_post()
 
+    def _broken_by_scalable(self) -> list[str]:
+        return broken_by_scalable(
+            self.activation, self.weight, self.accumulator, getattr(self._array, "depth", 1)
+        )
+
     def _nest_of_blocks(self, nest: LoopNest) -> LoopNest | str:
         """Return a loop nest with tiles of whole blocks, or why a memory engine has none.
+
+        Beats of several formats would have their number in memory.
 
         Parameters
         ----------
         nest : LoopNest
             Its loops go over the ``k_beats`` of rows of A and the ``weight_rows`` of columns of W.
         """
+        if self.scalable is not None:
+            return "array.pe: must not be scalable in a memory engine, which keeps one format"
         terms = []
         for field, fmt, lanes in zip(
             ("activation", "weight"), (self.activation, self.weight), self.lanes, strict=True

@@ -23,6 +23,7 @@ from hwgen.numerics.blocks import BlockFormat
 from hwgen.numerics.blocks.factors import Factor
 from hwgen.numerics.blocks.operands import BlockOperand
 from hwgen.numerics.blocks.products import MAX_PLACES, BlockAccumulator, BlockProduct
+from hwgen.numerics.blocks.scalable import DEPTHS, SCALABLE
 from hwgen.numerics.blocks.terms import TABLE_BITS
 
 GROUP_SIZES = (16, 32, 64, 128, 256)
@@ -294,6 +295,26 @@ def broken_by_terms(activation: Any, weight: Any) -> list[str]:
     else:
         return []
     return [f"array.pe: must not be bit_serial with {activation} x {weight}: {why}"]
+
+
+def broken_by_scalable(activation: Any, weight: Any, accumulator: Any, depth: int) -> list[str]:
+    """Return why a datapath of several formats cannot have these operands, sums and lanes."""
+    operands, known = f"{activation} x {weight}", either(tuple(SCALABLE))
+    broken = []
+    if str(activation) != str(weight) or str(activation) not in SCALABLE:
+        broken.append(
+            f"array.pe: must not be scalable with {operands}: it multiplies {known} with itself"
+        )
+    elif any(operand != _operand(str(operand)) for operand in (activation, weight)):
+        broken.append(f"array.pe: must not be scalable with a format of your own, {operands}")
+    if str(accumulator) != "fp32":
+        broken.append(f"accumulator: must be fp32 with array.pe scalable, not {accumulator}")
+    if depth not in DEPTHS:
+        broken.append(
+            f"array.depth: must be {either(tuple(map(str, DEPTHS)))} with array.pe scalable, not"
+            f" {depth}: the scale of a block comes in equal parts with its beats"
+        )
+    return broken
 
 
 def block_product(

@@ -26,7 +26,7 @@ KEEPING = ("carry_save", "same_weight")
 """PEs that take all digits at a time and keep carries, which are added at the output."""
 
 
-MULTIPLYING = ("mac", "hybrid", "bit_serial")
+MULTIPLYING = ("mac", "hybrid", "bit_serial", "scalable")
 """PEs that multiply, and take no digits."""
 
 
@@ -75,6 +75,7 @@ class DigitArray(Model):
         "serial_group",
         "hybrid",
         "bit_serial",
+        "scalable",
     ] = Field(
         "mac",
         description="Processing element: `mac`, multipliers and an accumulating adder;"
@@ -85,7 +86,9 @@ class DigitArray(Model):
         " the same with an encoder in each PE; `serial_group`, several of them with one"
         " accumulator; `hybrid`, significands of a floating-point operand by the integers of the"
         " other, and shifters behind; `bit_serial`, elements of W as sums of powers of two, one of"
-        " which is multiplied in a cycle, by shifters alone.",
+        " which is multiplied in a cycle, by shifters alone; `scalable`, mxint8, mxfp8_e4m3,"
+        " mxfp6_e2m3 and mxfp4 by one datapath at 1, 1, 2 and 4 products a lane and cycle, the"
+        " format with each beat (`depth` 4 or 8, by default 8, and `accumulator` fp32).",
     )
     encoding: Encoding = encoding_field()
     carry_spacing: int = carry_spacing_field()

@@ -11,13 +11,11 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from hwgen.config import spatial_timing
 from hwgen.config.block_core import BlockProductConfig
-from hwgen.config.block_operands import (
-    is_plain,
-)
+from hwgen.config.block_operands import block_product, is_plain
 from hwgen.config.elements import (
     DigitArray,
     accumulation,
@@ -35,8 +33,12 @@ from hwgen.config.product_packing import (
     packing_field,
     packing_of,
 )
+from hwgen.formats import block_format
 from hwgen.loop_nest import ACT_OF_BLOCKS, WGT_OF_BLOCKS, LoopNest
 from hwgen.numerics import IntegerFormat, enclosing_format
+from hwgen.numerics.blocks.lanes import BlockLanes
+from hwgen.numerics.blocks.operands import BlockOperand
+from hwgen.numerics.blocks.scalable import DEPTHS, MODE_BITS, SCALABLE, ScalableProduct
 from hwgen.numerics.digit_sums import DigitAccumulation, FinalAddition
 from hwgen.numerics.digits import digit_count
 from hwgen.numerics.product_packing import PackedProducts
@@ -87,10 +89,23 @@ class SpatialConfig(BlockProductConfig):
     array: SpatialArray
     pipeline: Pipeline = Field(default_factory=Pipeline, description="Pipelining.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_several_formats(cls, data: Any) -> Any:
+        """Take the accumulator and the lanes that a datapath of several formats can have."""
+        array = data.get("array") if isinstance(data, dict) else None
+        if not isinstance(array, dict) or array.get("pe") != "scalable":
+            return data
+        sizes = getattr(cls.model_fields["array"].annotation, "model_fields", {})
+        lanes = {"depth": DEPTHS[-1]} if "depth" in sizes else {}
+        return {"accumulator": "fp32", **data, "array": {**lanes, **array}}
+
     def broken_rules(self) -> list[str]:
         """Return the rules between fields that are broken."""
         if not is_plain(self.activation, self.weight):
             return self._broken_by_blocks()
+        if self.array.pe == "scalable":
+            return self._broken_by_no_float()
         if broken := self._broken_by_block_accumulator():
             return broken
         broken = super().broken_rules() + broken_by_element(self)
@@ -172,7 +187,38 @@ class SpatialConfig(BlockProductConfig):
     @property
     def block_depth(self) -> int:
         """Products that are summed exactly at a time; without blocks, those of a term."""
-        return self.depth
+        return self.depth * self._lane_products
+
+    @property
+    def _lane_products(self) -> int:
+        """Products of a lane and cycle: several of short formats in a datapath of several."""
+        return SCALABLE.get(str(self.activation), 1) if self.array.pe == "scalable" else 1
+
+    @cached_property
+    def scalable(self) -> ScalableProduct | None:
+        """The arithmetic of a datapath of several formats, None of one of the operands' alone."""
+        if self.array.pe != "scalable":
+            return None
+        operands = [BlockOperand(block_format(name)) for name in SCALABLE]
+        products = (
+            block_product(fmt, fmt, self.accumulator, self.depth * count, self.max_k)
+            for fmt, count in zip(operands, SCALABLE.values(), strict=True)
+        )
+        return ScalableProduct(tuple(products), self.depth)
+
+    @cached_property
+    def lanes(self) -> tuple[BlockLanes, BlockLanes]:
+        """How beats hold rows of A and columns of W, of products of blocks."""
+        if self.scalable is None:
+            return super().lanes
+        own = [
+            BlockLanes(product.a, product.length, self.depth * count)
+            for product, count in zip(self.scalable.products, self.scalable.counts, strict=True)
+        ]
+        mode = list(SCALABLE).index(str(self.activation))
+        whole = max(lanes.width for lanes in own) + MODE_BITS
+        lanes = replace(own[mode], mode=mode, mode_bits=MODE_BITS, whole=whole)
+        return lanes, lanes
 
     @property
     def depth_field(self) -> str:
@@ -278,7 +324,7 @@ class SpatialConfig(BlockProductConfig):
     @property
     def macs_per_cycle(self) -> float:
         """Multiply-accumulates of a full cycle; of serial PEs with no more than a digit a group."""
-        macs = self.rows * self.depth * self.cols
+        macs = self.rows * self.block_depth * self.cols
         return macs / self.passes if self.array.serial else macs / self.slots
 
     @property
@@ -286,7 +332,7 @@ class SpatialConfig(BlockProductConfig):
         """M, K and N that fill the array once, with whole blocks if there are blocks."""
         if self.block_product is None:
             return self.array.sizes
-        return self.rows, max(self.depth, self.block_product.length), self.cols
+        return self.rows, max(self.block_depth, self.block_product.length), self.cols
 
     @property
     def lead(self) -> int:
@@ -348,7 +394,7 @@ class SpatialConfig(BlockProductConfig):
         """Stream ports of the array alone: the inputs by name, then the accumulators."""
         rows, depth, cols = self.array.sizes
         a, w, c = self.activation, self.weight, self.result
-        terms = f"k0..k0+{depth - 1}" if depth > 1 else "k"
+        terms = f"k0..k0+{self.block_depth - 1}" if self.block_depth > 1 else "k"
         m = f"m0..m0+{rows - 1}" if rows > 1 else "m"
         n = f"n0..n0+{cols - 1}" if cols > 1 else "n"
         end = (

@@ -28,7 +28,7 @@ class BlockSchedule(Schedule):
     @property
     def weights_per_lane(self) -> int:
         """Weights in a lane of port ``wgt``."""
-        return self.config.depth
+        return self.config.block_depth
 
     @property
     def blocks(self) -> tuple[int, int, int]:

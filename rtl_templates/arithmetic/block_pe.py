@@ -13,7 +13,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
 from rtl_templates.hierarchy import Block, place
 
@@ -60,12 +60,9 @@ class BlockPe(Block):
     """
 
     def __init__(self, config: Any, name: str = "pe") -> None:
-        product = config.block_product
+        product = self.product_of(config)
         assert product is not None
-        self.operands = {
-            side: operand_members(product, lanes, In)
-            for side, lanes in zip("aw", config.lanes, strict=True)
-        }
+        self.operands = self.members_of(config)
         members = {
             f"{side}_{name}": member
             for side, given in self.operands.items()
@@ -80,18 +77,34 @@ class BlockPe(Block):
         super().__init__(name, {**members, **tokens, "total": Out(config.held_width)})
         self.config, self.product = config, product
 
-    def build(self, m: Module) -> None:
-        product, a = self.product, self.config.lanes[0]
-        behind_scales = registers_of(self.config)[1]
+    @staticmethod
+    def product_of(config: Any) -> Any:
+        """Return the arithmetic."""
+        return config.block_product
+
+    @staticmethod
+    def members_of(config: Any) -> dict[str, dict[str, Member]]:
+        """Return what edges give, by operand."""
+        return {
+            side: operand_members(config.block_product, lanes, In)
+            for side, lanes in zip("aw", config.lanes, strict=True)
+        }
+
+    def terms(self, m: Module) -> list[tuple[Value, Value, Value]]:
+        """Return the terms of the blocks of a beat: integer, exponent, and flags."""
         shared = {name: getattr(self, name) for name in self.shared}
         if self.scale_cycles:
             del shared["w_significand"]
         terms = [
-            block_term(m, product, shared, block, *self._summed(m, block))
-            for block in range(a.blocks)
+            block_term(m, self.product, shared, block, *self._summed(m, block))
+            for block in range(self.config.lanes[0].blocks)
         ]
-        if self.scale_cycles:
-            terms = [self._scaled(m, *terms[0])]
+        return [self._scaled(m, *terms[0])] if self.scale_cycles else terms
+
+    def build(self, m: Module) -> None:
+        product = self.product
+        behind_scales = registers_of(self.config)[1]
+        terms = self.terms(m)
         if behind_scales:
             terms = [self._registered(m, f"scaled_{i}", term) for i, term in enumerate(terms)]
         total = Signal(len(self.total), name="total_reg", reset_less=True)

@@ -13,8 +13,9 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from rtl_templates.arithmetic.block_accumulators import rounded_row
-from rtl_templates.arithmetic.block_edge import BlockEdge, operand_members, registers_of
+from rtl_templates.arithmetic.block_edge import BlockEdge, registers_of
 from rtl_templates.arithmetic.block_pe import BlockPe
+from rtl_templates.arithmetic.scalable import ScalableEdge, ScalablePe, chosen, mode_of
 from rtl_templates.block_beats import counted_beats, counted_terms
 from rtl_templates.hierarchy import Block, place
 
@@ -31,6 +32,13 @@ TOKENS = ("on", "first", "ends", "clear")
 def term_member(product: BlockProduct) -> dict[str, Member]:
     """Return the port of the number of a term, of elements that have several."""
     return {"term": In(range(product.terms))} if product.terms > 1 else {}
+
+
+def edge_of(config: SpatialConfig, side: str) -> BlockEdge | ScalableEdge:
+    """Return the edge of rows (``a``) or columns (``w``)."""
+    if config.scalable is not None:
+        return ScalableEdge(config, side)
+    return BlockEdge(config, config.lanes["aw".index(side)], side)
 
 
 class BlockRow(Block):
@@ -51,7 +59,8 @@ class BlockRow(Block):
     def __init__(self, config: SpatialConfig) -> None:
         product = config.block_product
         assert product is not None
-        self.columns = operand_members(product, config.lanes[1], In)
+        self.pe = ScalablePe(config) if config.scalable is not None else BlockPe(config)
+        self.columns = self.pe.operands["w"]
         super().__init__(
             "row",
             {
@@ -69,10 +78,10 @@ class BlockRow(Block):
 
     def build(self, m: Module) -> None:
         config = self.config
-        given = operand_members(self.product, config.lanes[0], Out)
+        given = self.pe.operands["a"]
         edge = {name: Signal(member.shape, name=f"a_{name}") for name, member in given.items()}
-        kind = BlockEdge(config, config.lanes[0], "a")
-        first_beat = {"first": self.first} if kind.sums else {}
+        kind = edge_of(config, "a")
+        first_beat = {"first": self.first} if "first" in kind.members else {}
         if "term" in self.members:
             first_beat["term"] = self.term
         place(m, "edge", kind, on=self.on, i=self.x, **edge, **first_beat)
@@ -89,10 +98,9 @@ class BlockRow(Block):
             if stage == summed and config.scale_cycles:
                 tokens["load"] = valid
         tokens |= {"valid": valid, "clear": clear}
-        pe = BlockPe(config)
         for col in range(config.cols):
             place(
-                m, f"col_{col}", pe, **tokens,
+                m, f"col_{col}", self.pe, **tokens,
                 **{f"a_{name}": signal for name, signal in edge.items()},
                 **{
                     f"w_{name}": getattr(self, f"w_{name}").word_select(col, member.shape)
@@ -123,7 +131,7 @@ class BlockArray(Array):
     def rows(self, m: Module) -> Callable[[int, Value], None]:
         """See `Array`."""
         config, row = self.config, BlockRow(self.config)
-        edge = BlockEdge(config, config.lanes[1], "w")
+        edge = edge_of(config, "w")
         decoded = {
             f"w_{name}": Signal(config.cols * member.shape, name=f"w_{name}")
             for name, member in row.columns.items()
@@ -134,7 +142,7 @@ class BlockArray(Array):
                 for name, member in row.columns.items()
             }
             lane = self.w.word_select(col, config.lanes[1].width)
-            first = {"first": self.first} if edge.sums else {}
+            first = {"first": self.first} if "first" in edge.members else {}
             if "term" in self.members:
                 first["term"] = self.term
             place(m, f"edge_{col}", edge, on=self.on, i=lane, **ports, **first)
@@ -156,7 +164,14 @@ class BlockCore(SpatialCore):
         """Place the array, and count the beats of a block for it."""
         config = self.config
         beat = self.taken_beat if self.terms > 1 else fire
-        first, ends, clear = counted_beats(m, config.lanes[0].beats, beat, starting)
+        beats, last = config.lanes[0].beats, None
+        if config.scalable is not None:
+            own = config.scalable.beats
+            beats, last = (
+                max(own),
+                chosen(mode_of(x[: config.lanes[0].width]), [n - 1 for n in own]),
+            )
+        first, ends, clear = counted_beats(m, beats, beat, starting, last)
         term = {}
         if self.terms > 1:
             first, ends = first & (self.term == 0), ends & self.last_term

@@ -39,12 +39,18 @@ class BlockLanes:
         Elements in a beat: a divisor or a multiple of `length`.
     serial : bool
         Whether processing elements take its elements term by term.
+    mode, mode_bits, whole : int
+        Of a datapath of several formats: the number of this one, its bits, the highest of a lane,
+        and all bits of a lane, as many as the longest takes; 0 of others.
     """
 
     factor: Factor
     length: int
     depth: int
     serial: bool = False
+    mode: int = 0
+    mode_bits: int = 0
+    whole: int = 0
 
     @property
     def beats(self) -> int:
@@ -64,6 +70,11 @@ class BlockLanes:
     @property
     def width(self) -> int:
         """Bits of a lane."""
+        return self.whole or self._used
+
+    @property
+    def _used(self) -> int:
+        """Bits of a lane without the number of a format and what fills it up."""
         beside = self.blocks * (self.scale_part + self.factor.special_width)
         return self.depth * self.factor.width + beside
 
@@ -79,6 +90,8 @@ class BlockLanes:
         if self.factor.special_width:
             what = "zero point" if self.factor.zero_width else "special number"
             parts.append(f"{count}{self.factor.special_width} bits of {what}")
+        if self.whole:
+            parts.append(f"{self.mode_bits} highest bits of the format's number, {self.mode}")
         return " + ".join(parts)
 
     def steps(self, k: int) -> int:
@@ -150,6 +163,10 @@ class BlockLanes:
             parts.append(padded.reshape(count, steps, -1))
         if special is not None:
             parts.append(np.repeat(special, self.beats, axis=1).reshape(count, steps, -1))
+        if self.whole:
+            filled = np.zeros((count, steps, self.whole - self._used), elements.dtype)
+            filled[..., -self.mode_bits :] = _bits(np.array(self.mode), self.mode_bits)
+            parts.append(filled)
         return np.concatenate(parts, axis=-1)
 
     def unpack(self, fmt: Any, bits: Bits, k: int) -> NDArray[Any]:
@@ -158,7 +175,7 @@ class BlockLanes:
 
         count, steps, _ = bits.shape
         places = np.cumsum([self.depth * self.factor.width, self.blocks * self.scale_part])
-        elements, shared, special = np.split(bits, places, axis=-1)
+        elements, shared, special = np.split(bits[..., : self._used], places, axis=-1)
         codes = _numbers(elements.reshape(count, steps * self.depth, self.factor.width))
         if isinstance(fmt, BlockOperand):
             blocks = steps * self.depth // self.length
