@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from cost_model.families.stream_engine import placed
 from flows.simulation.command_lists import Image
 from flows.simulation.operation_cases import JobSpec, draw_operands
 from flows.simulation.operations import run_operation
@@ -144,6 +146,27 @@ def test_whole_regression(values: dict[str, Any], seed: int, tmp_path: Path) -> 
     config = config_of(values)
     for outcome in regress(config, tmp_path, names=case_names(config, seed), seed=seed):
         assert outcome.passed, f"{outcome.name}: {outcome.message}"
+
+
+def test_beats_of_a_job_are_those_of_its_rows_where_they_lie() -> None:
+    """Beats that rows touch, and bursts that end at multiples of the longest one."""
+    config = StreamEngineConfig.model_validate(VECTOR)
+    width, rng = config.memory_bytes, np.random.default_rng(11)
+    piece = width * config.longest_burst
+    for _ in range(200):
+        size, rows, blocks, at = (int(rng.integers(low, 70)) for low in (1, 1, 1, 0))
+        stride, step = (int(rng.integers(0, 200)) * int(rng.choice((1, 4, 16))) for _ in range(2))
+        held = {"X_ADDRESS_LOW": at, "X_BYTES": size, "X_ROWS": rows, "X_BLOCKS": blocks,
+                "X_STRIDE": stride, "X_STEP": step}  # fmt: skip
+        places = itertools.product(range(blocks), range(rows))
+        starts = [at + block * step + row * stride for block, row in places]
+        bursts = [
+            (max(first, cut), min(first + size, cut + piece))
+            for first in starts
+            for cut in range(first // piece * piece, first + size, piece)
+        ]
+        beats = sum(-(-end // width) - start // width for start, end in bursts)
+        assert placed(config, held, "X") == (beats, len(bursts))
 
 
 @pytest.mark.long

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import ceil
+from math import ceil, gcd
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from hwgen.figures import Cycles
 from hwgen.operations import lengths_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from hwgen.families.stream_engine import StreamEngineConfig
     from hwgen.operations import Job
     from hwgen.schedules.memory import Access
@@ -82,22 +84,48 @@ def registers_cycles(config: StreamEngineConfig, held: Mapping[str, int]) -> tup
     counted: int = family(core.family).part("cost").cycles_of_command(core, words)
     reads = bursts = 0
     for port in config.operands:
-        beats, requests = _placed(config, held, port.name.upper())
+        beats, requests = placed(config, held, port.name.upper())
         reads, bursts = reads + beats, bursts + requests
     out = config.results[0].name.upper()
-    writes, replies = _placed(config, held, out)
+    writes, replies = placed(config, held, out)
     if held.get("TAIL_BYTES"):
-        beats, requests = _placed(config, held, "TAIL", out)
+        beats, requests = placed(config, held, "TAIL", out)
         writes, replies = writes + beats, replies + requests
     return max(counted, reads + bursts, writes + replies) + _AROUND, reads, writes
 
 
-def _placed(
+def placed(
     config: StreamEngineConfig, held: Mapping[str, int], name: str, like: str = ""
 ) -> tuple[int, int]:
-    """Return the beats and the bursts of the rows that registers describe."""
+    """Return the beats and the bursts of the rows that registers describe, each where it lies.
+
+    Parameters
+    ----------
+    config : StreamEngineConfig
+    held : mapping of int
+        Contents of a job window by register name.
+    name : str
+        Of the port, as registers are called.
+    like : str
+        The port whose rows and blocks these are, if not its own.
+    """
     size, width = held[f"{name}_BYTES"], config.memory_bytes
-    rows = held[f"{like or name}_ROWS"] * held[f"{like or name}_BLOCKS"] if size else 0
-    offset = held[f"{name}_ADDRESS_LOW"] % width
-    beats = -(-(offset + size) // width)
-    return rows * beats, rows * -(-beats // config.longest_burst)
+    if not size:
+        return 0, 0
+    piece = config.longest_burst * width  # bursts end at multiples of it
+    rows = _offsets(held[f"{like or name}_ROWS"], held[f"{name}_STRIDE"], piece)
+    blocks = _offsets(held[f"{like or name}_BLOCKS"], held[f"{name}_STEP"], piece)
+    beats = bursts = 0
+    for step, blocks_there in zip(*blocks, strict=True):
+        start = (held[f"{name}_ADDRESS_LOW"] + int(step) + rows[0]) % piece
+        count = rows[1] * int(blocks_there)
+        beats += int((count * -(-(start % width + size) // width)).sum())
+        bursts += int((count * -(-(start + size) // piece)).sum())
+    return beats, bursts
+
+
+def _offsets(count: int, stride: int, piece: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the offsets of multiples of a stride within pieces, and how many have each."""
+    period = piece // gcd(stride, piece)
+    first = np.arange(min(count, period), dtype=np.int64)
+    return first * stride % piece, (count - 1 - first) // period + 1
