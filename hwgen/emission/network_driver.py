@@ -116,11 +116,11 @@ class _Emission(Moves):
     def _helpers(self, text: str) -> str:
         """Return the sections that a text names, and those that they name."""
         wanted: set[str] = set()
-        names = set(_WORD.findall(_SAID.sub("", text)))
+        names = _names_in(text)
         while names:
             new = names & set(self.sections) - wanted
             wanted |= new
-            names = {word for name in new for word in _WORD.findall(self.sections[name])} - wanted
+            names = {word for name in new for word in _names_in(self.sections[name])} - wanted
         return "".join(part for name, part in self.sections.items() if name in wanted)
 
     def _facts(self) -> str:
@@ -387,3 +387,8 @@ class _Emission(Moves):
             self._write(f"{name}:codes", "int8_t"), self._write(f"{name}:row_scales", "float"),
             self._write(f"{name}:column_scales", "float"), self._write(step.output, "float"),
         )  # fmt: skip
+
+
+def _names_in(text: str) -> set[str]:
+    """Return the words of a program, without comments and members."""
+    return set(_WORD.findall(_SAID.sub("", text)))
