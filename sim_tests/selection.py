@@ -32,8 +32,9 @@ ALLOWED_SKIPS = (
     r"root reads every file",
     r"cocotb's runner cannot compile where a path has a space",
     r"the interpreter is not a shared library",
-    # A published model, fetched on demand: 93 MB, and calibrated for minutes.
-    r"`make demo-llm` has not run",
+    r"this processor has no fused multiplications",
+    # Published models, fetched on demand: up to 93 MB, and calibrated for minutes.
+    r"`make demo-(llm` has not run|onnx` fetches it)",
     # Liberty files are other people's and not in any package.
     r"HWGEN_PDK_DIR",
     # There are wheels for Linux on x86-64 up to Python 3.13 only.
@@ -139,6 +140,7 @@ ROTATING: Mapping[str, tuple[int, str]] = {
     "test_gemm_stream.py::test_cycles_and_traffic": (2, ""),
     "test_stream_post.py::test_core_and_engine_give_the_same": (2, ""),
     "test_model_jobs.py::test_hardware_does_the_jobs": (2, ""),
+    "test_network_jobs.py::test_hardware_does_the_jobs": (2, ""),
     "test_axi.py::test_engines": (2, ""),
     "test_control.py::test_control": (3, ""),
     "test_fast.py::test_ports_of_thousands_of_bits": (3, ""),
