@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from hwgen.command_lists import BYTES, Descriptor
+from hwgen.command_lists import BYTES, LINE, Descriptor
 from hwgen.errors import InputError
 from hwgen.golden.command_list import Interpreter
 from hwgen.register_map import job_window
@@ -24,12 +24,15 @@ class Event:
     Parameters
     ----------
     kind : str
-        ``fetch`` of a descriptor, ``words`` written into a window, an access to ``memory``, a job
-        (``submit``), ``wait`` for units.
+        ``fetch`` of a descriptor, ``data`` of one that holds words, ``words`` written into a
+        window, ``multiply``, ``load`` and ``store``, a job (``submit``), ``wait`` for units.
     index : int
         Of the descriptor.
     count : int
-        Words.
+        Words; bits of a factor; bytes that are loaded or stored, or fetched if the line of the
+        descriptor is not there.
+    address : int
+        Of those bytes.
     unit : int
         Number of the job's unit.
     mask : int
@@ -38,9 +41,10 @@ class Event:
         What the job window holds, by register.
     """
 
-    kind: Literal["fetch", "words", "memory", "submit", "wait"]
+    kind: Literal["fetch", "data", "words", "multiply", "load", "store", "submit", "wait"]
     index: int
     count: int = 0
+    address: int = 0
     unit: int = 0
     mask: int = 0
     held: Mapping[str, int] = field(default_factory=dict)
@@ -50,14 +54,15 @@ class _Unit:
     """A unit that notes what its window holds."""
 
     def __init__(self, config: FamilyConfig) -> None:
-        self._names = {register.offset: register.name for register in job_window(config)}
-        self.held = dict.fromkeys(self._names.values(), 0)
+        self._registers = {register.offset: register for register in job_window(config)}
+        self.held = {register.name: 0 for register in self._registers.values()}
 
     def put(self, offset: int, word: int) -> bool:
         """Write a register of the job window; say whether there is one."""
-        if offset not in self._names:
+        if offset not in self._registers:
             return False
-        self.held[self._names[offset]] = word
+        register = self._registers[offset]
+        self.held[register.name] = word & ((1 << register.bits) - 1)
         return True
 
     def submit(self) -> bool:
@@ -66,20 +71,22 @@ class _Unit:
 
 
 class _Memory:
-    """A list, and zeros everywhere else."""
+    """A list and what it stores, and zeros everywhere else."""
 
     def __init__(self, address: int, data: bytes) -> None:
         self._address, self._data = address, data
+        self._stored: dict[int, int] = {}
 
     def read(self, address: int, count: int) -> bytes:
         """Return bytes."""
         start = address - self._address
         if 0 <= start < len(self._data):
             return self._data[start : start + count]
-        return bytes(count)
+        return bytes(self._stored.get(address + i, 0) for i in range(count))
 
     def write(self, address: int, data: bytes) -> None:
-        """Do nothing."""
+        """Keep bytes."""
+        self._stored |= {address + i: byte for i, byte in enumerate(data)}
 
 
 @dataclass
@@ -87,28 +94,40 @@ class _Tracer(Interpreter):
     """Notes what is executed."""
 
     events: list[Event] = field(default_factory=list)
+    kind: Literal["fetch", "data"] = "fetch"
 
     def note(self, event: Event) -> None:
         self.events.append(event)
 
     def _fetch(self, index: int) -> bytes:
-        self.note(Event("fetch", index))
+        first = index // LINE * LINE
+        size = BYTES * min(LINE, self._length - first)
+        self.note(Event(self.kind, index, size, self._address + BYTES * first))
         return super()._fetch(index)
+
+    def _multiply(self, index: int, d: Descriptor) -> int:
+        self.note(Event("multiply", index, d.small.bit_length()))
+        return super()._multiply(index, d)
 
     def _put(self, index: int, d: Descriptor) -> int:
         self.note(Event("words", index, 1 + d.a))
         return super()._put(index, d)
 
     def _window(self, index: int, d: Descriptor) -> int:
+        self.kind = "data"
+        following = super()._window(index, d)
+        self.kind = "fetch"
         self.note(Event("words", index, d.a))
-        return super()._window(index, d)
+        return following
 
     def _load(self, index: int, d: Descriptor) -> int:
-        self.note(Event("memory", index))
+        address, size = self._place(d)
+        self.note(Event("load", index, size, address))
         return super()._load(index, d)
 
     def _store(self, index: int, d: Descriptor) -> int:
-        self.note(Event("memory", index))
+        address, size = self._place(d)
+        self.note(Event("store", index, size, address))
         return super()._store(index, d)
 
     def _submit(self, index: int, d: Descriptor) -> int:
@@ -124,7 +143,7 @@ class _Tracer(Interpreter):
 
 
 def trace(config: ListEngine, address: int, data: bytes, registers: Sequence[int]) -> list[Event]:
-    """Return what a list executes; whatever it loads from memory is 0.
+    """Return what a list executes; what it loads is what it has stored, or else 0.
 
     Parameters
     ----------

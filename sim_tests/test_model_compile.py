@@ -23,7 +23,7 @@ from hwgen.errors import InputError
 from hwgen.families.transformer import TransformerConfig
 from hwgen.list_registers import list_registers
 from hwgen.list_trace import trace
-from hwgen.models.compiled import Compilation, Compiled, Settings
+from hwgen.models.compiled import Compilation, Compiled, Settings, registers_of
 from hwgen.models.engine import Run
 from hwgen.models.float_engine import FloatEngine
 from hwgen.models.golden_engine import GoldenEngine
@@ -312,11 +312,11 @@ def test_hardware_runs_the_list_whole(kind: str, tmp_path: Path) -> None:
     config = small_engine(ternary=ternary, gate="relu2" if ternary else "silu")
     found = compiled(model, config, tmp_path / "c", tokens=3, context=16)
     plain = run_compiled(found, PROMPT, 3)
-    events = trace(config, found.address, found.data, found.registers(0, len(PROMPT), 3))
+    # A trace loads zeros, which must not be the token at which generation ends.
+    events = trace(config, found.address, found.data, registers_of(config, None, 0, len(PROMPT), 3))
     modelled = timed_list(config, events)
-    # Arrays of two by two and rows of a few beats: what is modelled is for aligned operands.
-    assert modelled.least <= plain.cycles
-    assert 0.5 * plain.cycles < modelled.cycles < 1.1 * plain.cycles
+    assert modelled.least <= plain.cycles <= modelled.most
+    assert abs(modelled.cycles - plain.cycles) < 0.05 * plain.cycles
     stalled = run_compiled(found, PROMPT, 3, stalls=0.3, read_latency=9)
     assert plain.tokens == stalled.tokens
     assert plain.cycles < stalled.cycles

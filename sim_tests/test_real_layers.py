@@ -77,7 +77,7 @@ def test_the_first_layer_of_a_published_model(tmp_path: Path) -> None:
     registers = compiled.registers(0, len(tokens), 1)
     events = trace(compiled.config, compiled.address, compiled.data, registers)
     modelled = timed_list(compiled.config, events)
-    assert modelled.least <= simulated.cycles
+    assert modelled.least <= simulated.cycles <= modelled.most
     assert abs(modelled.cycles - simulated.cycles) < 0.05 * simulated.cycles
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cost_model.unit_job import UnitJob
 from hwgen.families import family
 from hwgen.figures import Cycles
 from hwgen.operations import lengths_of
@@ -25,6 +26,10 @@ _AROUND = 24
 
 _OF_A_JOB = 3
 """Cycles between the reads of two jobs."""
+
+
+_OF_A_BURST = 6
+"""Cycles from the request of a burst to its first beat, and from its last to its response."""
 
 
 def traffic(config: StreamEngineConfig, job: Job) -> tuple[int, int, int]:
@@ -67,10 +72,11 @@ def timed_jobs(config: StreamEngineConfig, jobs: Iterable[Job]) -> Cycles:
     return Cycles(max(core, reads, writes) + _AROUND, "modelled", least=least)
 
 
-def registers_cycles(config: StreamEngineConfig, held: Mapping[str, int]) -> tuple[int, int, int]:
-    """Return the cycles of a job by its job window, and the beats that it reads and writes.
+def registers_cycles(config: StreamEngineConfig, held: Mapping[str, int]) -> UnitJob:
+    """Return what a job takes on a unit that shares its memory, by its job window.
 
-    Modelled: as `timed_jobs`, with rows where they lie.  Each burst takes a cycle more.
+    Modelled as `timed_jobs`, with rows where they lie.  Each burst takes a cycle more.  At most,
+    nothing of what core, reads and writes take is at the same time, nor are any two bursts.
 
     Parameters
     ----------
@@ -91,7 +97,11 @@ def registers_cycles(config: StreamEngineConfig, held: Mapping[str, int]) -> tup
     if held.get("TAIL_BYTES"):
         beats, requests = placed(config, held, "TAIL", out)
         writes, replies = writes + beats, replies + requests
-    return max(counted, reads + bursts, writes + replies) + _AROUND, reads, writes
+    cycles = max(counted, reads + bursts, writes + replies) + _AROUND
+    serial = counted + reads + writes + _OF_A_BURST * (bursts + replies) + 2 * _AROUND
+    work = max(reads, writes)
+    least = max(counted, work)
+    return UnitJob(cycles, least, serial, work, reads, writes, bursts + replies)
 
 
 def placed(

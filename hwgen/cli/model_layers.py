@@ -61,7 +61,7 @@ def _pass(compilation: Compilation, tokens: int, position: int) -> dict[str, Any
         })  # fmt: skip
     return {
         "tokens": tokens, "context": position, "cycles": timing.cycles, "basis": "modelled",
-        "least": timing.least, "operations": rows,
+        "least": timing.least, "most": timing.most, "operations": rows,
     }  # fmt: skip
 
 
@@ -97,5 +97,5 @@ def print_passes(passes: dict[str, Any]) -> None:
 def _basis(found: dict[str, Any]) -> str:
     """Return what the cycles of a pass are."""
     if "least" in found:
-        return f"modelled, at least {found['least']:,d}"
+        return f"modelled, at least {found['least']:,d}, at most {found['most']:,d}"
     return "modelled, of the engine's jobs one after the other, without the host"

@@ -10,9 +10,9 @@ block the operand of the outer loop is read once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,6 +144,12 @@ class Plan(Product):
     @cached_property
     def _chosen(self) -> Blocks:
         return choose(limits_of(self.config), self.extent, least_traffic=self.least_traffic)
+
+    def cut(self, blocks: Blocks) -> Self:
+        """Return the same product, cut as given and not as this module would."""
+        plan = replace(self)
+        plan.__dict__["_chosen"] = blocks
+        return plan
 
     @property
     def extent(self) -> Extent:

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of a job of a unit before it runs: by what its window holds."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+PORT_LATENCY = 2
+"""Cycles from an address to its first beat, where units share a port whose memory answers in the
+next cycle: addresses of the shared port are registers."""
+
+
+class UnitJob(NamedTuple):
+    """A job on an idle unit whose memory serves nobody else.
+
+    Parameters
+    ----------
+    cycles, least, most : int
+        Cycles in which it is unfinished: as modelled, and bounds.
+    work : int
+        Cycles that jobs of the unit which follow each other do not share.
+    reads, writes : int
+        Beats of the memory.
+    bursts : int
+        Of both directions.
+    """
+
+    cycles: int
+    least: int
+    most: int
+    work: int
+    reads: int
+    writes: int
+    bursts: int
