@@ -166,7 +166,7 @@ docs-waveforms: env ## simulate and draw the waveforms of the documentation agai
 docs-written: env ## let the ternary model write by RTL, and draw the picture of it again (minutes)
 	$(RUN) -m hwgen model run build/austen-int8 --prompt "Emma was not at all surprised to see" --tokens 12 \
 	  --engine rtl $(call UNITS,decoder_ternary) --json > build/written.json
-	$(RUN) -m hwgen model estimate build/austen-int8 --memory lpddr4x $(TARGETS) \
+	$(RUN) -m hwgen model estimate build/austen-int8 --memory lpddr4x $(TARGETS) --fpga-energies \
 	  --config configs/decoder_ternary/products.yaml --json > build/estimated.json
 	$(RUN) -m flows.demonstration.written --run build/written.json --estimate build/estimated.json \
 	  --model build/austen --output docs/images/written.svg

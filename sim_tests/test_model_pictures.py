@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 import pytest
 
 from flows.bench.models import lines
+from flows.demonstration.written import energy_text, picture
 from flows.demonstration.written import main as draw
-from flows.demonstration.written import picture
 from hwgen.cli import main
 from sim_tests.test_models import estimating
 
@@ -48,6 +48,12 @@ def test_the_picture_has_text_layers_and_speeds(targets: list[dict[str, Any]]) -
             assert f"{1e3 * layer['total_ms']:.1f}" in words
     assert words.count("not known") == 1  # joules of the FPGA
     assert {"12", "not measured"} <= set(words)
+
+
+def test_energies_say_how_far_off_they_may_be() -> None:
+    assert energy_text(0.00039, {"uncertainty": {}}) == "0.39 mJ"
+    wide = {"uncertainty": {"j_per_token(decode)": 1.9}}
+    assert energy_text(0.00039, wide) == "0.39 mJ, to a factor of 2.9"
 
 
 def test_the_picture_is_drawn_from_files(targets: list[dict[str, Any]], tmp_path: Path) -> None:

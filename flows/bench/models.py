@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from flows.demonstration.written import energy_text
 from hwgen.datasheet import number, share
 
 _HEADINGS = ("model", "core", "target", "area or resources", "tokens/s", "J/token", "limited by",
@@ -49,17 +50,11 @@ def lines(config: str, found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str
             f"{entry['technology']}, {entry['figures_at_mhz'] or entry['clock_mhz']:.4g} MHz",
             size,
             number(decode["tokens_per_s"]),
-            "not known" if joules is None else f"{1e3 * joules:.3g} mJ{_within(entry)}",
+            "not known" if joules is None else energy_text(joules, entry),
             limits.get("limit") or "not known",
             share(decode["floor_share"]),
         )
         first = ("", "")
-
-
-def _within(entry: Mapping[str, Any]) -> str:
-    """Return how far off the energy of a token is, if that is more than usual."""
-    within = entry["uncertainty"].get("j_per_token(decode)")
-    return "" if within is None else f", to a factor of {1 + within:.2g}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

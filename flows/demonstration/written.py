@@ -46,6 +46,21 @@ def tokens_per_cpu_second(directory: Path, prompt: Sequence[int], count: int = 3
     return count / (time.process_time() - start)
 
 
+def energy_text(joules: float, entry: Mapping[str, Any]) -> str:
+    """Return the energy of a token, and how far off it may be if that is more than usual.
+
+    Parameters
+    ----------
+    joules : float
+    entry : mapping
+        What `hwgen model estimate --json` says of the target: its ``estimate``.
+    """
+    within = entry["uncertainty"].get("j_per_token(decode)")
+    return f"{1e3 * joules:.3g} mJ" + (
+        "" if within is None else f", to a factor of {1 + within:.2g}"
+    )
+
+
 def picture(
     prompt: str, run: Mapping[str, Any], targets: Sequence[Mapping[str, Any]], cpu: float
 ) -> str:
@@ -141,16 +156,14 @@ def _speeds(targets: Sequence[Mapping[str, Any]], cpu: float) -> Iterator[Row]:
     """Yield tokens a second and joules a token of targets, and what the processor does."""
     rows = [
         (f"{one['estimate']['technology']}, {_clock(one['estimate'])} MHz",
-         one["passes"]["decode"]["tokens_per_s"], one["passes"]["decode"]["j_per_token"], _CHIP)
+         one["passes"]["decode"]["tokens_per_s"], _energy(one), _CHIP)
         for one in targets
     ]  # fmt: skip
-    rows.append(("one CPU core, NumPy, single precision", cpu, None, _CPU))
+    rows.append(("one CPU core, NumPy, single precision", cpu, "not measured", _CPU))
     most = max(speed for _, speed, _, _ in rows)
     kind = targets[0]["estimate"]["roofline"]["memory"]["kind"] or "a memory"
     yield LINE, _words(0, f"tokens a second, weights behind {kind}; joules a token", "head")
-    for name, speed, joules, colour in rows:
-        unknown = "not measured" if colour == _CPU else "not known"
-        energy = unknown if joules is None else f"{1e3 * joules:.3g} mJ"
+    for name, speed, energy, colour in rows:
         yield (
             LINE - 3,
             _words(0, name)
@@ -167,6 +180,11 @@ def _speeds(targets: Sequence[Mapping[str, Any]], cpu: float) -> Iterator[Row]:
             "note",
         ),
     )
+
+
+def _energy(target: Mapping[str, Any]) -> str:
+    joules = target["passes"]["decode"]["j_per_token"]
+    return "not known" if joules is None else energy_text(joules, target["estimate"])
 
 
 def _clock(entry: Mapping[str, Any]) -> str:
