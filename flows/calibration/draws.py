@@ -39,7 +39,8 @@ LARGE = 1024
 UNUSUAL, UNUSUAL_MOST = 0.25, 24
 """The same of configurations that are to be like no other: `USUAL`, and the most of `MOST`."""
 
-_ATTEMPTS, _MENDED = 2000, 12
+# Of systolic arrays one draw in 1,500 is legal, and a draw takes a third of a millisecond.
+_ATTEMPTS, _MENDED = 50_000, 12
 _FIXED = ("name", "family", "target", "memories")
 _FORMATS = ("activation", "weight")
 
