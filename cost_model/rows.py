@@ -9,8 +9,9 @@ kinds of their own, which cost one each: `cost_model.technology.AMOUNTS` and ``m
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -117,14 +118,7 @@ def rows_of(v: View, width: Number, depth: Number, *, held: bool) -> Rows:
     if v.space.made_of != "macros" or published is None:
         return none
     clock = v[CLOCK] if published.falling else _USUAL_CLOCK
-    arguments = [np.asarray(each, float) for each in (width, depth, v[BELOW], clock)]
-    # Blocks of a sweep have the same few axes again and again.
-    key = (name, held, *((each.shape, each.tobytes()) for each in arguments))
-    if key not in _KNOWN:
-        while len(_KNOWN) >= _MOST_KNOWN:
-            del _KNOWN[next(iter(_KNOWN))]
-        _KNOWN[key] = _figures(name, *np.broadcast_arrays(*arguments), held=held)
-    figures = _KNOWN[key]
+    figures = _tabled(name, width, depth, v[BELOW], clock, held=held)
     if figures is None:
         return none
     macros, amounts, late = figures[0], figures[1:-_TIMES], figures[-_TIMES:]
@@ -132,13 +126,54 @@ def rows_of(v: View, width: Number, depth: Number, *, held: bool) -> Rows:
     return Rows(width, depth, held, macros, by_name, *late)
 
 
-_KNOWN: dict[Any, list[Floats] | None] = {}
-_MOST_KNOWN = 512
+def _tabled(name: str, *arguments: Number, held: bool) -> Sequence[Floats] | None:
+    """Return the figures of `_figures`, looked up where the same numbers come again and again."""
+    arrays = [np.asarray(each, float) for each in arguments]
+    values, places = zip(
+        *(np.unique(each, return_inverse=True) for each in arrays), strict=True
+    )  # fmt: skip
+    if math.prod(map(len, values)) > _MOST_TABLED:
+        found = _figures(name, *np.broadcast_arrays(*arrays), held=held)
+        return None if found is None else list(found)
+    whole = _table(name, *(tuple(each.tolist()) for each in values), held=held)
+    if whole is None:
+        return None
+    each_place = (place.reshape(each.shape) for place, each in zip(places, arrays, strict=True))
+    indices = np.ravel_multi_index(tuple(np.broadcast_arrays(*each_place)), whole.shape[1:])
+    rows = whole.reshape(len(whole), -1)
+    # A block of a sweep with an axis for each argument has all of the table, in its order.
+    if rows.shape[1] == indices.size and np.array_equal(indices.ravel(), np.arange(indices.size)):
+        return list(rows.reshape(-1, *indices.shape))
+    return list(rows[:, indices])
+
+
+@lru_cache(maxsize=8)
+def _table(
+    name: str, widths: tuple[float, ...], *others: tuple[float, ...], held: bool
+) -> NDArray[np.float64] | None:
+    """Return the figures of `_figures`, an axis for each argument's values."""
+    tables = [_of_width(name, width, *others, held=held) for width in widths]
+    if all(table is None for table in tables):
+        return None
+    none = np.zeros((1 + len(AMOUNTS) + _TIMES, *map(len, others)))
+    return np.stack([none if table is None else table for table in tables], 1)
+
+
+@lru_cache(maxsize=512)
+def _of_width(
+    name: str, width: float, *others: tuple[float, ...], held: bool
+) -> NDArray[np.float64] | None:
+    """Return the figures of memories as wide as this, an axis for each of the other arguments."""
+    return _figures(name, *np.broadcast_arrays(width, *np.ix_(*others)), held=held)
+
+
+_MOST_TABLED = 1 << 18
+"""Combinations of widths, depths and the rest up to which they are made into a table."""
 
 
 def _figures(
     name: str, width: Floats, depth: Floats, below: Floats, clock_mhz: Floats, *, held: bool
-) -> list[Floats] | None:
+) -> NDArray[np.float64] | None:
     """Return the figures of `Rows` from ``macros`` on, None if no memory is made of macros.
 
     What `cost_model.memories` decides for one memory, for arrays of them.
@@ -171,7 +206,7 @@ def _figures(
         for row, values in zip(figures, each, strict=True):
             row[taken] = values
     found[:, able] = figures
-    return list(found) if found[0].any() else None
+    return found if found[0].any() else None
 
 
 def _figures_of(

@@ -11,11 +11,14 @@ import pytest
 from cost_model.closed_forms import evaluate
 from cost_model.families import systolic_bill, ternary_lut
 from cost_model.rows import Rows
+from cost_model.rows import _figures as figures_of
+from cost_model.rows import _tabled as tabled
 from cost_model.space import Space
 from flows.estimates import estimated
 from hwgen.config.dotted import flattened
 from hwgen.config.model import FamilyConfig
 from hwgen.families import family
+from sim_tests.selection import commit_seed
 
 METRICS = ("area_mm2", "power_w", "fmax_mhz")
 
@@ -89,3 +92,21 @@ def test_each_depth_of_a_sweep_has_what_it_is_made_of() -> None:
 
 def test_an_fpga_has_no_macros() -> None:
     assert not np.any(rows(TABLES, "ecp5").macros)
+
+
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("apart", [True, False])
+def test_figures_from_tables_are_those_of_each_memory(*, apart: bool, held: bool) -> None:
+    rng = np.random.default_rng(commit_seed())
+    widths, depths = rng.integers(1, 200, 7), np.sort(rng.integers(1, 3000, 9))
+    arguments: list[Any] = [widths[:, None], depths, 1024.0, 500.0]
+    if not apart:
+        arguments[:2] = rng.permuted(np.stack(np.broadcast_arrays(*arguments[:2])), axis=1)
+    found = tabled("nangate45", *arguments, held=held)
+    assert found is not None
+    each = [
+        np.zeros(8) if one is None else np.ravel(one)
+        for values in zip(*(a.ravel() for a in np.broadcast_arrays(*arguments)), strict=True)
+        for one in [figures_of("nangate45", *np.atleast_2d(values).T, held=held)]
+    ]
+    np.testing.assert_array_equal(np.reshape(found, (8, -1)).T, each)

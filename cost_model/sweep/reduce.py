@@ -20,8 +20,8 @@ from cost_model.sweep.plan import Evaluate, Plan, metrics_of
 from cost_model.sweep.space import Values
 from hwgen.errors import InputError
 
-BLOCK = 16384
-"""Points that are evaluated at once: their arrays stay in the processor's cache."""
+BLOCK = 131072
+"""Points that are evaluated at once; what depends on few parameters has axes of its own."""
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -154,7 +154,7 @@ class Run:
         self.context = min(context or (1 << 30), description.context or (1 << 30))
         self.position = 0
         self._caches: dict[str, Cache] = {}
-        self._last_use = last_uses(description)
+        self._last_use = last_uses(description.nodes, description.outputs)
 
     def feed(self, tokens: Sequence[int], *, every: bool = False) -> Reals:
         """Compute tokens behind those that were fed before.
@@ -260,15 +260,20 @@ def generate(
         logits = run.feed([token])
 
 
-def last_uses(description: Description) -> list[list[str]]:
-    """Return the arrays that nothing behind a node needs."""
-    last: dict[str, int] = {}
-    for index, node in enumerate(description.nodes):
-        for name in node.inputs.values():
-            last[name] = index
-    found: list[list[str]] = [[] for _ in description.nodes]
+class Reader(Protocol):
+    """A step of a network that reads arrays."""
+
+    @property
+    def inputs(self) -> Mapping[str, str]:
+        """Arrays by operand."""
+
+
+def last_uses(nodes: Sequence[Reader], outputs: Collection[str]) -> list[list[str]]:
+    """Return the arrays that nothing behind a node needs, for each of the nodes."""
+    last = {name: index for index, node in enumerate(nodes) for name in node.inputs.values()}
+    found: list[list[str]] = [[] for _ in nodes]
     for name, index in last.items():
-        if name not in description.outputs:
+        if name not in outputs:
             found[index].append(name)
     return found
 

@@ -120,6 +120,8 @@ class NetworkProgram:
     def __init__(self, compiled: CompiledNetwork, engine: GoldenJobs) -> None:
         self.compiled, self.engine = compiled, engine
         self._program = compiled.program()
+        self._forms = {name: compiled.forms[name] for name in compiled.inputs}
+        self._uses = last_uses(compiled.nodes, compiled.outputs)
         data = (compiled.path / HOST_FILE).read_bytes()
         self._constants: dict[str, Any] = {}
         for name, place in compiled.constants.items():
@@ -141,16 +143,14 @@ class NetworkProgram:
             If an input is missing or does not fit, or a step cannot be done on it.
         """
         compiled: Any = self.compiled
-        forms = {name: compiled.forms[name] for name in compiled.inputs}
-        values: dict[str, Any] = {**self._constants, **fitted(forms, inputs)}
-        uses = last_uses(compiled)
+        values: dict[str, Any] = {**self._constants, **fitted(self._forms, inputs)}
         for index, step in enumerate(compiled.nodes):
             try:
                 with np.errstate(all="ignore"):  # infinities are results like others
                     values[step.output] = self._do(step, values)
             except (ValueError, IndexError, KeyError, TypeError, ArithmeticError) as error:
                 raise InputError(f"{step.name}: {step.operation}: {error}") from None
-            for name in uses[index]:
+            for name in self._uses[index]:
                 values.pop(name, None)
         return {name: np.asarray(values[name]) for name in compiled.outputs}
 

@@ -211,7 +211,7 @@ class TensorEngine:
             If an input is missing or does not fit, or an operation cannot be done on it.
         """
         values: dict[str, Any] = self.fitted(inputs)
-        uses = last_uses(self.description)
+        uses = last_uses(self.description.nodes, self.description.outputs)
         for index, node in enumerate(self.description.nodes):
             operands = {key: self._operand(values, name) for key, name in node.inputs.items()}
             self.enter(node)
