@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from hwgen.errors import InputError
-from hwgen.models.description import Description, Node
+from hwgen.models.description import Node
 from hwgen.models.store import Model
 
 if TYPE_CHECKING:
