@@ -101,12 +101,14 @@ class ListBuilder:
         self._held: dict[str, dict[int, int]] = {name: {} for name in config.units}
         self._pending = {name: _Pending() for name in config.units}
 
-    def unit(self, operation: str, **formats: str) -> str:
+    def unit(self, operation: str, multiple: int = 0, **formats: str) -> str:
         """Return the first unit that offers an operation, with operands or results of formats.
 
         Parameters
         ----------
         operation : str
+        multiple : int
+            What the length of its rows must be a multiple of, if that matters.
         **formats : str
             Names of formats by the name of an operand or result.
 
@@ -118,9 +120,12 @@ class ListBuilder:
         for name, unit in self.config.units.items():
             for offered in unit.operations:
                 known = {t.name: t.format.name for t in (*offered.operands, *offered.results)}
-                if offered.name == operation and formats.items() <= known.items():
+                fits = not multiple or offered.block == multiple
+                if offered.name == operation and fits and formats.items() <= known.items():
                     return str(name)
         wanted = ", ".join(f"{key} {value}" for key, value in formats.items())
+        if multiple:
+            wanted += f" in blocks of {multiple}"
         raise InputError(f"no unit of {self.config.name!r} offers {operation} with {wanted or '-'}")
 
     def forget(self) -> None:

@@ -131,6 +131,11 @@ class Operation:
     work: Callable[[Sizes], int] = field(compare=False)
     scalars: tuple[Scalar, ...] = ()
 
+    @property
+    def block(self) -> int:
+        """What the length of rows must be a multiple of."""
+        return next((size.multiple for size in self.sizes if size.name == "length"), 1)
+
     def bytes_of(self, sizes: Sizes) -> dict[str, int]:
         """Return the bytes of every operand and result, by name, each moved once."""
         found = {}

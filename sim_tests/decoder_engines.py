@@ -22,9 +22,18 @@ def rows(operations: list[str], source: str, target: str, **array: Any) -> dict[
 
 
 def small_engine(
-    *, ternary: bool = False, gate: str = "silu", without: str = "", **changes: Any
+    *,
+    ternary: bool = False,
+    gate: str = "silu",
+    without: str = "",
+    hadamard: int = 0,
+    **changes: Any,
 ) -> TransformerConfig:
     """Return an engine for heads of up to 24 elements, but for a unit that is left out."""
+    integers = rows(["quantise"], "fp32", "int8")
+    if hadamard:
+        operations = ["quantise", "hadamard_quantise"]
+        integers = rows(operations, "fp32", "int8", hadamard=hadamard)
     core: dict[str, Any] = {
         "family": "systolic", "max_k": 65536,
         "array": {"rows": 2, "cols": 2, "dataflow": "weight_stationary"},
@@ -38,7 +47,7 @@ def small_engine(
             "family": "gemm_stream", "compute": core, "post": {"outputs": ["raw"]}, "buffers": kib,
         },
         "rows": rows(["rms_norm", "rope", "gated", "add", "argmax"], "fp32", "fp32", gate=gate),
-        "integers": rows(["quantise"], "fp32", "int8"),
+        "integers": integers,
         "sums": rows(["dequantise_rows"], "int32", "fp32"),
         "scales": rows(["dequantise"], "fp32", "int16"),
         "results": rows(["dequantise"], "int16", "fp32"),

@@ -101,6 +101,15 @@ def test_biases_of_products(tmp_path: Path) -> None:
     assert_same(model, found, config, 1)
 
 
+def test_blocks_are_turned_before_they_are_quantised(tmp_path: Path) -> None:
+    model = quantised(tmp_path, replace(SMALL, layers=1), hadamard=4)
+    config = small_engine(hadamard=4)
+    found = compiled(model, config, tmp_path / "c", tokens=2, context=8)
+    assert_same(model, found, config, 2)
+    with pytest.raises(InputError, match="needs hadamard_quantise .* in blocks of 4; int.* has 2"):
+        Compilation(model, small_engine(hadamard=2), Settings())
+
+
 def test_attention_that_looks_back_so_far(tmp_path: Path) -> None:
     model = quantised(tmp_path, replace(SMALL, more=WINDOW))
     attention = [node for node in model.description.nodes if node.operation == "attention"]

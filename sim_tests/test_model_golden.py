@@ -115,6 +115,16 @@ def test_long_sums_are_exact(tmp_path: Path, units: Units) -> None:
         np.testing.assert_array_equal(engine._product(x, name), expected)
 
 
+def test_blocks_are_turned_by_the_unit_that_has_them(tmp_path: Path, units: Units) -> None:
+    model = quantised(tmp_path, Small(), hadamard=8)
+    golden = Run(GoldenEngine(model, units)).feed(TOKENS, every=True)
+    reference = Run(FloatEngine(model)).feed(TOKENS, every=True)
+    assert np.corrcoef(golden.reshape(-1), reference.reshape(-1))[0, 1] > 0.999
+    other = quantised(tmp_path / "other", Small(), hadamard=4)
+    with pytest.raises(InputError, match="in blocks of 4; quantise has 8; name a config"):
+        GoldenEngine(other, units)
+
+
 def test_what_the_units_cannot_do_is_said(tmp_path: Path, model: Model, units: Units) -> None:
     small = made(tmp_path, Small())
     with pytest.raises(InputError, match="not in int8; run `hwgen model quantise`"):

@@ -76,6 +76,7 @@ FORMS: dict[str, tuple[Small, dict[str, Any], GemmStreamConfig]] = {
         replace(SMALL, architecture="bitnet-25", sub_norms=True), {"weights": "ternary"}, tables(),
     ),
     "window": (replace(SMALL, more=MORE), {}, engine()),
+    "turned": (replace(SMALL, architecture="qwen2", bias=True), {"hadamard": 16}, engine()),
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from flows.bench import quantisation
 from hwgen.cli import main
@@ -182,6 +183,53 @@ def test_a_turned_model_finds_the_same_and_no_channel_is_large(model: Model) -> 
     np.testing.assert_allclose(found, wanted, atol=2e-4 * np.abs(wanted).max())
     assert np.all(turned.numbers("layers.0.feed_norm") == 1)
     assert "logits.weights" in turned.description.tensors  # the table is turned otherwise
+
+
+def test_blocks_that_hardware_turns(tmp_path: Path) -> None:
+    model = made(tmp_path, replace(Small(), architecture="qwen2", bias=True, kind=Kind.F32))
+    wide, _ = quantised(
+        model, tmp_path / "wide", activation_bits=16, kv_bits=16, hadamard=8, compensate=False
+    )
+    same = judge(FloatEngine(model), FloatEngine(wide), TOKENS)
+    assert same.kl < 1e-4
+    near, _ = quantised(model, tmp_path / "near", hadamard=8)
+    turned_nodes = [n for n in near.description.nodes if n.attributes.get("hadamard") == 8]
+    assert {n.operation for n in turned_nodes} == {"quantise", "attention"}
+    plain, _ = quantised(model, tmp_path / "plain", rotate=False, smooth=False, compensate=False)
+    found = [judge(FloatEngine(model), FloatEngine(each), TOKENS) for each in (near, plain)]
+    assert found[0].kl < found[1].kl
+    with pytest.raises(
+        InputError, match=r"attention: rows of 16 elements are no whole blocks of 32"
+    ):
+        quantised(model, tmp_path / "r", hadamard=32)
+    with pytest.raises(InputError, match="weights that are kept"):
+        Recipe(weights="kept", hadamard=8)
+    with pytest.raises(InputError, match="either the model is turned"):
+        Recipe(rotate=True, hadamard=8)
+
+
+@pytest.mark.parametrize("attributes", [{"hadamard": 3}, {"hadamard": 128}, {"hadamard": 64}])
+def test_blocks_that_cannot_be_are_refused(
+    model: Model, tmp_path: Path, attributes: dict[str, int]
+) -> None:
+    found, _ = quantised(model, tmp_path / "q", rotate=False, smooth=False, compensate=False)
+    text = json.loads((found.path / "model.json").read_text())
+    node = next(n for n in text["nodes"] if n["name"] == "layers.0.gated.quantise")
+    node["attributes"].update(attributes)
+    (found.path / "model.json").write_text(json.dumps(text))
+    with pytest.raises(
+        InputError, match=r"layers\.0\.gated\.quantise: (hadamard must be|rows of 96)"
+    ):
+        Model(found.path)
+
+
+def test_calibration_does_not_depend_on_threads(model: Model, tmp_path: Path) -> None:
+    digests = set()
+    for count in (1, 2):
+        with threadpool_limits(limits=count, user_api="blas"):
+            found, _ = quantised(model, tmp_path / str(count))
+        digests.add((found.path / "weights.bin").read_bytes())
+    assert len(digests) == 1
 
 
 def test_a_stream_that_something_else_reads_is_not_turned(model: Model, tmp_path: Path) -> None:

@@ -30,10 +30,13 @@ from sim_tests.selection import covering_points, missing_pairs, sampled
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("vector*.yaml"))
 
+PLAIN = tuple(name for name in NAMED if name != "hadamard_quantise")
+"""Operations on rows of any format."""
+
 AXES: dict[str, list[Any]] = {
     "operations": [
         ("softmax",), ("rms_norm", "argmax"), ("layer_norm", "gated"), ("rope", "add"),
-        ("quantise", "dequantise"), ("add", "gated", "dequantise"), NAMED,
+        ("quantise", "dequantise"), ("add", "gated", "dequantise"), PLAIN, ("hadamard_quantise",),
     ],
     "lanes": [1, 2, 4, 8],
     "input": list(FORMATS),
@@ -58,6 +61,8 @@ def made(name: str, **values: Any) -> VectorConfig:
         array["gate"] = values["gate"]
     if "softmax" in names:
         array["softmax"] = values["softmax"]
+    if "hadamard_quantise" in names:
+        array["hadamard"] = 4 if values["longest_row"] == 64 and values["lanes"] >= 4 else 2
     return VectorConfig.model_validate(
         {
             "name": name,
@@ -76,12 +81,18 @@ def legal(point: list[Any]) -> bool:
         return False
     if "rope" in names and (lanes == 1 or values.get("longest_row") == 1):
         return False
+    turns = "hadamard_quantise" in names
+    if turns and (lanes == 1 or values.get("longest_row") == 1):
+        return False
+    if turns and values.get("input", "fp32") != "fp32":
+        return False
     if output is None or lanes is None:
         return True
     width = int("".join(c for c in output if c.isdigit()))
-    if "quantise" in names and not output.startswith("int"):
+    integers = {"quantise", "hadamard_quantise"} & set(names)
+    if integers and not output.startswith("int"):
         return False
-    return not {"quantise", "argmax"} & set(names) or lanes * width >= 32
+    return not (integers or "argmax" in names) or lanes * width >= 32
 
 
 POINTS = covering_points(AXES, legal)
@@ -106,8 +117,16 @@ EVERY: dict[str, Any] = {
     "input": "fp32",
     "output": "int16",
     "array": {"operations": list(NAMED), "lanes": 2, "longest_row": 20, "softmax": "online",
-              "gate": "gelu", "function_bits": 13},
+              "gate": "gelu", "function_bits": 13, "hadamard": 2},
     "pipeline": {"adder": 1, "multiplier": 1, "function": 2},
+}  # fmt: skip
+
+HADAMARD: dict[str, Any] = {
+    "input": "fp32",
+    "output": "int8",
+    "array": {"operations": ["hadamard_quantise", "quantise"], "lanes": 4, "longest_row": 12,
+              "hadamard": 4, "function_bits": 8},
+    "pipeline": {"adder": 2, "multiplier": 1, "function": 1},
 }  # fmt: skip
 
 
@@ -177,6 +196,27 @@ def test_quantise_and_argmax_follow_the_formulas() -> None:
     assert np.array_equal(positions, x.argmax(axis=1))
 
 
+@pytest.mark.parametrize("size", [2, 8])
+def test_blocks_are_turned_before_they_are_quantised(size: int) -> None:
+    array = {"operations": ["hadamard_quantise", "quantise"], "lanes": 8, "hadamard": size}
+    config = vector(input="fp32", output="int8", array=array)
+    x = np.random.default_rng(5).standard_normal((9, 40)).astype(np.float32)
+    matrix = np.ones((1, 1))
+    while len(matrix) < size:
+        matrix = np.kron(matrix, [[1, 1], [1, -1]])
+    turned = (x.astype(float).reshape(-1, size) @ matrix).reshape(x.shape)
+    found = operate(config, operation_of(config, "hadamard_quantise"), {"x": x}, {})
+    assert np.allclose(found["scales"], np.abs(turned).max(axis=1) / 127, rtol=1e-6)
+    error = np.abs(found["result"] * found["scales"][:, None] - turned)
+    assert (error <= 0.55 * found["scales"][:, None]).all()
+    alone = vector(input="fp32", output="int8", array={"operations": ["quantise"]})
+    plain = [operate(c, operation_of(c, "quantise"), {"x": x}, {}) for c in (config, alone)]
+    for name, array_found in plain[0].items():
+        assert np.array_equal(array_found, plain[1][name])
+    with pytest.raises(InputError, match="multiple of"):
+        operate(config, operation_of(config, "hadamard_quantise"), {"x": x[:, :39]}, {})
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("bits", range(6, 21))
 def test_there_are_functions_for_every_error(bits: int) -> None:
@@ -243,6 +283,9 @@ def test_special_rows(softmax: str) -> None:
 # -- configurations ------------------------------------------------------------------------------
 
 
+TURNED = "input: fp32\noutput: int8\narray: {operations: [hadamard_quantise]"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -254,6 +297,10 @@ def test_special_rows(softmax: str) -> None:
         ("array: {operations: [add], gate: silu}", "array.gate: is for gated"),
         ("array: {operations: [add], softmax: online}", "array.softmax: is for softmax"),
         ("array: {operations: [sofmax]}", r"array.operations.*'softmax'"),
+        ("array: {operations: [add], hadamard: 4}", "array.hadamard: is for hadamard_quantise"),
+        (f"{TURNED}, hadamard: 8}}", "array.hadamard: must be a power of two and at most array.la"),
+        (f"{TURNED}, longest_row: 3}}", "array.longest_row: must hold a block of 4, not 3"),
+        (f"{TURNED}}}".replace("fp32", "bf16"), "input: hadamard_quantise takes fp32, not bf16"),
         ("input: int4", "input: must be int8, int16, int32, fp16, bf16 or fp32"),
     ],
 )
@@ -289,7 +336,8 @@ def test_held_out_designs_can_be_drawn() -> None:
 @pytest.mark.parametrize("lanes", [1, 16, 64])
 def test_a_beat_a_cycle(lanes: int) -> None:
     """Rows of 512 elements take 1.05 of their beats in every operation, waits included."""
-    config = vector(output="int32", array={"operations": list(NAMED), "lanes": max(2, lanes)})
+    array = {"operations": list(NAMED), "lanes": max(2, lanes), "hadamard": 2}
+    config = vector(input="fp32", output="int32", array=array)
     for name, way in config.ways.items():
         sizes = {"rows": 256, "length": 512}
         beats = 256 * -(-512 // config.array.lanes)
@@ -370,6 +418,24 @@ def test_commands_that_cannot_be_carried_out_are_answered() -> None:
 
 
 @pytest.mark.slow
+def test_rows_that_are_no_whole_blocks_are_answered() -> None:
+    config = vector(**HADAMARD)
+    operation, operands, _ = draw_operands(
+        config, JobSpec("hadamard_quantise", (("rows", 3), ("length", 8))), np.random.default_rng(1)
+    )
+    good, code = job(config, operation, operands, {}), CODES["hadamard_quantise"]
+    bad = Refused(good, ((code, 1, 6), (code, 2, 1), (code, 1, 13)))
+    with scratch("vector-") as work:
+        inputs: dict[str, Any] = {p.name: None for p in config.ports if p.direction == "in"}
+        program = compile_stream(config, cycles=100)
+        image, _ = run_stream(config, program, bad, inputs, 500, work, timeout=60)
+    assert (image[: len(bad.commands)] == 0xFF).all()
+    found = good.unpack(image[len(bad.commands) :])
+    wanted = operate(config, operation, operands, {})
+    assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
+
+
+@pytest.mark.slow
 def test_a_run_of_an_operation() -> None:
     config = vector(**SMALL)
     operation, operands, scalars = draw_operands(
@@ -390,6 +456,7 @@ MUTATIONS = [
     Mutation("partial sum not cleared", "row_sum_2x2", r"again \? ", "1'b1 ? ", SMALL),
     Mutation("lane left out of sums", "core", r"\.i\(second_masked\)",
              ".i({32'd0, second_masked[31:0]})", SMALL),
+    Mutation("sum for a difference", "hadamard_4x2", r"value\[31\] \^ turn", "value[31]", HADAMARD),
     Mutation("scale a row late", "core", r"\.o_ready\(s_taken\)", ".o_ready(1'b0)", SMALL),
 ]  # fmt: skip
 

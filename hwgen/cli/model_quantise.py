@@ -65,6 +65,12 @@ from hwgen.cli.outputs import atomic_directory, check_directory
     " int4.",
 )
 @click.option(
+    "--hadamard",
+    type=click.Choice(["2", "4", "8", "16", "32", "64"]),
+    help="Elements of blocks that hardware turns by a Hadamard matrix before it quantises them"
+    " (`hadamard_quantise`); int8 is then nearest to the model. Default: hardware turns nothing.",
+)
+@click.option(
     "--judge",
     "judged",
     metavar="FILE",
@@ -92,6 +98,7 @@ def quantise_command(
     no_smooth: bool,
     rotate: bool | None,
     compensate: bool | None,
+    hadamard: str | None,
     judged: tuple[Path, ...],
     positions: int,
     force: bool,
@@ -118,9 +125,10 @@ def quantise_command(
         activation_bits,
         rotate=rotate,
         compensate=compensate,
+        hadamard=int(hadamard or 0),
     )
     if not model.description.decodes:
-        _refuse_of_decoders(calibration, judged, rotate, compensate)
+        _refuse_of_decoders(calibration, judged, rotate or hadamard, compensate)
         with atomic_directory(output, force=force) as directory:
             reports = calibrated(model, directory, calibration[0], recipe)
         found = {}
@@ -142,14 +150,16 @@ def quantise_command(
 def _refuse_of_decoders(
     calibration: tuple[Path, ...],
     judged: tuple[Path, ...],
-    rotate: bool | None,
+    turn: bool | str | None,
     compensate: bool | None,
 ) -> None:
     """Refuse what only decoders have."""
     if judged:
         raise click.UsageError("--judge compares predictions of a decoder, which this is not")
-    if rotate or compensate:
-        raise click.UsageError("--rotate and --compensate belong to decoders, which this is not")
+    if turn or compensate:
+        raise click.UsageError(
+            "--rotate, --hadamard and --compensate belong to decoders, which this is not"
+        )
     if len(calibration) > 1:
         raise click.UsageError("--calibration: one file with inputs, of a network on arrays")
 

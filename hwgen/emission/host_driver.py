@@ -14,6 +14,7 @@ from hwgen.emission.model_facts import job_facts, model_facts
 from hwgen.models import host_arithmetic as host
 from hwgen.models.host_steps import CACHE, Step, X
 from hwgen.models.job_compilation import entry_number, sums_of
+from hwgen.numerics.hadamard import LARGEST
 
 if TYPE_CHECKING:
     from hwgen.jobs import JobEngine
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from hwgen.models.placement import Array, Placement
 
 INDENT = " " * 8
+
+_ATTENTION = ("heads", "kv_heads", "elements", "window", "hadamard")
+"""Sizes of an attention, in the order of the fields of its form."""
 
 
 def host_driver(compilation: JobCompilation) -> dict[str, str]:
@@ -85,6 +89,7 @@ class _Emission:
             "TWICE_ROOT": repr(host.TWICE_ROOT),
             **gates,
             "CODE_MOST": str(host.CODE_MOST),
+            "MOST_BLOCK": str(LARGEST),
             "X": self._work(X),
             "EMBEDDING": _at(self.compilation.host, "embedding"),
             "LOGITS": self._work(last),
@@ -173,7 +178,8 @@ class _Emission:
         address = f"UINT64_C({self.compilation.memory.at(f'{step.name}.rows'):#x})"
         x, codes = self._work(step.inputs["x"]), self._work(step.output)
         scales = self._work(f"{step.output}.scales")
-        return _call("quantise", "host", "rows", _length(step), x, codes, scales, address)
+        block = _size(step.sizes["hadamard"])
+        return _call("quantise", "host", "rows", _length(step), block, x, codes, scales, address)
 
     def _rope(self, step: Step) -> list[str]:
         elements = _size(step.sizes["elements"])
@@ -193,7 +199,7 @@ class _Emission:
 
     def _attention(self, step: Step) -> list[str]:
         sizes, table = step.sizes, f"attention_{len(self.tables)}"
-        heads = ", ".join(f"{sizes[key]}u" for key in ("heads", "kv_heads", "elements", "window"))
+        heads = ", ".join(f"{sizes[key]}u" for key in _ATTENTION)
         rows = (*(step.inputs[name] for name in ("query", "key", "value")), step.output)
         kept = [self._work(step.inputs[part]) for part in CACHE]
         stride = self.compilation.work.arrays[step.inputs["keys"]].stride

@@ -42,6 +42,7 @@ Name = Literal[
     "dequantise",
     "argmax",
     "dequantise_rows",
+    "hadamard_quantise",
 ]
 Gate = Literal["silu", "gelu", "gelu_tanh", "sigmoid", "relu2"]
 
@@ -87,6 +88,14 @@ class Array(Model):
         " one pass, with a running maximum and a sum that is rescaled by shifts.",
     )
     gate: Gate = Field("silu", description="Function of `gated`; `relu2` is max(x, 0) squared.")
+    hadamard: int = Field(
+        4,
+        ge=2,
+        le=64,
+        description="Elements of a block that `hadamard_quantise` turns, a power of two, at most"
+        " `lanes`.",
+        json_schema_extra={"unit": "elements"},
+    )
     function_bits: int = Field(
         13,
         ge=6,
@@ -99,7 +108,7 @@ class Array(Model):
     def __hash__(self) -> int:
         """Return a hash: configurations are keys of caches, and lists have none."""
         values = (self.lanes, self.longest_row, self.softmax, self.gate, self.function_bits)
-        return hash((*self.operations, *values))
+        return hash((*self.operations, *values, self.hadamard))
 
 
 class Pipeline(Model):
@@ -134,12 +143,14 @@ class VectorConfig(FamilyConfig):
             broken.append(f"array.lanes: must be a power of two, not {array.lanes}")
         if "rope" in names and array.lanes < 2:
             broken.append("array.lanes: rope turns pairs, so it must be at least 2, not 1")
-        if "quantise" in names and not isinstance(self.output, IntegerFormat):
-            broken.append(
-                f"output: quantise gives integers, {either(INTEGERS)}, not {self.output}; change"
-                " it, or remove quantise from array.operations"
-            )
-        wide = [name for name in ("quantise", "argmax") if name in names]
+        for name in ("quantise", "hadamard_quantise"):
+            if name in names and not isinstance(self.output, IntegerFormat):
+                broken.append(
+                    f"output: {name} gives integers, {either(INTEGERS)}, not {self.output}; change"
+                    f" it, or remove {name} from array.operations"
+                )
+        broken += self._broken_turns()
+        wide = [name for name in ("quantise", "hadamard_quantise", "argmax") if name in names]
         if wide and array.lanes * self.output.width < 32:
             broken.append(
                 f"array.lanes: a beat of results must have 32 bits for {wide[0]}, not"
@@ -153,6 +164,30 @@ class VectorConfig(FamilyConfig):
             broken.append("array.longest_row: positions of argmax have 23 bits")
         return check_rules(self, broken)
 
+    def _broken_turns(self) -> list[str]:
+        """Return what does not fit turns of blocks."""
+        array, name = self.array, "hadamard_quantise"
+        if name not in array.operations:
+            if "hadamard" not in array.model_fields_set:
+                return []
+            return [f"array.hadamard: is for {name}, which array.operations does not name"]
+        broken = []
+        if array.hadamard & (array.hadamard - 1) or array.hadamard > array.lanes:
+            broken.append(
+                f"array.hadamard: must be a power of two and at most array.lanes, {array.lanes},"
+                f" not {array.hadamard}"
+            )
+        if array.hadamard > array.longest_row:
+            broken.append(
+                f"array.longest_row: must hold a block of {array.hadamard}, not {array.longest_row}"
+            )
+        if str(self.input) != "fp32":
+            broken.append(
+                f"input: {name} takes fp32, not {self.input}; change it, or remove {name} from"
+                " array.operations"
+            )
+        return broken
+
     def resolved(self) -> dict[str, Any]:
         """Return every parameter that means something, as plain JSON values."""
         values = super().resolved()
@@ -160,6 +195,8 @@ class VectorConfig(FamilyConfig):
             del values["array"]["gate"]
         if not self.online:  # digests stay what they were before there was a choice
             del values["array"]["softmax"]
+        if not self.turns:
+            del values["array"]["hadamard"]
         return values
 
     # -- what is there ---------------------------------------------------------------------------
@@ -191,6 +228,11 @@ class VectorConfig(FamilyConfig):
     def any_way(self, test: Callable[[Way], bool]) -> bool:
         """Return whether any operation goes a way like that."""
         return any(test(way) for way in self.ways.values())
+
+    @cached_property
+    def turns(self) -> int:
+        """Elements of a block that is turned by some operation, 0 if there is none."""
+        return self.array.hadamard if self.any_way(lambda way: way.turned) else 0
 
     @cached_property
     def has_first(self) -> bool:
@@ -278,6 +320,11 @@ class VectorConfig(FamilyConfig):
     def max_latency(self) -> int:
         """Cycles from the last beat of a row to its largest element."""
         return self.lane_bits + 1
+
+    @property
+    def turn_latency(self) -> int:
+        """Cycles that beats of all operations take where blocks of some are turned."""
+        return max(0, self.turns.bit_length() - 1) * self.pipeline.adder
 
     def first_latency(self, way: Way) -> int:
         """Cycles from a row's last beat to ``a``; one more for the register of the conversion."""
@@ -378,14 +425,11 @@ class VectorConfig(FamilyConfig):
             scalars.append(Scalar("scale", "Multiplies the result.", unit, 1e-30, 1e30))
         elif way.second in ("", "given") and name != "rope":
             scalars.append(Scalar("scale", "Multiplies x.", 1.0, -1e30, 1e30))
+        block = self.turns if way.turned else 2 if name == "rope" else 1
+        usual = min(3 * self.array.lanes, self.array.longest_row // block * block)
         sizes = [
             Size("rows", MOST_ROWS, 3),
-            Size(
-                "length",
-                self.array.longest_row,
-                min(3 * self.array.lanes, self.array.longest_row),
-                2 if name == "rope" else 1,
-            ),
+            Size("length", self.array.longest_row, usual, block),
         ]
         per_element = self._work(way)
         return Operation(
@@ -401,8 +445,9 @@ class VectorConfig(FamilyConfig):
     def _work(self, way: Way) -> int:
         """Return the arithmetic operations of an element."""
         squares = way.second == "squares"
+        turns = self.turns.bit_length() - 1 if way.turned else 0
         return (
-            bool(way.first) + way.centred + (way.value != "x") + bool(way.second) + squares
+            turns + bool(way.first) + way.centred + (way.value != "x") + bool(way.second) + squares
             + (not way.last_only) + bool(way.factor) + bool(way.term) + (way.factor == "turn")
         )  # fmt: skip
 
@@ -418,7 +463,7 @@ class VectorConfig(FamilyConfig):
 
     def job_latency(self, way: Way) -> int:
         """Cycles of a job beyond those of its beats."""
-        found = 0
+        found = self.turn_latency
         if self.has_first:
             found += self.first_latency(way) if way.first else 2
         if self.has_second:

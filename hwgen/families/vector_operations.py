@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The row operations of vector units: what each takes, and the way it goes through the hardware.
 
-A row passes up to three stages, one behind the other:
+A row passes up to three stages, one behind the other, perhaps `turned` before the first:
 
 1. *first*: a reduction of the elements, ``a``: largest, largest magnitude, or sum;
 2. *second*: ``v = f(x)`` or ``f(x - a)``, and the sum of ``v`` or of its squares, ``b``;
@@ -35,6 +35,8 @@ class Way:
     first : str
         What ``a`` is: nothing, the ``sum`` of the row, its largest element (``max``), its largest
         ``magnitude``, or the ``position`` of the largest.
+    turned : bool
+        Whether blocks of elements are multiplied by a Hadamard matrix before anything else.
     mean : bool
         Whether ``a`` is multiplied by `c1`, which is then one over the length.
     centred : bool
@@ -61,6 +63,7 @@ class Way:
 
     summary: str
     first: First = ""
+    turned: bool = False
     mean: bool = False
     centred: bool = False
     value: Value = "x"
@@ -146,6 +149,10 @@ WAYS: dict[str, Way] = {
     "dequantise_rows": Way(
         "x times `scale`, times a scale for the row, times a scale for each column",
         second="given", factor="p",
+    ),
+    "hadamard_quantise": Way(
+        "blocks of x times a Hadamard matrix, then as `quantise`",
+        first="magnitude", turned=True, second="first", scale="reciprocal", tail=True,
     ),
 }  # fmt: skip
 """The operations, in the order of their codes."""

@@ -2,7 +2,9 @@
 """Row operations as vector units carry them out, bit for bit.
 
 Everything between input and output is in single precision, each operation rounded to nearest, ties
-to even; functions are those of the configuration's units.  The order of a row's additions:
+to even; functions are those of the configuration's units.  Blocks are turned by stages: the first
+adds and subtracts neighbours, the next elements at distance 2, and so on; results are not scaled.
+The order of a row's additions:
 
 - *beat*: the lanes of a beat by a balanced tree, neighbours first; lanes behind the end of the row
   count as +0;
@@ -100,6 +102,12 @@ def _computed(
     """
     c1, c2 = pair[:, None]
     x = reals(config.input, operands["x"])
+    if config.turns:  # what is not turned goes the same way, and gets nothing added
+        x = (
+            _blocks_turned(x, config.turns)
+            if way.turned
+            else add(REAL, x, np.full_like(x, NOTHING))
+        )
     a = _first(config, way.first, x)
     if way.last_only:
         return {"positions": a.astype(np.int32)}
@@ -170,6 +178,8 @@ def respond(config: VectorConfig, beats: Mapping[str, NDArray[np.uint8]]) -> NDA
     if name is None or not rows or not 1 <= length <= config.array.longest_row:
         raise ValueError(f"command {code} of {rows} rows of {length} is refused")
     way = config.ways[name]
+    if way.turned and length % config.turns:
+        raise ValueError(f"rows of {length} are no whole blocks of {config.turns}; refused")
     ports = {port.name: port for port in config.ports}
     steps = beats_of_row(config, length)
     needs = {"x": steps, "y": steps * way.takes_y, "p": steps * way.takes_p, "r": way.takes_r}
@@ -211,6 +221,18 @@ def reals(fmt: Any, values: NDArray[Any]) -> Bits:
     if isinstance(fmt, FloatFormat):
         return np.asarray(convert(fmt, REAL, fmt.encode(values)))
     return np.asarray(from_integers(REAL, values.astype(np.int64)))
+
+
+def _blocks_turned(x: Bits, size: int) -> Bits:
+    """Return blocks of elements times Sylvester's Hadamard matrix, whose elements are 1 and -1."""
+    blocks, distance = x.reshape(-1, size), 1
+    while distance < size:
+        pairs = blocks.reshape(len(blocks), -1, 2, distance)
+        u, w = pairs[:, :, 0], pairs[:, :, 1]
+        both = add(REAL, u, w), add(REAL, u, w ^ np.uint32(REAL.sign_mask))
+        blocks = np.stack(both, axis=2).reshape(blocks.shape)
+        distance *= 2
+    return np.asarray(blocks.reshape(x.shape))
 
 
 def row_sums(config: VectorConfig, v: Bits, level: NDArray[np.int64] | None = None) -> Bits:

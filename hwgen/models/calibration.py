@@ -11,6 +11,7 @@ import numpy as np
 from hwgen.models.compensation import factor
 from hwgen.models.engine import Cache, Run
 from hwgen.models.float_engine import FloatEngine
+from hwgen.numerics.hadamard import turned
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,6 +69,12 @@ class Inputs:
         if self.moments is not None:
             self.moments = self.moments / (factors[:, None] * factors)
 
+    def turn(self, block: int) -> None:
+        """Turn blocks of channels, as hardware does before it quantises them."""
+        self.rows = turned(self.rows, block)
+        if self.moments is not None:
+            self.moments = turned(turned(self.moments, block).T, block)
+
     @property
     def sizes(self) -> Reals:
         """Mean squares of the channels."""
@@ -97,11 +104,13 @@ class Inputs:
 class _Watching(FloatEngine):
     """Keeps what products take, and the largest magnitudes of queries, keys and values."""
 
-    def __init__(self, model: Model, arrays: Collection[str], share: float, moments: bool) -> None:
+    def __init__(
+        self, model: Model, arrays: Collection[str], share: float, moments: bool, block: int
+    ) -> None:
         super().__init__(model)
         self.taken = {name: Inputs() for name in arrays}
         self.largest: dict[str, Reals] = {}
-        self._share, self._moments = share, moments
+        self._share, self._moments, self._block = share, moments, block
         self._last = ""
 
     def gemm(self, node: Node, x: Reals) -> Reals:
@@ -116,7 +125,11 @@ class _Watching(FloatEngine):
 
     def attention(self, node: Node, cache: Cache, query: Reals, key: Reals, value: Reals) -> Reals:
         """Return the attention, and keep the largest magnitudes of channels."""
-        for operand, rows in (("query", query), ("key", key), ("value", value)):
+        block = self._block
+        seen = {"query": query, "key": key, "value": value}
+        if block:
+            seen |= {"query": turned(query, block) / np.float32(block), "key": turned(key, block)}
+        for operand, rows in seen.items():
             name = f"{node.name}.{operand}"
             found = np.abs(rows).max(0)
             self.largest[name] = np.maximum(self.largest.get(name, found), found)
@@ -124,7 +137,12 @@ class _Watching(FloatEngine):
 
 
 def calibrated(
-    model: Model, texts: Sequence[Sequence[int]], arrays: Collection[str], *, moments: bool
+    model: Model,
+    texts: Sequence[Sequence[int]],
+    arrays: Collection[str],
+    *,
+    moments: bool,
+    block: int = 0,
 ) -> tuple[dict[str, Inputs], dict[str, Reals]]:
     """Return what products take on texts, and how large queries, keys and values become.
 
@@ -138,6 +156,8 @@ def calibrated(
         What products take.
     moments : bool
         Whether moments of second order are wanted.
+    block : int
+        Elements of blocks in which hardware turns queries, divided by as many, and keys; 0: none.
 
     Returns
     -------
@@ -151,7 +171,7 @@ def calibrated(
     for text in texts:
         pieces.append(text[: min(most, MOST_CALIBRATION - count)])
         count += len(pieces[-1])
-    watching = _Watching(model, arrays, min(1.0, _ROWS / count), moments)
+    watching = _Watching(model, arrays, min(1.0, _ROWS / count), moments, block)
     for tokens in filter(len, pieces):
         Run(watching).feed(tokens, every=True)
     for inputs in watching.taken.values():

@@ -13,6 +13,7 @@ import numpy as np
 from hwgen.command_lists import BYTES, listing
 from hwgen.errors import InputError
 from hwgen.list_builder import ListBuilder
+from hwgen.models.blocks import blocks_of
 from hwgen.models.compiled_files import (
     DOCUMENT,
     IMAGE_FILE,
@@ -102,7 +103,7 @@ class Compilation:
     def _lower(self, config: ListEngine) -> bytes:
         """Return the list, and place everything."""
         builder = ListBuilder(config)
-        units = units_of(builder)
+        units = units_of(builder, blocks_of(self.model.description))
         core = config.units[units["attention"]].compute
         self.scales = TokenScales(self.model.description.nodes, core)
         self.constants = Constants(config, self.engine, self.decoder, self.scales, units)

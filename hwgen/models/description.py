@@ -212,6 +212,19 @@ class Description(_Frozen):
         """Whether it is a decoder: it takes tokens, and its attention keeps a cache."""
         return any(n.operation == "attention" and n.attributes.get("causal") for n in self.nodes)
 
+    def _check_blocks(self, node: Node) -> None:
+        """Raise `ValueError` where rows that are turned in blocks are no whole blocks."""
+        size = node.attributes.get("hadamard", 0)
+        if not size:
+            return
+        assert isinstance(size, int)
+        if not self.decodes:
+            raise ValueError(f"{node.name}: hadamard is for decoders")
+        shape = self.arrays.get(node.output, ())
+        length = node.attributes.get("elements", shape[-1] if shape else 0)
+        if not isinstance(length, int) or length % size:
+            raise ValueError(f"{node.name}: rows of {length} are no whole blocks of {size}")
+
     @model_validator(mode="after")
     def _check(self) -> Description:
         known = set(self.inputs) | set(self.tensors)
@@ -226,6 +239,7 @@ class Description(_Frozen):
                 raise ValueError(f"{node.name}: the name or its result {node.output!r} is not new")
             known.add(node.output)
             names.add(node.name)
+            self._check_blocks(node)
         for array in (*self.inputs, *self.outputs, *(node.output for node in self.nodes)):
             if array not in known:
                 raise ValueError(f"nothing makes {array!r}")

@@ -10,6 +10,7 @@ import numpy as np
 
 from hwgen.models.description import Node
 from hwgen.models.engine import Cache, Engine, real, sizes_of
+from hwgen.numerics.hadamard import turned
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +47,9 @@ class FloatEngine(Engine):
         heads, kv_heads, elements = sizes_of(node)
         rows, group, before = len(query), heads // kv_heads, cache.length
         shape = (rows, kv_heads, elements)
-        bits = int(real(node, "bits"))
+        bits, block = int(real(node, "bits")), int(real(node, "hadamard"))
+        if block:
+            query, key = turned(query, block), turned(key, block)
         if bits:
             query, key, value = (
                 rounded(x.reshape(-1, elements), bits) for x in (query, key, value)
@@ -66,7 +69,7 @@ class FloatEngine(Engine):
 
     def quantise(self, node: Node, x: Reals) -> Reals:
         """Return what the integers stand for that rows become."""
-        return rounded(x, int(real(node, "bits")))
+        return rounded(turned(x, int(real(node, "hadamard"))), int(real(node, "bits")))
 
     def gated(self, node: Node, x: Reals, y: Reals) -> Reals:
         """Return gate(x) times y."""

@@ -19,6 +19,7 @@ import numpy as np
 
 from hwgen.errors import InputError
 from hwgen.families import family
+from hwgen.models.blocks import TURNED
 from hwgen.models.description import Node
 from hwgen.models.engine import Cache, Engine, real, sizes_of
 from hwgen.models.exact import ExactWeights
@@ -53,6 +54,11 @@ class Rows(NamedTuple):
     scales: Reals
 
 
+def _block(node: Node, name: str) -> int:
+    """Return the elements of blocks in which an operand of attention is turned."""
+    return int(real(node, "hadamard")) if name in TURNED else 0
+
+
 class GoldenEngine(Engine):
     """Operations as hardware units compute them, bit for bit.
 
@@ -77,7 +83,6 @@ class GoldenEngine(Engine):
         super().__init__(model)
         self.units = units
         self.cores: dict[str, FamilyConfig] = {}
-        self._quantise = units.find("quantise", x=REAL, result="int8")
         self._scale = units.offers("dequantise", x=REAL, result=FORMAT)
         self._token_scales: TokenScales | None = None
         self._check()
@@ -88,7 +93,11 @@ class GoldenEngine(Engine):
         for node in description.nodes:
             if node.operation == "gemm":
                 self._check_product(node)
+            elif node.operation == "quantise":
+                self.units.quantise(int(real(node, "hadamard")))
             elif node.operation == "attention":
+                for name in ("query", "value"):
+                    self.units.quantise(_block(node, name))
                 if node.attributes.get("bits", 0) != 8:
                     raise InputError(
                         f"{node.name}: keys and values are not in int8; run `hwgen model quantise`"
@@ -170,7 +179,7 @@ class GoldenEngine(Engine):
 
     def quantise(self, node: Node, x: Reals) -> Rows:
         """Return rows in integers, with their scales."""
-        found = self._quantise({"x": x})
+        found = self.units.quantise(int(real(node, "hadamard")))({"x": x})
         return Rows(found["result"], found["scales"])
 
     def last(self, x: Any) -> Any:
@@ -296,7 +305,7 @@ class GoldenEngine(Engine):
         unit = self.units.attention(elements)
         core: Any = core_of(unit.config)
         integers = {
-            name: self._quantise({"x": array.reshape(-1, elements)})
+            name: self.units.quantise(_block(node, name))({"x": array.reshape(-1, elements)})
             for name, array in (("query", query), ("key", key), ("value", value))
         }
         scales = {name: found["scales"] for name, found in integers.items()}

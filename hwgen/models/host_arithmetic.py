@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hwgen.numerics.hadamard import turned
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -84,8 +86,13 @@ def rms_norm(x: Reals, gamma: Reals, epsilon: float) -> Reals:
     return np.asarray(wide * factor * gamma.astype(np.float64), np.float32)
 
 
-def quantise(x: Reals) -> tuple[NDArray[np.int8], Reals]:
-    """Return rows as integers up to `CODE_MOST`, and their scales, 1 of rows of zeros."""
+def quantise(x: Reals, block: int = 0) -> tuple[NDArray[np.int8], Reals]:
+    """Return rows as integers up to `CODE_MOST`, and their scales, 1 of rows of zeros.
+
+    Blocks of so many elements are turned before, see `hwgen.numerics.hadamard`, in single
+    precision.
+    """
+    x = turned(x, block)
     scales = np.abs(x).max(axis=-1) / np.float32(CODE_MOST)
     scales = np.where(scales > 0, scales, np.float32(1))
     codes = (x.astype(np.float64) / scales.astype(np.float64)[..., None] + ROUND) - ROUND

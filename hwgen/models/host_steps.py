@@ -38,7 +38,8 @@ class Step:
     sizes : dict of int
         Of a product ``k``, ``n``, ``groups`` along k, ``job``, its first one of those of a layer,
         and ``shift``, what is subtracted from weights; else ``length`` of a row, and of attention
-        ``heads``, ``kv_heads``, ``elements`` and ``window``.
+        ``heads``, ``kv_heads``, ``elements`` and ``window``; ``hadamard``, elements of blocks
+        that are turned before they are quantised, 0 if none are.
     epsilon : float
         Of a norm.
     gate : str
@@ -138,7 +139,8 @@ class StepMaker:
 
     def _quantise(self, node: Node, name: str, output: str, length: int) -> Step:
         self.work[f"{output}.scales"] = 4
-        return Step("quantise", name, self._inputs(node, "x"), output, {"length": length})
+        sizes = {"length": length, "hadamard": int(real(node, "hadamard"))}
+        return Step("quantise", name, self._inputs(node, "x"), output, sizes)
 
     def _gemm(self, node: Node, name: str, output: str, length: int) -> Step:
         tensor = self.decoder.description.tensors[node.inputs["weights"]]
@@ -165,7 +167,8 @@ class StepMaker:
     def _attention(self, node: Node, name: str, output: str, length: int) -> Step:
         heads, kv_heads, elements = sizes_of(node)
         sizes = {"length": length, "heads": heads, "kv_heads": kv_heads, "elements": elements,
-                 "window": int(real(node, "window"))}  # fmt: skip
+                 "window": int(real(node, "window")),
+                 "hadamard": int(real(node, "hadamard"))}  # fmt: skip
         inputs = self._inputs(node, "query", "key", "value")
         inputs |= {part: f"{name}.{part}" for part in CACHE}
         return Step("attention", name, inputs, output, sizes)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.models import host_arithmetic as host
+from hwgen.models.blocks import TURNED
 from hwgen.models.compiled_files import HOST_FILE, JOBS, CompiledDecoder
 from hwgen.models.golden_jobs import GoldenJobs, JobFiles
 from hwgen.models.host_steps import Step, X, step_of
@@ -115,7 +116,7 @@ class JobProgram:
             return
         inputs = {name: arrays[array] for name, array in step.inputs.items() if array in arrays}
         if step.operation == "quantise":
-            codes, scales = host.quantise(inputs["x"])
+            codes, scales = host.quantise(inputs["x"], step.sizes.get("hadamard", 0))
             arrays[step.output], arrays[f"{step.output}.scales"] = codes, scales
             self.engine.store(self.compiled.arrays[f"{step.name}.rows"].address, codes.tobytes())
             return
@@ -160,13 +161,15 @@ class JobProgram:
         """Return attention of rows behind what is in the cache, which takes their keys, values."""
         heads, kv_heads, elements = (step.sizes[k] for k in ("heads", "kv_heads", "elements"))
         rows, start, cache = len(inputs["query"]), self.position, self._caches[layer]
+        block = step.sizes.get("hadamard", 0)
         for name in ("key", "value"):
-            codes, scales = host.quantise(inputs[name].reshape(rows, kv_heads, elements))
+            heads_of = inputs[name].reshape(rows, kv_heads, elements)
+            codes, scales = host.quantise(heads_of, block if name in TURNED else 0)
             for part, new in ((f"{name}s", codes), (f"{name}_scales", scales)):
                 shape = (self.compiled.context, *new.shape[1:])
                 held = cache.setdefault(part, np.zeros(shape, new.dtype))
                 held[start : start + rows] = new
-        query, scales = host.quantise(inputs["query"].reshape(rows, heads, elements))
+        query, scales = host.quantise(inputs["query"].reshape(rows, heads, elements), block)
         found = np.empty((rows, heads * elements), np.float32)
         for row in range(rows):
             end = start + row + 1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.models.engine import Engine, Run
+from hwgen.models.threads import one_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,7 +46,10 @@ class Judgement:
 
 def judge(reference: Engine, engine: Engine, tokens: Sequence[int]) -> Judgement:
     """Return how near an engine's predictions are to those of a reference, on a text."""
-    ours, wanted = (_log_softmax(Run(one).feed(tokens, every=True)) for one in (engine, reference))
+    with one_thread():
+        ours, wanted = (
+            _log_softmax(Run(one).feed(tokens, every=True)) for one in (engine, reference)
+        )
     places = np.arange(len(tokens) - 1), np.asarray(tokens[1:])
     return Judgement(
         len(tokens),

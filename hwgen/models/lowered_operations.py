@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwgen.errors import InputError
 from hwgen.list_builder import ListBuilder, Number, Rows
+from hwgen.models.blocks import TURNED
 from hwgen.models.constants import turns_of
 from hwgen.models.description import Node
 from hwgen.models.engine import real, sizes_of
@@ -34,6 +35,9 @@ POSITION, PROMPT, STOP, END = (number for number, _ in REGISTERS.values())
 REAL_BYTES = 4
 SCALE = 2  # bytes of a scale of a key or value
 QUERY_SCALE = 4
+
+HADAMARD = "hadamard_quantise"
+"""Operation that turns blocks before it quantises them."""
 
 TOKENS, X = "tokens", "x"
 """Names of the arrays of tokens, and of what goes from layer to layer."""
@@ -182,17 +186,18 @@ class Operations:
         self._submit("rms_norm", "rms_norm", x, rows, epsilon=real(node, "epsilon"))
 
     def _quantise(self, node: Node) -> None:
-        x = node.inputs["x"]
-        self._integers(x, self._rows(x), node.output, self.decoder.length(x), self._tokens)
+        x, name = node.inputs["x"], self._arrays.get(node.output, node.output)
+        length, rows = self.decoder.length(x), self._tokens
+        result = Rows(name, self._work(name, length), rows)
+        steps = Rows(f"{name}.steps", self._work(f"{name}.steps", REAL_BYTES), rows)
+        block = int(real(node, "hadamard"))
+        self._integers(block, length, {"x": self._rows(x), "result": result, "scales": steps})
 
-    def _integers(self, array: str, x: Rows, name: str, length: int, rows: int) -> None:
-        """Append what makes integers of the rows of an array."""
-        name = self._arrays.get(name, name)
-        per_token = rows // self._tokens
-        result = Rows(name, self._work(name, length, per_token), rows)
-        steps = Rows(f"{name}.steps", self._work(f"{name}.steps", REAL_BYTES, per_token), rows)
-        self.list.rows("quantise", length, {"x": x, "result": result, "scales": steps},
-                       unit=self.units["quantise"])  # fmt: skip
+    def _integers(self, block: int, length: int, rows: Mapping[str, Rows]) -> None:
+        """Append what makes integers of rows, blocks of which are perhaps turned before."""
+        operation = HADAMARD if block else "quantise"
+        unit = self.units[f"{operation}_{block}" if block else operation]
+        self.list.rows(operation, length, rows, unit=unit)
 
     def _gemm(self, node: Node) -> None:
         t, weights = self._tokens, node.inputs["weights"]
@@ -278,11 +283,9 @@ class Operations:
             scales = Rows(f"{name}.query_scales", at, heads, QUERY_SCALE, t, heads * QUERY_SCALE)
         x = self._rows(node.inputs[part], rows=heads, stride=real_row, blocks=t,
                        step=heads * real_row)  # fmt: skip
-        self.list.rows(
-            "quantise", elements,
-            {"x": x, "result": target, "scales": Rows(steps, steps_at, heads, **one)},
-            unit=self.units["quantise"],
-        )  # fmt: skip
+        block = int(real(node, "hadamard")) if part in TURNED else 0
+        rows = {"x": x, "result": target, "scales": Rows(steps, steps_at, heads, **one)}
+        self._integers(block, elements, rows)
         factor = self._constant(node, f"{part}_factor", t * heads)
         self.list.rows(
             "dequantise", 1,

@@ -8,7 +8,7 @@ memory, at the same distance from layer to layer: a loop over layers adds it to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from hwgen.errors import InputError
@@ -19,6 +19,7 @@ from hwgen.models.layered import Layered
 from hwgen.models.lowered_operations import (
     CACHE,
     END,
+    HADAMARD,
     KEY_AT,
     KEY_BYTES,
     LAST,
@@ -47,8 +48,14 @@ if TYPE_CHECKING:
     from hwgen.list_builder import ListEngine
 
 
-def units_of(builder: ListBuilder) -> dict[str, str]:
+def units_of(builder: ListBuilder, blocks: Collection[int] = ()) -> dict[str, str]:
     """Return the units of an engine by what they do in a decoder.
+
+    Parameters
+    ----------
+    builder : ListBuilder
+    blocks : collection of int
+        Elements of the blocks that are turned before they are quantised.
 
     Raises
     ------
@@ -57,6 +64,10 @@ def units_of(builder: ListBuilder) -> dict[str, str]:
     """
     of = builder.unit
     found = {name: of(name, x=REAL, result=REAL) for name in ("rms_norm", "rope", "gated", "add")}
+    name = HADAMARD
+    found |= {
+        f"{name}_{block}": of(name, multiple=block, x=REAL, result="int8") for block in blocks
+    }
     return found | {
         "argmax": of("argmax", x=REAL),
         "quantise": of("quantise", x=REAL, result="int8"),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hwgen.errors import did_you_mean
+from hwgen.numerics.hadamard import LARGEST
 
 GATES = ("silu", "gelu", "gelu_tanh", "sigmoid", "relu2")
 """Gates of ``gated``, as vector units have them."""
@@ -71,6 +72,10 @@ class Kind:
                 raise ValueError(f"{name}: has no attribute {key!r}{did_you_mean(key, there)}")
             if not _like(value, self.defaults.get(key, value)):
                 raise ValueError(f"{name}: {key} must be like {self.defaults[key]!r}")
+            if key == "hadamard" and value not in _BLOCKS:
+                raise ValueError(
+                    f"{name}: hadamard must be 0 or a power of two up to {_BLOCKS[-1]}, not {value}"
+                )
             if key == "bits" and not 0 <= value <= 16:
                 raise ValueError(f"{name}: bits must be 0..16, not {value}")
             if key in ("heads", "kv_heads", "elements", "groups") and not 0 < value < 1 << 20:
@@ -78,6 +83,9 @@ class Kind:
         for key, choices in CHOICES.items():
             if key in attributes and attributes[key] not in choices:
                 raise ValueError(f"{name}: {key} must be one of {', '.join(choices)}")
+
+
+_BLOCKS = (0, *(1 << power for power in range(1, LARGEST.bit_length())))
 
 
 def _like(value: Any, default: Any) -> bool:
@@ -212,11 +220,12 @@ KINDS: dict[str, Kind] = {
     "attention": Kind(
         "softmax(query key^T / sqrt(elements)) value, heads in groups that share keys",
         ("query", "key", "value"), attributes={**_HEADS, "causal": bool},
-        defaults={"window": 0, "bits": 0, "query_unit": 0.0, "key_unit": 0.0, "value_unit": 0.0},
+        defaults={"window": 0, "bits": 0, "query_unit": 0.0, "key_unit": 0.0, "value_unit": 0.0,
+                  "hadamard": 0},
     ),
     "quantise": Kind(
         "x in integers, each row divided by its largest magnitude over the largest integer",
-        attributes={"bits": int}, per_element=2,
+        attributes={"bits": int}, defaults={"hadamard": 0}, per_element=2,
     ),
     "gated": Kind("gate(x) times y", ("x", "y"), attributes={"gate": str}, per_element=3),
     "add": Kind("x plus y", ("x", "y"), per_element=1),

@@ -17,14 +17,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.errors import InputError
+from hwgen.models.blocks import check_blocks, query_products
 from hwgen.models.calibration import Inputs, calibrated
 from hwgen.models.description import Description, Node
 from hwgen.models.float_engine import rounded
 from hwgen.models.gguf_blocks import Groups
 from hwgen.models.recipe import Recipe
 from hwgen.models.rotation import Changed, rotated
-from hwgen.models.smoothing import Site, chosen_factors, sites_of
+from hwgen.models.smoothing import Site, balanced_factors, chosen_factors, sites_of
 from hwgen.models.store import TOKENIZER, WEIGHTS, Model, Writer, write_description
+from hwgen.models.threads import one_thread
+from hwgen.numerics.hadamard import turned
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,6 +98,17 @@ def quantise(
     InputError
         If the model is quantised already, or is to be turned and cannot be.
     """
+    with one_thread():
+        return _quantised(model, directory, tokens, recipe, more)
+
+
+def _quantised(
+    model: Model,
+    directory: Path,
+    tokens: Sequence[int],
+    recipe: Recipe,
+    more: Sequence[Sequence[int]],
+) -> list[LayerReport]:
     if any(node.operation == "quantise" for node in model.description.nodes):
         raise InputError(f"{model.path} is quantised already; quantise the model it was made from")
     turned = rotated(model) if recipe.rotates else None
@@ -106,7 +120,11 @@ def quantise(
     description = model.description
     sites = sites_of(description)
     inputs = {site.array for site in sites}
-    taken, largest = calibrated(model, [tokens, *more], inputs, moments=recipe.compensates)
+    if recipe.hadamard:
+        check_blocks(description, recipe.hadamard)
+    taken, largest = calibrated(
+        model, [tokens, *more], inputs, moments=recipe.compensates, block=recipe.hadamard
+    )
     work = _Work(model, recipe, taken, largest)
     with (directory / WEIGHTS).open("wb") as file:
         work.prepare(sites)
@@ -165,19 +183,41 @@ class _Work:
             for node in site.products:
                 weights = node.inputs["weights"]
                 self._names[node.name] = f"{node.name}.weights" if weights in shared else weights
-        if not self.recipe.smooth or self.recipe.weights == "kept":
-            return
+        if self.recipe.smooth and self.recipe.weights != "kept":
+            for site in sites:
+                self._smooth(site)
+        if self.recipe.hadamard:
+            self._turn(sites)
+
+    def _turn(self, sites: Sequence[Site]) -> None:
+        """Turn the weights of products back, whose inputs hardware turns in blocks."""
+        block = self.recipe.hadamard
         for site in sites:
-            self._smooth(site)
+            self.taken[site.array].turn(block)
+            for node in site.products:
+                name = self._names[node.name]
+                known = name if name in self._changed else node.inputs["weights"]
+                self._changed[name] = turned(self._weights(known), block) / np.float32(block)
+        for node in query_products(self.model.description).values():
+            changed = [self._names[node.name]]
+            if "bias" in node.inputs:
+                changed.append(node.inputs["bias"])
+            for name in changed:
+                self._changed[name] = self._weights(name) / np.float32(block)
 
     def _smooth(self, site: Site) -> None:
         maker = site.maker
         if maker is None:
             return
         weights = [self._weights(node.inputs["weights"]) for node in site.products]
-        factors = chosen_factors(site, self.taken[site.array].rows, weights)
-        if factors is None:
-            return
+        rows = self.taken[site.array].rows
+        if self.recipe.hadamard:
+            factors = balanced_factors(site, np.square(rows).mean(0), weights)
+        else:
+            chosen = chosen_factors(site, rows, weights)
+            if chosen is None:
+                return
+            factors = chosen
         if maker.operation == "rms_norm":
             gamma = maker.inputs["gamma"]
             self._changed[gamma] = self._weights(gamma) / factors
@@ -269,7 +309,8 @@ class _Work:
                     found.append(
                         Node(
                             name=name, operation="quantise", inputs={"x": x}, output=f"{name}:0",
-                            attributes={"bits": self.recipe.activation_bits}, layer=node.layer,
+                            attributes={"bits": self.recipe.activation_bits, **self._blocks},
+                            layer=node.layer,
                         )
                     )  # fmt: skip
                 inputs = {**node.inputs, "x": f"{name}:0", "weights": self._names[node.name]}
@@ -278,6 +319,10 @@ class _Work:
                 node = self._attention(node)
             found.append(node)
         return found
+
+    @property
+    def _blocks(self) -> dict[str, int]:
+        return {"hadamard": self.recipe.hadamard} if self.recipe.hadamard else {}
 
     def _attention(self, node: Node) -> Node:
         """Return an attention of integers, with what the largest scales of tokens stand for."""
@@ -289,4 +334,5 @@ class _Work:
             * _MARGIN
             for name in ("query", "key", "value")
         }
-        return node.model_copy(update={"attributes": {**node.attributes, "bits": bits, **units}})
+        made = {**node.attributes, "bits": bits, **units, **self._blocks}
+        return node.model_copy(update={"attributes": made})

@@ -43,14 +43,18 @@ class Recipe:
     activation_bits, kv_bits : int
     rotate : bool, optional
         Whether the residual stream and values are turned; default whether weights are int8 or
-        int4. Weights that were trained to be ternary would not stay so.
+        int4 and hardware turns nothing. Weights that were trained to be ternary would not stay so.
     compensate : bool, optional
-        Whether errors of rounding are made good by other weights; default as `rotate`.
+        Whether errors of rounding are made good by other weights; default whether weights are int8
+        or int4.
+    hadamard : int
+        Elements of blocks that hardware turns before it quantises them; 0: none. Then nothing is
+        turned beforehand.
 
     Raises
     ------
     InputError
-        If weights that are kept are to be changed.
+        If weights that are kept are to be changed, or channels are to be turned twice.
     """
 
     weights: Weights = "int8"
@@ -60,10 +64,15 @@ class Recipe:
     kv_bits: int = 8
     rotate: bool | None = None
     compensate: bool | None = None
+    hadamard: int = 0
 
     def __post_init__(self) -> None:
         if self.weights == "kept" and (self.rotate or self.compensate):
             raise InputError("weights that are kept cannot be turned or compensated")
+        if self.weights == "kept" and self.hadamard:
+            raise InputError("weights that are kept cannot be turned in blocks of `hadamard`")
+        if self.rotate and self.hadamard:
+            raise InputError("either the model is turned beforehand (rotate) or blocks by hardware")
 
     @property
     def bits(self) -> int:
@@ -73,7 +82,9 @@ class Recipe:
     @property
     def rotates(self) -> bool:
         """Whether the residual stream and values are turned."""
-        return self.weights in ("int8", "int4") if self.rotate is None else self.rotate
+        if self.rotate is None:
+            return self.weights in ("int8", "int4") and not self.hadamard
+        return self.rotate
 
     @property
     def compensates(self) -> bool:

@@ -19,6 +19,7 @@ but for a constant.  That is convex in the logarithms of f, and so has one minim
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 WEIGHT = 3.0
 """What an error of weights counts against one of activations: texts that were not calibrated with
 find other channels large, so that moderate factors do better there."""
+
+_MOST_FACTOR = math.log(1e4)
 
 _STEPS, _RATE, _MOMENTS = 100, 0.3, (0.9, 0.999)
 _OUTPUTS = 1024  # output channels that are looked at
@@ -147,6 +150,30 @@ def chosen_factors(site: Site, x: Reals, weights: Sequence[Reals]) -> Reals | No
     if found is None:
         return None
     return np.asarray(np.exp(found - found.mean()), np.float32)
+
+
+def balanced_factors(site: Site, sizes: Reals, weights: Sequence[Reals]) -> Reals:
+    """Return factors for the maker's channels where blocks of them are turned before rounding.
+
+    The errors of a block's elements are then alike, and those of results are as the product of
+    sum_k mean(x_k^2) / f_k^2 and sum_k f_k^2 |W_k|^2, for inputs as for weights. It is smallest
+    where the terms of both sums are equal.
+
+    Parameters
+    ----------
+    site : Site
+    sizes : ndarray, shape (k,)
+        Mean squares of what the products take in calibration.
+    weights : sequence of ndarray, shape (n, k)
+    """
+    share = site.shared(len(sizes))
+    columns = sum(np.square(matrix).sum(0, dtype=np.float64) for matrix in weights)
+    of_x, of_weights = (np.bincount(share, each) for each in (sizes, columns))
+    at = np.zeros(len(of_x))
+    both = (of_x > 0) & (of_weights > 0)
+    at[both] = 0.25 * np.log(of_x[both] / of_weights[both])
+    at[both] -= at[both].mean()
+    return np.asarray(np.exp(np.clip(at, -_MOST_FACTOR, _MOST_FACTOR)), np.float32)
 
 
 class _Cost:

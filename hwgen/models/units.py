@@ -113,6 +113,37 @@ class Units:
             + "; name a configuration that has it with --unit"
         )
 
+    def quantise(self, block: int = 0) -> Unit:
+        """Return the unit that makes int8 of rows in single precision.
+
+        Parameters
+        ----------
+        block : int
+            Elements of the blocks that are turned before; 0: none are.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        if not block:
+            return self.find("quantise", x=REAL, result="int8")
+        name, there = "hadamard_quantise", []
+        for unit in self._units:
+            if unit.operation.name == name:
+                own = unit.operation.block
+                if own == block and (unit.format_of("x"), unit.format_of("result")) == (
+                    REAL, "int8",
+                ):  # fmt: skip
+                    return unit
+                there.append(f"{unit.config.name} has {own}")
+        raise InputError(
+            f"the model needs {name} from {REAL} to int8 in blocks of {block}; "
+            + (", ".join(there) or "no unit has that operation")
+            + "; name a configuration that has it with --unit, or quantise the model with another"
+            " --hadamard or without"
+        )
+
     def offers(self, name: str, **formats: str) -> Unit | None:
         """Return the unit of an operation, or None; see `find`."""
         try:

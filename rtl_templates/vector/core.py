@@ -18,6 +18,7 @@ from rtl_templates.hierarchy import place
 from rtl_templates.shell import stream_members
 from rtl_templates.stream import StreamBuffer, StreamFifo, StreamStore
 
+from .hadamard import HadamardBlock
 from .lanes import NOTHING, ONE, ApplyLane, ValueLane
 from .online import OnlineWeights
 from .real import REAL, to_real
@@ -75,6 +76,8 @@ class VectorCore(wiring.Component):
         self.emitted = Signal(name="row_emitted")
         self._control(m)
         beat, taken = self._feed(m)
+        if self.config.turns:
+            beat, taken = self._turn(m, beat, taken)
         if self.config.has_first:
             beat, taken = self._first(m, beat, taken)
         else:
@@ -114,6 +117,9 @@ class VectorCore(wiring.Component):
         self.busy, self.refusing = Signal(name="busy"), Signal(name="refusing")
         known = Cat(*(code == CODES[name] for name in config.ways)).any()
         fits = rows.any() & length.any() & (length <= config.array.longest_row)
+        if config.turns:
+            turned = Cat(*(code == CODES[n] for n, way in config.ways.items() if way.turned)).any()
+            fits = fits & ~(turned & length[: config.turns.bit_length() - 1].any())
         idle = ~self.busy & ~self.refusing
         m.d.comb += take.eq(idle)
         with m.If(idle & valid):
@@ -178,6 +184,21 @@ class VectorCore(wiring.Component):
             with m.If(last):
                 m.d.sync += [self.rows.eq(self.rows - 1), fed.eq(self.rows == 1)]
         return Beat(x, end, last, valid), taken
+
+    def _turn(self, m: Module, beat: Beat, taken: Signal) -> tuple[Beat, Signal]:
+        """Turn the blocks of beats, which pass as they are in operations without that."""
+        config, size = self.config, self.config.turns
+        run, next_taken = Signal(name="run_turn"), Signal(name="turn_taken")
+        tokens = {"valid": beat.valid & run, "end": beat.end, "last": beat.last}
+        tokens = self._later(m, "turned", tokens, config.turn_latency, run)
+        m.d.comb += [run.eq(~tokens["valid"] | next_taken), taken.eq(run)]
+        turn = self.flag(lambda way: way.turned, "turned")
+        data, block = Signal(len(beat.data), name="turned_data"), HadamardBlock(config)
+        for index in range(config.array.lanes // size):
+            place(m, f"turn_{index}", block, run=run, turn=turn,
+                  i=beat.data.word_select(index, 32 * size), o=data.word_select(index, 32 * size),
+                  )  # fmt: skip
+        return Beat(data, tokens["end"], tokens["last"], tokens["valid"]), next_taken
 
     # -- first stage -----------------------------------------------------------------------------
 

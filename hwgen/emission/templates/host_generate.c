@@ -7,7 +7,7 @@
 
 @include exact.c@
 
-enum { PIECE = 4096, COLUMNS = 256, CODE_MOST = @CODE_MOST@ };
+enum { PIECE = 4096, COLUMNS = 256, CODE_MOST = @CODE_MOST@, MOST_BLOCK = @MOST_BLOCK@ };
 
 /* A product: jobs of the engine, one for each group along k, and what turns sums into numbers. */
 typedef struct {
@@ -24,7 +24,7 @@ typedef struct {
 } product;
 
 typedef struct {
-    uint32_t heads, kv_heads, elements, window;
+    uint32_t heads, kv_heads, elements, window, hadamard;
     double scale;
     size_t query, key, value, output;
     size_t keys, values, key_scales, value_scales, step;
@@ -54,38 +54,65 @@ static const float *constant_of(const @name@_host *host, size_t at)
 }
 
 @HELPERS@
-/* Turn a row into integers, and return their scale. */
-static float quantise_row(const float *x, size_t length, int8_t *codes)
+/* A block times a Hadamard matrix of 1 and -1, by stages, neighbours first. */
+static const float *turned(const float *x, size_t block, float *room)
 {
-    float most = 0.0f, scale;
-    size_t i;
+    size_t distance, i;
 
-    for (i = 0; i < length; i++) {
-        float magnitude = x[i] < 0.0f ? -x[i] : x[i];
+    for (i = 0; i < block; i++)
+        room[i] = x[i];
+    for (distance = 1u; distance < block; distance *= 2u)
+        for (i = 0; i < block; i++)
+            if ((i & distance) == 0u) {
+                float u = room[i], w = room[i + distance];
 
-        most = magnitude > most ? magnitude : most;
+                room[i] = u + w;
+                room[i + distance] = u - w;
+            }
+    return room;
+}
+
+/* Turn a row into integers, its blocks times a Hadamard matrix if there are any; return the
+   scale. */
+static float quantise_row(const float *x, size_t length, size_t block, int8_t *codes)
+{
+    size_t piece = block != 0u ? block : length, at, i;
+    float room[MOST_BLOCK], most = 0.0f, scale;
+
+    for (at = 0; at < length; at += piece) {
+        const float *part = block != 0u ? turned(x + at, block, room) : x;
+
+        for (i = 0; i < piece; i++) {
+            float magnitude = part[i] < 0.0f ? -part[i] : part[i];
+
+            most = magnitude > most ? magnitude : most;
+        }
     }
     scale = most / (float)CODE_MOST;
     if (!(scale > 0.0f))
         scale = 1.0f;
-    for (i = 0; i < length; i++) {
-        double code = ((double)x[i] / (double)scale + ROUND) - ROUND;
+    for (at = 0; at < length; at += piece) {
+        const float *part = block != 0u ? turned(x + at, block, room) : x;
 
-        code = larger(code, -(double)CODE_MOST);
-        codes[i] = (int8_t)(code < (double)CODE_MOST ? code : (double)CODE_MOST);
+        for (i = 0; i < piece; i++) {
+            double code = ((double)part[i] / (double)scale + ROUND) - ROUND;
+
+            code = larger(code, -(double)CODE_MOST);
+            codes[at + i] = (int8_t)(code < (double)CODE_MOST ? code : (double)CODE_MOST);
+        }
     }
     return scale;
 }
 
 /* Turn rows into integers, for the host and for the engine. */
-static void quantise(const @name@_host *host, uint32_t rows, size_t length, size_t x, size_t codes,
-                     size_t scales, uint64_t address)
+static void quantise(const @name@_host *host, uint32_t rows, size_t length, size_t block, size_t x,
+                     size_t codes, size_t scales, uint64_t address)
 {
     size_t row, at, all = rows * length;
 
     for (row = 0; row < rows; row++)
         work_of(host, scales)[row] = quantise_row(work_of(host, x) + row * length, length,
-                                                  codes_of(host, codes) + row * length);
+                                                  block, codes_of(host, codes) + row * length);
     for (at = 0; at < all; at += PIECE) {
         uint32_t part = (uint32_t)(all - at < (size_t)PIECE ? all - at : (size_t)PIECE);
 

@@ -74,15 +74,15 @@ static void add(uint32_t rows, size_t length, const float *x, const float *y, fl
 
 /* == attention */
 /* Put heads of a row into a cache, as integers with a scale each. */
-static void keep(const float *x, const attention *one, uint32_t position, int8_t *codes,
-                 float *scales)
+static void keep(const float *x, const attention *one, size_t block, uint32_t position,
+                 int8_t *codes, float *scales)
 {
     uint32_t head;
 
     for (head = 0; head < one->kv_heads; head++) {
         size_t place = (size_t)head * @NAME@_MODEL_CONTEXT + position;
 
-        scales[place] = quantise_row(x + (size_t)head * one->elements, one->elements,
+        scales[place] = quantise_row(x + (size_t)head * one->elements, one->elements, block,
                                      codes + place * one->elements);
     }
 }
@@ -97,7 +97,7 @@ static void attend(const @name@_host *host, const attention *one, size_t place, 
     const float *value_scales = work_of(host, one->value_scales) + place;
     const int8_t *keys = codes_of(host, one->keys) + place * one->elements;
     const int8_t *values = codes_of(host, one->values) + place * one->elements;
-    double scale = (double)quantise_row(query, one->elements, codes) * one->scale;
+    double scale = (double)quantise_row(query, one->elements, one->hadamard, codes) * one->scale;
     double most = 0.0, sum = 0.0;
     uint32_t at;
     size_t i;
@@ -138,9 +138,9 @@ static void attention_of(const @name@_host *host, const attention *form, uint32_
     one.key_scales += step;
     one.value_scales += step;
     for (row = 0; row < rows; row++) {
-        keep(work_of(host, one.key) + row * keys, &one, position + row,
+        keep(work_of(host, one.key) + row * keys, &one, one.hadamard, position + row,
              codes_of(host, one.keys), work_of(host, one.key_scales));
-        keep(work_of(host, one.value) + row * keys, &one, position + row,
+        keep(work_of(host, one.value) + row * keys, &one, 0u, position + row,
              codes_of(host, one.values), work_of(host, one.value_scales));
     }
     for (row = 0; row < rows; row++) {

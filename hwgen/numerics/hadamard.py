@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hadamard matrices by stages of sums and differences, in the order in which hardware adds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Reals = NDArray[np.float32]
+
+LARGEST = 64
+"""Elements of the largest block."""
+
+
+def turned(x: Reals, size: int) -> Reals:
+    """Return blocks of elements times Sylvester's Hadamard matrix, whose elements are 1 and -1.
+
+    The matrix is its own transpose, and `size` times its own inverse.  The first stage adds and
+    subtracts neighbours, the next elements at distance 2, and so on, each in single precision.
+
+    Parameters
+    ----------
+    x : ndarray of float32, shape (..., length)
+        With a length of whole blocks.
+    size : int
+        Elements of a block, a power of two; 0 leaves everything as it is.
+    """
+    blocks, distance = x, 1
+    while distance < size:
+        pairs = blocks.reshape(-1, size // (2 * distance), 2, distance)
+        u, w = pairs[:, :, 0], pairs[:, :, 1]
+        blocks, distance = np.stack((u + w, u - w), axis=2), 2 * distance
+    return np.asarray(blocks.reshape(x.shape), np.float32)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks of elements times a Hadamard matrix, by stages of sums and differences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib.wiring import In, Out
+
+from rtl_templates.arithmetic.float_adder import FloatAdder
+from rtl_templates.arithmetic.pipeline import named
+from rtl_templates.hierarchy import Block, place
+
+from .lanes import NOTHING
+from .real import REAL
+
+if TYPE_CHECKING:
+    from hwgen.families.vector import VectorConfig
+
+
+class HadamardBlock(Block):
+    """A block of numbers times Sylvester's Hadamard matrix, whose elements are 1 and -1.
+
+    Each stage adds and subtracts elements at twice the distance of the one before, neighbours
+    first.  Without `turn` each adder adds nothing to its own element.
+
+    Parameters
+    ----------
+    config : VectorConfig
+
+    Members
+    -------
+    run : In(1)
+        Everything stands still while it is low.
+    turn : In(1)
+        Whether elements are turned; it stands still while there are any.
+    i, o : In, Out
+        The numbers of the block, `VectorConfig.turn_latency` cycles apart.
+    """
+
+    def __init__(self, config: VectorConfig) -> None:
+        self.size, self.stages = config.turns, config.pipeline.adder
+        members = {"run": In(1), "turn": In(1), "i": In(32 * self.size), "o": Out(32 * self.size)}
+        super().__init__(f"hadamard_{self.size}x{self.stages}", members)
+
+    def build(self, m: Module) -> None:
+        adder = FloatAdder(REAL, self.stages, enabled=True)
+        values: list[Value] = [self.i.word_select(lane, 32) for lane in range(self.size)]
+        distance = 1
+        while distance < self.size:
+            found: list[Value] = []
+            for lane, value in enumerate(values):
+                other = values[lane ^ distance]
+                mine, added = value, Mux(self.turn, other, NOTHING)
+                if lane & distance:  # the difference: the lower element minus this one
+                    mine = named(
+                        m, f"minus_{distance}_{lane}", Cat(value[:31], value[31] ^ self.turn)
+                    )
+                total = Signal(32, name=f"total_{distance}_{lane}")
+                place(m, f"add_{distance}_{lane}", adder, run=self.run, a=mine, b=added, o=total)
+                found.append(total)
+            values, distance = found, 2 * distance
+        m.d.comb += self.o.eq(Cat(*values))
