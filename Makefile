@@ -63,12 +63,12 @@ $(LLM): | env
 TEXTS := configs/models/texts
 LLM_TEXTS = $(patsubst %,--calibration %,$(TEXTS)/tutorial.txt LICENSE configs/models/emma.txt \
 	  $(TEXTS)/gemm-streaming.txt $(TEXTS)/verification.txt) --judge $(TEXTS)/roofline.txt \
-	  --judge configs/models/persuasion.txt --positions 1024
+	  --judge configs/models/persuasion.txt --judge $(TEXTS)/attention.txt --positions 1024
 
 .PHONY: demo-llm
 demo-llm: env $(LLM) ## fetch SmolLM2-135M, and let it write on simulated hardware
 	$(RUN) -m hwgen model import $(LLM) --output build/llm/model --force
-	$(RUN) -m hwgen model quantise build/llm/model --output build/llm/int8 --force $(LLM_TEXTS)
+	$(RUN) -m hwgen model quantise build/llm/model --output build/llm/int8 --force --hadamard 8 $(LLM_TEXTS)
 	$(RUN) -m hwgen model run build/llm/int8 --prompt "The capital of France is" --tokens 24 \
 	  --engine golden $(call UNITS,decoder)
 	$(RUN) -m hwgen model run build/llm/int8 --prompt "The" --tokens 1 --engine rtl $(call UNITS,decoder)
@@ -209,7 +209,7 @@ bench-models: env ## what a token of the models of demo-llm and demo-ternary tak
 	$(RUN) -m flows.bench.models --row build/llm/int8 configs/decoder/products.yaml \
 	  --row build/austen-int8 configs/decoder_ternary/products.yaml $(TARGETS) $(ARGS)
 bench-quantisation: env $(LLM) ## compare weight formats by the predictions of demo-llm's model (half an hour)
-	$(RUN) -m flows.bench.quantisation $(LLM) $(LLM_TEXTS) --judge $(TEXTS)/attention.txt $(ARGS)
+	$(RUN) -m flows.bench.quantisation $(LLM) $(LLM_TEXTS) $(ARGS)
 bench-engine: env ## measure utilisation and traffic of a memory engine in simulation
 	$(RUN) -m flows.bench.engine_utilisation $(ARGS)
 bench-build bench-sim bench-pack bench-area bench-elements bench-elements-power bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, combinations, product
 from typing import Any
 
 from hwgen.config.dotted import nested
@@ -95,7 +95,7 @@ def _legal(family: Family, parameter: Parameter, value: Any, helped: list[dict[s
 
 
 def _beside(family: Family, parameter: Parameter) -> Iterator[dict[str, Any]]:
-    """Yield other values to try a value beside: one, or one of two parameters of equal choices."""
+    """Yield other values to try a value beside: one, or two of parameters of equal choices."""
     others = [
         other
         for other in parameters(family.config).values()
@@ -108,6 +108,12 @@ def _beside(family: Family, parameter: Parameter) -> Iterator[dict[str, Any]]:
             yield {same.field: choice for same in alike}
         if other.minimum is not None and not other.choices:
             yield {other.field: int(other.minimum)}
+    if parameter.types != ("array",):  # of the others none needs it, and there are many
+        return
+    for first, second in combinations([other for other in others if other.choices], 2):
+        if first.choices == second.choices:
+            for choices in product(first.choices, repeat=2):
+                yield dict(zip((first.field, second.field), choices, strict=True))
 
 
 def _accepted(family: Family, tree: Mapping[str, Any]) -> bool:

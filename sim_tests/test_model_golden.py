@@ -120,6 +120,7 @@ def test_blocks_are_turned_by_the_unit_that_has_them(tmp_path: Path, units: Unit
     golden = Run(GoldenEngine(model, units)).feed(TOKENS, every=True)
     reference = Run(FloatEngine(model)).feed(TOKENS, every=True)
     assert np.corrcoef(golden.reshape(-1), reference.reshape(-1))[0, 1] > 0.999
+    (tmp_path / "other").mkdir()
     other = quantised(tmp_path / "other", Small(), hadamard=4)
     with pytest.raises(InputError, match="in blocks of 4; quantise has 8; name a config"):
         GoldenEngine(other, units)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from hwgen.models.description import Description
 
 ROWS: dict[str, tuple[str, ...]] = {
+    "int8, blocks of 8 turned by hardware": ("--hadamard", "8"),
+    "int8, blocks of 16 turned by hardware": ("--hadamard", "16"),
     "int8": (),
     "int8, not compensated": ("--no-compensate",),
     "int8, smoothed only": ("--no-rotate", "--no-compensate"),

@@ -218,13 +218,15 @@ KINDS: dict[str, Kind] = {
         per_element=3,
     ),
     "attention": Kind(
-        "softmax(query key^T / sqrt(elements)) value, heads in groups that share keys",
+        "softmax(query key^T / sqrt(elements)) value, heads in groups that share keys; queries and"
+        " keys first as `quantise` has it with hadamard",
         ("query", "key", "value"), attributes={**_HEADS, "causal": bool},
         defaults={"window": 0, "bits": 0, "query_unit": 0.0, "key_unit": 0.0, "value_unit": 0.0,
                   "hadamard": 0},
     ),
     "quantise": Kind(
-        "x in integers, each row divided by its largest magnitude over the largest integer",
+        "x in integers, each row divided by its largest magnitude over the largest integer; with"
+        " hadamard, blocks of so many elements are first turned by a Hadamard matrix of 1 and -1",
         attributes={"bits": int}, defaults={"hadamard": 0}, per_element=2,
     ),
     "gated": Kind("gate(x) times y", ("x", "y"), attributes={"gate": str}, per_element=3),
