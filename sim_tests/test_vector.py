@@ -201,7 +201,7 @@ def test_blocks_are_turned_before_they_are_quantised(size: int) -> None:
     array = {"operations": ["hadamard_quantise", "quantise"], "lanes": 8, "hadamard": size}
     config = vector(input="fp32", output="int8", array=array)
     x = np.random.default_rng(5).standard_normal((9, 40)).astype(np.float32)
-    matrix = np.ones((1, 1))
+    matrix: np.ndarray = np.ones((1, 1))
     while len(matrix) < size:
         matrix = np.kron(matrix, [[1, 1], [1, -1]])
     turned = (x.astype(float).reshape(-1, size) @ matrix).reshape(x.shape)
