@@ -84,6 +84,15 @@ post: {outputs: [fp32]}
     )  # fmt: skip
 
 
+def test_formats_with_scales_for_blocks_are_told_by_name() -> None:
+    text = "name: core\nfamily: adder_tree\nactivation: int5_g32\nweight: mxfp4\n"
+    found = cost_tables.traits(parse_config(text, "core.yaml"), macros=False)
+    named = {f"{cost_tables.OF_BLOCKS}int5_g32", f"{cost_tables.OF_BLOCKS}mxfp4"}
+    assert {cost_tables.BLOCKS, *named} <= set(found)
+    points = [point("adder_tree", 1e-3, 0.02, *found[1:])]
+    assert "| blocks: mxfp4 | 2.0 %, +2.0 % (1) |" in "\n".join(cost_tables.parts(points, ["area"]))
+
+
 def test_what_was_measured_becomes_the_uncertainty_of_the_next_estimates(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -295,6 +295,7 @@ TURNED = "input: fp32\noutput: int8\narray: {operations: [hadamard_quantise]"
         ("array: {operations: [quantise]}", "output: quantise gives integers"),
         ("array: {operations: [argmax], lanes: 1}", "must have 32 bits for argmax, not 1 x 16"),
         ("array: {operations: [add], gate: silu}", "array.gate: is for gated"),
+        ("array: {operations: [gated], function_bits: 20}", "array.function_bits: silu of fp32"),
         ("array: {operations: [add], softmax: online}", "array.softmax: is for softmax"),
         ("array: {operations: [sofmax]}", r"array.operations.*'softmax'"),
         ("array: {operations: [add], hadamard: 4}", "array.hadamard: is for hadamard_quantise"),

@@ -29,6 +29,8 @@ WITHIN, BEYOND = "within the sizes calibrated on", "beyond them"
 ALIKE, MIXED = "operands of the same width", "operands of two widths"
 MACROS, POST = "with SRAM macros", "with post-processing"
 BLOCKS = "formats with scales for blocks"
+OF_BLOCKS = "blocks: "
+"""What is in front of the name of a format with scales for blocks."""
 NARROW = "accumulator narrower than a product"
 
 
@@ -50,8 +52,11 @@ def traits(config: FamilyConfig, *, macros: bool) -> tuple[str, ...]:
     a, w = config.activation.width, config.weight.width
     widest = next(f"{low}..{high} bits" for low, high in WIDTHS if max(a, w) <= high)
     found = [config.family, widest, ALIKE if a == w else MIXED, reach]
-    if any(isinstance(form, BlockOperand) for form in (config.activation, config.weight)):
-        found.append(BLOCKS)
+    blocks = [
+        form.name for form in (config.activation, config.weight) if isinstance(form, BlockOperand)
+    ]
+    if blocks:
+        found += [BLOCKS, *(f"{OF_BLOCKS}{name}" for name in dict.fromkeys(blocks))]
     if getattr(config.result, "width", 64) < a + w:
         found.append(NARROW)
     if config.post_features is not None:
@@ -69,7 +74,8 @@ def parts(points: Sequence[Point], metrics: Sequence[str]) -> Iterator[str]:
     technologies = list(dict.fromkeys(p.technology for p in points))
     names = list(dict.fromkeys(trait for p in points for trait in p.traits))
     usual = [f"{low}..{high} bits" for low, high in WIDTHS]
-    last = [ALIKE, MIXED, WITHIN, BEYOND, BLOCKS, NARROW, POST, MACROS]
+    formats = sorted(name for name in names if name.startswith(OF_BLOCKS))
+    last = [ALIKE, MIXED, WITHIN, BEYOND, BLOCKS, *formats, NARROW, POST, MACROS]
     families = sorted(name for name in names if name not in (*usual, *last))
     for metric in metrics:
         rows = []

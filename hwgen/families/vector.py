@@ -44,6 +44,9 @@ Name = Literal[
     "dequantise_rows",
     "hadamard_quantise",
 ]
+_SILU_BITS = 19
+"""Most `function_bits` of silu, larger results of which are rounded to fp32 by more."""
+
 Gate = Literal["silu", "gelu", "gelu_tanh", "sigmoid", "relu2"]
 
 
@@ -158,6 +161,11 @@ class VectorConfig(FamilyConfig):
             )
         if "gated" not in names and "gate" in array.model_fields_set:
             broken.append("array.gate: is for gated, which array.operations does not name")
+        if "gated" in names and array.gate == "silu" and array.function_bits > _SILU_BITS:
+            broken.append(
+                f"array.function_bits: silu of fp32 is exact to {_SILU_BITS} bits at most, not"
+                f" {array.function_bits}; its large values alone are rounded by more"
+            )
         if "softmax" not in names and array.softmax != "two_pass":
             broken.append("array.softmax: is for softmax, which array.operations does not name")
         if "argmax" in names and array.longest_row > 1 << 23:
