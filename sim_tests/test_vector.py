@@ -457,7 +457,8 @@ MUTATIONS = [
     Mutation("partial sum not cleared", "row_sum_2x2", r"again \? ", "1'b1 ? ", SMALL),
     Mutation("lane left out of sums", "core", r"\.i\(second_masked\)",
              ".i({32'd0, second_masked[31:0]})", SMALL),
-    Mutation("sum for a difference", "hadamard_4x2", r"total_1_2\[31\] \^ turn", "total_1_2[31]", HADAMARD),
+    Mutation("sum for a difference", "hadamard_4x2", r"total_1_2\[31\] \^ turn",
+             "total_1_2[31]", HADAMARD),
     Mutation("scale a row late", "core", r"\.o_ready\(s_taken\)", ".o_ready(1'b0)", SMALL),
 ]  # fmt: skip
 
