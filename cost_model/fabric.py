@@ -54,7 +54,7 @@ class Fabric(FabricRules):
         """Return the carry cells of an adder of `bits` bits, one more if it takes a carry."""
         if self.last_bit_free:
             return np.maximum(0, bits - 1 - carry_in)
-        return ceil_div(bits, self.carry_bits)
+        return ceil_div(bits, self.carry_bits) + self.carry_feeds * (np.asarray(bits) > 0)
 
     def counter(self, bits: Number) -> dict[str, Number]:
         """Return the carry cells of a counter of `bits` bits, the first of which just toggles."""
@@ -63,7 +63,8 @@ class Fabric(FabricRules):
 
     def multiplies(self, bits: int, narrow: int) -> bool:
         """Return whether a product of `bits` bits with a factor of `narrow` bits is a DSP block."""
-        return self.dsp_bits is not None and bits >= self.dsp_bits and narrow >= 2
+        wide_enough = self.dsp_bits is not None and bits >= self.dsp_bits
+        return wide_enough and narrow >= self.dsp_narrow
 
     def divided(self, wide: int, narrow: int, *, signed: bool) -> tuple[list[int], list[int]]:
         """Return into which parts Yosys's ``mul2dsp`` divides the factors of a product.

@@ -71,13 +71,23 @@ def _of_fpga(kind: str, technology: str) -> str | None:
         return "the technology is not calibrated"
     tech = technologies.technology(technology)
     if kind == "fmax_mhz" and not tech.timing:
-        return "no open place and route whose delays could be fitted"
+        return _no_delays(technology)
     shared = kind in RESOURCES or kind.endswith("_share") or kind == "fits"
     if shared and not tech.structure:
         return "closed forms do not cover it, and structures are not calibrated on this fabric"
     if kind in ENERGY:
         return "energies of a fabric are those of a structure, and of blocks of known widths"
     return None
+
+
+def _no_delays(technology: str) -> str:
+    known = installed()[technology]
+    placer = known.place_and_route if isinstance(known, Fpga) else None
+    if placer is None:
+        return "no open place and route whose delays could be fitted"
+    if placer.untimed:
+        return f"{placer.tool} knows no delays of {', '.join(placer.untimed)}"
+    return f"not fitted to what {placer.tool} finds"
 
 
 def _energies(technology: str, *, asked: bool) -> dict[str, str]:

@@ -26,7 +26,7 @@ def _runnable(chosen: PlaceAndRoute, family: str) -> PlaceAndRoute:
     """Return `chosen`, or raise `InputError` if hwgen does not know its programs."""
     for field in ("tool", "packer"):
         name = getattr(chosen, field)
-        if name not in TOOLS:
+        if name is not None and name not in TOOLS:
             raise InputError(
                 f"{file_of(family)}: place_and_route.{field}: {name!r} is no tool that hwgen runs"
                 f"{did_you_mean(name, TOOLS)}; `hwgen doctor` lists them"
@@ -39,10 +39,14 @@ def placed() -> tuple[str, ...]:
     return tuple(name for name in of_kind("fpga") if fpga_family(name).place_and_route)
 
 
-def options(device: str, package: str, speed: str) -> list[str]:
-    """Return the options of nextpnr for a device."""
-    arguments = [f"--{device}", "--package", package]
-    return [*arguments, "--speed", speed] if speed else arguments
+def options(chosen: PlaceAndRoute, device: str, package: str, speed: str) -> list[str]:
+    """Return the options of nextpnr for a part."""
+    return filled(chosen.part, device=device, package=package, speed=speed)
+
+
+def filled(arguments: str, **values: str) -> list[str]:
+    """Return the arguments of a command, with values for what stands in braces."""
+    return [word.format(**values) for word in arguments.split()]
 
 
 def choose(
@@ -56,12 +60,14 @@ def choose(
         If they do not exist together.
     """
     chosen = placer(family)
-    device = (device or chosen.device).lower()
-    if device not in chosen.devices:
+    asked = (device or chosen.device).lower()
+    known = {name.lower(): name for name in chosen.devices}
+    if asked not in known:
         raise InputError(
-            f"{device!r} is not a device of {family}{did_you_mean(device, chosen.devices)};"
+            f"{asked!r} is not a device of {family}{did_you_mean(asked, known)};"
             f" there are {', '.join(chosen.devices)}"
         )
+    device = known[asked]
     packages = chosen.devices[device]
     names = {name.lower(): name for name in packages}
     package = (package or packages[0]).lower()

@@ -149,6 +149,9 @@ def script(chosen: Fpga, recipe: str, top: str, keep: Sequence[str]) -> str:
     command = " ".join([command_of(chosen, recipe), f"-top {top}"])
     kept = " ".join(keep)
     products = "t:$mul" if recipe == "logic" else f"t:$mul r:Y_WIDTH<{chosen.dsp_bits} %i"
+    if recipe == "dsp" and chosen.dsp_narrow > 2:
+        narrow = [f"t:$mul r:{side}_WIDTH<{chosen.dsp_narrow} %i %u" for side in "AB"]
+        products = " ".join([products, *narrow])
     steps = [
         "read_verilog design.v",
         f"hierarchy -check -top {top}",
@@ -158,6 +161,7 @@ def script(chosen: Fpga, recipe: str, top: str, keep: Sequence[str]) -> str:
         "wreduce",
         "opt_clean",
         f"techmap -map products.v {products}",
+        chosen.products if recipe == "dsp" else "",
         " ".join(command.split()),
         "delete t:$scopeinfo",
         # Standard output ends with ABC where Yosys is a WASM program, hence files.

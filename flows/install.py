@@ -103,9 +103,22 @@ def compiled_first(project: Mapping[str, object]) -> list[str]:
     packages = {tool.package for tool in TOOLS.values() if tool.package.startswith("yowasp-")}
     packages.add("amaranth")  # with the Yosys of its own
     lists: list[Iterable[str]] = [project["dependencies"]]  # type: ignore[list-item]
-    lists += project["optional-dependencies"].values()  # type: ignore[attr-defined]
+    lists += _extras(project["optional-dependencies"])  # type: ignore[arg-type]
     named = {line: re.match(r"[\w.-]+", line) for lines in lists for line in lines}
     return [line for line, name in named.items() if name and name[0].lower() in packages]
+
+
+def _extras(known: Mapping[str, Sequence[str]]) -> list[Sequence[str]]:
+    """Return the requirements of the extra that is installed, and of those that it takes in."""
+    found, waiting = dict[str, Sequence[str]](), [_EXTRA]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = known[name]
+            for line in known[name]:
+                if inner := re.match(r"hwgen\[([\w,-]+)\]", line):
+                    waiting += inner[1].split(",")
+    return [lines for name, lines in known.items() if name in found]
 
 
 class Installer:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from flows import devices, process
 from flows.cache import Entry, digest
-from flows.devices import options
+from flows.devices import filled, options
 from flows.result import SeedResult
 from flows.toolchain import require
 from hwgen.errors import CheckFailed
@@ -34,6 +34,13 @@ class Part:
     speed: str
 
 
+_NO_MATTER = {
+    "devices", "device", "timed_on", "dsp_devices", "packer", "pack", "frame_pins", "pin",
+    "usual_ns", "untimed",
+}  # fmt: skip
+"""Fields of `PlaceAndRoute` on which no result depends, other than by the netlist and the pins."""
+
+
 @dataclass(frozen=True)
 class Job:
     """What the runs of all seeds share."""
@@ -49,7 +56,7 @@ class Job:
         """Return where the cache has a seed's result."""
         part = self.part
         netlist = hashlib.sha256(self.netlist).hexdigest()
-        placer = part.placer.model_dump_json(exclude={"devices", "device", "dsp_devices"})
+        placer = part.placer.model_dump_json(exclude=_NO_MATTER)
         shared = [netlist, placer, part.device, part.package, part.speed]
         tool = self.tools[part.placer.tool]
         return Entry("pnr", digest([*shared, self.clock_mhz, self.pins, tool, sources(), seed]))
@@ -82,15 +89,16 @@ def run_seed(job: Job, seed: int, *, use_cache: bool) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="hwgen-pnr-") as name:
         work = Path(name)
         (work / "netlist.json").write_bytes(job.netlist)
+        placer = job.part.placer
         arguments = [
-            *options(job.part.device, job.part.package, job.part.speed),
+            *options(placer, job.part.device, job.part.package, job.part.speed),
             "--json", "netlist.json", "--freq", f"{job.clock_mhz:g}", "--seed", str(seed),
-            "--timing-allow-fail", "--report", "report.json", job.part.placer.routed, "routed",
-            job.part.placer.free_pins,
+            "--timing-allow-fail", "--report", "report.json",
+            *filled(placer.routed, file="routed"), *filled(placer.free_pins),
         ]  # fmt: skip
         if job.pins is not None:
             (work / "pins").write_text(job.pins, encoding="utf-8")
-            arguments += [job.part.placer.pins, "pins"]
+            arguments += filled(placer.pins, file="pins")
         result = SeedResult(seed, None, None, None, None, None, 0.0)
         try:
             process.run(tool, arguments, work, "log", job.timeout)
@@ -102,7 +110,7 @@ def run_seed(job: Job, seed: int, *, use_cache: bool) -> Outcome:
         used = {
             name: {"used": int(row["used"]), "available": int(row["available"])}
             for name, row in report["utilization"].items()
-            if row["used"]
+            if row["used"] and row["available"]  # of some things there is no number
         }
         files = {
             f"{stem}.log": (work / "log").read_bytes(),
@@ -135,8 +143,10 @@ def _timing(report: Mapping[str, Any]) -> dict[str, Any]:
     return figures
 
 
+_CELLS = "SB_|TRELLIS_FF|FD1P3|DFF|CC_|MULT|P?DP[A-Z]*[0-9]|SDPX?9?B|CCU2|LUT[1-4]|ALU"
+"""How the names of primitive cells begin."""
+
+
 def _signal(cell: str) -> str:
     """Return the signal that a cell was named for by Yosys, without the frame."""
-    return re.sub(r"_(SB_|TRELLIS_FF|MULT18|DP16K|CCU2C|LUT4).*|\$.*", "", cell).removeprefix(
-        "core."
-    )
+    return re.sub(rf"_({_CELLS}).*|\$.*", "", cell).removeprefix("core.")

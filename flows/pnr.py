@@ -10,6 +10,7 @@ frame of registers (`flows.register_frame`), which works alike for all.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import statistics
 import tempfile
@@ -23,14 +24,14 @@ from typing import TYPE_CHECKING, Any
 from flows import fpga, outline, process, register_frame
 from flows import standard_cells as synthesis
 from flows.cache import Entry, digest
-from flows.devices import choose, placed, placer
+from flows.devices import choose, filled, placed, placer
 from flows.kept import CLOCK, sources_digest, tool_versions
 from flows.netlists import emitted, known, source_digest
 from flows.nextpnr import Job, Outcome, Part, run_seed, sources
 from flows.parallel import run_all
 from flows.result import Io, PnrResult
 from flows.synth import check_clock, check_recipe
-from flows.toolchain import require
+from flows.toolchain import Found, require
 from hwgen.errors import CheckFailed, HwgenError, InputError
 from hwgen.technologies import fpga_family
 
@@ -123,12 +124,53 @@ def place_and_route(
         verilog, top, clock, target, recipe, tools, framed=io == "frame", use_cache=use_cache
     )
     on_progress("synthesis", 1, seeds + 1)
+    if io == "frame":
+        pins = _frame_pins(part)
     job = Job(part, clock_mhz, netlist, pins, tools, timeout)
     outcomes = _outcomes(job, seeds, jobs, on_progress, use_cache=use_cache)
     result = _result(job, outcomes, top, recipe, io, frame, source_digest(source))
     kind = _kind(target, source_digest(verilog))
     Entry(kind, _key(result, pins, tools)).write({"result": result.document(), "pins": pins}, {})
     return result
+
+
+def with_open_inputs(netlist: bytes, inputs: Mapping[str, str]) -> bytes:
+    """Return a netlist of Yosys (JSON) whose cells of some kinds leave a constant input open.
+
+    Parameters
+    ----------
+    netlist : bytes
+    inputs : mapping
+        Kind of cell: its input. What a cell without inputs drives is constant.
+    """
+    if not inputs:
+        return netlist
+    document = json.loads(netlist)
+    for module in document["modules"].values():
+        cells = module.get("cells", {}).values()
+        constant: set[int | str] = {"0", "1", "x"}
+        for cell in cells:
+            if set(cell["port_directions"].values()) == {"output"}:
+                constant.update(bit for bits in cell["connections"].values() for bit in bits)
+        for cell in cells:
+            port = inputs.get(cell["type"], "")
+            if set(cell["connections"].get(port, ())) <= constant:
+                cell["connections"].pop(port, None)
+    return json.dumps(document).encode()
+
+
+def _frame_pins(part: Part) -> str | None:
+    """Return the pins of a frame, if nextpnr must be told them."""
+    known = part.placer.frame_pins
+    if not known:
+        return None
+    if part.package not in known:
+        raise InputError(
+            f"no pins of the {part.package} are known, and nextpnr chooses none for {part.target};"
+            f" take one of {', '.join(known)}, or assign pins with --io pins --pins FILE"
+        )
+    ports = zip(register_frame.PORTS, known[part.package], strict=True)
+    return "".join(part.placer.pin.format(port=port, pin=pin) + "\n" for port, pin in ports)
 
 
 def _recipe(part: Part, recipe: str | None) -> str:
@@ -138,9 +180,8 @@ def _recipe(part: Part, recipe: str | None) -> str:
     with_dsp = part.placer.dsp_devices
     if recipe == "dsp" and not fnmatchcase(part.device, with_dsp):
         have = [name for name in part.placer.devices if fnmatchcase(name, with_dsp)]
-        raise InputError(
-            f"the {part.device} has no DSP blocks; there are some in {', '.join(have)}"
-        )
+        where = f"there are some in {', '.join(have)}" if have else "no device of the family has"
+        raise InputError(f"the {part.device} has no DSP blocks; {where}")
     return recipe
 
 
@@ -247,6 +288,26 @@ def _key(result: PnrResult, pins: str | None, tools: Mapping[str, str]) -> str:
     )
 
 
+def packer_of(target: str) -> Found:
+    """Return the program that makes bitstreams of an FPGA family.
+
+    Raises
+    ------
+    InputError
+        If hwgen knows none.
+    ToolMissing
+        If it is missing.
+    """
+    name = placer(target).packer
+    if name is None:
+        having = [family for family in placed() if placer(family).packer]
+        raise InputError(
+            f"hwgen knows no program that makes bitstreams for {target}; --output writes the routed"
+            f" design. There is one for {', '.join(having)}"
+        )
+    return require(name)
+
+
 def bitstream(result: PnrResult, timeout: float = TIMEOUT) -> bytes:
     """Return the bitstream of the fastest seed.
 
@@ -257,12 +318,12 @@ def bitstream(result: PnrResult, timeout: float = TIMEOUT) -> bytes:
     CheckFailed
         If it fails.
     """
-    chosen = placer(result.target)
-    packer = require(chosen.packer)
+    chosen, packer = placer(result.target), packer_of(result.target)
     with tempfile.TemporaryDirectory(prefix="hwgen-pack-") as name:
         work = Path(name)
         (work / "routed").write_bytes(result.files[f"seed{result.best.seed}.routed"])
-        process.run(packer, ["routed", "core.bit"], work, "pack.log", timeout)
+        arguments = filled(chosen.pack, routed="routed", bitstream="core.bit")
+        process.run(packer, arguments, work, "pack.log", timeout)
         return (work / "core.bit").read_bytes()
 
 
@@ -289,13 +350,18 @@ def _netlist(
                 raise InputError(f"{top} has no port {clock} that could be its clock")
             frame = register_frame.frame(top, design.ports, clock)
             verilog, top = verilog + frame.text, frame.top
+        chosen = placer(target)
         mapped_as = [top, fpga_family(target).mapping, recipe, tools["yosys"]]
+        mapped_as += [chosen.command, dict(chosen.open_inputs)]
         key = digest([source_digest(verilog), *mapped_as, sources_digest()])
         entry = Entry("pnr-netlist", key)
         files = entry.files() if use_cache else {}
         if "netlist.json" not in files:
             family = fpga_family(target)
+            if chosen.command:
+                family = family.model_copy(update={"command": chosen.command})
             fpga.map_fpga(yosys, verilog, top, family, recipe, (), work, synthesis.TIMEOUT)
-            files = {"netlist.json": (work / "netlist.json").read_bytes()}
+            netlist = (work / "netlist.json").read_bytes()
+            files = {"netlist.json": with_open_inputs(netlist, chosen.open_inputs)}
             entry.write({}, files)
     return files["netlist.json"], frame, verilog

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 SUFFIX = "_frame"
 """The frame's name is that of the core and this."""
 
+PORTS = ("clk", "in", "out")
+"""The ports of a frame."""
+
 
 @dataclass(frozen=True)
 class Frame:

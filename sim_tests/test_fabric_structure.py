@@ -30,7 +30,7 @@ from sim_tests.selection import commit_seed
 FABRICS = ("ecp5", "ice40")
 """Families whose speed is known too."""
 
-COUNTED = (*FABRICS, "xc7")
+COUNTED = (*FABRICS, "gowin", "machxo2", "nexus", "xc7")
 CORES = {
     "systolic": "array: {rows: 2, cols: 3}",
     "ternary_lut": "array: {tables: 2, fetch_ports: 4}",

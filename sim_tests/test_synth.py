@@ -18,10 +18,10 @@ import pytest
 
 from flows import fpga, levels, liberty, parallel, process, register_frame
 from flows.cache import Entry, digest
-from flows.devices import choose, placed, placer
+from flows.devices import choose, options, placed, placer
 from flows.kept import recorded
 from flows.outline import Outline, kept_modules
-from flows.pnr import bitstream, place_and_route
+from flows.pnr import bitstream, place_and_route, with_open_inputs
 from flows.pnr import recorded as recorded_runs
 from flows.result import SynthesisResult
 from flows.synth import synthesize
@@ -180,6 +180,35 @@ def test_devices_have_their_packages() -> None:
         choose("ecp5", None, None, "9")
 
 
+def test_parts_are_named_as_nextpnr_wants() -> None:
+    def named(family: str, *asked: str | None) -> str:
+        return " ".join(options(placer(family), *choose(family, *asked)))
+
+    assert named("ecp5", "45k", None, "8") == "--45k --package CABGA554 --speed 8"
+    assert named("ice40", None, None, None) == "--hx8k --package ct256"
+    assert named("nexus", "lifcl-17", "mg121", None).endswith("--device LIFCL-17-7MG121C")
+    assert named("gowin", "gw1n-9c", None, None).endswith("--vopt family=GW1N-9C")
+
+
+def test_constant_inputs_are_left_open() -> None:
+    def cell(kind: str, connections: dict[str, list[int | str]]) -> dict[str, object]:
+        ways = {port: "output" if port in "ZO" else "input" for port in connections}
+        return {"type": kind, "port_directions": ways, "connections": connections}
+
+    cells = {
+        "low": cell("LOW", {"Z": [2]}),
+        "first": cell("SUM", {"I": [2], "A": [2], "O": [3]}),
+        "second": cell("SUM", {"I": [3], "A": ["1"], "O": [4]}),
+        "third": cell("SUM", {"I": ["x"], "A": [4], "O": [5]}),
+    }
+    netlist = json.dumps({"modules": {"top": {"cells": cells}}}).encode()
+    assert with_open_inputs(netlist, {}) == netlist
+    found = json.loads(with_open_inputs(netlist, {"SUM": "I"}))["modules"]["top"]["cells"]
+    left = {name: sorted(each["connections"]) for name, each in found.items()}
+    assert left == {"low": ["Z"], "first": ["A", "O"], "second": ["A", "I", "O"],
+                    "third": ["A", "O"]}  # fmt: skip
+
+
 # -- cache and parallel runs ---------------------------------------------------------------------
 
 
@@ -227,7 +256,8 @@ def test_fpga_families(name: str, target: str) -> None:
     assert result.luts is not None
     assert 100 < result.luts < 800
     assert result.carries
-    assert result.dsps == (4 if name == "tiny" and target in ("ecp5", "gowin") else 0)
+    blocks = ("ecp5", "gowin", "nexus")
+    assert result.dsps == (4 if name == "tiny" and target in blocks else 0)
     assert (result.area_um2, result.critical_path_ns, result.fmax_mhz) == (None, None, None)
     assert result.logic_levels is not None
     assert 1 < result.logic_levels < 20
@@ -235,7 +265,9 @@ def test_fpga_families(name: str, target: str) -> None:
     assert result.path_end
     family = fpga_family(target)
     free = {cell for cell in result.cells if family.use_of(cell) is None}
-    assert free <= {"INV", "GND", "VCC"}, "a cell that the table of the family does not know"
+    assert free <= {"INV", "GND", "VCC", "VHI", "VLO"}, (
+        "a cell that the table of the family does not know"
+    )
     assert {"map.ys", "netlist.v", "map.log"} <= set(result.files)
 
 
@@ -377,10 +409,12 @@ def test_the_command_writes_everything(
         ("synth --target ecp5 --clock-mhz nan", "the clock target must be 1..5000 MHz, not nan"),
         ("synth --target ecp5 --hierarchy some", "'keep', 'flatten'"),
         ("synth --target nangate45 --liberty none.lib", "there is no such Liberty file"),
-        ("pnr", "there is no place and route for 'nangate45'; there is for ecp5, ice40"),
+        ("pnr", "there is no place and route for 'nangate45'; there is for ecp5, gatemate, gowin,"),
         ("pnr --target xc7", "there is no place and route for 'xc7'"),
         ("pnr --target ice40 --device 25k", "'25k' is not a device of ice40"),
         ("pnr --target ice40 --recipe dsp", "the hx8k has no DSP blocks"),
+        ("pnr --target machxo2 --recipe dsp", "has no DSP blocks; no device of the family has"),
+        ("pnr --target gowin --bitstream x", "hwgen knows no program that makes bitstreams for"),
         ("pnr --target ice40 --seeds 0", "the number of seeds must be 1..1000, not 0"),
         ("pnr --target ice40 --clock-mhz 1e9", "the clock target must be 1..5000 MHz"),
         ("pnr --target ecp5 --pins tiny.yaml", "use --io pins"),
@@ -406,6 +440,10 @@ def test_bad_options(
         ("synth --target ecp5", "HWGEN_YOSYS", "yosys >= 0.40 is needed to synthesise"),
         ("synth --target sky130hd", "HWGEN_PDK_DIR", "Set HWGEN_PDK_DIR to the directory"),
         ("pnr --target ecp5", "HWGEN_NEXTPNR_ECP5", "nextpnr-ecp5 >= 0.4 is needed"),
+        ("pnr --target nexus", "HWGEN_NEXTPNR_NEXUS", "pip install 'hwgen[nexus]'"),
+        ("pnr --target gowin", "HWGEN_NEXTPNR_HIMBAECHEL_GOWIN", "pip install 'hwgen[gowin]'"),
+        ("pnr --target machxo2", "HWGEN_NEXTPNR_MACHXO2", "pip install 'hwgen[machxo2]'"),
+        ("pnr --target gatemate", "HWGEN_NEXTPNR_HIMBAECHEL_GATEMATE", "'hwgen[gatemate]'"),
         ("pnr --target ice40 --bitstream x", "HWGEN_ICEPACK", "pip install 'hwgen[fpga]'"),
     ],
 )
@@ -522,6 +560,21 @@ def test_place_and_route(
     (found,) = recorded_runs(load_config(config), "ice40")
     assert [seed.fmax_mhz for seed in found.seeds[:2]] == [s["fmax_mhz"] for s in result["seeds"]]
     assert len(found.seeds) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [name for name in placed() if name not in ("ecp5", "ice40")])
+def test_place_and_route_of_further_families(target: str) -> None:
+    chosen = placer(target)
+    require_tools("yosys", chosen.tool)
+    result = place_and_route(parse_config(TERNARY), target, seeds=1, clock_mhz=50)
+    assert result.device == chosen.device
+    assert result.fmax_median_mhz is not None
+    assert 20 < result.fmax_median_mhz < 700
+    assert all(row["used"] <= row["available"] for row in result.utilization.values())
+    assert f"{result.name}_frame" not in str(result.seeds)
+    if chosen.packer and probe(chosen.packer).found:
+        assert len(bitstream(result)) > 30_000
 
 
 @pytest.mark.slow

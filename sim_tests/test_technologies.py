@@ -30,9 +30,9 @@ def test_every_shipped_file_can_be_used() -> None:
         assert found.summary
         assert file_of(name).parent.name == "technologies"
     assert {"asap7", "nangate45", "sky130hd", "ihp-sg13g2"} <= set(of_kind("standard_cells"))
-    assert {"ecp5", "ice40", "xc7", "xcup", "gowin"} <= set(of_kind("fpga"))
+    assert {"ecp5", "ice40", "xc7", "xcup", "gowin", "nexus", "machxo2"} <= set(of_kind("fpga"))
     assert costs_of("nangate45") == file_of("nangate45").with_suffix(".json")
-    assert costs_of("gowin") is None
+    assert costs_of("gatemate") is None
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,9 @@ def test_one_technology_in_full(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_cannot_be_calibrated_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["calibrate", "--target", "gowin"]) == 2
-    assert "gowin.yaml names no table" in capsys.readouterr().err
-    assert main(["calibrate", "--target", "gowin", "--output", "x.json"]) == 2
+    assert main(["calibrate", "--target", "gatemate"]) == 2
+    assert "gatemate.yaml names no table" in capsys.readouterr().err
+    assert main(["calibrate", "--target", "gatemate", "--output", "x.json"]) == 2
     assert "its data file has no `rules`" in capsys.readouterr().err
 
 

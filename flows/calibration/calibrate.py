@@ -20,7 +20,7 @@ from flows.calibration import (
     structural_fpga,
 )
 from flows.calibration.points import calibration_points
-from flows.devices import placed
+from flows.devices import placed, placer
 from hwgen.errors import InputError
 from hwgen.technologies import technology as installed
 
@@ -83,7 +83,7 @@ def _fpga(
     if structure:
         mapped = structural_fpga.measured(technology, progress, designs)
         known = replace(known, structure=structural_fpga.table(technology, mapped))
-        if technology in placed():
+        if technology in placed() and not placer(technology).untimed:
             timed, spreads = delays_fpga.measured(technology, progress, designs)
             known = replace(known, timing=delays_fpga.table(technology, timed, spreads))
         return known

@@ -85,9 +85,8 @@ def command(
     from flows.devices import placer
     from flows.parallel import processors
     from flows.pnr import bitstream as pack
-    from flows.pnr import place_and_route
+    from flows.pnr import packer_of, place_and_route
     from flows.result import write_result
-    from flows.toolchain import require
     from hwgen.config.load import load_config
     from hwgen.technologies import technology_of
 
@@ -99,7 +98,7 @@ def command(
     else:
         named = None
     if bitstream:
-        require(placer(target).packer)
+        packer_of(target)
         check_file(bitstream, force=force)
     text = None
     if pins:
@@ -128,10 +127,16 @@ def command(
             write_result(result, staging)
     if as_json:
         document = {**result.document(), "target_device": named, "fits": True}
+        document["untimed"] = list(placer(target).untimed)
         emit_json({**document, "bitstream": str(bitstream) if bitstream else None})
     else:
         _print(result)
         out = console()
+        if untimed := placer(target).untimed:
+            out.print(
+                f"  nextpnr knows no delays of {', '.join(untimed)}: paths through them may be"
+                " slower than this; --recipe logic makes none of products"
+            )
         if named:
             out.print(f"  {named}: fits")
         if bitstream:

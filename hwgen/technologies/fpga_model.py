@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import cached_property
+from string import Formatter
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -71,10 +72,16 @@ class FabricRules(Model):
     last_bit_free: bool = Field(
         False, description="Whether an adder's last bit needs no carry cell."
     )
+    carry_feeds: Annotated[int, Field(ge=0)] = Field(
+        0, description="Further carry cells of an adder, by which its first carry enters."
+    )
     short_counter: Count = Field(description="Bits of the longest counter without carry cells.")
     dsp_bits: Annotated[int, Field(ge=0)] | None = Field(
         None,
         description="Bits of the smallest product that becomes a DSP block; none: none does.",
+    )
+    dsp_narrow: Count = Field(
+        2, description="Bits of the shortest factor of a product that becomes a DSP block."
     )
     dsp_factors: Annotated[tuple[int, int, int, int], Field(strict=False)] | None = Field(
         None,
@@ -154,6 +161,16 @@ class FabricRules(Model):
         )
 
 
+_PLACES: Mapping[str, tuple[str, ...]] = {
+    "part": ("device", "package", "speed"),
+    "pin": ("port", "pin"),
+    "pins": ("file",),
+    "routed": ("file",),
+    "pack": ("routed", "bitstream"),
+}
+"""What stands for something in the options of `PlaceAndRoute`."""
+
+
 class PlaceAndRoute(Model):
     """Place and route with nextpnr."""
 
@@ -170,10 +187,38 @@ class PlaceAndRoute(Model):
     speeds: Several[str] = Field(
         (), description="Speed grades, slowest first; empty where the device says it."
     )
-    free_pins: str = Field(description="Option that lets the tool choose pins.")
-    pins: str = Field(description="Option that takes a file of pins.")
-    routed: str = Field(description="Option that writes the routed design for the packer.")
-    packer: str = Field(description="The program that makes a bitstream of it.")
+    command: str | None = Field(
+        None,
+        description="The synthesis command for designs that are placed, if it is another: where"
+        " pins need pads.",
+    )
+    open_inputs: Mapping[str, str] = Field(
+        default_factory=dict,
+        description="Of kinds of cells the input that must be left open where it is constant, as"
+        " the first carry of a chain.",
+    )
+    untimed: Several[Resource] = Field(
+        (), description="Resources of which the tool knows no delays; paths end there."
+    )
+    part: str = Field(
+        "--{device} --package {package}",
+        description="Options that name a part, of `{device}`, `{package}` and `{speed}`.",
+    )
+    free_pins: str = Field("", description="Option that lets the tool choose pins, if it has one.")
+    frame_pins: Mapping[str, Annotated[tuple[str, str, str], Field(strict=False)]] = Field(
+        default_factory=dict,
+        description="Where the tool chooses no pins: of each package three, for the clock, the"
+        " input and the output of the frame around a core.",
+    )
+    pin: str = Field("", description="Line of a file of pins, of `{port}` and `{pin}`.")
+    pins: str = Field(description="Option that takes `{file}`, a file of pins.")
+    routed: str = Field(description="Option that writes the routed design to `{file}`.")
+    packer: str | None = Field(
+        None, description="The program that makes a bitstream of it; none: no package has one."
+    )
+    pack: str = Field(
+        "{routed} {bitstream}", description="Arguments of the packer: `{routed}`, `{bitstream}`."
+    )
     usual_ns: Mapping[str, Annotated[float, Field(gt=0)]] = Field(
         default_factory=dict,
         description="How long steps of `cost_model.timing.network` usually take, about: delays of"
@@ -187,6 +232,12 @@ class PlaceAndRoute(Model):
         broken += [
             f"devices.{name}: must have a package" for name, p in self.devices.items() if not p
         ]
+        for field, allowed in _PLACES.items():
+            found = {name for _, name, _, _ in Formatter().parse(getattr(self, field)) if name}
+            broken += [
+                f"{field}: {{{name}}} is none of {', '.join(f'{{{a}}}' for a in allowed)}"
+                for name in sorted(found - set(allowed))
+            ]
         return check_rules(self, broken)
 
 
@@ -232,11 +283,19 @@ class Fpga(TechnologyModel):
     kind: Literal["fpga"] = Field(description="`fpga`.")
     command: str = Field(description="The synthesis command of Yosys.")
     options: Recipes
+    products: str = Field(
+        "",
+        description="Commands of Yosys in front of `command` that make products DSP blocks, by the"
+        " recipe `dsp`, where `command` would do something else.",
+    )
     recipe: Literal["dsp", "logic"] = Field(
         description="The recipe taken unless another is asked for."
     )
     dsp_bits: Annotated[int, Field(ge=0)] = Field(
         0, description="Bits of the smallest product that Yosys gives a DSP block."
+    )
+    dsp_narrow: Count = Field(
+        2, description="Bits of the shortest factor of a product that Yosys gives a DSP block."
     )
     dsp_block: DspBlock | None = Field(
         None, description="The DSP block, which `array.packing` fills with several products."
