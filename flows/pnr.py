@@ -352,8 +352,8 @@ def _netlist(
             verilog, top = verilog + frame.text, frame.top
         chosen = placer(target)
         mapped_as = [top, fpga_family(target).mapping, recipe, tools["yosys"]]
-        mapped_as += [chosen.command, dict(chosen.open_inputs)]
-        key = digest([source_digest(verilog), *mapped_as, sources_digest()])
+        for_pnr = [chosen.command, dict(chosen.open_inputs)]
+        key = digest([source_digest(verilog), *mapped_as, *for_pnr, sources_digest()])
         entry = Entry("pnr-netlist", key)
         files = entry.files() if use_cache else {}
         if "netlist.json" not in files:
