@@ -140,7 +140,7 @@ def command_of(chosen: Fpga, recipe: str) -> str:
     return " ".join([chosen.command, getattr(chosen.options, recipe)]).strip()
 
 
-def script(chosen: Fpga, recipe: str, top: str, keep: Sequence[str]) -> str:
+def script(chosen: Fpga, recipe: str, top: str, keep: Sequence[str], *, whole: bool = False) -> str:
     """Return the script of Yosys.
 
     It reads ``design.v`` and ``products.v`` and leaves ``parts.json``, the cells of each module,
@@ -156,6 +156,7 @@ def script(chosen: Fpga, recipe: str, top: str, keep: Sequence[str]) -> str:
         "read_verilog design.v",
         f"hierarchy -check -top {top}",
         f"setattr -mod -set keep_hierarchy 1 {kept}" if kept else "",
+        "setattr -mod -unset keep_hierarchy *" if whole else "",
         "proc",
         "opt_expr",
         "wreduce",
@@ -186,6 +187,8 @@ def map_fpga(
     keep: Sequence[str],
     work: Path,
     timeout: float,
+    *,
+    whole: bool = False,
 ) -> Mapped:
     """Map a design.
 
@@ -205,6 +208,9 @@ def map_fpga(
         Directory for script, log and netlists.
     timeout : float
         Seconds.
+    whole : bool
+        Whether no module stays one by itself, whatever its Verilog says: some commands give the
+        ports of each pads.
 
     Raises
     ------
@@ -214,7 +220,7 @@ def map_fpga(
     work.mkdir(parents=True, exist_ok=True)
     (work / "design.v").write_text(verilog, encoding="utf-8")
     (work / "products.v").write_text(PRODUCTS, encoding="utf-8")
-    (work / "map.ys").write_text(script(chosen, recipe, top, keep), encoding="utf-8")
+    (work / "map.ys").write_text(script(chosen, recipe, top, keep, whole=whole), encoding="utf-8")
     process.run(yosys, ["-q", "-T", "map.ys"], work, "map.log", timeout)
     modules = _parts(work / "parts.json")
     counts = _instances(modules, top)

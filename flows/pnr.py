@@ -360,7 +360,8 @@ def _netlist(
             family = fpga_family(target)
             if chosen.command:
                 family = family.model_copy(update={"command": chosen.command})
-            fpga.map_fpga(yosys, verilog, top, family, recipe, (), work, synthesis.TIMEOUT)
+            limit, whole = synthesis.TIMEOUT, chosen.command is not None
+            fpga.map_fpga(yosys, verilog, top, family, recipe, (), work, limit, whole=whole)
             netlist = (work / "netlist.json").read_bytes()
             files = {"netlist.json": with_open_inputs(netlist, chosen.open_inputs)}
             entry.write({}, files)
