@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import logging
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -326,8 +327,9 @@ def test_hardware_runs_the_list_whole(kind: str, tmp_path: Path) -> None:
     # A trace loads zeros, which must not be the token at which generation ends.
     events = trace(config, found.address, found.data, registers_of(config, None, 0, len(PROMPT), 3))
     modelled = timed_list(config, events)
-    # `pytest -s` shows what docs/transformer-engine.md has of these lists.
-    print(f"{kind}: {modelled.least:,} {modelled.cycles:,} {plain.cycles:,} {modelled.most:,}")
+    # docs/transformer-engine.md has these figures, in this order.
+    figures = modelled.least, modelled.cycles, plain.cycles, modelled.most
+    logging.getLogger(__name__).info("%s: %d %d %d %d", kind, *figures)
     assert modelled.least <= plain.cycles <= modelled.most
     assert abs(modelled.cycles - plain.cycles) < 0.05 * plain.cycles
     stalled = run_compiled(found, PROMPT, 3, stalls=0.3, read_latency=9)
