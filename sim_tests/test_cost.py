@@ -21,6 +21,8 @@ from cost_model.fabric import CELL_KINDS, fabric
 from cost_model.fabric import KINDS as FABRIC_KINDS
 from cost_model.families.gemm_stream import cycles
 from cost_model.space import defaults
+from cost_model.structure import fabric_bill
+from cost_model.structure.fabric_bill import EXACT
 from cost_model.technology import Technology, read
 from flows.bench import cost
 from flows.bench.cost_points import Point
@@ -38,6 +40,8 @@ from hwgen.families import family
 
 TECH = "nangate45"
 NUMERIC = ("array.", "pipeline.", "max_k")
+CLOSED = [name for name in technologies.calibrated() if technologies.technology(name).costs]
+"""Technologies whose closed forms are calibrated."""
 
 
 # -- strategies ------------------------------------------------------------------------------------
@@ -231,7 +235,7 @@ def test_what_is_not_legal_is_not_valid(values: dict[str, Any], data: st.DataObj
         ("ternary_lut", "array.accumulator_depth"),
     ],
 )
-@pytest.mark.parametrize("technology", technologies.calibrated())
+@pytest.mark.parametrize("technology", CLOSED)
 def test_more_hardware_never_takes_less(name: str, grows: str, technology: str) -> None:
     fixed = dict(defaults(name))
     del fixed[grows], fixed["name"]
@@ -298,7 +302,7 @@ def test_a_reduction_that_is_too_long_has_no_cycles() -> None:
 # -- tables ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", technologies.calibrated())
+@pytest.mark.parametrize("name", CLOSED)
 def test_tables_load_and_know_every_kind(name: str) -> None:
     tech = technologies.technology(name)
     assert tech.name == name
@@ -310,6 +314,17 @@ def test_tables_load_and_know_every_kind(name: str) -> None:
     assert fabric(name) or tech.delays_ns["register"] >= 0
     assert tech.provenance["cores" if fabric(name) else "designs"] > 50
     assert set(tech.uncertainty) <= set(cost.FPGA_GOALS if fabric(name) else cost.CELL_GOALS)
+
+
+@pytest.mark.parametrize("name", sorted({*technologies.calibrated()} - {*CLOSED}))
+def test_tables_without_closed_forms_know_every_kind_of_a_structure(name: str) -> None:
+    tech = technologies.technology(name)
+    assert tech.structure["costs"].keys() >= {*EXACT.values(), "luts"}
+    assert tech.structure["costs"]["luts"].keys() == fabric_bill.KINDS.keys()
+    assert tech.structure["provenance"]["designs"] > 30
+    found = evaluate("systolic", {}, {}, name, {})
+    assert found["valid"].all()
+    assert np.isnan(found["luts"]).all(), "nothing is known of them"
 
 
 def test_unknown_kinds_cost_something_unknown() -> None:
@@ -441,7 +456,7 @@ def test_parts_are_those_of_the_technology_asked_for() -> None:
     assert sum(part["dsps"] for part in found["breakdown"]) == found["metrics"]["dsps"]
 
 
-@pytest.mark.parametrize("target", ["xcup", "gowin"])
+@pytest.mark.parametrize("target", ["xcup", "gatemate"])
 def test_nothing_is_said_of_fpgas_without_rules(target: str) -> None:
     config = config_of({**core("systolic"), "target.technology": target})
     found = estimate(config, workloads={"w": [(8, 8, 8)]})

@@ -88,7 +88,7 @@ def test_power_of_fpgas_is_asked_for(target: str) -> None:
     assert changed == set(FROM_POWER)
 
 
-@pytest.mark.parametrize("target", ["nangate45", "gowin"])
+@pytest.mark.parametrize("target", ["nangate45", "gatemate"])
 def test_other_estimates_do_not_change(target: str) -> None:
     silent, found = of(target), of(target, fpga_energies=True)
     assert found["metrics"] == silent["metrics"]

@@ -7,7 +7,7 @@ import pytest
 from amaranth.hdl import Cat, Module, Signal, signed
 
 from cost_model.fabric import fabric
-from cost_model.technology import technology
+from cost_model.technology import is_calibrated, technology
 from cost_model.timing.graph import Path
 from cost_model.timing.limit import MAPPED, limiting_path, steps_of
 from cost_model.timing.network import PORT, STEPS, Network
@@ -17,6 +17,8 @@ from flows.devices import placed, placer
 from hwgen.config.load import parse_config
 from sim_tests.test_structure import structured
 from sim_tests.test_timing_graph import registered
+
+TIMED = [name for name in placed() if is_calibrated(name) and MAPPED in technology(name).timing]
 
 NS = {kind: 1 + index / 64 for index, kind in enumerate(STEPS)} | {"fanout": 0.0, "extent": 0.0}
 """Times by which a sum says which steps it is of."""
@@ -87,7 +89,7 @@ def test_ports_are_beside_registers() -> None:
     assert (found.start, found.end, found.outside) == (PORT, "y", 2)
 
 
-@pytest.mark.parametrize("target", placed())
+@pytest.mark.parametrize("target", TIMED)
 def test_cores_are_limited_by_a_path_between_their_registers(target: str) -> None:
     tech = technology(target)
     assert tech.timing[MAPPED].keys() == STEPS.keys() == placer(target).usual_ns.keys()

@@ -76,6 +76,8 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
 }
 OF_TECHNOLOGIES: Mapping[str, tuple[str, ...]] = {
     "nangate45": ("hwgen/technologies/__init__.py",),  # that of configurations that name none
+    # Extras of the package that are called like the technologies whose tools they install.
+    **dict.fromkeys(("gatemate", "gowin", "machxo2", "nexus"), ("flows/toolchain.py",)),
 }
 
 
