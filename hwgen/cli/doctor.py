@@ -59,7 +59,7 @@ def _print(statuses: list[Status]) -> None:
 
     table = Table(box=None, pad_edge=False)
     for heading in ("tool", "found", "needed", "where", "used to"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold", no_wrap=heading == "tool")
     for status in statuses:
         tool, installation = status.tool, status.found
         mark = Text("missing", style="red" if tool.base else "yellow")
@@ -70,7 +70,12 @@ def _print(statuses: list[Status]) -> None:
         needed = version_text(tool) if tool.minimum else "any"
         location = installation.where if installation else "; ".join(status.rejected) or "-"
         table.add_row(tool.name, mark, needed, location, tool.used_for)
-    console().print(table)
+    out = console()
+    if not out.is_terminal:
+        # A tool's line stays one, whatever folder it is in: it is read by programs and pages.
+        unlimited = out.options.update_width(1 << 14)
+        out.width = max(out.width, out.measure(table, options=unlimited).maximum)
+    out.print(table)
     for heading, base in (
         ("missing", True),
         ("not there, and not needed by build, sim, run", False),

@@ -125,14 +125,15 @@ def command(
             write_file(bitstream, pack(result), force=force)
         if staging:
             write_result(result, staging)
+    untimed = placer(target).untimed
     if as_json:
         document = {**result.document(), "target_device": named, "fits": True}
-        document["untimed"] = list(placer(target).untimed)
+        document["untimed"] = list(untimed)
         emit_json({**document, "bitstream": str(bitstream) if bitstream else None})
     else:
         _print(result)
         out = console()
-        if untimed := placer(target).untimed:
+        if untimed:
             out.print(
                 f"  nextpnr knows no delays of {', '.join(untimed)}: paths through them may be"
                 " slower than this; --recipe logic makes none of products"

@@ -30,6 +30,7 @@ from hwgen.families.vector_functions import rescaled
 from hwgen.families.vector_operations import CODES
 from hwgen.numerics.float_arithmetic import add, convert, from_integers, multiply
 from hwgen.numerics.floating import FLOATS, FloatFormat
+from hwgen.numerics.hadamard import in_stages
 from hwgen.schedules.vector import beats_of_row, constants
 
 if TYPE_CHECKING:
@@ -224,15 +225,12 @@ def reals(fmt: Any, values: NDArray[Any]) -> Bits:
 
 
 def _blocks_turned(x: Bits, size: int) -> Bits:
-    """Return blocks of elements times Sylvester's Hadamard matrix, whose elements are 1 and -1."""
-    blocks, distance = x.reshape(-1, size), 1
-    while distance < size:
-        pairs = blocks.reshape(len(blocks), -1, 2, distance)
-        u, w = pairs[:, :, 0], pairs[:, :, 1]
-        both = add(REAL, u, w), add(REAL, u, w ^ np.uint32(REAL.sign_mask))
-        blocks = np.stack(both, axis=2).reshape(blocks.shape)
-        distance *= 2
-    return np.asarray(blocks.reshape(x.shape))
+    """Return blocks of elements times a Hadamard matrix, see `hwgen.numerics.hadamard`."""
+
+    def sums(u: Bits, w: Bits) -> tuple[Bits, Bits]:
+        return add(REAL, u, w), add(REAL, u, w ^ np.uint32(REAL.sign_mask))
+
+    return in_stages(x, size, sums)
 
 
 def row_sums(config: VectorConfig, v: Bits, level: NDArray[np.int64] | None = None) -> Bits:

@@ -13,6 +13,9 @@ from hwgen.errors import InputError
 from hwgen.models.description import Description, Node
 from hwgen.models.engine import real, sizes_of
 
+HADAMARD = "hadamard_quantise"
+"""Operation that turns blocks before it quantises them."""
+
 TURNED = ("query", "key")
 """Operands of attention that are turned; values are not."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwgen.errors import InputError
 from hwgen.list_builder import ListBuilder, Number, Rows
-from hwgen.models.blocks import TURNED
+from hwgen.models.blocks import HADAMARD, TURNED
 from hwgen.models.constants import turns_of
 from hwgen.models.description import Node
 from hwgen.models.engine import real, sizes_of
@@ -35,9 +35,6 @@ POSITION, PROMPT, STOP, END = (number for number, _ in REGISTERS.values())
 REAL_BYTES = 4
 SCALE = 2  # bytes of a scale of a key or value
 QUERY_SCALE = 4
-
-HADAMARD = "hadamard_quantise"
-"""Operation that turns blocks before it quantises them."""
 
 TOKENS, X = "tokens", "x"
 """Names of the arrays of tokens, and of what goes from layer to layer."""

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from hwgen.errors import InputError
 from hwgen.list_builder import ListBuilder, Rows
+from hwgen.models.blocks import HADAMARD
 from hwgen.models.constants import Constants
 from hwgen.models.engine import sizes_of
 from hwgen.models.layered import Layered
 from hwgen.models.lowered_operations import (
     CACHE,
     END,
-    HADAMARD,
     KEY_AT,
     KEY_BYTES,
     LAST,
@@ -64,9 +64,9 @@ def units_of(builder: ListBuilder, blocks: Collection[int] = ()) -> dict[str, st
     """
     of = builder.unit
     found = {name: of(name, x=REAL, result=REAL) for name in ("rms_norm", "rope", "gated", "add")}
-    name = HADAMARD
     found |= {
-        f"{name}_{block}": of(name, multiple=block, x=REAL, result="int8") for block in blocks
+        f"{HADAMARD}_{block}": of(HADAMARD, multiple=block, x=REAL, result="int8")
+        for block in blocks
     }
     return found | {
         "argmax": of("argmax", x=REAL),

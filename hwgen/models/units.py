@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwgen.errors import InputError
 from hwgen.families import family
+from hwgen.models.blocks import HADAMARD
 from hwgen.numerics.blocks.operands import BlockOperand
 from hwgen.operations import GEMM, multiplies
 
@@ -128,9 +129,9 @@ class Units:
         """
         if not block:
             return self.find("quantise", x=REAL, result="int8")
-        name, there = "hadamard_quantise", []
+        there = []
         for unit in self._units:
-            if unit.operation.name == name:
+            if unit.operation.name == HADAMARD:
                 own = unit.operation.block
                 if own == block and (unit.format_of("x"), unit.format_of("result")) == (
                     REAL, "int8",
@@ -138,7 +139,7 @@ class Units:
                     return unit
                 there.append(f"{unit.config.name} has {own}")
         raise InputError(
-            f"the model needs {name} from {REAL} to int8 in blocks of {block}; "
+            f"the model needs {HADAMARD} from {REAL} to int8 in blocks of {block}; "
             + (", ".join(there) or "no unit has that operation")
             + "; name a configuration that has it with --unit, or quantise the model with another"
             " --hadamard or without"

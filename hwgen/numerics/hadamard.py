@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Reals = NDArray[np.float32]
@@ -29,9 +31,27 @@ def turned(x: Reals, size: int) -> Reals:
     size : int
         Elements of a block, a power of two; 0 leaves everything as it is.
     """
+    return np.asarray(in_stages(x, size, lambda u, w: (u + w, u - w)), np.float32)
+
+
+def in_stages(
+    x: NDArray[Any],
+    size: int,
+    sums: Callable[[NDArray[Any], NDArray[Any]], tuple[NDArray[Any], NDArray[Any]]],
+) -> NDArray[Any]:
+    """Return what `turned` does, of numbers of any arithmetic.
+
+    Parameters
+    ----------
+    x : ndarray, shape (..., length)
+    size : int
+        See `turned`.
+    sums : callable
+        Takes two arrays, and returns their sum and their difference.
+    """
     blocks, distance = x, 1
     while distance < size:
         pairs = blocks.reshape(-1, size // (2 * distance), 2, distance)
-        u, w = pairs[:, :, 0], pairs[:, :, 1]
-        blocks, distance = np.stack((u + w, u - w), axis=2), 2 * distance
-    return np.asarray(blocks.reshape(x.shape), np.float32)
+        blocks = np.stack(sums(pairs[:, :, 0], pairs[:, :, 1]), axis=2)
+        distance *= 2
+    return blocks.reshape(x.shape)
