@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hwgen.errors import InputError
 from hwgen.numerics.post import PostSettings, element_bytes
 from hwgen.numerics.post.records import RECORD_BYTES
-from hwgen.register_map import JOB_FLAGS, job_window
+from hwgen.register_map import FORMAT, job_window
 from hwgen.schedules.gemm_stream import Plan
 from hwgen.schedules.stream import RAW_RESULTS
 
@@ -116,6 +116,7 @@ class Job:
             "after": self.after,
             "a_whole": plan.a_whole,
             "w_whole": plan.w_whole,
+            FORMAT: config.format_number,
         }
         return {
             "A_ADDRESS": self.a_address,
@@ -140,7 +141,9 @@ class Job:
             "A_M_STEP": mb * stride["A"],
             "W_K_STEP": weight_rows * stride["W"],
             "C_M_STEP": mb * stride["C"],
-            "JOB_FLAGS": sum(flags[flag.name] << flag.offset for flag in JOB_FLAGS),
+            "JOB_FLAGS": sum(
+                flags[flag.name] << flag.offset for flag in config.job_interface.flags
+            ),
             **self.settings.registers(config.result),
         }
 

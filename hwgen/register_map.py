@@ -58,6 +58,9 @@ JOB_FLAGS = tuple(
 )
 """Fields of the register JOB_FLAGS; a job's descriptor has them under the same names."""
 
+FORMAT = "format"
+"""Field of JOB_FLAGS of an engine whose cores take several formats."""
+
 Access = Literal["ro", "rw", "wo", "w1c"]
 
 
@@ -187,7 +190,18 @@ def gemm_interface(config: GemmStreamConfig) -> JobInterface:
         ("K_LANES", 0x28, config.k_lanes, "Terms of a tile of the cores."),
         ("N_LANES", 0x2C, config.n_lanes, "Columns of a tile of the cores."),
     )
-    return JobInterface(MAGIC, _gemm_window(config), JOB_FLAGS, facts)
+    return JobInterface(MAGIC, _gemm_window(config), _gemm_flags(config), facts)
+
+
+def _gemm_flags(config: GemmStreamConfig) -> tuple[post.Field, ...]:
+    """Return the fields of JOB_FLAGS: `JOB_FLAGS`, and the format where there are several."""
+    formats = config.formats
+    if len(formats) == 1:
+        return JOB_FLAGS
+    names = ", ".join(f"{number} {each.activation}" for number, each in enumerate(formats))
+    bits = (len(formats) - 1).bit_length()
+    text = f"Number of the format of A and W: {names}."
+    return (*JOB_FLAGS, post.Field(FORMAT, len(JOB_FLAGS), bits, False, text))
 
 
 def _gemm_window(config: GemmStreamConfig) -> tuple[Register, ...]:
@@ -222,7 +236,8 @@ def _gemm_window(config: GemmStreamConfig) -> tuple[Register, ...]:
         add(f"{name}_HIGH", f"{text}, upper bits.", max(0, address - 32))
     for name, (text, bits) in narrow.items():
         add(name, text, bits)
-    add("JOB_FLAGS", "How the job runs.", len(JOB_FLAGS), JOB_FLAGS)
+    flags = _gemm_flags(config)
+    add("JOB_FLAGS", "How the job runs.", sum(flag.bits for flag in flags), flags)
     for register in post.REGISTERS:
         add(register.name, register.text, 32, register.fields)
     return tuple(registers)

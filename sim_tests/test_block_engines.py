@@ -82,10 +82,14 @@ ENGINES = {
                      {"data_width": 64}),
     "ternary": engine(("systolic", "fp8_e4m3", "ternary", "exact"), {"rows": 3, "cols": 3}, 0,
                       {"data_width": 128}),
+    "scalable": engine(("cube", "mxfp4", "mxfp4", "fp32"),
+                       {"rows": 3, "cols": 2, "depth": 8, "pe": "scalable"}, 1,
+                       {"data_width": 64}, (2, 2, 1)),
     "several": engine(("adder_tree", "int8", "ternary_g16", "exact"), {"cols": 2, "depth": 64}, 1,
                       {"data_width": 64}),
 }  # fmt: skip
-"""Every family and dataflow, kinds of formats, beats of parts of blocks and of several."""
+"""Every family and dataflow, kinds of formats, beats of parts of blocks and of several blocks, and
+one engine whose jobs have a format each."""
 
 
 @cache
@@ -99,10 +103,16 @@ def size_of(config: GemmStreamConfig, rng: np.random.Generator, most: int) -> tu
     return m, int(exp(rng.uniform(0, log(config.max_k)))), n
 
 
+def any_format(config: GemmStreamConfig, rng: np.random.Generator) -> GemmStreamConfig:
+    """Return the engine with jobs of any of its formats."""
+    return config.formats[rng.integers(len(config.formats))] if config.formats[1:] else config
+
+
 def check_jobs(host: EngineHost, jobs: int, rng: np.random.Generator, most: int) -> None:
     """Run jobs in a queue and check what stands in memory, bit for bit."""
-    config, at, batch = host.config, 0, []
+    at, batch, queue = 0, [], host.config.queue
     for number in range(jobs):
+        config = any_format(host.config, rng)
         size, kind = size_of(config, rng, most), OPERANDS[number % len(OPERANDS)]
         choices = settings_of(config)
         (placed,), at = place(
@@ -111,8 +121,8 @@ def check_jobs(host: EngineHost, jobs: int, rng: np.random.Generator, most: int)
         )  # fmt: skip
         batch.append(placed)
         host.put(placed)
-    for start in range(0, jobs, config.queue):
-        part = batch[start : start + config.queue]
+    for start in range(0, jobs, queue):
+        part = batch[start : start + queue]
         numbers = [host.submit(placed.job) for placed in part]
         for number, placed in zip(numbers, part, strict=True):
             assert host.wait(number, 3_000_000) == "done"
@@ -123,7 +133,7 @@ def check_jobs(host: EngineHost, jobs: int, rng: np.random.Generator, most: int)
 
 def check_cycles(host: EngineHost, latency: int, rng: np.random.Generator, most: int) -> None:
     """Compare the cycles of a job on an idle engine with the model."""
-    config = host.config
+    config = any_format(host.config, rng)
     (placed,), _ = place(config, [operands(config, size_of(config, rng, most), "random", rng)],
                          rng=rng)  # fmt: skip
     host.put(placed)
@@ -297,6 +307,8 @@ def test_blocks_of_an_odd_number_of_beats_are_refused() -> None:
 
 MUTANT = {key: value for key, value in ENGINES["mxfp4"].items() if key != "name"}
 
+SCALABLE = {key: value for key, value in ENGINES["scalable"].items() if key != "name"}
+
 MUTATIONS = [
     Mutation("parts of scales of A are swapped", "engine",
              r"act_o_data\[7:6\](.*?)act_o_data\[5:4\]", r"act_o_data[5:4]\1act_o_data[7:6]",
@@ -309,6 +321,16 @@ MUTATIONS = [
              MUTANT),
     Mutation("columns of W stand in one bank", "engine_wgt_buffer", r"\{ bank\[2:0\], bank\[3\] \}",
              "bank", MUTANT),
+    Mutation("words of a row are those of another format", "engine", r"\.i_kind\(route\[3:2\]\)",
+             ".i_kind(2'h3)", SCALABLE),
+    Mutation("what a row leaves is turned as in the next row's format",
+             "gather_64_1_8_34_33_33_25_34", r"\\before  <= i_kind", r"\\before  <= 2'h3", SCALABLE),
+    Mutation("beats have the format of the last job", "engine_wgt_buffer",
+             r"format <= job\[669:668\]", "format <= 2'h0", SCALABLE),
+    Mutation("words of W are found as in another format", "engine_wgt_buffer",
+             r"job\[669:668\] == 2'h3", "1'b0", SCALABLE),
+    Mutation("rows of a format are a byte a block too short", "engine_loader", "24'h861651",
+             "24'h861650", SCALABLE),
 ]  # fmt: skip
 
 

@@ -42,12 +42,21 @@ CONFIGS: list[dict[str, Any]] = [
                     "array": {"rows": 2, "cols": 2, "depth": 8}},
         "post": {"columns": False, "outputs": ["raw"]},
     },
+    {
+        "name": "formats",
+        "compute": {"family": "cube", "activation": "mxfp4", "weight": "mxfp4",
+                    "array": {"rows": 2, "cols": 2, "depth": 8, "pe": "scalable"}},
+        "post": {"columns": False, "outputs": ["raw"]},
+        "buffers": {"activation_kib": 8, "weight_kib": 8, "output_kib": 8},
+    },
 ]  # fmt: skip
 STATUSES = (
     "TIMEOUT", "FULL", "SIZE", "BLOCK", "STRIDE", "ADDRESS", "POST", "TICKET", "LOST", "DEVICE",
     "READ", "WRITE", "ABORTED",
 )  # fmt: skip
 CODE = {"OK": 0, "PENDING": 1, **{name: -1 - i for i, name in enumerate(STATUSES)}}
+FORMAT = -1 - len(STATUSES)
+"""Of engines around cores that take several formats."""
 
 READ = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32)
 WRITE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)
@@ -67,10 +76,11 @@ def post_structure(config: GemmStreamConfig) -> type[ctypes.Structure]:
     return type("Post", (ctypes.Structure,), {"_fields_": fields})
 
 
-def job_structure(post: type[ctypes.Structure]) -> type[ctypes.Structure]:
+def job_structure(config: GemmStreamConfig, post: type[ctypes.Structure]) -> type[ctypes.Structure]:
     fields: list[tuple[str, Any]] = [(f"{x}_address", ctypes.c_uint64) for x in "awcp"]
     fields += [(f"{x}_stride", ctypes.c_uint32) for x in "awc"]
-    fields += [(name, ctypes.c_uint32) for name in "mkn"]
+    several = ["format"] if len(config.formats) > 1 else []
+    fields += [(name, ctypes.c_uint32) for name in (*"mkn", *several)]
     fields += [("after", ctypes.c_int), ("least_traffic", ctypes.c_int), ("post", post)]
     return type("Job", (ctypes.Structure,), {"_fields_": fields})
 
@@ -99,7 +109,7 @@ class Engine:
         self.reads: dict[str, int] = dict.fromkeys(self.offsets, 0)
         self.when_read: dict[str, Any] = {}
         self.device = Device(None, READ(self._read), WRITE(self._write))
-        self.job_type = job_structure(post_structure(config))
+        self.job_type = job_structure(config, post_structure(config))
 
     def _read(self, _: Any, offset: int) -> int:
         name = self.names[offset]
@@ -133,6 +143,8 @@ class Engine:
         found = self.job_type(
             m=plan.m, k=plan.k, n=plan.n, after=job.after, p_address=job.p_address
         )
+        if len(self.config.formats) > 1:
+            found.format = plan.config.format_number
         for name in "awc":
             setattr(found, f"{name}_address", job.regions[name.upper()][3])
             setattr(found, f"{name}_stride", job.regions[name.upper()][2])
@@ -175,6 +187,7 @@ def fresh(engine: Engine) -> Engine:
 
 
 def random_job(config: GemmStreamConfig, rng: np.random.Generator) -> Job:
+    config = config.formats[rng.integers(len(config.formats))]
     features = config.post_features
     output = str(rng.choice(features.outputs))
     activation = str(
@@ -238,8 +251,13 @@ def test_what_is_refused(fresh: Engine) -> None:
     for axis in "mkn":
         refused("SIZE", **{axis: 0})
         refused("SIZE", **{axis: 1 << 24})
-    if config.max_k < 1 << 24:
-        refused("SIZE", k=config.max_k + 1)
+    if (most := max(each.max_k for each in config.formats)) < 1 << 24:
+        refused("SIZE", k=most + 1)
+    if len(config.formats) > 1:
+        job = fresh.job_type.from_buffer_copy(good)
+        job.format = len(config.formats)
+        assert fresh.submit(job) == (FORMAT, 0xFFFFFFFF)
+        assert fresh.log == []
     refused("STRIDE", m=2, c_stride=0)
     refused("POST", {"kind": 7})
     refused("POST", {"activation": 3})
@@ -257,8 +275,10 @@ def test_what_is_refused(fresh: Engine) -> None:
 
 def test_blocks_that_are_refused(fresh: Engine) -> None:
     config = fresh.config
-    job = fresh.described(random_job(config, np.random.default_rng(2)))
-    tile = {"m": config.m_lanes, "k": config.k_lanes, "n": config.n_lanes}
+    drawn = random_job(config, np.random.default_rng(2))
+    job = fresh.described(drawn)
+    whole = drawn.plan.tiles[1] if config.in_blocks else 1
+    tile = {"m": config.m_lanes, "k": whole * config.k_lanes, "n": config.n_lanes}
     for axis, lanes in tile.items():
         for wrong in (0, lanes + 1 if lanes > 1 else 0, lanes << 20):
             found = fresh.submit_blocks(job, Blocks(**{**tile, axis: wrong}))

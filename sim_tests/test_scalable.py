@@ -155,12 +155,8 @@ def test_what_is_refused(text: str, problem: str) -> None:
         parse_config(f"{head}{text}\n", "core.yaml")
 
 
-def test_depths_and_memory_engines_that_are_refused() -> None:
-    both = "activation: mxfp4, weight: mxfp4, accumulator: fp32"
-    compute = f"compute: {{family: cube, {both}, array: {{depth: 8, pe: scalable}}}}\n"
-    with pytest.raises(ConfigError, match=r"compute.array.pe: must not be scalable in a memory"):
-        parse_config(f"name: e\nfamily: gemm_stream\n{compute}", "e.yaml")
-    text = both.replace(", ", "\n") + "\narray: {depth: 16, pe: scalable}\n"
+def test_depths_that_are_refused() -> None:
+    text = "activation: mxfp4\nweight: mxfp4\narray: {depth: 16, pe: scalable}\n"
     with pytest.raises(ConfigError, match=r"array.depth: must be 4 or 8 with array.pe scalable"):
         parse_config(f"name: c\nfamily: cube\n{text}", "c.yaml")
 

@@ -18,6 +18,7 @@ from cost_model.families.gemm_stream_memory import buffers, use, weight_bytes
 from cost_model.unit_job import PORT_LATENCY, UnitJob
 from hwgen.numerics.post import REGISTERS
 from hwgen.numerics.post.records import RECORD_BYTES
+from hwgen.register_map import JOB_FLAGS
 from hwgen.schedules.blocks import Blocks
 from hwgen.schedules.gemm_stream import Plan
 
@@ -105,12 +106,10 @@ def _plan(config: GemmStreamConfig, held: Mapping[str, int]) -> Plan:
     """
     post = {field.name: held["POST_FLAGS"] >> field.offset & ((1 << field.bits) - 1)
             for field in REGISTERS[0].fields}  # fmt: skip
-    flags = {
-        flag.name: bool(held["JOB_FLAGS"] >> flag.offset & 1) for flag in config.job_interface.flags
-    }
+    flags = {flag.name: bool(held["JOB_FLAGS"] >> flag.offset & 1) for flag in JOB_FLAGS}
     records = RECORD_BYTES if post["columns"] else 0
     plan = Plan(
-        config, held["M"], held["K"], held["N"], record_bytes=records,
+        config.of_job(held), held["M"], held["K"], held["N"], record_bytes=records,
         result_bytes=1 << post["size"],
     )  # fmt: skip
     blocks = Blocks(

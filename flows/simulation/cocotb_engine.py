@@ -37,11 +37,13 @@ def bench_of(dut: Any, case: EngineCase) -> JobBench:
     rng = np.random.default_rng([PLAN["seed"], zlib.crc32(case.name.encode())])
     products: list[Placed] = []
     end = 0
-    for size, kind, which in zip(case.sizes, case.kinds, case.posts, strict=True):
-        settings = settings_of(CONFIG)[which]
-        columns = columns_of(settings, size[2], CONFIG, rng)
+    formats = case.formats or (0,) * len(case.sizes)
+    for size, kind, which, number in zip(case.sizes, case.kinds, case.posts, formats, strict=True):
+        config = CONFIG.formats[number] if case.formats else CONFIG
+        settings = settings_of(config)[which]
+        columns = columns_of(settings, size[2], config, rng)
         (placed,), end = place(
-            CONFIG, [operands(CONFIG, size, kind, rng)],
+            config, [operands(config, size, kind, rng)],
             settings=settings, columns=columns, rng=rng if case.odd else None, base=end,
             least_traffic=case.least_traffic,
         )  # fmt: skip

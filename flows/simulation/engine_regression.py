@@ -49,6 +49,8 @@ class EngineCase:
         Cycles after the submission at which it happens.
     least_traffic : bool
         Of the plans.
+    formats : tuple of int
+        Numbers of the formats of the jobs' operands; of the configuration's where there are none.
     """
 
     name: str
@@ -61,6 +63,7 @@ class EngineCase:
     event: Event = ""
     at: int = 0
     least_traffic: bool = False
+    formats: tuple[int, ...] = ()
 
 
 def engine_cases(config: GemmStreamConfig, seed: int) -> list[EngineCase]:
@@ -123,4 +126,26 @@ def engine_cases(config: GemmStreamConfig, seed: int) -> list[EngineCase]:
             )
         )
     cases.append(EngineCase("queue", drawn(12), ("random",) * 12, any_posts(12)))
+    return cases + _of_formats(config, rng)
+
+
+def _of_formats(config: GemmStreamConfig, rng: np.random.Generator) -> list[EngineCase]:
+    """Return cases in which jobs of each format follow one another, where there are several."""
+    count = len(config.formats)
+    if count == 1:
+        return []
+    posts, jobs, cases = len(settings_of(config)), 3 * count, []
+    most = min(each.max_k for each in config.formats)
+    for i, probability in enumerate((0.0, 0.3)):
+        order = tuple(int(number) for number in rng.permutation([*range(count)] * 3))
+        sizes = tuple(
+            (int(m), int(k), int(n))
+            for m, k, n in rng.integers(1, (4 * config.m_lanes, most + 1, 20), size=(jobs, 3))
+        )
+        kinds = tuple(OPERANDS[int(kind)] for kind in rng.integers(len(OPERANDS), size=jobs))
+        which = tuple(int(post) for post in rng.integers(posts, size=jobs))
+        idle = tuple((channel, probability) for channel in CHANNELS)
+        cases.append(
+            EngineCase(f"formats_{i}", sizes, kinds, which, bool(i), 1 + 8 * i, idle, formats=order)
+        )
     return cases

@@ -73,6 +73,11 @@ class BlockProductConfig(IntegerProductConfig):
         return None
 
     @cached_property
+    def formats(self) -> tuple[Any, ...]:
+        """The same hardware with operands of each format that it takes, by number."""
+        return (self,)
+
+    @cached_property
     def lanes(self) -> tuple[BlockLanes, BlockLanes]:
         """How beats hold rows of A and columns of W, of products of blocks."""
         product = self.block_product
@@ -171,15 +176,11 @@ class BlockProductConfig(IntegerProductConfig):
     def _nest_of_blocks(self, nest: LoopNest) -> LoopNest | str:
         """Return a loop nest with tiles of whole blocks, or why a memory engine has none.
 
-        Beats of several formats would have their number in memory.
-
         Parameters
         ----------
         nest : LoopNest
             Its loops go over the ``k_beats`` of rows of A and the ``weight_rows`` of columns of W.
         """
-        if self.scalable is not None:
-            return "array.pe: must not be scalable in a memory engine, which keeps one format"
         terms = []
         for field, fmt, lanes in zip(
             ("activation", "weight"), (self.activation, self.weight), self.lanes, strict=True

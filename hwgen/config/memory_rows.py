@@ -9,7 +9,8 @@ way from memory to the buffer has wires in another order and nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import lcm
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +37,11 @@ class OperandRows:
     beat_bits : int
         Bits of a beat of one row.
     order : tuple of (int or None), optional
-        For each bit of a word, the bit of the items that it is, None of one that is 0; without it
-        they are the same.
+        For each bit of a word's beats, the bit of the items that it is, None of one that is 0;
+        without it they are the same.
+    held_bits : int
+        Bits of a word of a core of several formats: it holds items as they lie in memory, and the
+        format of a job says which of their bits are a beat.  0 of others, which hold beats.
     """
 
     item_bytes: int
@@ -47,11 +51,12 @@ class OperandRows:
     beats: int
     beat_bits: int
     order: tuple[int | None, ...] | None = None
+    held_bits: int = 0
 
     @property
     def word_bits(self) -> int:
         """Bits of a word of the buffer."""
-        return self.beats * self.beat_bits
+        return self.held_bits or self.beats * self.beat_bits
 
     @property
     def word_bytes(self) -> int:
@@ -72,6 +77,31 @@ def item_terms(fmt: Any) -> int:
 def group_beats(fmt: Any, lanes: BlockLanes) -> int:
     """Return the beats of the fewest items that make whole beats."""
     return lcm(lanes.depth, item_terms(fmt)) // lanes.depth
+
+
+def rows_of_formats(
+    formats: Sequence[tuple[Any, BlockLanes]], memory_bytes: int
+) -> tuple[OperandRows, ...]:
+    """Return the rows of an operand of a core of several formats, in each of them.
+
+    Words are equally long in all formats; of short blocks they hold several, as far as these take
+    hardly more than the longest of others.
+
+    Parameters
+    ----------
+    formats : sequence of (BlockOperand, BlockLanes)
+    memory_bytes : int
+        Of a beat of the memory.
+    """
+    # The number of a format is a job's, and not among the bits of its items.
+    unnumbered = [(fmt, replace(lanes, mode=0)) for fmt, lanes in formats]
+    found = [rows_of_lanes(fmt, lanes, memory_bytes) for fmt, lanes in unnumbered]
+    most = max(rows.word_bytes for rows in found) * 17 // 16
+    for number, (fmt, lanes) in enumerate(unnumbered):
+        while 2 * found[number].word_bytes <= most:
+            found[number] = rows_of_lanes(fmt, lanes, 2 * found[number].word_bytes)
+    held = 8 * max(rows.word_bytes for rows in found)
+    return tuple(replace(rows, held_bits=held) for rows in found)
 
 
 def rows_of_lanes(fmt: Any, lanes: BlockLanes, memory_bytes: int) -> OperandRows:

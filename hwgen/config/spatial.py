@@ -207,6 +207,17 @@ class SpatialConfig(BlockProductConfig):
         return ScalableProduct(tuple(products), self.depth)
 
     @cached_property
+    def formats(self) -> tuple[Any, ...]:
+        """The same hardware with operands of each format that it takes, by number."""
+        if self.scalable is None:
+            return super().formats
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return tuple(
+            type(self).model_validate({**given, "activation": name, "weight": name})
+            for name in SCALABLE
+        )
+
+    @cached_property
     def lanes(self) -> tuple[BlockLanes, BlockLanes]:
         """How beats hold rows of A and columns of W, of products of blocks."""
         if self.scalable is None:

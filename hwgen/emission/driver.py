@@ -28,33 +28,66 @@ _STATUSES = queue_statuses({
 })  # fmt: skip
 
 
+_OF_FORMATS = {"FORMAT": "no such format"}
+"""Behind the others, whose numbers users know."""
+
+_ONE = {
+    "FORMAT_MEMBER": "",
+    "FORMAT_OF": "    (void)job;\n    return formats;",
+    "FORMAT_CHECK": "",
+    "FORMAT_FLAG": "",
+}
+"""What the driver says of the format of a job where there is one."""
+
+_SEVERAL = {
+    "FORMAT_MEMBER": "    uint32_t format;   /* of A and W, @NAME@_FORMAT_... */\n",
+    "FORMAT_OF": "    return &formats[job->format];",
+    "FORMAT_CHECK": "    if (job->format >= sizeof formats / sizeof formats[0])\n"
+    "        return @NAME@_E_FORMAT;\n",
+    "FORMAT_FLAG": " |\n            job->format << @NAME@_JOB_FLAGS_FORMAT_SHIFT",
+}
+"""The same where there are several."""
+
+_PER_FORMAT = ("act_beats", "wgt_beats", "k_beats", "weight_rows", "a_tile", "w_tile")
+"""What a plan depends on, beside ports and the longest reduction, and formats differ in."""
+
+
 def driver(config: GemmStreamConfig) -> dict[str, str]:
     """Return the files of the driver, name to text; C99 without a library.
 
     All names begin with that of the engine, so that drivers of several engines go together.
     """
     post = [register for register in job_window(config) if register.name.startswith("POST_")]
-    prefix = config.name.upper()
+    prefix, several = config.name.upper(), len(config.formats) > 1
     values = {
         "POST_MEMBERS": "\n".join(_members(post)),
         "POST_WRITES": "\n".join(_writes(prefix, post)),
         "LIMITS": ",\n".join(f"    {name} = {value}" for name, value in _limits(config).items()),
-        "PORTS": ",\n".join(
-            f"    {{{', '.join(f'{int(value)}u' for value in astuple(port))}}}"
-            for port in limits_of(config).ports
-        ),
+        "FORMATS": ",\n".join(_format(each) for each in config.formats),
         "CASES": cases(prefix, {f"JOB_{state}": error for state, error in ENDS.items()}),
-        **statuses(prefix, _STATUSES),
+        **statuses(prefix, _STATUSES | (_OF_FORMATS if several else {})),
         **OF_A_JOB,
+        **(_SEVERAL if several else _ONE),
     }
     return filled(config, "driver", values)
+
+
+def _format(config: GemmStreamConfig) -> str:
+    """Return what the driver knows of a format, as C."""
+    limits = limits_of(config)
+    facts = [getattr(limits, name) for name in _PER_FORMAT]
+    ports = ", ".join(
+        f"{{{', '.join(f'{int(value)}u' for value in astuple(port))}}}" for port in limits.ports
+    )
+    return f"    {{{', '.join(f'{fact}u' for fact in [*facts, config.max_k])},\n     {{{ports}}}}}"
 
 
 def _limits(config: GemmStreamConfig) -> dict[str, int]:
     """Return what the driver plans and checks jobs with."""
     features = config.post_features
     planner = asdict(limits_of(config))
-    del planner["ports"]
+    for name in ("ports", *_PER_FORMAT):
+        del planner[name]
     offered = {
         "POST_KINDS": (features.kinds, KINDS),
         "POST_ACTIVATIONS": (features.activations, ACTIVATIONS),

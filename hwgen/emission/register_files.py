@@ -44,6 +44,12 @@ def _job_defines(config: GemmStreamConfig, prefix: str) -> list[str]:
         "W_TILE_BYTES": config.w_tile_bytes,
         "MAX_K": config.max_k,
     }
+    if len(config.formats) > 1:
+        facts["MAX_K"] = max(each.max_k for each in config.formats)
+        facts |= {
+            f"FORMAT_{str(each.activation).upper()}": number
+            for number, each in enumerate(config.formats)
+        }
     lines = [f"#define {prefix}_{name} {value}" for name, value in facts.items()]
     return lines + _jobs_in_common(config, prefix, STATES)
 

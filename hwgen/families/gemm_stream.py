@@ -15,10 +15,10 @@ from pydantic import Field, ModelWrapValidatorHandler, model_validator
 from hwgen.buses import writer_beats
 from hwgen.config.limits import limit_of
 from hwgen.config.memory_port import Memory, OnMemory
-from hwgen.config.memory_rows import OperandRows, fill, rows_of_lanes
+from hwgen.config.memory_rows import OperandRows, fill
 from hwgen.config.model import AUTO, FamilyConfig, check_rules
 from hwgen.families import Family
-from hwgen.families.gemm_stream_buffers import BufferShape
+from hwgen.families.gemm_stream_buffers import BufferShape, rows_of
 from hwgen.families.gemm_stream_parameters import (
     CORE,
     DEFAULT_COMPUTE,
@@ -34,7 +34,7 @@ from hwgen.numerics import FloatFormat, IntegerFormat
 from hwgen.numerics.post import PostFeatures
 from hwgen.numerics.post.records import RECORD_BYTES
 from hwgen.numerics.product_packing import PackedProducts
-from hwgen.register_map import JobInterface, Register, gemm_interface, register_map
+from hwgen.register_map import FORMAT, JobInterface, Register, gemm_interface, register_map
 
 ROWS_AHEAD = 16
 """Rows of results that are announced before their data has come."""
@@ -133,6 +133,28 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
     def in_blocks(self) -> bool:
         """Whether the cores sum blocks, in their own order: then a reduction stays whole."""
         return self.compute.block_product is not None
+
+    @cached_property
+    def formats(self) -> tuple[Self, ...]:
+        """The same engine with jobs of each format of its cores, by number."""
+        cores = self.compute.formats if self.in_blocks else ()
+        if len(cores) < 2:
+            return (self,)
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return tuple(type(self).model_validate({**given, "compute": core}) for core in cores)
+
+    @property
+    def format_number(self) -> int:
+        """Number of the format of A and W among those of its cores."""
+        return int(self.compute.lanes[0].mode) if self.in_blocks else 0
+
+    def of_job(self, held: Mapping[str, int]) -> Self:
+        """Return the engine with jobs of the format that registers of the job window name."""
+        flag = next((flag for flag in self.job_interface.flags if flag.name == FORMAT), None)
+        if flag is None:
+            return self
+        number = held["JOB_FLAGS"] >> flag.offset & ((1 << flag.bits) - 1)
+        return self.formats[number]
 
     @property
     def packing(self) -> PackedProducts | None:
@@ -262,20 +284,12 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
     @cached_property
     def act_rows(self) -> OperandRows:
         """How rows of A lie in memory and in the words of their buffer."""
-        if self.in_blocks:
-            return rows_of_lanes(self.activation, self.compute.lanes[0], self.memory_bytes)
-        size, width = self.activation.lane_width // 8, self.activation.width
-        beats = fill(self.memory_bytes, self.k_lanes * size)
-        return OperandRows(size, width, 1, beats * self.k_lanes, beats, self.k_lanes * width)
+        return rows_of(self, "a")
 
     @cached_property
     def wgt_rows(self) -> OperandRows:
         """The same of rows of W, of its image, or of its columns."""
-        if self.in_blocks:
-            return rows_of_lanes(self.weight, self.compute.lanes[1], self.memory_bytes)
-        size, beat, width = self.weight_bytes, self.weight_beat, self.weight_width
-        beats = fill(self.memory_bytes, beat * size)
-        return OperandRows(size, width, 1, beats * beat, beats, beat * width)
+        return rows_of(self, "w")
 
     @property
     def a_tile_bytes(self) -> int:

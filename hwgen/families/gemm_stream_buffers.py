@@ -4,6 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from hwgen.config.memory_rows import OperandRows, fill, rows_of_formats, rows_of_lanes
+
+if TYPE_CHECKING:
+    from hwgen.families.gemm_stream import GemmStreamConfig
 
 
 @dataclass(frozen=True)
@@ -26,3 +32,28 @@ class BufferShape:
     memories: int
     words: int
     width: int
+
+
+def rows_of(config: GemmStreamConfig, operand: Literal["a", "w"]) -> OperandRows:
+    """Return how rows of an operand lie in memory and in the words of their buffer."""
+    if config.in_blocks:
+        return _rows_of_blocks(config, "aw".index(operand))
+    if operand == "a":
+        size, beat, width = (
+            config.activation.lane_width // 8,
+            config.k_lanes,
+            config.activation.width,
+        )
+    else:
+        size, beat, width = config.weight_bytes, config.weight_beat, config.weight_width
+    beats = fill(config.memory_bytes, beat * size)
+    return OperandRows(size, width, 1, beats * beat, beats, beat * width)
+
+
+def _rows_of_blocks(config: GemmStreamConfig, side: int) -> OperandRows:
+    """Return the rows of A (0) or of columns of W (1), of cores that multiply blocks."""
+    cores = config.compute.formats
+    each = [((core.activation, core.weight)[side], core.lanes[side]) for core in cores]
+    if len(cores) == 1:
+        return rows_of_lanes(*each[0], config.memory_bytes)
+    return rows_of_formats(each, config.memory_bytes)[config.format_number]

@@ -103,7 +103,7 @@ def execute(config: GemmStreamConfig, held: Mapping[str, int], memory: Memory) -
     raw = RAW_RESULTS.registers(config.result)
     if any(held[name] != value for name, value in raw.items()):
         raise ValueError("results of this job are post-processed")
-    plan = Plan(config, held["M"], held["K"], held["N"])
+    plan = Plan(config.of_job(held), held["M"], held["K"], held["N"])
 
     def rows(name: str, count: int, size: int) -> NDArray[np.uint8]:
         address = held[f"{name}_ADDRESS_LOW"] | held[f"{name}_ADDRESS_HIGH"] << 32

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from hwgen.memories import Ram
@@ -13,6 +13,7 @@ from rtl_templates.hierarchy import Block, place
 from rtl_templates.memory import place_ram
 from rtl_templates.stream import StreamFifo
 
+from .formats import by_format, chosen, format_of
 from .loops import AddressLoops, BlockSteps
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class OperandBuffer(Block):
         act = name == "act"
         shape = config.buffer_shapes["activations" if act else "weights"]
         self.banks, self.word, self.depth = shape.memories, shape.width, shape.words // 2
-        self.beats = config.act_beats if act else config.wgt_beats
+        self.rows = [each.act_rows if act else each.wgt_rows for each in config.formats]
         self.job_layout = job
         super().__init__(
             shape.module,
@@ -113,7 +114,7 @@ class OperandBuffer(Block):
                 "job": In(job.size),
                 "job_valid": In(1),
                 "job_done": Out(1),
-                "o_data": Out(self.banks * self.word // self.beats),
+                "o_data": Out(self.banks * self.rows[0].beat_bits),
                 "o_last": Out(1),
                 "o_valid": Out(1),
                 "o_ready": In(1),
@@ -182,19 +183,25 @@ class OperandBuffer(Block):
         return address, enables
 
     def _read(self, m: Module, full: Any, freed: Signal, writes: tuple[Signal, list[Any]]) -> None:
-        nest, act = self.config.loop_nest, self.name == "act"
-        beats, select = self.beats, (self.beats - 1).bit_length()
+        config, nest, act = self.config, self.config.loop_nest, self.name == "act"
         job = self.job_layout(self.job)
+        number = format_of(config, job)
         steps = BlockSteps(m, job)
-        counts = steps.counts(nest)
+        counts = steps.counts(
+            nest,
+            by_format(config, number, lambda each: each.loop_nest.k_beats),
+            by_format(config, number, lambda each: each.loop_nest.weight_rows),
+        )
         loops = nest.act if act else nest.wgt
         row_beats = counts[next(count for count, stride in loops if stride == "beat")]
         if not act and not nest.weight_columns:
             row_beats = counts["weight_beats"]
         # Rows begin with a word of their own.
-        pitch = (((row_beats + beats - 1) >> select) << select) if select else row_beats
+        beats = [rows.beats for rows in self.rows]
+        pitch = chosen(number, [_pitch(row_beats, each) for each in beats])
         stride = {"nothing": 0, "beat": 1, "act_row": pitch, "weight_row": pitch}
-        addresses = AddressLoops(m, loops, counts, stride, (2 * self.depth * beats).bit_length())
+        width = (2 * self.depth * max(beats)).bit_length()
+        addresses = AddressLoops(m, loops, counts, stride, width)
         half, whole = Signal(name="read_half"), job[f"{self.name[0]}_whole"]
         step, advance = Signal(name="step"), Signal(name="advance")
         frees = steps.frees_a if act else steps.frees_w
@@ -203,7 +210,8 @@ class OperandBuffer(Block):
                 steps.begin()
                 m.next = "WAIT"
             with m.State("WAIT"):
-                addresses.begin(Mux(half & ~whole, self.depth << select, 0))
+                other = chosen(number, [Const(self.depth * each) for each in beats])
+                addresses.begin(Mux(half & ~whole, other, 0))
                 m.d.comb += self.hungry.eq(~full)
                 with m.If(full):
                     m.next = "WALK"
@@ -224,9 +232,11 @@ class OperandBuffer(Block):
             m.d.sync += [self.o_valid.eq(step), self.o_last.eq(addresses.ends)]
 
         address, enables = writes
-        chosen = Signal(range(beats), name="chosen", reset_less=True)
+        word_address = chosen(number, [addresses.address[_select(each) :] for each in beats])
+        beat = Signal(range(max(beats)), name="chosen", reset_less=True)
+        of_job = Signal(len(number), name="format", reset_less=True)
         with m.If(step):
-            m.d.sync += chosen.eq(addresses.address[:select])
+            m.d.sync += [beat.eq(addresses.address[: len(beat)]), of_job.eq(number)]
         elements = []
         # A block is read while the next one comes, into the other half; one that takes both halves
         # is alone.
@@ -238,10 +248,34 @@ class OperandBuffer(Block):
                 write.addr.eq(address),
                 write.data.eq(self.i_data),
                 write.en.eq(enable),
-                read.addr.eq(addresses.address[select:]),
+                read.addr.eq(word_address),
                 read.en.eq(step),
             ]
-            elements.append(
-                read.data.word_select(chosen, self.word // beats) if select else read.data
-            )
+            elements.append(self._beat(read.data, beat, of_job))
         m.d.comb += self.o_data.eq(Cat(*elements))
+
+    def _beat(self, word: Value, beat: Value, number: Value) -> Value:
+        """Return a beat of a word, in the format of a number."""
+        width = self.rows[0].beat_bits
+        if not self.rows[0].held_bits:
+            return word.word_select(beat, width) if len(beat) else word
+        lanes: dict[Any, Value] = {}
+        for rows in self.rows:
+            if rows.order not in lanes:
+                assert rows.order is not None
+                bits = [Const(0) if bit is None else word[bit] for bit in rows.order]
+                beats = [Cat(*bits[width * i : width * (i + 1)]) for i in range(rows.beats)]
+                lanes[rows.order] = Value.cast(Array(beats)[beat[: _select(rows.beats)]])
+        lane = chosen(number, [lanes[rows.order] for rows in self.rows])
+        return Cat(lane[: width - len(number)], number)
+
+
+def _select(beats: int) -> int:
+    """Return the bits of the number of a beat in a word."""
+    return (beats - 1).bit_length()
+
+
+def _pitch(row_beats: Value, beats: int) -> Value:
+    """Return the beats from one row to the next, each of which begins with a word of its own."""
+    select = _select(beats)
+    return ((row_beats + beats - 1) >> select) << select if select else row_beats

@@ -24,6 +24,7 @@ from .buffer import OperandBuffer
 from .collect import ResultBuffer
 from .cores import CoreArray
 from .drain import ColumnBuffer, ResultDrain, offsets
+from .formats import format_bits
 from .job import post_field
 from .load import ACT, COLUMNS, WGT, Loader
 
@@ -41,8 +42,8 @@ results; beats on the memory port."""
 def length_width(config: GemmStreamConfig) -> int:
     """Return the bits of the length of a row of a block in bytes."""
     longest = max(
-        2 * config.act_depth * config.act_rows.word_bytes,
-        2 * config.wgt_depth * config.wgt_rows.word_bytes,
+        *(2 * each.act_depth * each.act_rows.word_bytes for each in config.formats),
+        *(2 * each.wgt_depth * each.wgt_rows.word_bytes for each in config.formats),
         config.out_depth * config.n_lanes * 8,
         config.column_groups * config.post_lanes * RECORD_BYTES,
     )
@@ -92,12 +93,16 @@ class Flow(JobFlow):
         config, memory = self.config, self.config.memory
         rows = config.rows_in_flight
         bits = length_width(config)
+        formats = format_bits(config)
         route, routed, tracked = (
-            Signal(2, name="route"),
+            Signal(2 + formats, name="route"),
             Signal(name="routed"),
             Signal(name="tracked"),
         )
-        request = _group("row", address=memory.address_width, bytes=bits, what=2, final=1)
+        of_formats = {"format": formats} if formats else {}
+        request = _group(
+            "row", address=memory.address_width, bytes=bits, what=2, final=1, **of_formats
+        )
         valid, ready = Signal(name="row_valid"), Signal(name="row_ready")
         room, take, whole = Signal(3, name="room"), Signal(3, name="take"), Signal(2, name="whole")
         place(
@@ -133,8 +138,9 @@ class Flow(JobFlow):
             stop=self.stop, busy=busy, error=self.read_error, **self._channel("ar", "r"),
         )  # fmt: skip
         place(
-            m, "routes", StreamFifo(2, rows),
-            i_data=request["what"], i_valid=ready & valid, i_ready=tracked,
+            m, "routes", StreamFifo(len(route), rows),
+            i_data=Cat(request["what"], *(request[name] for name in of_formats)),
+            i_valid=ready & valid, i_ready=tracked,
             o_data=route, o_valid=routed, o_ready=beat_valid & beat_ready & beat["o_last"],
         )  # fmt: skip
         words: dict[str, Any] = {"busy": busy, "room": room, "take": take, "whole": whole}
@@ -149,7 +155,7 @@ class Flow(JobFlow):
                     "row_valid": valid & ready & (request["what"] == operand),
                     "row_ready": buffer_ready[operand],
                 }
-        m.d.comb += beat_ready.eq(routed & gathered.bit_select(route, 1))
+        m.d.comb += beat_ready.eq(routed & gathered.bit_select(route[:2], 1))
         return words
 
     def _gathered(
@@ -163,23 +169,31 @@ class Flow(JobFlow):
     ) -> Iterator[tuple[int, str, dict[str, Any]]]:
         """Place what turns beats into words, and yield of each operand number, name and words."""
         config = self.config
-        kinds: list[tuple[int, str, int, int, int, Any]] = [
-            (operand, name, rows.item_bytes, rows.item_bits, rows.items, rows.order)
-            for operand, name, rows in (
-                (ACT, "act", config.act_rows), (WGT, "wgt", config.wgt_rows)
-            )
-        ]  # fmt: skip
+        data_width = config.memory.data_width
+        kinds: list[tuple[int, str, Gather, Any]] = []
+        for operand, name in ((ACT, "act"), (WGT, "wgt")):
+            rows = getattr(config, f"{name}_rows")
+            if rows.held_bits:
+                lengths = tuple(getattr(each, f"{name}_rows").word_bytes for each in config.formats)
+                gather = Gather(data_width, 1, 8, max(lengths), lengths=lengths)
+                kinds.append((operand, name, gather, None))
+            else:
+                gather = Gather(data_width, rows.item_bytes, rows.item_bits, rows.items)
+                kinds.append((operand, name, gather, rows.order))
         if columns:
             lanes = config.post_lanes * config.record_groups
-            kinds.append((COLUMNS, "columns", RECORD_BYTES, 8 * RECORD_BYTES, lanes, None))
-        for operand, name, size, width, lanes, order in kinds:
-            word = _group(name, o_data=lanes * width, o_last=1, o_valid=1)
+            gather = Gather(data_width, RECORD_BYTES, 8 * RECORD_BYTES, lanes)
+            kinds.append((COLUMNS, "columns", gather, None))
+        for operand, name, gather, order in kinds:
+            word = _group(name, o_data=gather.width("o_data"), o_last=1, o_valid=1)
+            of_row = {"i_kind": route[2:]} if "i_kind" in gather.members else {}
             place(
                 m,
                 f"{name}_gather",
-                Gather(config.memory.data_width, size, width, lanes),
+                gather,
                 **{key.replace("o_", "i_"): value for key, value in beat.items()},
-                i_valid=valid & (route == operand),
+                **of_row,
+                i_valid=valid & (route[:2] == operand),
                 i_ready=ready[operand],
                 **word,
             )

@@ -9,7 +9,6 @@ from amaranth.hdl import Value
 from amaranth.lib import data
 
 from hwgen.numerics.post import REGISTERS, SETTINGS_BITS
-from hwgen.register_map import JOB_FLAGS
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
@@ -32,7 +31,8 @@ def job_layout(config: GemmStreamConfig) -> data.StructLayout:
 
     Addresses and steps between blocks are as wide as an address; ``m``, ``mb``: rows of C and of
     a block; ``mt``, ``mbt``: the same in tiles of the cores; so for ``k`` and ``n``; ``a_whole``,
-    ``w_whole``: blocks of A, of W, that take both halves of their buffer.
+    ``w_whole``: blocks of A, of W, that take both halves of their buffer; ``format``: of A and W,
+    where cores take several.
     """
     address = config.memory.address_width
     sizes = [f"{axis}{kind}" for axis in "mkn" for kind in ("", "t", "b", "bt")]
@@ -42,7 +42,7 @@ def job_layout(config: GemmStreamConfig) -> data.StructLayout:
             **dict.fromkeys(("a_m_step", "w_k_step", "c_m_step"), address),
             **dict.fromkeys(("a_stride", "w_stride", "c_stride"), STRIDE_BITS),
             **dict.fromkeys(sizes, SIZE_BITS),
-            **{flag.name: flag.bits for flag in JOB_FLAGS},
+            **{flag.name: flag.bits for flag in config.job_interface.flags},
             "post": SETTINGS_BITS,
         }
     )

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 from hwgen.numerics.post.records import RECORD_BYTES
 from rtl_templates.hierarchy import Block
 
+from .formats import by_format, format_bits, format_of
 from .job import post_field
 from .loops import BlockSteps
 
@@ -48,6 +49,8 @@ class Loader(Block):
         Blocks of A, of W, of this job take all of their buffer.
     address, bytes, what, final, valid, ready : stream out
         A row: `what` it is of, and whether it is the `final` one of its block.
+    format : Out
+        Of cores that take several: the number of the row's.
     starved : Out(1)
         A block waits for its buffer.
     """
@@ -69,6 +72,7 @@ class Loader(Block):
                 "address": Out(config.memory.address_width),
                 "bytes": Out(length_width),
                 "what": Out(2),
+                **({"format": Out(bits)} if (bits := format_bits(config)) else {}),
                 "final": Out(1),
                 "valid": Out(1),
                 "ready": In(1),
@@ -98,6 +102,8 @@ class Loader(Block):
             self.final.eq(rows == 1),
             self.whole.eq(Cat(job.a_whole, job.w_whole)),
         ]
+        if "format" in self.members:
+            m.d.comb += self.format.eq(format_of(self.config, job))
         with m.FSM():
             with m.State("IDLE"), m.If(self.job_valid & (self.alone | ~job.after)):
                 steps.begin()
@@ -112,7 +118,7 @@ class Loader(Block):
                             operand.eq(index),
                             row.eq(self._first_row(index, places)),
                             rows.eq(self._rows(index, steps)),
-                            size.eq(self._row_bytes(index, steps)),
+                            size.eq(self._row_bytes(index, steps, job)),
                             stride.eq(0 if index == COLUMNS else job[f"{'aw'[index]}_stride"]),
                         ]
                 chosen = Mux(left[ACT], ACT, Mux(left[WGT], WGT, COLUMNS))
@@ -184,14 +190,15 @@ class Loader(Block):
             return steps.k.tiles if self.config.loop_nest.image else steps.k.size
         return 1
 
-    def _row_bytes(self, index: int, steps: BlockSteps) -> Any:
+    def _row_bytes(self, index: int, steps: BlockSteps, job: Any) -> Any:
         config = self.config
+        number = format_of(config, job)
         if index == ACT:
             if config.in_blocks:
-                return steps.k.tiles * config.a_tile_bytes
+                return steps.k.tiles * by_format(config, number, lambda each: each.a_tile_bytes)
             return steps.k.size * config.activation_bytes
         if index == WGT and config.loop_nest.weight_columns:
-            return steps.k.tiles * config.w_tile_bytes
+            return steps.k.tiles * by_format(config, number, lambda each: each.w_tile_bytes)
         if index == COLUMNS:
             return steps.n.size * RECORD_BYTES
         if config.loop_nest.image:

@@ -123,16 +123,26 @@ class BlockSteps:
             self.loads_w.eq(self._other_w),
         ]
 
-    def counts(self, nest: LoopNest) -> Mapping[str, Value]:
-        """Return the counts of a block that `LoopNest` names."""
+    def counts(
+        self,
+        nest: LoopNest,
+        k_beats: ValueLike | None = None,
+        weight_rows: ValueLike | None = None,
+    ) -> Mapping[str, Value]:
+        """Return the counts of a block that `LoopNest` names.
+
+        `k_beats` and `weight_rows` are those of the nest, unless they depend on a job.
+        """
+        k_beats = nest.k_beats if k_beats is None else k_beats
+        weight_rows = nest.weight_rows if weight_rows is None else weight_rows
         k_tiles, columns = Value.cast(self.k.tiles), Value.cast(self.n.tiles)
         return {
             "rows": Value.cast(self.m.size),
             "row_tiles": Value.cast(self.m.tiles),
             "tile_rows": Value.cast(nest.m_lanes),
             "k_tiles": k_tiles,
-            "k_beats": k_tiles * nest.k_beats,
-            "weight_rows": k_tiles * nest.weight_rows,
+            "k_beats": k_tiles * k_beats,
+            "weight_rows": k_tiles * weight_rows,
             "column_tiles": columns,
             "weight_beats": columns * nest.weight_beats,
         }

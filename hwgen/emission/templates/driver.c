@@ -8,11 +8,22 @@ enum {
 @LIMITS@
 };
 
-/* The ports of the cores: beats for each tile, and whether they go over tiles of m, k and n. */
-static const struct {
+/* A port of the cores: beats for each tile, and whether they go over tiles of m, k and n. */
+typedef struct {
     uint32_t beats, m, k, n;
-} ports[] = {
-@PORTS@
+} port;
+
+/* What depends on the format of A and W: words of buffers and rows in memory. */
+typedef struct {
+    uint32_t act_beats, wgt_beats; /* of a word */
+    uint32_t k_beats, weight_rows; /* beats of a tile */
+    uint32_t a_tile, w_tile;       /* bytes of a tile in a row */
+    uint32_t max_k;
+    port ports[3];
+} format;
+
+static const format formats[] = {
+@FORMATS@
 };
 
 /* A product or a block of it in tiles. */
@@ -88,6 +99,11 @@ static uint64_t times(uint64_t a, uint64_t b)
     return b != 0u && a > UINT64_MAX / b ? UINT64_MAX : a * b;
 }
 
+static const format *format_of(const @name@_job *job)
+{
+@FORMAT_OF@
+}
+
 static tiles tiles_of(const @name@_job *job)
 {
     tiles all;
@@ -112,10 +128,10 @@ static amounts row_of(const @name@_job *job)
 
     row.a = (uint64_t)job->k * @NAME@_A_ELEMENT_BYTES;
     if (WHOLE_K) /* rows are filled up to whole tiles */
-        row.a = (uint64_t)tiles_of(job).k * A_TILE;
+        row.a = (uint64_t)tiles_of(job).k * format_of(job)->a_tile;
     row.w = (uint64_t)job->n * @NAME@_W_ELEMENT_BYTES;
     if (WEIGHT_COLUMNS)
-        row.w = (uint64_t)tiles_of(job).k * W_TILE;
+        row.w = (uint64_t)tiles_of(job).k * format_of(job)->w_tile;
     if (@NAME@_W_IS_IMAGE)
         row.w = (uint64_t)tiles_of(job).n * @NAME@_W_TILE_BYTES;
     row.c = (uint64_t)job->n << job->post.size;
@@ -137,7 +153,7 @@ static int check_blocks(const @name@_job *job, const @name@_blocks *blocks)
         blocks->n % @NAME@_TILE_N != 0u || m == 0u || k == 0u || n == 0u)
         return @NAME@_E_BLOCK;
     if (m > MOST_M || n > most_columns(job) || (uint64_t)blocks->m * n > OUT_DEPTH ||
-        k > longest(blocks, m, n) || (WHOLE_K && k < tiles_of(job).k))
+        k > longest(job, blocks, m, n) || (WHOLE_K && k < tiles_of(job).k))
         return @NAME@_E_BLOCK;
     return @NAME@_OK;
 }
@@ -147,8 +163,8 @@ static int check_product(const @name@_job *job)
 {
     const @name@_post *post = &job->post;
 
-    if (job->m == 0u || job->k == 0u || job->n == 0u || job->m > LARGEST || job->k > LARGEST ||
-        job->n > LARGEST || job->k > @NAME@_MAX_K)
+@FORMAT_CHECK@    if (job->m == 0u || job->k == 0u || job->n == 0u || job->m > LARGEST || job->k > LARGEST ||
+        job->n > LARGEST || job->k > format_of(job)->max_k)
         return @NAME@_E_SIZE;
     if (!offers(POST_KINDS, post->kind) || !offers(POST_ACTIVATIONS, post->activation) ||
         !offers(POST_ROUNDINGS, post->rounding) || post->size > 3u ||
@@ -206,7 +222,7 @@ static void put_job(const @name@_device *device, const @name@_job *job,
         (blocks->m_inner ? @NAME@_JOB_FLAGS_M_INNER_MASK : 0u) |
             (job->after ? @NAME@_JOB_FLAGS_AFTER_MASK : 0u) |
             (blocks->a_whole ? @NAME@_JOB_FLAGS_A_WHOLE_MASK : 0u) |
-            (blocks->w_whole ? @NAME@_JOB_FLAGS_W_WHOLE_MASK : 0u));
+            (blocks->w_whole ? @NAME@_JOB_FLAGS_W_WHOLE_MASK : 0u)@FORMAT_FLAG@);
 @POST_WRITES@
 }
 

@@ -18,7 +18,7 @@ typedef struct {
     uint32_t m;
     uint32_t k;
     uint32_t n;
-    int after;         /* begin when all earlier jobs have finished */
+@FORMAT_MEMBER@    int after;         /* begin when all earlier jobs have finished */
     int least_traffic; /* blocks may take all of a buffer: fewer bytes, more cycles */
     @name@_post post;
 } @name@_job;

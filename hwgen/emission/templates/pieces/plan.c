@@ -12,15 +12,16 @@ static uint32_t most_columns(const @name@_job *job)
     return job->post.columns != 0u ? smaller(MOST_N, RECORD_TILES) : (uint32_t)MOST_N;
 }
 
-static uint32_t longest(const @name@_blocks *block, uint32_t m, uint32_t n)
+static uint32_t longest(const @name@_job *job, const @name@_blocks *block, uint32_t m, uint32_t n)
 {
-    uint32_t words = ceil_div(n * WEIGHT_BEATS, WGT_BEATS) * WEIGHT_ROWS;
+    const format *of = format_of(job);
+    uint32_t words = ceil_div(n * WEIGHT_BEATS, of->wgt_beats) * of->weight_rows;
     uint32_t act_depth = ACT_DEPTH * (block->a_whole ? 2u : 1u);
     uint32_t wgt_depth = WGT_DEPTH * (block->w_whole ? 2u : 1u);
-    uint32_t of_a = act_depth / m * ACT_BEATS / K_BEATS;
+    uint32_t of_a = act_depth / m * of->act_beats / of->k_beats;
 
     if (WEIGHT_COLUMNS)
-        return smaller(of_a, wgt_depth / n * WGT_BEATS / WEIGHT_ROWS);
+        return smaller(of_a, wgt_depth / n * of->wgt_beats / of->weight_rows);
     return smaller(of_a, wgt_depth / words);
 }
 
@@ -54,13 +55,14 @@ static uint64_t on_bus(uint64_t size, uint64_t stride)
 static uint64_t cost_of(const @name@_job *job, const tiles *all, const tiles *block,
                         const @name@_blocks *how)
 {
+    const format *of = format_of(job);
     counts count = counts_of(all, block, how->m_inner);
     amounts row = row_of(job);
     uint64_t steps = times((uint64_t)count.m * count.k, count.n);
     uint64_t words = (uint64_t)count.n + ceil_div(job->n, POST_LANES);
-    uint64_t a = times(times(job->m, count.k), on_bus((uint64_t)block->k * A_TILE, row.a));
+    uint64_t a = times(times(job->m, count.k), on_bus((uint64_t)block->k * of->a_tile, row.a));
     uint32_t cuts = WEIGHT_COLUMNS ? count.k : count.n; /* of a row of W */
-    uint64_t w_size = (uint64_t)(WEIGHT_COLUMNS ? block->k : block->n) * W_TILE;
+    uint64_t w_size = (uint64_t)(WEIGHT_COLUMNS ? block->k : block->n) * of->w_tile;
     uint64_t w = times(times(w_rows_of(job), cuts), on_bus(w_size, row.w));
     uint64_t first = plus(a / ((uint64_t)count.m * count.k), w / ((uint64_t)count.k * count.n));
     uint64_t busiest = 0u, everything = 0u, alone, load, compute, store, last, stored;
@@ -70,11 +72,11 @@ static uint64_t cost_of(const @name@_job *job, const tiles *all, const tiles *bl
     w = times(w, count.w);
     alone = plus(how->a_whole ? a : 0u, how->w_whole ? w : 0u);
     load = plus(plus(how->a_whole ? 0u : a, how->w_whole ? 0u : w), row.p * count.m);
-    for (i = 0u; i < sizeof ports / sizeof ports[0]; i++) {
-        uint64_t m = ports[i].m != 0u ? all->m : count.m;
-        uint64_t k = ports[i].k != 0u ? all->k : count.k;
-        uint64_t n = ports[i].n != 0u ? all->n : count.n;
-        uint64_t beats = times(times(ports[i].beats * m, k), n);
+    for (i = 0u; i < sizeof of->ports / sizeof of->ports[0]; i++) {
+        uint64_t m = of->ports[i].m != 0u ? all->m : count.m;
+        uint64_t k = of->ports[i].k != 0u ? all->k : count.k;
+        uint64_t n = of->ports[i].n != 0u ? all->n : count.n;
+        uint64_t beats = times(times(of->ports[i].beats * m, k), n);
 
         busiest = larger_of(busiest, beats);
         everything = plus(everything, beats);
@@ -127,7 +129,7 @@ static void consider_sizes(const @name@_job *job, const @name@_blocks *how, choi
         for (block.n = 1u; block.n != 0u && block.n <= most_n &&
                            block.m * M_LANES * block.n <= OUT_DEPTH;
              block.n = next_larger(all.n, block.n)) {
-            most_k = smaller(longest(how, block.m, block.n), all.k);
+            most_k = smaller(longest(job, how, block.m, block.n), all.k);
             if (most_k < (WHOLE_K ? all.k : 1u))
                 break;
             for (part = 0u; part < (WHOLE_K ? 1u : (uint32_t)PARTS); part++) {
