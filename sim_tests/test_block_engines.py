@@ -324,7 +324,7 @@ MUTATIONS = [
     Mutation("words of a row are those of another format", "engine", r"\.i_kind\(route\[3:2\]\)",
              ".i_kind(2'h3)", SCALABLE),
     Mutation("what a row leaves is turned as in the next row's format",
-             "gather_64_1_8_34_33_33_25_34", r"\\before  <= i_kind", r"\\before  <= 2'h3", SCALABLE),
+             "gather_64_1_8_34_33_33_25_34", "before  <= i_kind", "before  <= 2'h3", SCALABLE),
     Mutation("beats have the format of the last job", "engine_wgt_buffer",
              r"format <= job\[669:668\]", "format <= 2'h0", SCALABLE),
     Mutation("words of W are found as in another format", "engine_wgt_buffer",
