@@ -69,7 +69,7 @@ def sizes(config: GemmStreamConfig, rng: np.random.Generator, count: int) -> Ite
 
 def differences(config: GemmStreamConfig, library: ctypes.CDLL, count: int) -> Iterator[Any]:
     """Yield the products that C and Python cut differently."""
-    job_type = job_structure(post_structure(config))
+    job_type = job_structure(config, post_structure(config))
     plan_in_c = getattr(library, f"{config.name}_plan")
     rng = np.random.default_rng(1)
     for m, k, n in sizes(config, rng, count):
