@@ -3,7 +3,7 @@
 
 ``python -m flows.bench.formats [--json] [--technology T] [--only NAME] [--energy]``
 ``python -m flows.bench.formats --serial [--json] [--technology T]``
-``python -m flows.bench.formats --scalable [--json] [--technology T]``
+``python -m flows.bench.formats --scalable [--energy] [--json] [--technology T]``
 ``python -m flows.bench.formats --error [W.npy | MODEL.gguf [TENSOR]]``
 
 Each format multiplies itself in a cube of 2 x 2 processing elements of 16 products a cycle, whose
@@ -123,28 +123,43 @@ def serial(technology: str, directory: Path) -> Iterator[dict[str, Any]]:
         }
 
 
-def scalable(technology: str, directory: Path) -> Iterator[dict[str, Any]]:
-    """Yield the processing element of several formats, and one for each of them."""
-    for name, count in [("", 1), *SCALABLE.items()]:
-        values = configuration(name or next(iter(SCALABLE)), technology)
+def scalable(technology: str, directory: Path, *, energy: bool) -> Iterator[dict[str, Any]]:
+    """Yield the processing element of several formats, and one for each of them.
+
+    The first is mapped once; with energies once more for each format of its operands.
+    """
+    formats = list(SCALABLE.items())
+    several = [(name, 1, True) for name, _ in (formats if energy else formats[:1])]
+    for name, count, shared in [*several, *((name, count, False) for name, count in formats)]:
+        values = configuration(name, technology)
         values["array"] = {"rows": 2, "cols": 2, "depth": LANES * count}
-        if not name:
+        if shared:
             values["array"]["pe"] = "scalable"
-        document = synthesized(values, directory)
+        document = synthesized(values, directory, *_activity(energy=energy))
         area = next(m["area_um2"] for m in document["modules"] if m["name"] == "bench_pe")
         yield {
-            "format": name or "scalable",
+            "pe": "scalable" if shared else "mac",
+            "format": name if energy or not shared else None,
             "technology": technology,
-            "products": LANES * count if name else None,
+            "products": LANES * SCALABLE[name] if energy or not shared else None,
             "core_um2": document["area_um2"],
             "pe_um2": area,
             "fmax_mhz": document["fmax_mhz"],
+            "fj_per_product": _fj_per_product(document, energy=energy),
         }
+
+
+def _activity(*, energy: bool) -> list[str]:
+    return ["--activity", f"random:{SIZE}"] if energy else []
+
+
+def _fj_per_product(document: dict[str, Any], *, energy: bool) -> float | None:
+    return document["power"]["energy_per_operation_fj"] * 2 if energy else None
 
 
 def measured(name: str, technology: str, directory: Path, *, energy: bool) -> dict[str, Any]:
     """Return what synthesis says of a format's core."""
-    more = ["--activity", f"random:{SIZE}"] if energy else []
+    more = _activity(energy=energy)
     document = synthesized(configuration(name, technology), directory, *more)
     pe = next(m["area_um2"] for m in document["modules"] if m["name"] == "bench_pe")
     return {
@@ -154,7 +169,7 @@ def measured(name: str, technology: str, directory: Path, *, energy: bool) -> di
         "core_um2": document["area_um2"],
         "pe_um2": pe,
         "fmax_mhz": document["fmax_mhz"],
-        "fj_per_product": document["power"]["energy_per_operation_fj"] * 2 if energy else None,
+        "fj_per_product": _fj_per_product(document, energy=energy),
     }
 
 
@@ -304,7 +319,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.serial:
         return _print_serial(options.technology, as_json=options.json)
     if options.scalable:
-        return _print_scalable(options.technology, as_json=options.json)
+        return _print_scalable(options.technology, energy=options.energy, as_json=options.json)
     rows = []
     with tempfile.TemporaryDirectory(prefix="hwgen-bench-") as directory:
         for name in options.only or FORMATS:
@@ -336,22 +351,24 @@ def _print_serial(technology: str, *, as_json: bool) -> int:
     return 0
 
 
-def _print_scalable(technology: str, *, as_json: bool) -> int:
-    headings = ("format", "products", "PE um2", "core um2", "MHz")
+def _print_scalable(technology: str, *, energy: bool, as_json: bool) -> int:
+    headings = ("PE", "format", "products", "PE um2", "core um2", "MHz", "fJ a product")
     table = Table(*headings, title=f"one datapath for several formats, {technology}")
     apart = [0.0, 0.0]
     with tempfile.TemporaryDirectory(prefix="hwgen-bench-") as directory:
-        for row in scalable(technology, Path(directory)):
+        for row in scalable(technology, Path(directory), energy=energy):
             if as_json:
                 sys.stdout.write(json.dumps(row) + "\n")
                 sys.stdout.flush()
-            if row["products"]:
+            if row["pe"] == "mac":
                 apart = [apart[0] + row["pe_um2"], apart[1] + row["core_um2"]]
+            spent = row["fj_per_product"]
             table.add_row(
-                row["format"], str(row["products"] or ""), f"{row['pe_um2']:.0f}",
+                row["pe"], row["format"] or "", str(row["products"] or ""), f"{row['pe_um2']:.0f}",
                 f"{row['core_um2']:.0f}", f"{row['fmax_mhz']:.0f}",
+                "" if spent is None else f"{spent:.0f}",
             )  # fmt: skip
-    table.add_row("these four together", "", f"{apart[0]:.0f}", f"{apart[1]:.0f}", "")
+    table.add_row("the four together", "", "", f"{apart[0]:.0f}", f"{apart[1]:.0f}", "", "")
     if not as_json:
         Console(width=100).print(table)
     return 0
