@@ -194,7 +194,7 @@ def drawn(rng: np.random.Generator) -> GemmStreamConfig:
         if family in ("cube", "adder_tree"):
             array["depth"] = int(2 ** rng.integers(0, 7))
         if family != "systolic":
-            array["pe"] = str(rng.choice(["mac", "hybrid", "bit_serial"]))
+            array["pe"] = str(rng.choice(["mac", "hybrid", "bit_serial", "fused"]))
         elif rng.random() < 0.5:
             array |= {**STAYS, "rows": int(rng.choice([16, 32]))}
         accumulator = str(rng.choice(["exact", "fp32", "aligned(25)"]))

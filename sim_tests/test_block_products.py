@@ -182,6 +182,66 @@ def test_what_is_cut_off_depends_on_the_places(places, expected):
     assert block_products(product, a, w)[0, 0] == expected
 
 
+RULES = {
+    "hopper_fp16": ("fp16", "fp16", 25, 16),
+    "hopper_bf16": ("bf16", "bf16", 25, 16),
+    "ada_fp8": ("fp8_e4m3", "fp8_e5m2", 13, 16),
+    "hopper_fp8": ("fp8_e4m3", "fp8_e4m3", 13, 32),
+    "blackwell_mxfp8": ("mxfp8_e4m3", "mxfp8_e5m2", 25, 32),
+    "blackwell_mxfp6": ("mxfp6_e3m2", "mxfp4", 25, 32),
+}
+"""Published rules of tensor cores (MMA-Sim): operands, fractional bits, products of a step."""
+
+
+def exponent_of_element(name: str, value: float) -> int:
+    """Return the exponent of a floating-point element, that of the smallest normal one at least."""
+    lowest = {"fp16": -14, "bf16": -126, "e4m3": -6, "e5m2": -14, "e3m2": -2, "mxfp4": 0}
+    least = next(exponent for key, exponent in lowest.items() if name.endswith(key))
+    return max(math.frexp(value)[1] - 1, least) if value and math.isfinite(value) else least
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_products_are_aligned_as_published(rule):
+    """Each product is aligned by itself: numbers of a seed, by the rule and by the golden model."""
+    first, second, places, depth = RULES[rule]
+    rng, steps = np.random.default_rng(len(rule)), 3
+    factors = factor_of(operand(first)), factor_of(operand(second))
+    length = factors[0].block or depth
+    product = BlockProduct(
+        *factors, BlockAccumulator("aligned", places), length, depth // length, steps, fused=True
+    )
+    for kind in KINDS:
+        lines = 4 if kind in ("random", "special") else 1
+        a, x = sample(operand(first), length, steps * depth // length, lines, rng, kind)
+        w, y = sample(operand(second), length, steps * depth // length, lines, rng, kind)
+        got = block_products(product, a, w).view(np.uint32)
+        for i, j in np.ndindex(got.shape):
+            terms = [
+                (
+                    term(Block([u], p.scale, 0), Block([v], q.scale, 0)),
+                    exponent_of_element(first, u) + exponent_of_element(second, v)
+                    + p.exponent + q.exponent,
+                )
+                for p, q in zip(x[i], y[j], strict=True)
+                for u, v in zip(p.elements, q.elements, strict=True)
+            ]  # fmt: skip
+            parts = [terms[at : at + depth] for at in range(0, len(terms), depth)]
+            assert got[i, j] == summed("aligned", parts, places), (kind, i, j)
+
+
+def test_sums_of_products_differ_from_aligned_products():
+    # 256 + 2**-8 - 256: the exact sum of the products is 2**-8, but each by itself is cut off.
+    elements = np.array([[[16.0, 2.0**-4, -16.0, 0.0]]])
+    values = np.array([[[16.0, 2.0**-4, 16.0, 0.0]]])
+    factor = factor_of(operand("fp8_e4m3"))
+    a, w = (BlockMatrix(factor, np.ldexp(part, -factor.unit)) for part in (elements, values))
+    for fused, expected in ((False, 2.0**-8), (True, 0.0)):
+        product = BlockProduct(
+            factor, factor, BlockAccumulator("aligned", 13), 4, 1, 1, fused=fused
+        )
+        assert block_products(product, a, w)[0, 0] == expected
+
+
 def test_an_infinite_total_stays_what_it_is():
     # Minus infinity, then more than single precision holds: no sum of two infinities.
     product = product_of("mxfp8_e5m2", "mxfp8_e5m2", "aligned(13)", 2, 1)

@@ -74,6 +74,14 @@ COVERING = [
         ("cube", "fp8_e4m3", "fp8_e4m3", "fp32", {"rows": 2, "cols": 2, "depth": 4}, 1),
         ("adder_tree", "int8", "q4_1", "fp32", {"cols": 2, "depth": 8}, 1),
         ("adder_tree", "int8", "int4_g16_zero", "aligned(25)", {"cols": 3, "depth": 8}, 1),
+        (
+            "cube",
+            "fp8_e4m3",
+            "fp8_e5m2",
+            "aligned(13)",
+            {"rows": 2, "cols": 2, "depth": 4, "pe": "fused"},
+            1,
+        ),
     )
 ]
 """Every family, accumulator, register and kind of format, with several beats a block and several
@@ -88,8 +96,14 @@ LONG = [
         ("adder_tree", "bf16", "int4_g16", "fp32", {"cols": 2, "depth": 4}, 1),
         ("cube", "int8", "int4_g16_min", "fp32", {"rows": 2, "cols": 2, "depth": 16}, 2),
         ("adder_tree", "int5_g16_zero", "int3_g16_zero", "exact", {"cols": 2, "depth": 32}, 0),
+        *(("adder_tree", *rule, {"cols": 2, "depth": depth, "pe": "fused"}, pe)
+          for pe, (rule, depth) in enumerate([
+              (("fp16", "fp16", "aligned(25)"), 4),
+              (("mxfp8_e5m2", "mxfp4", "aligned(25)"), 32),
+              (("bf16", "fp6_e3m2", "aligned(35)"), 4),
+          ])),
     )
-]
+]  # fmt: skip
 """Minima of either operand with infinities and several blocks a beat, and long integers."""
 
 
@@ -217,6 +231,28 @@ def test_mutations_of_minima_are_noticed(mutation: Mutation, tmp_path: Path) -> 
     assert_noticed(mutation, model, ("values_random", "values_special"), tmp_path)
 
 
+FUSED = {
+    "family": "cube", "activation": "fp8_e4m3", "weight": "fp8_e5m2", "accumulator": "aligned(13)",
+    "max_k": 100, "array": {"rows": 1, "cols": 2, "depth": 4, "pe": "fused"},
+    "pipeline": {"pe": 1},
+}  # fmt: skip
+
+FUSED_MUTATIONS = [
+    Mutation("an exponent that is left out", "pe", "exponent_1_0 <= shift_1", "exponent_1_0 <= 0",
+             FUSED),
+    Mutation("an element that is no number", "pe", "a_nans_0 <= a_nans", "a_nans_0 <= 0", FUSED),
+    Mutation("signs of one operand", "pe", r"a_elements\[13\] \^ w_elements\[13\]",
+             "a_elements[13]", FUSED),
+]  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mutation", FUSED_MUTATIONS, ids=lambda mutation: mutation.name)
+def test_mutations_of_aligned_products_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
+    model = family("cube").config
+    assert_noticed(mutation, model, ("values_random", "values_special"), tmp_path)
+
+
 OWN = "name: small\nelement: int3\nblock: 24\nscale: {format: bf16, rule: absmax}\n"
 
 
@@ -318,6 +354,23 @@ OTHER = "element: int3, block: 32, scale: {format: fp16, rule: mean}"
             "weight: must have another name than activation",
         ),
         ("weight: mxfp4\npipeline: {final_adder: 1}", "pipeline.final_adder: must be 0"),
+        (
+            "activation: fp16\nweight: int4_g16\naccumulator: aligned(25)\narray: {pe: fused}",
+            "array.pe: must not be fused with fp16 x int4_g16: int4_g16 is not floating point",
+        ),
+        (
+            "activation: nvfp4\nweight: nvfp4\naccumulator: aligned(25)\narray: {pe: fused}",
+            "array.pe: must not be fused with nvfp4 x nvfp4: scales must be powers of two",
+        ),
+        (
+            "activation: fp16\nweight: fp16\naccumulator: fp32\narray: {pe: fused}",
+            r"accumulator: must be aligned\(n\) with array.pe fused, not fp32",
+        ),
+        (
+            "activation: mxfp4\nweight: mxfp4\naccumulator: aligned(9)\narray: {depth: 16, pe: fused}",
+            "array.depth: must be a multiple of 32, a block of mxfp4 x mxfp4, with array.pe fused",
+        ),
+        ("array: {pe: fused}", "array.pe: must not be fused with int8 x int8: neither is"),
     ],
 )
 def test_what_is_refused(text: str, problem: str) -> None:

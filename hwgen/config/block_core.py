@@ -14,6 +14,7 @@ from hwgen.config.block_operands import (
     BlockOrIntegerAccumulator,
     BlockOrPlainOperand,
     block_product,
+    broken_by_fused,
     broken_by_hybrid,
     broken_by_operands,
     broken_by_scalable,
@@ -121,7 +122,7 @@ class BlockProductConfig(IntegerProductConfig):
     def _broken_by_no_float(self) -> list[str]:
         """Return why integers alone have no PE of floating-point numbers."""
         pe = self._array.pe
-        if pe not in ("hybrid", "bit_serial", "scalable"):
+        if pe not in ("hybrid", "bit_serial", "scalable", "fused"):
             return []
         text = (
             f"array.pe: must not be {pe} with {self.activation} x {self.weight}: neither is"
@@ -136,12 +137,17 @@ class BlockProductConfig(IntegerProductConfig):
         if array.pe == "scalable" and (broken := self._broken_by_scalable()):
             return broken
         broken = broken_by_operands(
-            self.activation, self.weight, self.accumulator, self.block_depth, self.depth_field
-        )
+            self.activation, self.weight, self.accumulator, self.block_depth, self.depth_field,
+            sums=array.pe != "fused",
+        )  # fmt: skip
         if array.pe == "hybrid":
             broken += broken_by_hybrid(self.activation, self.weight)
         elif array.pe == "bit_serial":
             broken += broken_by_terms(self.activation, self.weight)
+        elif array.pe == "fused":
+            broken += broken_by_fused(
+                self.activation, self.weight, self.accumulator, self.block_depth, self.depth_field
+            )
         elif array.pe not in ("mac", "scalable"):
             broken.append(
                 f"array.pe: must be mac with {operands}, not {array.pe}: the elements of"

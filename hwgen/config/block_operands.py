@@ -199,7 +199,13 @@ def _sum_bits(a: Factor, w: Factor, depth: int) -> int:
 
 
 def broken_by_operands(
-    activation: Any, weight: Any, accumulator: Any, depth: int, depth_field: str
+    activation: Any,
+    weight: Any,
+    accumulator: Any,
+    depth: int,
+    depth_field: str,
+    *,
+    sums: bool = True,
 ) -> list[str]:
     """Return the rules between operands, their accumulator and a depth that are broken.
 
@@ -211,6 +217,8 @@ def broken_by_operands(
         Products that a PE takes at a time.
     depth_field : str
         The parameter that says so, empty if none does.
+    sums : bool
+        Whether the products of a block are summed exactly.
     """
     a, w = factor_of(activation), factor_of(weight)
     if str(a) == str(w) and a != w:
@@ -218,7 +226,7 @@ def broken_by_operands(
             f"weight: must have another name than activation, not {w}: they are different formats"
         )
         return [text]
-    if (bits := _sum_bits(a, w, depth)) > LONGEST_SUM:
+    if sums and (bits := _sum_bits(a, w, depth)) > LONGEST_SUM:
         text = (
             f"weight: must be shorter than {weight} with activation {activation}: exact sums of"
             f" their products have {bits} bits, and {LONGEST_SUM} are the most; take integers or a"
@@ -297,6 +305,35 @@ def broken_by_terms(activation: Any, weight: Any) -> list[str]:
     return [f"array.pe: must not be bit_serial with {activation} x {weight}: {why}"]
 
 
+def broken_by_fused(
+    activation: Any, weight: Any, accumulator: Any, depth: int, depth_field: str
+) -> list[str]:
+    """Return why products of these operands cannot be aligned each by itself."""
+    a, w = factor_of(activation), factor_of(weight)
+    operands = f"{activation} x {weight}"
+    scales = [factor.scale for factor in (a, w) if factor.scale is not None]
+    broken = []
+    if a.fields is None or w.fields is None or a.special_width or w.special_width:
+        other = activation if a.fields is None or a.special_width else weight
+        why = f"{other} is not floating point"
+    elif any(scale.range != (1, 1) for scale in scales) or a.minimum or w.minimum:
+        why = "scales must be powers of two"
+    else:
+        why = ""
+    if why:
+        broken.append(f"array.pe: must not be fused with {operands}: {why}")
+    if not str(accumulator).startswith("aligned"):
+        broken.append(f"accumulator: must be aligned(n) with array.pe fused, not {accumulator}")
+    length = a.block or w.block or 1
+    if depth % length:
+        field = depth_field or "array.pe"
+        broken.append(
+            f"{field}: must be a multiple of {length}, a block of {operands}, with array.pe fused,"
+            f" not {depth}: each product has the scale of its block"
+        )
+    return broken
+
+
 def broken_by_scalable(activation: Any, weight: Any, accumulator: Any, depth: int) -> list[str]:
     """Return why a datapath of several formats cannot have these operands, sums and lanes."""
     operands, known = f"{activation} x {weight}", either(tuple(SCALABLE))
@@ -327,5 +364,6 @@ def block_product(
     blocks = -(-max_k // (length * step)) * step
     kept = accumulator if isinstance(accumulator, BlockAccumulator) else BlockAccumulator("exact")
     return BlockProduct(
-        a, w, kept, length, step, blocks, hybrid=pe == "hybrid", serial=pe == "bit_serial"
+        a, w, kept, length, step, blocks, hybrid=pe == "hybrid", serial=pe == "bit_serial",
+        fused=pe == "fused",
     )  # fmt: skip

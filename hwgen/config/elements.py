@@ -26,7 +26,7 @@ KEEPING = ("carry_save", "same_weight")
 """PEs that take all digits at a time and keep carries, which are added at the output."""
 
 
-MULTIPLYING = ("mac", "hybrid", "bit_serial", "scalable")
+MULTIPLYING = ("mac", "hybrid", "bit_serial", "scalable", "fused")
 """PEs that multiply, and take no digits."""
 
 
@@ -76,6 +76,7 @@ class DigitArray(Model):
         "hybrid",
         "bit_serial",
         "scalable",
+        "fused",
     ] = Field(
         "mac",
         description="Processing element: `mac`, multipliers and an accumulating adder;"
@@ -88,7 +89,9 @@ class DigitArray(Model):
         " other, and shifters behind; `bit_serial`, elements of W as sums of powers of two, one of"
         " which is multiplied in a cycle, by shifters alone; `scalable`, mxint8, mxfp8_e4m3,"
         " mxfp6_e2m3 and mxfp4 by one datapath at 1, 1, 2 and 4 products a lane and cycle, the"
-        " format with each beat (`depth` 4 or 8, by default 8, and `accumulator` fp32).",
+        " format with each beat (`depth` 4 or 8, by default 8, and `accumulator` fp32); `fused`,"
+        " floating-point products of a beat aligned with the total, each by itself, as tensor cores"
+        " do (`accumulator` aligned(n)).",
     )
     encoding: Encoding = encoding_field()
     carry_spacing: int = carry_spacing_field()

@@ -114,7 +114,8 @@ def block_products(product: BlockProduct, a: BlockMatrix, w: BlockMatrix) -> NDA
     """
     parts = []
     blocks = a.elements.shape[1]
-    rows = max(1, (1 << 21) // max(1, blocks * len(w.elements)))
+    each = product.length if product.fused else 1
+    rows = max(1, (1 << 21) // max(1, blocks * each * len(w.elements)))
     for start in range(0, len(a.elements), rows):
         terms = block_terms(product, a.part(slice(start, start + rows)), w)
         parts.append(accumulated(product, terms))
@@ -123,6 +124,8 @@ def block_products(product: BlockProduct, a: BlockMatrix, w: BlockMatrix) -> NDA
 
 def block_terms(product: BlockProduct, a: BlockMatrix, w: BlockMatrix) -> Terms:
     """Return the terms of all blocks; see `Terms`."""
+    if product.fused:
+        return _terms_of_products(product, a, w)
     x, y = _finite(a.elements), _finite(w.elements)
     integers: Integers = _dots(x, y, product.sum.width)
     shape = integers.shape
@@ -155,6 +158,44 @@ def block_terms(product: BlockProduct, a: BlockMatrix, w: BlockMatrix) -> Terms:
         integers = integers * (significand.astype(object) if wide else significand)
         exponents = exponents + exponent
     return Terms(integers, exponents, nan, positive, negative)
+
+
+def _terms_of_products(product: BlockProduct, a: BlockMatrix, w: BlockMatrix) -> Terms:
+    """Return the terms where each product is one, those of a block one behind the other."""
+    sides = []
+    for operand in (a, w):
+        length = operand.elements.shape[-1]
+        flat = operand.elements.reshape(len(operand.elements), -1)
+        significands, exponents = _significands(operand.factor, _finite(flat))
+        none = np.isnan(flat)
+        scale = operand.factor.scale
+        if scale is not None and operand.scales is not None:
+            _, above, no_scale = scale.decode(operand.scales)
+            exponents = exponents + np.repeat(above, length, axis=-1)
+            none |= np.repeat(no_scale, length, axis=-1)
+        sides.append((flat, significands, exponents, none))
+    (x, x_significands, x_exponents, x_none), (y, y_significands, y_exponents, y_none) = sides
+    with np.errstate(invalid="ignore"):
+        products = x[:, None] * y[None]
+    finite = np.isfinite(x)[:, None] & np.isfinite(y)[None]
+    nan = x_none[:, None] | y_none[None] | np.isnan(products)
+    # Elements are whole numbers here, so only infinite ones have infinite products.
+    positive, negative = (~finite & ~nan & (products == sign * np.inf) for sign in (1, -1))
+    return Terms(
+        x_significands[:, None] * y_significands[None],
+        x_exponents[:, None] + y_exponents[None],
+        nan, positive, negative,
+    )  # fmt: skip
+
+
+def _significands(
+    factor: Factor, elements: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the signed significands of floating-point elements, and their exponents."""
+    above = np.frexp(elements)[1] - factor.precision - factor.below_unit
+    shifts = np.where(elements == 0, 0, np.maximum(above, 0)).astype(np.int64)
+    significands = np.ldexp(elements, -shifts - factor.below_unit).astype(np.int64)
+    return significands, factor.lowest_exponent + shifts
 
 
 class _Part(NamedTuple):
@@ -330,7 +371,7 @@ def _exact(product: BlockProduct, terms: Terms) -> NDArray[Any]:
 def _aligned(product: BlockProduct, terms: Terms) -> NDArray[Any]:
     """Return totals that are cut off after each step; see `hwgen.numerics.blocks.products`."""
     fmt, places = product.result, product.accumulator.places
-    step, blocks = product.blocks_per_step, terms.integers.shape[-1]
+    step, blocks = product.addends, terms.integers.shape[-1]
     wide = max(product.aligned.width, product.term.width) > _INT64_BITS
     bits = np.zeros(terms.integers.shape[:2], fmt.bits_dtype)
     for start in range(0, blocks, step):

@@ -46,7 +46,7 @@ class ExactTotal(Block):
     """
 
     def __init__(self, product: BlockProduct) -> None:
-        step = product.blocks_per_step
+        step = product.addends
         bits = exponent_width(product)
         super().__init__(
             "add_terms",
@@ -65,7 +65,7 @@ class ExactTotal(Block):
         low, high = product.exponents
         reach = min(product.term.width + high - low, width)
         total: Value = self.old[:width]
-        for number in range(product.blocks_per_step):
+        for number in range(product.addends):
             integer = self.integers.word_select(number, product.term.width).as_signed()
             wide = Signal(signed(reach), name=f"wide_{number}")
             m.d.comb += wide.eq(integer)
@@ -130,7 +130,7 @@ class AlignedTotal(Block):
     """
 
     def __init__(self, product: BlockProduct) -> None:
-        step, bits = product.blocks_per_step, exponent_width(product)
+        step, bits = product.addends, exponent_width(product)
         super().__init__(
             "add_aligned",
             {
@@ -155,7 +155,7 @@ class AlignedTotal(Block):
         exponents = [named(m, "exponent", Cat(biased[0] | ~normal, biased[1:]) - fmt.bias - base)]
         exponents = [exponents[0][:bits]]
         numbers = [(Cat(fraction, normal), self.old[-1], fmt.mantissa_bits)]
-        for number in range(product.blocks_per_step):
+        for number in range(product.addends):
             integer = self.integers.word_select(number, product.term.width)
             sign = integer[-1]
             magnitude = named(

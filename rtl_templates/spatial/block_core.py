@@ -15,6 +15,7 @@ from amaranth.lib.wiring import In, Member, Out
 from rtl_templates.arithmetic.block_accumulators import rounded_row
 from rtl_templates.arithmetic.block_edge import BlockEdge, registers_of
 from rtl_templates.arithmetic.block_pe import BlockPe
+from rtl_templates.arithmetic.fused_pe import FusedPe
 from rtl_templates.arithmetic.scalable import ScalableEdge, ScalablePe, chosen, mode_of
 from rtl_templates.block_beats import counted_beats, counted_terms
 from rtl_templates.hierarchy import Block, place
@@ -41,6 +42,14 @@ def edge_of(config: SpatialConfig, side: str) -> BlockEdge | ScalableEdge:
     return BlockEdge(config, config.lanes["aw".index(side)], side)
 
 
+def pe_of(config: SpatialConfig) -> BlockPe:
+    """Return the processing element."""
+    if config.scalable is not None:
+        return ScalablePe(config)
+    assert config.block_product is not None
+    return FusedPe(config) if config.block_product.fused else BlockPe(config)
+
+
 class BlockRow(Block):
     """A row of PEs with its edge.
 
@@ -59,7 +68,7 @@ class BlockRow(Block):
     def __init__(self, config: SpatialConfig) -> None:
         product = config.block_product
         assert product is not None
-        self.pe = ScalablePe(config) if config.scalable is not None else BlockPe(config)
+        self.pe = pe_of(config)
         self.columns = self.pe.operands["w"]
         super().__init__(
             "row",

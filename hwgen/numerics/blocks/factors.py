@@ -258,6 +258,17 @@ class Factor:
             return 0
         return (self.integers.width - 1) - (self.fields[1] + 1)
 
+    @property
+    def precision(self) -> int:
+        """Bits of the significands of floating-point elements."""
+        assert self.fields is not None
+        return self.fields[1] + 1
+
+    @property
+    def lowest_exponent(self) -> int:
+        """Exponent of the smallest normal one of floating-point elements, and of subnormal ones."""
+        return self.unit + self.below_unit + self.precision - 1
+
     @cached_property
     def has_nan(self) -> bool:
         """Whether elements may be NaNs."""

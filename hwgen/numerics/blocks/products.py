@@ -14,6 +14,10 @@ term.  Terms are accumulated
   the largest of their exponents, cut off below `n` fractional bits, towards zero, and added; the
   sum is cut off to single precision.  The exponent of a term is the sum of those of its scales,
   zeros do not count, and none is below that of the total, at least -126.  So add tensor cores.
+
+With ``fused`` products are not summed before: each is a term, the product of the significands, and
+its exponent is the sum of those of both elements and of the scales.  So do tensor cores treat
+floating-point numbers that are no blocks.
 """
 
 from __future__ import annotations
@@ -170,6 +174,8 @@ class BlockProduct:
         their products shifted; else one that is floating point is shifted at the edge.
     serial : bool
         Whether elements of `w` are taken term by term; see `hwgen.numerics.blocks.terms`.
+    fused : bool
+        Whether each product is a term by itself.
     """
 
     a: Factor
@@ -180,6 +186,12 @@ class BlockProduct:
     blocks: int
     hybrid: bool = False
     serial: bool = False
+    fused: bool = False
+
+    @property
+    def addends(self) -> int:
+        """Terms that are accumulated at a time."""
+        return self.blocks_per_step * (self.length if self.fused else 1)
 
     @cached_property
     def terms(self) -> int:
@@ -223,6 +235,7 @@ class BlockProduct:
         return (
             self.hybrid
             or self.serial
+            or self.fused
             or all(f.shifts > MOST_SHIFTED and not f.special_width for f in (self.a, self.w))
         )
 
@@ -257,7 +270,10 @@ class BlockProduct:
 
     @cached_property
     def term(self) -> IntegerFormat:
-        """Format of a block's term, as an integer; signed."""
+        """Format of a term, as an integer; signed."""
+        if self.fused:
+            most = (1 << self.a.precision) - 1, (1 << self.w.precision) - 1
+            return enclosing_format(-most[0] * most[1], most[0] * most[1])
         low, high = _products(self.a.range, self.w.range)
         ends = self.length * low, self.length * high
         if self.offset is not None:
@@ -271,12 +287,20 @@ class BlockProduct:
         places = sum(scale.fraction for scale in self.scales)
         if self.offset is not None:
             return places - self.offset.other.unit - self.offset.lowest
+        if self.fused:
+            return self.a.precision + self.w.precision - 2
         return places - self.a.unit - self.w.unit
 
     @property
     def exponents(self) -> tuple[int, int]:
-        """Smallest and largest exponent of a term: the sum of those of its scales."""
+        """Smallest and largest exponent of a term: the sum of those of its scales.
+
+        Where each product is a term, those of both elements are added.
+        """
         lows, highs = [s.exponents[0] for s in self.scales], [s.exponents[1] for s in self.scales]
+        if self.fused:
+            lows += [f.lowest_exponent for f in (self.a, self.w)]
+            highs += [f.lowest_exponent + f.shifts for f in (self.a, self.w)]
         return sum(lows), sum(highs)
 
     @property
@@ -299,7 +323,7 @@ class BlockProduct:
     @property
     def aligned(self) -> IntegerFormat:
         """Format of the sum of aligned terms and the total."""
-        terms = self.blocks_per_step * (1 << self.whole_bits) + 2  # the total is below 2
+        terms = self.addends * (1 << self.whole_bits) + 2  # the total is below 2
         return IntegerFormat((terms - 1).bit_length() + self.accumulator.places + 1, True)
 
     @property

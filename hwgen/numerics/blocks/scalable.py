@@ -118,6 +118,11 @@ class ScalableProduct:
         return low, high + max(self.rises)
 
     @property
+    def addends(self) -> int:
+        """Terms that are accumulated at a time."""
+        return 1
+
+    @property
     def result(self) -> FloatFormat:
         """Format of results."""
         return floating("fp32")
