@@ -323,6 +323,7 @@ def test_lanes_hold_elements_then_scale() -> None:
     assert numbers == [low | 0b10 << 32, high | 0b00 << 32, low | 0b01 << 32, high | 0b11 << 32]
 
 
+BOTH = "activation: mxfp4\nweight: mxfp4\n"
 OTHER = "element: int3, block: 32, scale: {format: fp16, rule: mean}"
 
 
@@ -367,7 +368,7 @@ OTHER = "element: int3, block: 32, scale: {format: fp16, rule: mean}"
             r"accumulator: must be aligned\(n\) with array.pe fused, not fp32",
         ),
         (
-            "activation: mxfp4\nweight: mxfp4\naccumulator: aligned(9)\narray: {depth: 16, pe: fused}",
+            f"{BOTH}accumulator: aligned(9)\narray: {{depth: 16, pe: fused}}",
             "array.depth: must be a multiple of 32, a block of mxfp4 x mxfp4, with array.pe fused",
         ),
         ("array: {pe: fused}", "array.pe: must not be fused with int8 x int8: neither is"),
