@@ -88,13 +88,6 @@ COVERING = [
 blocks a beat."""
 
 
-AS_TENSOR_CORES = (
-    ("fp16", "fp16", "aligned(25)", 4),
-    ("mxfp8_e5m2", "mxfp4", "aligned(25)", 32),
-    ("bf16", "fp6_e3m2", "aligned(35)", 4),
-)
-"""Operands, accumulators and depths of products that are aligned each by itself."""
-
 LONG = [
     config_of(*values)
     for values in (
@@ -103,13 +96,19 @@ LONG = [
         ("adder_tree", "bf16", "int4_g16", "fp32", {"cols": 2, "depth": 4}, 1),
         ("cube", "int8", "int4_g16_min", "fp32", {"rows": 2, "cols": 2, "depth": 16}, 2),
         ("adder_tree", "int5_g16_zero", "int3_g16_zero", "exact", {"cols": 2, "depth": 32}, 0),
-        *(
-            ("adder_tree", *rule, {"cols": 2, "depth": depth, "pe": "fused"}, pe)
-            for pe, (*rule, depth) in enumerate(AS_TENSOR_CORES)
+        ("adder_tree", "fp16", "fp16", "aligned(25)", {"cols": 2, "depth": 4, "pe": "fused"}, 0),
+        (
+            "adder_tree", "mxfp8_e5m2", "mxfp4", "aligned(25)",
+            {"cols": 2, "depth": 32, "pe": "fused"}, 1,
+        ),
+        (
+            "adder_tree", "bf16", "fp6_e3m2", "aligned(35)",
+            {"cols": 2, "depth": 4, "pe": "fused"}, 2,
         ),
     )
 ]  # fmt: skip
-"""Minima of either operand with infinities and several blocks a beat, and long integers."""
+"""Minima of either operand with infinities and several blocks a beat, long integers, and products
+aligned each by itself."""
 
 
 def _name(config: SpatialConfig) -> str:
