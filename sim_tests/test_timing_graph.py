@@ -134,6 +134,14 @@ def test_ports_arrive_late_and_are_needed_early() -> None:
     assert found.period_ns == pytest.approx(0.5 + NS["gate"])
 
 
+def test_a_register_that_an_output_is_named_like_is_no_port() -> None:
+    m = Module()
+    a, y = Signal(4), Signal(8, reset_less=True)
+    m.d.sync += y.eq(y + a)
+    found = limiting(m, {"a": a}, {"y": y})
+    assert (found.start, found.end, found.outside) == ("y", "y", 0)
+
+
 class Increment(Elaboratable):
     """A module that adds one."""
 

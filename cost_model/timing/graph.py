@@ -143,7 +143,9 @@ class Timer:
         found = tuple(
             Stage(each.steps, ".".join(each.path)) for each in reversed(stages) if each.steps
         )
-        outside = (place >= 0) + (start in {port.name for port in top.module.ports})
+        # A register may have the name of the output that it drives.
+        inputs = {port.name for port in top.module.ports if not port.output}
+        outside = (place >= 0) + (start in inputs)
         return Path(float(worst), start, end, found, outside)
 
     def _time(self, name: str, arrivals: Times) -> _Timed:
