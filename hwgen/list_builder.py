@@ -73,6 +73,25 @@ class Rows:
         return Place(self.address, row_bytes, self.rows, stride, self.blocks, self.step)
 
 
+@dataclass(frozen=True)
+class Pages:
+    """Pages in which rows of keys and values lie.
+
+    Parameters
+    ----------
+    table : int
+        Address of the table of pages.
+    keys : int
+        Keys of a page.
+    count : Number
+        Pages that go past.
+    """
+
+    table: int
+    keys: int
+    count: Number
+
+
 @dataclass
 class _Pending:
     reads: set[str] = field(default_factory=set)
@@ -310,6 +329,7 @@ class ListBuilder:
         scale_bytes: Number | None = None,
         causal: bool = True,
         first: Number | None = None,
+        pages: Pages | None = None,
     ) -> None:
         """Append the attention of some queries of a head of keys.
 
@@ -335,6 +355,9 @@ class ListBuilder:
         first : Number, optional
             The first key that the first query looks at, below 0 too, each further query at one
             less; by default all look at all before theirs.
+        pages : Pages, optional
+            Where keys, values and scales lie, by their addresses the first page's; `key_bytes` and
+            `scale_bytes` are then those of the last page.
         """
         import numpy as np
 
@@ -358,10 +381,15 @@ class ListBuilder:
             of_keys = key_bytes if name in ("key", "value") else None
             if name in ("key_scale", "value_scale"):
                 of_keys = scale_bytes
-            if of_keys is not None:  # all rows as one
-                size = of_keys.constant
-                numbers[f"{port.upper()}_BYTES"] = of_keys
             places[port] = rows.place(size)
+            if of_keys is not None and pages is not None:
+                whole, count = size * pages.keys, max(1, pages.count.constant)
+                ends = whole if of_keys.register else of_keys.constant
+                places[port] = Place.paged(rows.address, whole, [0] * count, pages.table, last=ends)
+                numbers |= {f"{port.upper()}_BLOCKS": pages.count, f"{port.upper()}_LAST": of_keys}
+            elif of_keys is not None:  # all rows as one
+                places[port] = rows.place(of_keys.constant)
+                numbers[f"{port.upper()}_BYTES"] = of_keys
             if rows.register:
                 numbers[f"{port.upper()}_ADDRESS"] = Number(rows.address, rows.register)
         beat = np.array(words, "<i4").tobytes()

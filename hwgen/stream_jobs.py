@@ -3,16 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hwgen.errors import InputError
-from hwgen.families.stream_engine_registers import SIZE_BITS, STRIDE_BITS
+from hwgen.families.stream_engine_registers import (
+    ENTRY_BITS,
+    MOST_PAGES,
+    SIZE_BITS,
+    STRIDE_BITS,
+)
 
 if TYPE_CHECKING:
     from hwgen.families.stream_engine import StreamEngineConfig
     from hwgen.schedules.memory import Access, CoreJob
+
+ENTRY_BYTES = ENTRY_BITS // 8
+"""Of a table of pages."""
 
 TAIL = "tail"
 """Where what follows the rows of results goes, beside the names of ports."""
@@ -28,6 +36,12 @@ class Place:
         Byte address of the first row, of any alignment.
     row_bytes, rows, blocks, stride, step : int
         See `hwgen.schedules.memory.Access`.
+    table : int
+        Where a table of pages lies; 0: there is none.
+    pages : tuple of int
+        Where each page begins, in bytes behind the address; a block is a row, which is a page.
+    skip, last : int
+        Bytes of the first page that are skipped, and bytes of the last one up to which it is read.
     """
 
     address: int
@@ -36,6 +50,18 @@ class Place:
     stride: int = 0
     blocks: int = 1
     step: int = 0
+    table: int = 0
+    pages: tuple[int, ...] = ()
+    skip: int = 0
+    last: int = 0
+
+    @classmethod
+    def paged(
+        cls, address: int, page_bytes: int, pages: Sequence[int], table: int, **ends: int
+    ) -> Place:
+        """Return the place of pages; `ends` are `skip` and `last`, by default whole pages."""
+        found = {"skip": 0, "last": page_bytes, **ends}
+        return cls(address, page_bytes, blocks=len(pages), table=table, pages=tuple(pages), **found)
 
     @classmethod
     def of(cls, access: Access, base: int) -> Place:
@@ -45,16 +71,31 @@ class Place:
             access.step,
         )  # fmt: skip
 
+    def spans(self) -> list[tuple[int, int]]:
+        """Return where each row begins and its bytes, in order; of pages what is read."""
+        if not self.table:
+            return [(address, self.row_bytes) for address in self.addresses()]
+        starts = [self.skip, *[0] * (self.blocks - 1)]
+        ends = [*[self.row_bytes] * (self.blocks - 1), self.last]
+        return [
+            (self.address + page + start, end - start)
+            for page, start, end in zip(self.pages, starts, ends, strict=True)
+        ]
+
     def addresses(self) -> list[int]:
-        """Return where each row begins, in order."""
+        """Return where each row begins, in order; pages are `spans`."""
         return [
             self.address + block * self.step + row * self.stride
             for block in range(self.blocks)
             for row in range(self.rows)
         ]
 
+    def entries(self, unit: int) -> bytes:
+        """Return the table of pages, in units of so many bytes."""
+        return b"".join((page // unit).to_bytes(ENTRY_BYTES, "little") for page in self.pages)
+
     def registers(self, name: str) -> dict[str, int]:
-        """Return what the registers of a port hold."""
+        """Return what the registers of a port hold, pages aside."""
         return {
             f"{name}_ADDRESS": self.address,
             f"{name}_BYTES": self.row_bytes,
@@ -104,12 +145,52 @@ class StreamJob:
                         f"{name}.{field}: must be {least}..{(1 << bits) - 1}, not"
                         f" {getattr(place, field)}"
                     )
-            end = max(place.addresses()[0], place.addresses()[-1]) + place.row_bytes
+            if place.table:
+                self._check_pages(name, place)
+            spans = place.spans()
+            end = max(
+                sum(spans[0]), sum(spans[-1]), *(sum(span) for span in spans * bool(place.table))
+            )
             if place.address < 0 or end > space:
                 raise InputError(
                     f"{name}.address: rows would end at {end:#x}, beyond the"
                     f" {self.config.memory.address_width} bits of an address"
                 )
+
+    def _check_pages(self, name: str, place: Place) -> None:
+        """Refuse pages that the hardware would not find."""
+        unit = self.config.memory_bytes
+        beats = {port.name: port.beat_bytes for port in self.config.tables}
+        if name not in beats:
+            raise InputError(
+                f"{name}: its rows cannot lie in pages; name it in `paged` of the configuration"
+            )
+        begins = place.skip if place.blocks == 1 else 0
+        if not 0 <= place.skip < place.row_bytes or not begins < place.last <= place.row_bytes:
+            raise InputError(
+                f"{name}: pages of {place.row_bytes} bytes cannot be read from byte {place.skip} of"
+                f" the first to byte {place.last} of the last"
+            )
+        if place.blocks != len(place.pages) or place.blocks > MOST_PAGES:
+            raise InputError(f"{name}.blocks: must be the number of pages, up to {MOST_PAGES}")
+        for field in ("row_bytes", "skip", "last"):
+            if getattr(place, field) % beats[name]:
+                raise InputError(
+                    f"{name}.{field}: must be a multiple of a beat, {beats[name]} bytes, in pages,"
+                    f" not {getattr(place, field)}"
+                )
+        for page in place.pages:
+            if page % unit or not 0 <= page // unit < 1 << 8 * ENTRY_BYTES:
+                raise InputError(
+                    f"{name}.pages: must lie multiples of {unit} bytes behind the address, the next"
+                    f" {1 << 8 * ENTRY_BYTES} of them, not {page}"
+                )
+        end = place.table + ENTRY_BYTES * place.blocks
+        if place.table % ENTRY_BYTES or end > 1 << self.config.memory.address_width:
+            raise InputError(
+                f"{name}.table: must be a multiple of {ENTRY_BYTES} below the end of the address"
+                f" space, not {place.table:#x}"
+            )
 
     @classmethod
     def of(
@@ -148,6 +229,10 @@ class StreamJob:
             if name in self.places:
                 of_port = self.places[name].registers(name.upper())
             held |= of_port
+        for port in self.config.tables:
+            found = self.places.get(port.name, Place(0, 0))
+            for key in ("table", "skip", "last"):
+                held[f"{port.name}_{key}".upper()] = getattr(found, key) if found.table else 0
         return held
 
     def writes(self) -> list[tuple[int, int]]:

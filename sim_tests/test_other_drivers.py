@@ -149,8 +149,10 @@ def test_how_lists_end(lists: Registers) -> None:
 
 def stream_config(kind: str) -> StreamEngineConfig:
     values = rows(["quantise", "dequantise"], "fp32", "int8")
-    if kind == "heads":
+    if kind in ("heads", "pages"):
         values = {"family": "stream_engine", "compute": {"family": "attention"}}
+    if kind == "pages":
+        values["paged"] = ["key", "value_scale"]
     memory = {"max_burst": 8}
     return StreamEngineConfig.model_validate({"name": kind, "memory": memory, **values})
 
@@ -162,13 +164,20 @@ class CPlace(ctypes.Structure):
     )
 
 
+class CPages(ctypes.Structure):
+    _fields_ = (
+        ("place", CPlace), ("table", ctypes.c_uint64), ("skip", ctypes.c_uint32),
+        ("last", ctypes.c_uint32),
+    )  # fmt: skip
+
+
 def job_type(config: StreamEngineConfig) -> type[ctypes.Structure]:
     fields: list[tuple[str, Any]] = [
         (port.name, ctypes.c_uint32 * -(-port.beat_bytes // 4)) for port in config.commands
     ]
     names = [port.name for port in (*config.operands, *config.results)]
     names += [TAIL] * bool(config.results[0].tail_bytes)
-    fields += [(name, CPlace) for name in names]
+    fields += [(name, CPages if name in config.paged else CPlace) for name in names]
     return type("Job", (ctypes.Structure,), {"_fields_": [*fields, ("after", ctypes.c_int)]})
 
 
@@ -181,6 +190,15 @@ def random_job(config: StreamEngineConfig, rng: np.random.Generator) -> StreamJo
     shape = [int(n) for n in rng.integers(1, 99, 2)]
     names = [port.name for port in config.operands if rng.random() < 0.8]
     places = {name: place(*(int(n) for n in rng.integers(1, 99, 2))) for name in names}
+    for port in config.tables:
+        if port.name in places and rng.random() < 0.8:
+            size, count = port.beat_bytes * int(rng.integers(4, 99)), int(rng.integers(1, 99))
+            pages = config.memory_bytes * rng.integers(0, 1 << 20, count)
+            places[port.name] = Place.paged(
+                int(rng.integers(1 << 30)), size, [int(page) for page in pages],
+                4 * int(rng.integers(1, 1 << 28)), skip=2 * port.beat_bytes,
+                last=3 * port.beat_bytes,
+            )  # fmt: skip
     out = config.results[0]
     places[out.name] = place(shape[0], shape[1])
     if out.tail_bytes:
@@ -205,11 +223,13 @@ def described(config: StreamEngineConfig, job: StreamJob) -> Any:
             place.stride,
             place.step,
         )
-        setattr(found, name, CPlace(*values))
+        rows = CPlace(*values)
+        pages = CPages(rows, place.table, place.skip, place.last)
+        setattr(found, name, pages if name in config.paged else rows)
     return found
 
 
-@pytest.mark.parametrize("kind", ["integers", "heads"])
+@pytest.mark.parametrize("kind", ["integers", "heads", "pages"])
 def test_jobs_of_stream_engines(kind: str, tmp_path: Path) -> None:
     config = stream_config(kind)
     found = library(config, stream_driver(config), tmp_path)
@@ -245,6 +265,15 @@ def test_jobs_of_stream_engines(kind: str, tmp_path: Path) -> None:
         if name == "address":
             getattr(job, out).row_bytes = 2
         assert text in engine.message(engine.call("submit", ctypes.byref(job), None))
+    page = CPlace(64, 32, 0, 2, 0, 0)
+    for values, text in (
+        ((64, 32, 0), "too wide"), ((64, 0, 40), "too wide"), ((66, 0, 32), "beyond"),
+        ((2 * top - 1, 0, 32), "beyond"),
+    ):  # fmt: skip
+        for port in config.tables:
+            job = type(good).from_buffer_copy(good)
+            setattr(job, port.name, CPages(page, *values))
+            assert text in engine.message(engine.call("submit", ctypes.byref(job), None))
     assert engine.log == []
     states = config.job_interface.states
     for state, text in (("done", "done"), ("mismatch", "do not agree"), ("aborted", "aborted")):

@@ -70,7 +70,8 @@ MIXED: dict[str, Any] = {
     "lists": {"registers": 8, "calls": 2, "cache_lines": 2},
     "memory": {"data_width": 64, "max_burst": 8, "outstanding": 2, "address_width": 40},
 }
-ALL_KINDS = {**MIXED, "name": "all_kinds", "units": {**MIXED["units"], "heads": HEADS}}
+PAGED = {**HEADS, "paged": ["key", "value_scale"]}
+ALL_KINDS = {**MIXED, "name": "all_kinds", "units": {**MIXED["units"], "heads": PAGED}}
 SMALL: dict[str, Any] = {
     "name": "lists",
     "family": "transformer",

@@ -13,6 +13,7 @@ from cost_model.unit_job import UnitJob
 from hwgen.families import family
 from hwgen.figures import Cycles
 from hwgen.operations import lengths_of
+from hwgen.stream_jobs import ENTRY_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,7 +76,8 @@ def timed_jobs(config: StreamEngineConfig, jobs: Iterable[Job]) -> Cycles:
 def registers_cycles(config: StreamEngineConfig, held: Mapping[str, int]) -> UnitJob:
     """Return what a job takes on a unit that shares its memory, by its job window.
 
-    Modelled as `timed_jobs`, with rows where they lie.  Each burst takes a cycle more.  At most,
+    Modelled as `timed_jobs`, with rows where they lie.  Each burst takes a cycle more; bursts of a
+    page are as many as it may need, since it may lie anywhere, and its table is read too.  At most,
     nothing of what core, reads and writes take is at the same time, nor are any two bursts.
 
     Parameters
@@ -123,6 +125,8 @@ def placed(
     if not size:
         return 0, 0
     piece = config.longest_burst * width  # bursts end at multiples of it
+    if held.get(f"{name}_TABLE_LOW", 0) or held.get(f"{name}_TABLE_HIGH", 0):
+        return _of_pages(held, name, width, piece)
     rows = _offsets(held[f"{like or name}_ROWS"], held[f"{name}_STRIDE"], piece)
     blocks = _offsets(held[f"{like or name}_BLOCKS"], held[f"{name}_STEP"], piece)
     beats = bursts = 0
@@ -131,6 +135,23 @@ def placed(
         count = rows[1] * int(blocks_there)
         beats += int((count * -(-(start % width + size) // width)).sum())
         bursts += int((count * -(-(start + size) // piece)).sum())
+    return beats, bursts
+
+
+def _of_pages(held: Mapping[str, int], name: str, width: int, piece: int) -> tuple[int, int]:
+    """Return the beats of pages and their table, and the most bursts."""
+    size, count = held[f"{name}_BYTES"], held[f"{name}_BLOCKS"]
+    skip, last = held[f"{name}_SKIP"], held[f"{name}_LAST"]
+    spans = [(0, size, count - 2), (skip, size, 1), (0, last, 1)]
+    if count == 1:
+        spans = [(skip, last, 1)]
+    entries = held[f"{name}_TABLE_LOW"] % width // ENTRY_BYTES * ENTRY_BYTES
+    beats = bursts = -(-(entries + count * ENTRY_BYTES) // width)
+    for begin, end, times in spans:
+        start = (held[f"{name}_ADDRESS_LOW"] + begin) % width
+        touched = -(-(start + end - begin) // width)
+        beats += times * touched
+        bursts += times * -(-(touched * width + piece - width) // piece)
     return beats, bursts
 
 

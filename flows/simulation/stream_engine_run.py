@@ -33,8 +33,11 @@ def run_on_engine(
     verilog: str | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     timeout: float,
+    pages: int = 0,
 ) -> tuple[dict[str, np.ndarray], int, Cycles]:
     """Carry out an operation with a memory that answers in the next cycle.
+
+    With `pages`, the rows of ports that may have pages lie in about so many each.
 
     Returns
     -------
@@ -47,7 +50,9 @@ def run_on_engine(
         If a job ends with an error, or has not ended after four times the cycles that all should
         take, and 10000 more.
     """
-    placed, _ = place_operation(config, operation, operands, scalars, base=BASE, golden=False)
+    placed, _ = place_operation(
+        config, operation, operands, scalars, base=BASE, golden=False, pages=pages
+    )
     sizes = operation.check_operands(operands)
     expected = family(config.family).timed_jobs(config, [(operation, sizes, scalars)])
     text = verilog_of(config) if verilog is None else verilog

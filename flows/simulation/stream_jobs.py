@@ -6,7 +6,7 @@ Nothing here knows how the engine is simulated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from hwgen.families import family
 from hwgen.golden.stream_engine import execute
 from hwgen.numerics import differences
-from hwgen.stream_jobs import TAIL, Place, StreamJob
+from hwgen.stream_jobs import ENTRY_BYTES, TAIL, Place, StreamJob
 
 if TYPE_CHECKING:
     from hwgen.families.stream_engine import StreamEngineConfig
@@ -46,7 +46,9 @@ class PlacedJob:
     def images(self) -> Iterator[tuple[int, bytes]]:
         """Yield what is to be put into memory: address and bytes."""
         for place, rows in self.sources:
-            yield from zip(place.addresses(), rows, strict=True)
+            yield from zip((address for address, _ in place.spans()), rows, strict=True)
+            if place.table:
+                yield place.table, place.entries(self.job.config.memory_bytes)
 
     def writes(self) -> list[tuple[int, int]]:
         """Return what is written to the job window."""
@@ -61,7 +63,7 @@ class PlacedJob:
         names = [name for name in self.job.places if name != TAIL]
         name = names[int(rng.integers(len(names) - 1))]  # of an operand
         place = self.job.places[name]
-        more = replace(place, stride=0, step=0, blocks=1, rows=place.rows * place.blocks + 99)
+        more = Place(place.address, place.row_bytes, place.rows * place.blocks + 99)
         less = {key: each for key, each in self.job.places.items() if key != name}
         other = {**less, name: more} if rng.random() < 0.5 else less
         return replace(self.job, places=other).writes()
@@ -72,7 +74,9 @@ class PlacedJob:
 
     def read(self) -> list[tuple[int, int]]:
         """Return the regions that the job reads."""
-        return [(a, p.row_bytes) for p, _ in self.sources for a in p.addresses()]
+        found = [span for place, _ in self.sources for span in place.spans()]
+        tables = [place for place, _ in self.sources if place.table]
+        return found + [(place.table, ENTRY_BYTES * place.blocks) for place in tables]
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,7 @@ def place_operation(
     base: int = 0,
     title: str = "",
     golden: bool = True,
+    pages: int = 0,
 ) -> tuple[PlacedOperation, int]:
     """Put an operation into memory.
 
@@ -142,6 +147,8 @@ def place_operation(
     title : str
     golden : bool
         Whether to compute what is expected.
+    pages : int
+        Without `rng`: how many each port has that may have pages, about; 0: rows follow each other.
 
     Returns
     -------
@@ -170,12 +177,21 @@ def place_operation(
                 if name not in job.reads:
                     results_in = blocks if name != TAIL else results_in
                     blocks = results_in
-            if rng is None:
+            paged = name in config.paged
+            if rng is None and not (paged and pages):
                 places[name] = Place.of(access, bases[access.array])
+            elif rng is None:
+                beat, start = _beat(config, name), -(-at // ALIGNMENT) * ALIGNMENT
+                whole = access.row_bytes * access.rows * access.blocks
+                size = beat * -(-whole // (beat * pages))
+                order = range(-(-whole // size))[::-1]
+                places[name], at = _pages(config, access, start, size, 0, order, 0)
+            elif paged and rng.random() < 0.8:
+                places[name], at = _drawn_pages(config, name, access, at, rng)
             else:
                 places[name], at = _drawn(access, at, blocks, rng)
         sources = tuple(
-            (places[name], _rows(access, arrays[access.array]))
+            (places[name], _cut(places[name], _rows(access, arrays[access.array])))
             for name, access in job.reads.items()
         )
         results = tuple((p, accesses[n]) for n, p in places.items() if n not in job.reads)
@@ -188,6 +204,48 @@ def place_operation(
 
 def _rows(access: Access, array: np.ndarray) -> tuple[bytes, ...]:
     return tuple(array[at : at + access.row_bytes].tobytes() for at in access.addresses())
+
+
+def _cut(place: Place, rows: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """Return what stands in each row, or in each page."""
+    if not place.table:
+        return rows
+    whole, found = b"".join(rows), []
+    for _, size in place.spans():
+        found.append(whole[:size])
+        whole = whole[size:]
+    return tuple(found)
+
+
+def _beat(config: StreamEngineConfig, name: str) -> int:
+    return next(port.beat_bytes for port in config.tables if port.name == name)
+
+
+def _drawn_pages(
+    config: StreamEngineConfig, name: str, access: Access, at: int, rng: np.random.Generator
+) -> tuple[Place, int]:
+    """Return pages in any order for rows of whole beats, and the first address behind them."""
+    beat = _beat(config, name)
+    size = access.row_bytes * access.rows * access.blocks
+    page = beat * int(rng.integers(1, 1 + max(1, size // beat)))
+    skip = beat * int(rng.integers(page // beat))
+    order = [int(place) for place in rng.permutation(-(-(skip + size) // page))]
+    base, gap = at + int(rng.integers(0, 70)), int(rng.integers(9))
+    return _pages(config, access, base, page, skip, order, gap)
+
+
+def _pages(
+    config: StreamEngineConfig, access: Access, base: int, page: int, skip: int,
+    order: Sequence[int], gap: int,
+) -> tuple[Place, int]:  # fmt: skip
+    """Return pages of so many bytes and their table behind them, and the first address behind."""
+    size, unit = access.row_bytes * access.rows * access.blocks, config.memory_bytes
+    count, room = len(order), -(-page // unit) * unit  # from a page to the next one, at least
+    table = ENTRY_BYTES * (-(-(base + count * room) // ENTRY_BYTES) + gap)
+    last = skip + size - (count - 1) * page
+    places = [place * room for place in order]
+    place = Place.paged(base, page, places, table, skip=skip, last=last)
+    return place, table + ENTRY_BYTES * count
 
 
 def _blocks(access: Access, rng: np.random.Generator) -> int:

@@ -28,7 +28,17 @@ ENDS = {"READ_ERROR": "READ", "WRITE_ERROR": "WRITE", "ABORTED": "ABORTED"}
 """How a job of a queue ends that is not done, and what the driver calls it."""
 
 
-def filled(config: FamilyConfig, template: str, values: Mapping[str, str]) -> dict[str, str]:
+def piece(name: str) -> str:
+    """Return the text of a template that only some files have."""
+    return _with_pieces(_read(name))
+
+
+def filled(
+    config: FamilyConfig,
+    template: str,
+    values: Mapping[str, str],
+    of_file: Mapping[str, Mapping[str, str]] | None = None,
+) -> dict[str, str]:
     """Return the header and the source of a driver, their templates filled in.
 
     Parameters
@@ -38,10 +48,13 @@ def filled(config: FamilyConfig, template: str, values: Mapping[str, str]) -> di
         Name of the templates, without their suffixes.
     values : mapping
         Of the fields ``@FIELD@``; the engine's name is there already.
+    of_file : mapping, optional
+        Of those that are other ones in the header, ``h``, than in the source, ``c``.
     """
-    known = {**values, "name": config.name, "NAME": config.name.upper()}
+    names = {"name": config.name, "NAME": config.name.upper()}
     files = {}
     for suffix in ("h", "c"):
+        known = {**values, **(of_file or {}).get(suffix, {}), **names}
         text = _with_pieces(_read(f"{template}.{suffix}"))
         for name, value in known.items():
             text = text.replace(f"@{name}@", value)

@@ -11,6 +11,7 @@ from hwgen.emission.c_templates import (
     OF_A_LIST,
     cases,
     filled,
+    piece,
     queue_statuses,
     statuses,
 )
@@ -45,8 +46,9 @@ def stream_driver(config: Any) -> dict[str, str]:
     ----------
     config : StreamEngineConfig
     """
-    from hwgen.families.stream_engine_registers import SIZE_BITS
+    from hwgen.families.stream_engine_registers import MOST_PAGES, SIZE_BITS
     from hwgen.register_map import LAYOUT
+    from hwgen.stream_jobs import ENTRY_BYTES
 
     prefix, out = config.name.upper(), config.results[0]
     members, checks, writes = [], [], []
@@ -59,13 +61,14 @@ def stream_driver(config: Any) -> dict[str, str]:
         ]
     for port in (*config.operands, out):
         name = port.name
-        members.append(f"    {config.name}_place {name}; /* {port.beat} */")
+        kind, suffix = ("pages", "_pages") if port in config.tables else ("place", "")
+        members.append(f"    {config.name}_{kind} {name}; /* {port.beat} */")
         checks += [
-            f"    status = check(&job->{name});",
+            f"    status = check{suffix}(&job->{name});",
             f"    if (status != {prefix}_OK)",
             "        return status;",
         ]
-        writes.append(f"    put_place(device, {prefix}_{name.upper()}_ADDRESS_LOW, &job->{name});")
+        writes.append(f"    put_{kind}(device, {prefix}_{name.upper()}_ADDRESS_LOW, &job->{name});")
     if out.tail_bytes:
         members.append(
             f"    {config.name}_place tail; /* what follows each row of results; as many rows */"
@@ -101,7 +104,11 @@ def stream_driver(config: Any) -> dict[str, str]:
         **OF_A_JOB,
         "LIMITS": f"    LAYOUT = {LAYOUT},\n    LARGEST = {(1 << SIZE_BITS) - 1}",
     }
-    return filled(config, "stream_driver", values)
+    pages = {"h": "", "c": ""}
+    if config.tables:
+        pages = {suffix: piece(f"stream_pages.{suffix}") for suffix in pages}
+        values["LIMITS"] += f",\n    MOST_PAGES = {MOST_PAGES},\n    ENTRY = {ENTRY_BYTES}"
+    return filled(config, "stream_driver", values, {f: {"PAGES": p} for f, p in pages.items()})
 
 
 def list_driver(config: ListEngine) -> dict[str, str]:

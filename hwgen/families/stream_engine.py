@@ -35,6 +35,9 @@ WORDS_AHEAD = 4
 ROWS_AHEAD = 16
 """Rows of results that are announced before their data has come."""
 
+TABLE_BEATS = 4
+"""Beats of a table of pages that wait, those on their way included."""
+
 _PATIENCE = 256
 
 
@@ -86,6 +89,11 @@ class StreamEngineConfig(OnMemory, FamilyConfig):
     )
     buffers: Buffers = Field(default_factory=Buffers, description="Memories on the chip.")
     memory: Memory = Field(default_factory=Memory, description="The port to the memory.")
+    paged: list[str] = Field(
+        default_factory=list,
+        description="Input ports whose rows may lie in pages, where a table in memory says: `key`"
+        " and `value` of attention, and their scales, of a cache that grows by pages.",
+    )
 
     @classmethod
     def cores_in(cls, data: Mapping[str, Any]) -> dict[str, type[FamilyConfig]]:
@@ -102,9 +110,22 @@ class StreamEngineConfig(OnMemory, FamilyConfig):
                 f"buffers.port_beats: must hold two bursts of memory.max_burst, {least} beats, not"
                 f" {self.buffers.port_beats}; raise it, or lower memory.max_burst"
             )
+        broken += self._pages_rules()
         if len(self.results) != 1:
             broken.append("compute: must have one output port")
         return check_rules(self, broken)
+
+    def _pages_rules(self) -> list[str]:
+        able = [port.name for port in self.operands if not port.last]
+        broken = [
+            f"paged: must be among the input ports that take beats from memory without tlast,"
+            f" {', '.join(able) or 'of which there are none'}, not {name!r}; remove it"
+            for name in self.paged
+            if name not in able
+        ]
+        if len(set(self.paged)) != len(self.paged):
+            broken.append("paged: must name each port once; remove the others")
+        return broken
 
     def too_wide(self) -> list[str]:
         """Return what makes a module wider than can be emitted."""
@@ -153,6 +174,11 @@ class StreamEngineConfig(OnMemory, FamilyConfig):
     def results(self) -> tuple[StreamPort, ...]:
         """The output port."""
         return tuple(p for p in self.compute.ports if p.direction == "out")
+
+    @cached_property
+    def tables(self) -> tuple[StreamPort, ...]:
+        """The input ports whose rows may lie in pages."""
+        return tuple(port for port in self.operands if port.name in self.paged)
 
     # -- geometry --------------------------------------------------------------------------
 

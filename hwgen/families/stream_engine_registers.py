@@ -29,6 +29,18 @@ ACCESS = {
 }
 """Registers of a port beside its address."""
 
+ENTRY_BITS = 32
+"""Bits of an entry of a table of pages, which lies at a multiple of their bytes."""
+
+PAGES = {
+    "SKIP": "Bytes that are skipped of the first page of port {0}.",
+    "LAST": "Bytes of its last page up to which that is read, skipped ones included.",
+}
+"""Registers of a port in pages, beside the address of their table."""
+
+MOST_PAGES = (1 << SIZE_BITS) // (ENTRY_BITS // 8) - 1
+"""Pages of a port of a job."""
+
 FLAGS = (Field("after", 0, 1, False, "Begin to read when all earlier jobs have finished."),)
 
 MISMATCH = "mismatch"
@@ -53,8 +65,8 @@ def stream_interface(config: StreamEngineConfig) -> JobInterface:
         window.append(Register(name, JOB_WINDOW + 4 * len(window), "rw", text, fields, bits))
 
     def place(name: str, text: str) -> None:
-        add(f"{name}_ADDRESS_LOW", min(32, address), f"Address of {text}, lower 32 bits.")
-        add(f"{name}_ADDRESS_HIGH", max(0, address - 32), "Upper bits of it.")
+        add(f"{name}_LOW", min(32, address), f"Address of {text}, lower 32 bits.")
+        add(f"{name}_HIGH", max(0, address - 32), "Upper bits of it.")
 
     for port in config.commands:
         for word in range(-(-port.data_width // 32)):
@@ -66,11 +78,19 @@ def stream_interface(config: StreamEngineConfig) -> JobInterface:
             )
     for port in (*config.operands, *config.results):
         name = port.name.upper()
-        place(name, f"the first row of port {port.name}")
+        place(f"{name}_ADDRESS", f"the first row of port {port.name}")
         for part, (bits, text) in ACCESS.items():
             add(f"{name}_{part}", bits, text.format(port.name))
+        if port in config.tables:
+            place(
+                f"{name}_TABLE",
+                f"a table of {ENTRY_BITS} bits for each block, its page: it begins so many beats of"
+                f" {config.memory_bytes} bytes behind the address; 0: blocks are no pages",
+            )
+            for part, text in PAGES.items():
+                add(f"{name}_{part}", SIZE_BITS, text.format(port.name))
     if config.results[0].tail_bytes:
-        place("TAIL", "what follows the first row of results")
+        place("TAIL_ADDRESS", "what follows the first row of results")
         add("TAIL_BYTES", SIZE_BITS, "Bytes of it in memory; 0: rows are followed by nothing.")
         add("TAIL_STRIDE", STRIDE_BITS, "Bytes from one to the next.")
         add("TAIL_STEP", STRIDE_BITS, "Bytes from that of a block to that of the next.")

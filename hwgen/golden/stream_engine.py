@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.families import family
-from hwgen.stream_jobs import TAIL, Place
+from hwgen.families.stream_engine_registers import MOST_PAGES
+from hwgen.stream_jobs import ENTRY_BYTES, TAIL, Place
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,7 +66,7 @@ def execute(config: StreamEngineConfig, held: Mapping[str, int], memory: Memory)
         beat = b"".join(word.to_bytes(4, "little") for word in words)[: port.beat_bytes]
         beats[port.name] = np.frombuffer(beat, np.uint8).reshape(1, -1)
     for port in config.operands:
-        beats[port.name] = _read(port, _place(held, port.name.upper()), memory)
+        beats[port.name] = _read(port, _found(config, held, port.name.upper(), memory), memory)
     out = config.results[0]
     results = family(core.family).part("golden").respond(core, beats)
     place = _place(held, out.name.upper())
@@ -84,6 +85,24 @@ def execute(config: StreamEngineConfig, held: Mapping[str, int], memory: Memory)
             memory.write(address, row[start : start + tail].tobytes())
 
 
+def _found(config: StreamEngineConfig, held: Mapping[str, int], name: str, memory: Memory) -> Place:
+    """Return the place that the registers of a port hold, with its pages."""
+    place = _place(held, name)
+    table = held.get(f"{name}_TABLE_LOW", 0) | held.get(f"{name}_TABLE_HIGH", 0) << 32
+    if not table or not place.row_bytes * place.rows * place.blocks:
+        return place
+    skip, last = held[f"{name}_SKIP"], held[f"{name}_LAST"]
+    begins = skip if place.blocks == 1 else 0
+    if not skip < place.row_bytes or not begins < last <= place.row_bytes:
+        raise ValueError(f"pages of {place.row_bytes} bytes from byte {skip} to byte {last}")
+    if place.blocks > MOST_PAGES:
+        raise ValueError(f"{place.blocks} pages")
+    table -= table % ENTRY_BYTES
+    entries = np.frombuffer(memory.read(table, ENTRY_BYTES * place.blocks), "<u4")
+    pages = [int(entry) * config.memory_bytes for entry in entries]
+    return Place.paged(place.address, place.row_bytes, pages, table, skip=skip, last=last)
+
+
 def _place(held: Mapping[str, int], name: str, like: Place | None = None) -> Place:
     """Return the place that the registers of a port hold; rows and blocks perhaps of another."""
     rows = held[f"{name}_ROWS"] if like is None else like.rows
@@ -96,10 +115,8 @@ def _place(held: Mapping[str, int], name: str, like: Place | None = None) -> Pla
 
 def _read(port: StreamPort, place: Place, memory: Memory) -> Beats:
     """Return the beats of a port; behind the end of a row are zeros."""
-    size = port.beat_bytes
-    count = -(-place.row_bytes // size)
-    rows = place.addresses() if place.row_bytes else []
-    found = np.zeros((len(rows), count * size), np.uint8)
-    for row, address in zip(found, rows, strict=True):
-        row[: place.row_bytes] = np.frombuffer(memory.read(address, place.row_bytes), np.uint8)
-    return found.reshape(-1, size)
+    size, found = port.beat_bytes, [np.zeros(0, np.uint8)]
+    for address, length in place.spans() if place.row_bytes else []:
+        row = np.frombuffer(memory.read(address, length), np.uint8)
+        found.append(np.pad(row, (0, -length % size)))
+    return np.concatenate(found).reshape(-1, size)

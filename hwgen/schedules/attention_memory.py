@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.families.attention import COMMAND
+from hwgen.families.stream_engine_registers import SIZE_BITS
 from hwgen.schedules.memory import Access, CoreJob
 
 if TYPE_CHECKING:
@@ -54,9 +55,14 @@ class AttentionMemory:
         return CoreJob({"command": words}, reads, self._of_queries("out", "output", block))
 
     def _of_keys(self, name: str, block: Block) -> Access:
-        size, keys = self._row(name), self.plan.sizes["keys"]
+        """Return the rows of keys or values, in as few as possible: they are whole beats."""
+        size, keys, count = self._row(name), self.plan.sizes["keys"], len(block.keys)
         first = block.head * keys + block.keys.start
-        return Access(name, size, len(block.keys), size, offset=first * size)
+        rows = next(
+            n for n in range(1, count + 1) if count % n == 0 and size * count // n < 1 << SIZE_BITS
+        )
+        together = size * count // rows
+        return Access(name, together, rows, together, offset=first * size)
 
     def _of_queries(self, port: str, array: str, block: Block) -> Access:
         """Return the rows of queries or results: heads of a query, and then the next query."""

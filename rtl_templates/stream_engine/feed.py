@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
@@ -15,6 +15,7 @@ from rtl_templates.stream import StreamFifo, StreamStore
 
 if TYPE_CHECKING:
     from hwgen.families.stream_engine import StreamEngineConfig
+    from hwgen.streams import StreamPort
 
 
 class PortFeed(Block):
@@ -24,6 +25,8 @@ class PortFeed(Block):
     ----------
     config : StreamEngineConfig
     port : StreamPort
+    depth : int
+        Beats of the memory that wait here.
 
     Members
     -------
@@ -40,14 +43,14 @@ class PortFeed(Block):
 
     resettable = True
 
-    def __init__(self, config: StreamEngineConfig, port: Any) -> None:
-        self.config, self.port = config, port
+    def __init__(self, config: StreamEngineConfig, port: StreamPort, depth: int) -> None:
+        self.config, self.port, self.depth = config, port, depth
         self.beats = config.word_beats(port)
         self.gather = Gather(
             config.memory.data_width, 1, 8, self.beats * port.beat_bytes, counted=True
         )
         super().__init__(
-            f"stream_feed_{config.memory.data_width}_{config.buffers.port_beats}_{port.beat_bytes}",
+            f"stream_feed_{config.memory.data_width}_{depth}_{port.beat_bytes}",
             {
                 **{name: In(self.gather.width(name)) for name in ("i_data", "i_first", "i_count")},
                 "i_ends": In(1),
@@ -65,7 +68,7 @@ class PortFeed(Block):
     def build(self, m: Module) -> None:
         beat = Cat(self.i_data, self.i_first, self.i_count, self.i_ends, self.i_last)
         held, there = Signal(len(beat), name="held"), Signal(name="beat_there")
-        depth = self.config.buffers.port_beats - 1  # the oldest beat has a place of its own
+        depth = self.depth - 1  # the oldest beat has a place of its own
         place(
             m, "beats", StreamStore(len(beat), depth),
             i_data=beat, i_valid=self.i_valid, i_ready=Signal(name="beat_room"),

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 
-from hwgen.families.stream_engine_registers import MISMATCH, SIZE_BITS
+from hwgen.families.stream_engine import TABLE_BEATS
+from hwgen.families.stream_engine_registers import ENTRY_BITS, MISMATCH, SIZE_BITS
+from hwgen.numerics import IntegerFormat
+from hwgen.streams import StreamPort
 from rtl_templates.axi.job_flow import JobFlow
 from rtl_templates.axi.reader import BurstReader
 from rtl_templates.axi.scatter import Scatter
@@ -31,6 +34,12 @@ CONSUMERS = ("read", "command", "write", "finish")
 EVENTS = ("input_waits", "output_waits", "reads", "writes")
 """What is counted: cycles in which the core waits for operands, in which its results wait; beats on
 the memory port."""
+
+
+ENTRY = StreamPort(
+    "entry", "in", IntegerFormat(ENTRY_BITS, False), 1, ENTRY_BITS, "the page of a block"
+)
+"""Beats of a table of pages."""
 
 
 class StreamFlow(JobFlow):
@@ -103,15 +112,21 @@ class StreamFlow(JobFlow):
 
     def _read(self, m: Module) -> tuple[Value, Signal]:
         """Place what reads; return whether it is at work, and which ports' jobs are delivered."""
-        config, memory, count = self.config, self.config.memory, len(self.config.operands)
+        config, memory = self.config, self.config.memory
+        count, tables = len(config.operands), len(config.tables)
         loader = StreamLoader(config, self.job_layout)
         burst = {
             name: Signal(loader.width(name), name=f"burst_{name}")
             for name in ("address", "bytes", "port", "ends", "last")
         }
-        valid, ready, popped = Signal(name="burst_valid"), Signal(name="burst_ready"), Signal(count)
+        valid, ready, popped = (
+            Signal(name="burst_valid"),
+            Signal(name="burst_ready"),
+            Signal(count + tables),
+        )
+        entries = self._table_entries()
         place(m, "loader", loader, **self._job("read"), alone=self.alone, popped=popped,
-              **burst, valid=valid, ready=ready)  # fmt: skip
+              **burst, **entries, valid=valid, ready=ready)  # fmt: skip
         reader = BurstReader(
             memory.data_width, memory.address_width, memory.max_burst, memory.outstanding,
             loader.width("bytes"),
@@ -143,7 +158,7 @@ class StreamFlow(JobFlow):
                 self.ports[f"{port.name}_last"] if port.last else Signal(name=f"{port.name}_ends")
             )
             place(
-                m, f"{port.name}_feed", PortFeed(config, port),
+                m, f"{port.name}_feed", PortFeed(config, port, config.buffers.port_beats),
                 i_data=beat["data"], i_first=beat["first"], i_count=beat["count"],
                 i_ends=beat["last"] & route[0], i_last=beat["last"] & route[1],
                 i_valid=beat["valid"] & (route[2:] == i), popped=popped[i], o_ends=ends,
@@ -151,8 +166,29 @@ class StreamFlow(JobFlow):
             )  # fmt: skip
             self.moves.append(self._moves(port.name))
             m.d.comb += waits[i].eq(stream["ready"] & ~stream["valid"])
+        for i, port in enumerate(config.tables):
+            stream = {key: entries[f"{port.name}_entry{key}"] for key in ("", "_valid", "_ready")}
+            place(
+                m, f"{port.name}_table_feed", PortFeed(config, ENTRY, TABLE_BEATS),
+                i_data=beat["data"], i_first=beat["first"], i_count=beat["count"],
+                i_ends=beat["last"] & route[0], i_last=beat["last"] & route[1],
+                i_valid=beat["valid"] & (route[2:] == count + i), popped=popped[count + i],
+                o_data=stream[""], o_valid=stream["_valid"], o_ready=stream["_ready"],
+                o_ends=Signal(name=f"{port.name}_table_ends"),
+                delivered=Signal(name=f"{port.name}_table_delivered"),
+            )  # fmt: skip
+            self.moves.append(stream["_valid"] & stream["_ready"])
         m.d.comb += self.input_waits.eq(self.finish_valid & waits.any())
         return busy, delivered
+
+    def _table_entries(self) -> dict[str, Signal]:
+        """Return the streams of entries of tables, as the loader calls them."""
+        found = {}
+        for port in self.config.tables:
+            for key, width in (("", ENTRY_BITS), ("_valid", 1), ("_ready", 1)):
+                name = f"{port.name}_entry{key}"
+                found[name] = Signal(width, name=name)
+        return found
 
     # -- results ---------------------------------------------------------------------------
 

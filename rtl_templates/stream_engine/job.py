@@ -5,10 +5,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from amaranth.hdl import Value
+from amaranth.hdl import Const, Mux, Value
 from amaranth.lib import data
 
-from hwgen.families.stream_engine_registers import ACCESS, FLAGS, SIZE_BITS, STRIDE_BITS
+from hwgen.families.stream_engine_registers import (
+    ACCESS,
+    FLAGS,
+    MOST_PAGES,
+    PAGES,
+    SIZE_BITS,
+    STRIDE_BITS,
+)
 
 if TYPE_CHECKING:
     from hwgen.families.stream_engine import StreamEngineConfig
@@ -24,6 +31,9 @@ def job_layout(config: StreamEngineConfig) -> data.StructLayout:
     for port in (*config.operands, *config.results):
         fields[f"{port.name}_address"] = address
         fields |= {f"{port.name}_{key.lower()}": bits for key, (bits, _) in ACCESS.items()}
+    for port in config.tables:
+        fields[f"{port.name}_table"] = address
+        fields |= {f"{port.name}_{key.lower()}": SIZE_BITS for key in PAGES}
     if config.results[0].tail_bytes:
         fields |= {"tail_address": address, "tail_bytes": SIZE_BITS}
         fields |= {"tail_stride": STRIDE_BITS, "tail_step": STRIDE_BITS}
@@ -35,7 +45,20 @@ def place_of(job: Any, port: str) -> dict[str, Value]:
     return {name: getattr(job, f"{port}_{name}") for name in PLACE}
 
 
+def pages_of(job: Any, port: str) -> dict[str, Value] | None:
+    """Return which rows of a port lie in pages, and where, if they may; see `PAGES`."""
+    if f"{port}_table" not in job.shape().members:
+        return None
+    return {name: getattr(job, f"{port}_{name}") for name in ("table", "skip", "last")}
+
+
 def is_used(job: Any, port: str) -> Value:
-    """Return whether a job has rows for a port."""
-    found = place_of(job, port)
-    return found["bytes"].any() & found["rows"].any() & found["blocks"].any()
+    """Return whether a job has rows for a port; pages that are not whole ones have none."""
+    found, pages = place_of(job, port), pages_of(job, port)
+    used: Value = found["bytes"].any() & found["rows"].any() & found["blocks"].any()
+    if pages is None:
+        return used
+    skip, last = pages["skip"], pages["last"]
+    begins = Mux(found["blocks"] == 1, skip, Const(0, SIZE_BITS))
+    inside = (skip < found["bytes"]) & (begins < last) & (last <= found["bytes"])
+    return used & (~pages["table"].any() | inside & (found["blocks"] <= MOST_PAGES))

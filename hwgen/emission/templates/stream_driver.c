@@ -37,7 +37,7 @@ static void put_place(const @name@_device *device, uint32_t offset, const @name@
     put(device, offset + 20u, place->stride);
     put(device, offset + 24u, place->step);
 }
-
+@PAGES@
 static int check_job(const @name@_job *job)
 {
 @LOCALS@

@@ -10,7 +10,7 @@ typedef struct {
     uint32_t stride; /* bytes from one row to the next; 0: the same row again */
     uint32_t step;   /* bytes from one block to the next */
 } @name@_place;
-
+@PAGES@
 /* What a job takes, and where its results go. */
 typedef struct {
 @MEMBERS@
