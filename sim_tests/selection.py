@@ -57,6 +57,7 @@ ROTATING: Mapping[str, tuple[int, str]] = {
     "test_scalable.py::test_formats_follow_one_another_on_the_same_hardware": (4, ""),
     "test_block_engines.py::test_covering_set": (12, ""),
     "test_systolic_blocks.py::test_covering_set": (9, ""),
+    "test_stream_engine.py::test_rows_in_pages": (3, ""),
     "test_systolic_blocks.py::test_cycles_are_those_of_the_hardware": (3, ""),
     "test_ternary_lut.py::test_shipped_configurations": (3, "fp16"),
     # The largest tables: groups of seven.

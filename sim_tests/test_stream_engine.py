@@ -104,7 +104,7 @@ PAGES = ("attention_shapes", "stalls_0", "read_error_1", "mismatch_0")
 def test_rows_in_pages(tmp_path: Path) -> None:
     """Pages of any size in any order, that begin and end anywhere; some ports without."""
     config = config_of(PAGED)
-    for outcome in regress(config, tmp_path, names=PAGES, seed=commit_seed()):
+    for outcome in regress(config, tmp_path, names=PAGES, seed=commit_seed() % 1000):
         assert outcome.passed, f"{outcome.name}: {outcome.message}"
 
 
