@@ -91,8 +91,8 @@ class StreamEngineConfig(OnMemory, FamilyConfig):
     memory: Memory = Field(default_factory=Memory, description="The port to the memory.")
     paged: list[str] = Field(
         default_factory=list,
-        description="Input ports whose rows may lie in pages, where a table in memory says: `key`"
-        " and `value` of attention, and their scales, of a cache that grows by pages.",
+        description="Input ports whose rows may lie in pages, where a table in memory says: those"
+        " of keys and values in a cache that grows.",
     )
 
     @classmethod
