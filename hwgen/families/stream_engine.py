@@ -19,12 +19,13 @@ from hwgen.config.inner_core import InnerCore
 from hwgen.config.memory_port import Memory, OnMemory
 from hwgen.config.model import FamilyConfig, Model, check_rules
 from hwgen.families import Family
-from hwgen.families.stream_engine_registers import stream_interface
+from hwgen.families.stream_engine_registers import ENTRY_BITS, stream_interface
+from hwgen.numerics import IntegerFormat
 from hwgen.register_map import JobInterface, Register, register_map
+from hwgen.streams import StreamPort
 
 if TYPE_CHECKING:
     from hwgen.operations import Operation
-    from hwgen.streams import StreamPort
 
 OUTER = ("name", "target", "memories")
 """Fields of a core that are those of the engine."""
@@ -34,6 +35,11 @@ WORDS_AHEAD = 4
 
 ROWS_AHEAD = 16
 """Rows of results that are announced before their data has come."""
+
+ENTRY = StreamPort(
+    "entry", "in", IntegerFormat(ENTRY_BITS, False), 1, ENTRY_BITS, "the page of a block"
+)
+"""Beats of a table of pages."""
 
 TABLE_BEATS = 4
 """Beats of a table of pages that wait, those on their way included."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
@@ -15,7 +15,6 @@ from rtl_templates.stream import StreamFifo, StreamStore
 
 if TYPE_CHECKING:
     from hwgen.families.stream_engine import StreamEngineConfig
-    from hwgen.streams import StreamPort
 
 
 class PortFeed(Block):
@@ -43,7 +42,7 @@ class PortFeed(Block):
 
     resettable = True
 
-    def __init__(self, config: StreamEngineConfig, port: StreamPort, depth: int) -> None:
+    def __init__(self, config: StreamEngineConfig, port: Any, depth: int) -> None:
         self.config, self.port, self.depth = config, port, depth
         self.beats = config.word_beats(port)
         self.gather = Gather(

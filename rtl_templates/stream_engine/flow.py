@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 
-from hwgen.families.stream_engine import TABLE_BEATS
+from hwgen.families.stream_engine import ENTRY, TABLE_BEATS
 from hwgen.families.stream_engine_registers import ENTRY_BITS, MISMATCH, SIZE_BITS
-from hwgen.numerics import IntegerFormat
-from hwgen.streams import StreamPort
 from rtl_templates.axi.job_flow import JobFlow
 from rtl_templates.axi.reader import BurstReader
 from rtl_templates.axi.scatter import Scatter
@@ -34,12 +32,6 @@ CONSUMERS = ("read", "command", "write", "finish")
 EVENTS = ("input_waits", "output_waits", "reads", "writes")
 """What is counted: cycles in which the core waits for operands, in which its results wait; beats on
 the memory port."""
-
-
-ENTRY = StreamPort(
-    "entry", "in", IntegerFormat(ENTRY_BITS, False), 1, ENTRY_BITS, "the page of a block"
-)
-"""Beats of a table of pages."""
 
 
 class StreamFlow(JobFlow):
