@@ -80,6 +80,8 @@ def differences(config: GemmStreamConfig, library: ctypes.CDLL, count: int) -> I
             least_traffic=bool(least),
         )  # fmt: skip
         job, blocks = job_type(m=m, k=k, n=n, least_traffic=least), Blocks()
+        if len(config.formats) > 1:
+            job.format = config.format_number
         job.post.columns, job.post.size = columns, size
         job.post.kind = 0 if "raw" in config.post.outputs else 1
         assert plan_in_c(ctypes.byref(job), ctypes.byref(blocks)) == CODE["OK"]
@@ -113,7 +115,7 @@ def test_the_driver_plans_as_python_does(name: str, compiler: str, tmp_path: Pat
         ("plus(traffic, row.p * count.m)", "traffic"),
         ("everything / OTHER_PORTS", "0u"),
         ("store / ((uint64_t)count.m * count.n)", "store"),
-        ("(WHOLE_K ? 1u : (uint32_t)PARTS)", "1u"),
+        ("WHOLE_K != 0 && most_k == all.k ? 1u : (uint32_t)PARTS", "1u"),
         ("2u * MEMORY_BYTES - aligned", "MEMORY_BYTES"),
         ("how.w_whole = whole >> 1", "how.w_whole = 0"),
     ],

@@ -32,9 +32,9 @@ class Walk:
 
     Parameters
     ----------
-    steps : sequence of (int, int, int, bool)
-        Of each step the beats, those of the innermost loop, the number of its block, and whether
-        it is the last one that needs the block.
+    steps : sequence of (int, int, int, bool, bool)
+        Of each step the beats, those of the innermost loop, the number of its block, whether it is
+        the last one that needs the block, and whether ends of innermost loops are marked.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Walk:
 
     __slots__ = ("full", "inner", "last", "left", "offered", "step", "steps")
 
-    def __init__(self, steps: Sequence[tuple[int, int, int, bool]]) -> None:
+    def __init__(self, steps: Sequence[tuple[int, int, int, bool, bool]]) -> None:
         self.steps = steps
         self.full: list[int] = []
         self.step = self.left = 0
@@ -101,11 +101,12 @@ class Cores:
         self, flow: CoreFlow, steps: Sequence[Step], happens: Callable[[str, int], None]
     ) -> None:
         self._flow, self._happens = flow, happens
-        self.act = Walk([(s.beats[0], s.inner[0], s.a, s.frees_a) for s in steps])
-        self.wgt = Walk([(s.beats[1], s.inner[1], s.w, s.frees_w) for s in steps])
-        self._out = [(s.beats[2], s.c, s.block.first, s.block.last) for s in steps]
+        self.act = Walk([(s.beats[0], s.inner[0], s.a, s.frees_a, s.ends) for s in steps])
+        self.wgt = Walk([(s.beats[1], s.inner[1], s.w, s.frees_w, s.ends) for s in steps])
+        self._out = [(s.beats[2], s.c, s.begins, s.block.last) for s in steps]
         self.room: list[int] = []
-        self._step = self._left = 0  # of the collection
+        self._left = 0  # of the collection
+        self._step = self._collected(0)
         self._seen: dict[tuple[int, ...], tuple[int, int, int, int]] = {}
         self._shapes = _shapes(steps)
         self._known: dict[tuple[Any, ...], _Stretch] = {}
@@ -179,7 +180,7 @@ class Cores:
             (self.room, self._out, self._step + (self._left > 0)),
         ):
             here = []
-            for _, second, third, _ in steps[first:end]:
+            for _, second, third, *_ in steps[first:end]:
                 number = third if steps is not self._out else second
                 here.append(max(times[number] - now - 1, 0) if number < len(times) else -1)
             waits.append(tuple(here))
@@ -204,7 +205,7 @@ class Cores:
                 self._left -= 1
                 if not self._left:
                     last = self._out[self._step][3]
-                    self._step += 1
+                    self._step = self._collected(self._step + 1)
                     self._seen.clear()
                     if last:
                         self._happened("c", now)
@@ -216,6 +217,12 @@ class Cores:
         if ended or idle:
             return self._repeat(now)
         return now
+
+    def _collected(self, step: int) -> int:
+        """Return the first step from `step` on that has results."""
+        while step < len(self._out) and not self._out[step][0]:
+            step += 1
+        return step
 
     def _is_there(self, port: int, number: int, now: int) -> bool:
         """Return whether there is a block of A (0), of W (1), room for one of C (2)."""
@@ -234,19 +241,20 @@ class Cores:
                 walk.offered = False
             number = walk.waits_for()
             if number >= 0 and self._is_there(name == "w", number, now):
-                walk.left, walk.inner, _, _ = walk.steps[walk.step]
+                walk.left, walk.inner, *_ = walk.steps[walk.step]
             return False
         if walk.offered and not taken:
             return False
         walk.left -= 1
-        walk.offered, walk.last = True, walk.left % walk.inner == 0
+        ended = walk.left % walk.inner == 0
+        walk.offered, walk.last = True, ended and walk.steps[walk.step][4]
         if not walk.left:
             frees = walk.steps[walk.step][3]
             walk.step += 1
             self._seen.clear()
             if frees:
                 self._happened(name, now)
-        return walk.last
+        return ended
 
     def _repeat(self, now: int) -> int:
         """Pass what repeats behind cycle `now` at once; return the last cycle that is passed."""

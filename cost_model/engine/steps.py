@@ -77,6 +77,11 @@ class Step:
         and written.
     frees_a, frees_w : bool
         Whether it is the last that needs the block of A, of W.
+    ends : bool
+        Whether ends of innermost loops are marked: not those of a part of a reduction, where cores
+        go on.
+    begins : bool
+        Whether it takes a place for results.
     """
 
     block: Block
@@ -87,6 +92,8 @@ class Step:
     c: int
     frees_a: bool
     frees_w: bool
+    ends: bool
+    begins: bool
 
 
 def steps_of(plan: Plan) -> list[Step]:
@@ -100,17 +107,21 @@ def steps_of(plan: Plan) -> list[Step]:
     for number, block in enumerate(blocks):
         shape = (block.m, block.m_tiles, block.k_tiles, block.n_tiles)
         if shape not in known:
-            beats, inner = (
-                [plan.beats(part, block) for part in parts]
-                for parts in (ports, [loops[-1:] for loops in ports])
+            act, wgt, out = (
+                (plan.beats(loops, block), plan.beats(loops[-1:], block)) for loops in ports
             )
-            known[shape] = (beats[0], beats[1], beats[2]), (inner[0], inner[1], inner[2])
+            known[shape] = (act[0], wgt[0], out[0]), (act[1], wgt[1], out[1])
         a, w, c = a + block.loads_a, w + block.loads_w, c + block.first
+        goes_on = plan.config.in_blocks and not block.last
+        beats, inner = known[shape]
+        if goes_on:  # there are no results yet
+            beats = (*beats[:2], 0)
         following = blocks[number + 1] if number + 1 < len(blocks) else None
         steps.append(
             Step(
-                block, *known[shape], a, w, c,
+                block, beats, inner, a, w, c,
                 following is None or following.loads_a, following is None or following.loads_w,
+                not goes_on, block.last if plan.config.in_blocks else block.first,
             )
         )  # fmt: skip
     return steps
@@ -121,14 +132,18 @@ def loads_of(plan: Plan, places: Places, block: Block) -> Iterator[Load]:
     config = plan.config
     if block.loads_a:
         region, size = places.a, config.activation_bytes
-        start = region.address + block.row * region.stride + block.term * size
-        row = block.k_tiles * config.a_tile_bytes if config.in_blocks else block.k * size
+        row, left = block.k * size, block.term * size
+        if config.in_blocks:
+            row = block.k_tiles * config.a_tile_bytes
+            left = block.term // config.k_lanes * config.a_tile_bytes
+        start = region.address + block.row * region.stride + left
         yield Load("a", block.m, start, region.stride, row)
     if block.loads_w:
         region, size = places.w, config.weight_bytes
         rows, first, columns, left = block.k, block.term, block.n, block.column
         if config.loop_nest.weight_columns:
-            rows, first, columns, left = block.n, block.column, block.k_tiles, 0
+            rows, first, columns = block.n, block.column, block.k_tiles
+            left = block.term // config.k_lanes
             size = config.w_tile_bytes
         elif config.loop_nest.image:
             rows, first = block.k_tiles, block.term // config.k_lanes

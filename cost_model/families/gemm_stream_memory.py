@@ -55,6 +55,8 @@ def _accesses(plan: Plan) -> dict[str, tuple[int, int]]:
         found["activations"] += steps * plan.beats(walk.act, block) * config.act_banks
         found["weights"] += steps * plan.beats(walk.wgt, block) * config.wgt_banks
         results += steps * plan.beats(walk.out, block)
+    if config.in_blocks:  # once for all parts of a reduction
+        results //= plan.blocks[1]
     # All beats are written; those of all steps of a reduction but the first are added to what was
     # there; what the last one leaves is read once more.
     written = {"results": results}

@@ -29,7 +29,7 @@ from hwgen.families.gemm_stream_parameters import (
     EnginePost,
 )
 from hwgen.families.gemm_stream_rules import broken_rules, too_wide
-from hwgen.loop_nest import LoopNest
+from hwgen.loop_nest import ACT_OF_BLOCKS, LoopNest
 from hwgen.numerics import FloatFormat, IntegerFormat
 from hwgen.numerics.post import PostFeatures
 from hwgen.numerics.post.records import RECORD_BYTES
@@ -131,8 +131,16 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
 
     @property
     def in_blocks(self) -> bool:
-        """Whether the cores sum blocks, in their own order: then a reduction stays whole."""
+        """Whether the cores sum blocks, in their own order."""
         return self.compute.block_product is not None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether cores that sum blocks go on with a tile of C when the next of its beats come.
+
+        Then a reduction may be in several parts, if a block of C is a tile; else it stays whole.
+        """
+        return self.in_blocks and self.loop_nest.act == ACT_OF_BLOCKS
 
     @cached_property
     def formats(self) -> tuple[Self, ...]:
@@ -171,7 +179,7 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
     def max_k(self) -> int:
         """Longest reduction of a job."""
         longest = int(self.compute.max_k)
-        return min(longest, self.held_k) if self.in_blocks else longest
+        return min(longest, self.held_k) if self.in_blocks and not self.goes_on else longest
 
     @property
     def held_k(self) -> int:

@@ -44,6 +44,11 @@ OTHER_PORTS = 64
 """So many beats of any port count as a cycle, so that of equals the one with fewer is taken."""
 
 
+WHOLE, TILE = 1, 2
+"""What cores ask for that sum blocks in their own order: a whole reduction; only of several tiles,
+as they go on with one when more of its beats come."""
+
+
 @dataclass(frozen=True)
 class Port:
     """How many beats a port of the cores takes for a block.
@@ -85,7 +90,8 @@ class Limits:
     weight_columns : int
         1 if W lies column by column, its rows being columns; else 0.
     whole_k : int
-        1 if a block has the whole reduction; else 0.
+        `WHOLE` if a block has the whole reduction, `TILE` if one that is a tile along M and N may
+        have a part of it; else 0.
     memory_bytes : int
         Of a beat, a power of two.
     a_tile, w_tile : int
@@ -208,7 +214,7 @@ def limits_of(config: GemmStreamConfig) -> Limits:
         weight_beats=nest.weight_beats,
         k_beats=nest.k_beats,
         weight_columns=int(nest.weight_columns),
-        whole_k=int(config.in_blocks),
+        whole_k=TILE if config.goes_on else WHOLE if config.in_blocks else 0,
         memory_bytes=config.memory_bytes,
         a_tile=config.a_tile_bytes,
         w_tile=config.w_tile_bytes,
@@ -244,9 +250,11 @@ def _all(limits: Limits, extent: Extent, least_traffic: bool) -> Iterator[Blocks
             n = 1
             while 0 < n <= most_n and m * limits.m_lanes * n <= limits.out_depth:
                 longest = min(_longest(limits, m, n, a_whole, w_whole), extent.k)
-                if longest < (extent.k if limits.whole_k else 1):
+                whole = limits.whole_k == WHOLE or (limits.whole_k == TILE and m * n > 1)
+                if longest < (extent.k if whole else 1):
                     break
-                for part in range(1 if limits.whole_k else PARTS):
+                whole = bool(limits.whole_k) and longest == extent.k
+                for part in range(1 if whole else PARTS):
                     k = _ceil(extent.k, _ceil(extent.k, max(1, longest >> part)))
                     yield Blocks(m, k, n, m_inner, a_whole, w_whole)
                 n = _larger(extent.n, n)

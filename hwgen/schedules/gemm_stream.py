@@ -126,7 +126,7 @@ class Plan(Product):
     def _check_reduction(self) -> None:
         """Refuse a reduction that buffers cannot hold, of cores that sum blocks."""
         config = self.config
-        if config.in_blocks and config.held_k < self.k <= config.compute.max_k:
+        if config.max_k < self.k <= config.compute.max_k:
             raise InputError(
                 f"K = {self.k} is longer than the buffers hold, {config.held_k}: sums of blocks are"
                 " rounded, so a reduction stays whole; raise buffers.activation_kib and"

@@ -229,7 +229,9 @@ class OperandBuffer(Block):
                             m.d.comb += self.job_done.eq(1)
                             m.next = "IDLE"
         with m.If(~self.o_valid | self.o_ready):
-            m.d.sync += [self.o_valid.eq(step), self.o_last.eq(addresses.ends)]
+            # The end of a part of a reduction is none for a core that goes on.
+            ends = addresses.ends & steps.k.last if config.goes_on else addresses.ends
+            m.d.sync += [self.o_valid.eq(step), self.o_last.eq(ends)]
 
         address, enables = writes
         word_address = chosen(number, [addresses.address[_select(each) :] for each in beats])

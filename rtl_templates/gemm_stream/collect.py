@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from hwgen.memories import Ram
@@ -78,7 +78,9 @@ class ResultBuffer(Block):
     def build(self, m: Module) -> None:
         nest, depth = self.config.loop_nest, self.depth
         job = self.job_layout(self.job)
-        steps = BlockSteps(m, job)
+        totals = self.config.in_blocks
+        steps = BlockSteps(m, job, reduction=not totals)
+        begins, completes = (Const(1), Const(1)) if totals else (steps.first, steps.k.last)
         counts = steps.counts(nest)
         pitch = counts["column_tiles"]
         strides = {
@@ -99,8 +101,8 @@ class ResultBuffer(Block):
             with m.State("WAIT"):
                 addresses.begin(0)
                 # One cycle at least between blocks: what is written can then be read.
-                with m.If(~steps.first | tokens.room):
-                    m.d.comb += take.eq(steps.first)
+                with m.If(~begins | tokens.room):
+                    m.d.comb += take.eq(begins)
                     m.next = "WALK"
                 with m.Else():
                     m.d.comb += self.blocked.eq(1)
@@ -110,13 +112,13 @@ class ResultBuffer(Block):
                     addresses.advance()
                     with m.If(addresses.last):
                         steps.advance()
-                        m.d.comb += ends.eq(steps.k.last)
+                        m.d.comb += ends.eq(completes)
                         m.next = "WAIT"
                         with m.If(steps.last):
                             m.d.comb += self.job_done.eq(1)
                             m.next = "IDLE"
 
-        self._accumulate(m, addresses.address, steps.first, half, ends, filled)
+        self._accumulate(m, addresses.address, begins, half, ends, filled)
 
     def _accumulate(
         self, m: Module, address: Value, begins: Value, half: Signal, ends: Value, filled: Signal

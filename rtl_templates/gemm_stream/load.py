@@ -151,8 +151,15 @@ class Loader(Block):
         image = config.loop_nest.image
         column_bytes = config.loop_nest.weight_beats * config.weight_beat
         moves = {"a_m": (job.a_address, job.a_m_step, steps.m_moves, steps.m.last)}
-        if config.in_blocks:  # a block has the whole reduction, and rows of W are its columns
+        if config.in_blocks:  # rows of W are its columns
             moves["w_n"] = (job.w_address, job.w_k_step, steps.n_moves, steps.n.last)
+            if config.goes_on:  # a block may have a part of the reduction
+                number = format_of(config, job)
+                for name, fact in (
+                    ("a_k", lambda each: each.a_tile_bytes), ("w_k", lambda each: each.w_tile_bytes)
+                ):  # fmt: skip
+                    part = job.kbt * by_format(config, number, fact)
+                    moves[name] = (0, part, 1, steps.k.last)
         else:
             moves |= {
                 "a_k": (0, job.kb * config.activation_bytes, 1, steps.k.last),

@@ -127,7 +127,7 @@ static amounts row_of(const @name@_job *job)
     amounts row;
 
     row.a = (uint64_t)job->k * @NAME@_A_ELEMENT_BYTES;
-    if (WHOLE_K) /* rows are filled up to whole tiles */
+    if (WHOLE_K != 0) /* rows are filled up to whole tiles */
         row.a = (uint64_t)tiles_of(job).k * format_of(job)->a_tile;
     row.w = (uint64_t)job->n * @NAME@_W_ELEMENT_BYTES;
     if (WEIGHT_COLUMNS)
@@ -153,7 +153,7 @@ static int check_blocks(const @name@_job *job, const @name@_blocks *blocks)
         blocks->n % @NAME@_TILE_N != 0u || m == 0u || k == 0u || n == 0u)
         return @NAME@_E_BLOCK;
     if (m > MOST_M || n > most_columns(job) || (uint64_t)blocks->m * n > OUT_DEPTH ||
-        k > longest(job, blocks, m, n) || (WHOLE_K && k < tiles_of(job).k))
+        k > longest(job, blocks, m, n) || (whole_k(m, n) && k < tiles_of(job).k))
         return @NAME@_E_BLOCK;
     return @NAME@_OK;
 }

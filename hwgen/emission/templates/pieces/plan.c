@@ -12,6 +12,12 @@ static uint32_t most_columns(const @name@_job *job)
     return job->post.columns != 0u ? smaller(MOST_N, RECORD_TILES) : (uint32_t)MOST_N;
 }
 
+/* Whether a block of so many tiles has the whole reduction: 2 is that one tile may have a part. */
+static int whole_k(uint32_t m, uint32_t n)
+{
+    return WHOLE_K == 1 || (WHOLE_K == 2 && (m > 1u || n > 1u));
+}
+
 static uint32_t longest(const @name@_job *job, const @name@_blocks *block, uint32_t m, uint32_t n)
 {
     const format *of = format_of(job);
@@ -123,16 +129,17 @@ static void consider(const @name@_job *job, const tiles *block, const @name@_blo
 static void consider_sizes(const @name@_job *job, const @name@_blocks *how, choice *best)
 {
     tiles all = tiles_of(job), block;
-    uint32_t most_n = most_columns(job), most_k, part;
+    uint32_t most_n = most_columns(job), most_k, part, parts;
 
     for (block.m = 1u; block.m != 0u && block.m <= MOST_M; block.m = next_larger(all.m, block.m))
         for (block.n = 1u; block.n != 0u && block.n <= most_n &&
                            block.m * M_LANES * block.n <= OUT_DEPTH;
              block.n = next_larger(all.n, block.n)) {
             most_k = smaller(longest(job, how, block.m, block.n), all.k);
-            if (most_k < (WHOLE_K ? all.k : 1u))
+            if (most_k < (whole_k(block.m, block.n) ? all.k : 1u))
                 break;
-            for (part = 0u; part < (WHOLE_K ? 1u : (uint32_t)PARTS); part++) {
+            parts = WHOLE_K != 0 && most_k == all.k ? 1u : (uint32_t)PARTS;
+            for (part = 0u; part < parts; part++) {
                 block.k = most_k >> part;
                 block.k = ceil_div(all.k, ceil_div(all.k, block.k != 0u ? block.k : 1u));
                 consider(job, &block, how, best);
