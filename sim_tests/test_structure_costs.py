@@ -239,7 +239,7 @@ def test_one_odd_design_does_not_shift_the_costs() -> None:
 
 def test_calibration_designs_are_legal_and_of_every_family() -> None:
     found = structural.designs()
-    assert {config.family for config in found} == set(draws.alone())
+    assert {config.family for config in found} >= set(draws.alone())
     assert len({config.digest for config in found}) == len(found)
 
 
