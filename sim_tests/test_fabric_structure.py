@@ -56,6 +56,10 @@ SMALL = {
 """Small designs of families; of another it is the template."""
 
 
+DEEP = "array: {rows: 3, cols: 1, dataflow: weight_stationary, accumulator_depth: 64}"
+"""Sums in a block memory, which is read around."""
+
+
 def _luts(size: int, gates: Gates, sinks: list[int]) -> int:
     return len(Cover(*balanced(gates, sinks, size), size).roots())
 
@@ -163,6 +167,7 @@ def test_every_family_has_resources(family: str, target: str) -> None:
     [
         ("ecp5", "family: systolic\narray: {rows: 2, cols: 2}"),
         ("ice40", "family: systolic\nactivation: int4\nweight: int3\narray: {rows: 2, cols: 2}"),
+        ("ecp5", f"family: systolic\nactivation: int9\nweight: int5\n{DEEP}"),
     ],
 )  # fmt: skip
 def test_structures_agree_with_synthesis(target: str, text: str) -> None:

@@ -16,13 +16,16 @@ from cost_model.structure.elaborate import Word, extended
 from cost_model.structure.flat import Unit
 from cost_model.structure.gates import FALSE, TRUE, Gates
 from cost_model.structure.liveness import Liveness
-from cost_model.structure.model import ONE, ZERO, Cell, Instance, Memory
+from cost_model.structure.model import ONE, ZERO, Cell, Instance, Memory, MemoryPort
 from cost_model.structure.order import in_order, strongly_connected
 from cost_model.structure.rewrite import Choices, renamed, shift_registers, with_choices
 from cost_model.structure.sums import sums
 
 if TYPE_CHECKING:
     from cost_model.fabric import Fabric
+
+BYPASS = "memory_emulation"
+"""What `Fabric.memory` calls the bits that are read around a block memory."""
 
 ROUNDS = 4
 """How often constants and equal nets that were found are put into the words, at most."""
@@ -290,7 +293,8 @@ class Blocks(Chains):
             for port in memory.reads:
                 bill = self.fabric.memory(memory.width, memory.depth, clocked=port.clocked)
                 for kind, each in bill.items():
-                    self.add(owner, kind, float(each))
+                    if kind != BYPASS:  # whose gates are below
+                        self.add(owner, kind, float(each))
 
         def needs() -> list[int]:
             return self.literals([
@@ -306,6 +310,41 @@ class Blocks(Chains):
             () if port.clocked or held else port.address for port in memory.reads for _ in port.data
         ]
         self._outputs(nets, block)
+        for port in memory.reads:
+            bill = self.fabric.memory(memory.width, memory.depth, clocked=port.clocked)
+            if bill[BYPASS]:
+                self._bypass(memory, port)
+
+    def _bypass(self, memory: Memory, port: MemoryPort) -> None:
+        """Put in front of what is read what was there before, where a block gives what is written.
+
+        Writes happen a cycle later, and a read of the word that waits takes it from a register.
+        Registers are counted by the rules of memories.
+        """
+        gates, owner = self.gates, self.gates.owner
+        write = memory.writes[0]
+        held = Block(
+            owner, [[]] * (len(write.address) + 1 + memory.width), False, lambda block: None,
+            kind="register", name=memory.name,
+        )  # fmt: skip
+        registers = [gates.input() for _ in held.needs]
+        self.blocks |= {bit >> 1: (held, index) for index, bit in enumerate(registers)}
+        enable, *rest = registers
+        address, data = rest[: len(write.address)], rest[len(write.address) :]
+
+        def hit() -> list[int]:
+            gates.owner = owner
+            pairs = zip(self.literals(port.address), address, strict=True)
+            same = [gates.differ(a, b) ^ 1 for a, b in pairs]
+            return [gates.all([*same, enable]), *self.literals(port.enable)]
+
+        waits = Late(owner, hit, lambda block: None)
+        waits.kind, waits.name = "register", memory.name
+        select = gates.input()
+        self.blocks[select >> 1] = (waits, 0)
+        for net, bit in zip(port.data, data, strict=True):
+            if net >= 0:
+                self.known[net] = gates.choose(select, bit, self.known[net])
 
     def _is_block(self, memory: Memory) -> bool:
         """Return whether a memory that is read at once is a block memory, which has the address."""

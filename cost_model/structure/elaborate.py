@@ -89,12 +89,18 @@ def less(gates: Gates, a: Word, b: Word, *, signed: bool, same: bool) -> int:
 
 
 def shifted(gates: Gates, cell: Cell, a: Word, distance: Word, width: int) -> list[int]:
-    """Return a word that is shifted by a distance, level by level."""
+    """Return a word that is shifted by a distance, level by level as Yosys does, the least first.
+
+    What is far too much of a distance is one more level, in front of the others.
+    """
     left = cell.type in ("shl", "sshl")
     size = max(width, len(a))
     fill = a[-1] if cell.type == "sshr" and cell.signed[0] else FALSE
     row = [*a, *[fill] * (size - len(a))]
-    for level in reversed(range(len(distance))):
+    enough = ((width if left else size if cell.signed[0] else len(a)) - 1).bit_length() + 1
+    if too_far := gates.any(distance[enough:]):
+        row = [gates.choose(too_far, fill, x) for x in row]
+    for level in range(min(enough, len(distance))):
         step = min(1 << level, size)
         other = [FALSE] * step + row[: size - step] if left else row[step:] + [fill] * step
         row = [gates.choose(distance[level], y, x) for x, y in zip(row, other, strict=True)]

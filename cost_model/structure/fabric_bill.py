@@ -30,7 +30,6 @@ KINDS: Mapping[str, tuple[str, float]] = {
     "memory_bit": ("bit of a memory made of registers", 0.8),
     "memory_word": ("word of a memory made of registers", 1.0),
     "memory_select": ("bit chosen among the parts of a deep small memory", 1.0),
-    "memory_emulation": ("bit of a block memory that must not read what is written", 2.0),
 }
 """Kinds of components that look-up tables are fitted to: what one is, and about how many it takes,
 which stands in where measured designs do not tell."""
