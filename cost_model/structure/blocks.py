@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from cost_model.structure import elaborate
@@ -324,7 +324,7 @@ class Blocks(Chains):
         gates, owner = self.gates, self.gates.owner
         write = memory.writes[0]
         held = Block(
-            owner, [[]] * (len(write.address) + 1 + memory.width), False, lambda block: None,
+            owner, [[FALSE]] * (len(write.address) + 1 + memory.width), False, lambda block: None,
             kind="register", name=memory.name,
         )  # fmt: skip
         registers = [gates.input() for _ in held.needs]
@@ -332,6 +332,7 @@ class Blocks(Chains):
         enable, *rest = registers
         address, data = rest[: len(write.address)], rest[len(write.address) :]
 
+        @cache
         def hit() -> list[int]:
             gates.owner = owner
             pairs = zip(self.literals(port.address), address, strict=True)
