@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from cost_model.families.attention import cycles_of_blocks, cycles_of_jobs
 from flows.bench.attention import SIZES
 from flows.bench.attention import configuration as measured
+from flows.simulation.operations import run_operation
 from flows.simulation.runner import compile_design, regress, run_module
 from hwgen.config.load import load_config, parse_config
 from hwgen.errors import ConfigError, InputError
@@ -22,6 +23,7 @@ from hwgen.families.attention import AttentionConfig
 from hwgen.families.attention_bound import bound_of
 from hwgen.families.attention_formats import SCALE
 from hwgen.golden.attention import accumulated, attend, operate
+from hwgen.operations import operation_of
 from hwgen.schedules.attention import Mask, blocks_of, job, operands
 from hwgen.schedules.attention_operands import quantised
 from sim_tests.mutations import Mutation, assert_noticed
@@ -425,6 +427,28 @@ def test_shipped_configuration(tmp_path: Path) -> None:
 
 LONG = {"head": 8, "max_keys": 64, "array": {"rows": 8, "lanes": 2}}
 LONG_DOUBLE = {**LONG, "array": {"rows": 8, "lanes": 2, "buffers": "double"}}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("bits", [8, 10, 15, 16, 17])
+def test_a_weight_of_one_times_the_largest_scale(bits: int) -> None:
+    """Scores at the end of their range, whose weights are rounded up, and so is the product."""
+    config = configuration(**SMALL, softmax={"weight_bits": bits})
+    keys = 4
+    arrays: dict[str, Any] = {
+        "query": np.full((1, 1, 1, 8), 127, np.int8),
+        "query_scale": np.full((1, 1, 1), SCALE.max, np.uint32),
+        "key": np.full((1, keys, 8), 127, np.int8),
+        "value": np.arange(-50, 150, 50, dtype=np.int8)[None, :keys, None].repeat(8, axis=2),
+        "key_scale": np.full((1, keys), SCALE.max, np.uint16),
+        "value_scale": np.arange(SCALE.max - 3, SCALE.max + 1, dtype=np.uint16)[None],
+    }
+    operation = operation_of(config, "attention")
+    found = run_operation(config, operation, arrays, {}).results["output"]
+    given = operation.check_scalars({})
+    assert np.array_equal(found, operate(config, operation, arrays, given)["output"])
+
+
 MUTATIONS = [
     Mutation("sums are not shifted", "weighted_lane", r"\$signed\(total\) >>> rise",
              "$signed(total)", SMALL),

@@ -15,6 +15,15 @@ FILL = 0xA5
 """What memory holds where nothing was put; it must still be there after a run."""
 
 
+def _beats(regions: list[tuple[int, int]], beat: int) -> set[int]:
+    """Return the addresses of the beats that regions touch."""
+    return {
+        at
+        for address, size in regions
+        for at in range(address // beat * beat, address + size, beat)
+    }
+
+
 class BenchJob(Protocol):
     """A job with its operands."""
 
@@ -142,10 +151,14 @@ class JobBench(MemoryBench):
         event = self.case.event
         if event.endswith("error"):
             job = self.jobs[min(len(self.jobs) // 2, self.config.queue - 1)]
-            regions = job.read() if event == "read_error" else job.written()
-            address, size = regions[int(self.rng.integers(len(regions)))]
+            of, others = job.written, [each.read for each in self.jobs]
+            if event == "read_error":
+                of, others = job.read, [each.written for each in self.jobs]
             beat = self.config.memory_bytes
-            self.memory.errors = ((address + int(self.rng.integers(size))) // beat * beat,)
+            # What has an error one way must not be met the other way before.
+            either = {at for each in others for at in _beats(each(), beat)}
+            alone = sorted(_beats(of(), beat) - either) or sorted(_beats(of(), beat))
+            self.memory.errors = (alone[int(self.rng.integers(len(alone)))],)
         for number, job in enumerate(self.jobs[: self.config.queue]):
             # While jobs are being ended, further ones are refused.
             spoiled = event == "mismatch" and number == 0

@@ -211,8 +211,12 @@ class AttentionFormats(FamilyConfig):
 
     @property
     def weight_width(self) -> int:
-        """Bits of a weight that values are multiplied by; only without scales it may be 1."""
-        return self.softmax.weight_bits + (not self.scaled_keys)
+        """Bits of a weight that values are multiplied by.
+
+        It may be 1, also times the largest scale, which is less: that product is rounded.
+        """
+        bits = self.softmax.weight_bits
+        return bits + (not self.scaled_keys or bits < SCALE.width)
 
     @property
     def total(self) -> IntegerFormat:
