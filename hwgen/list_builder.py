@@ -381,13 +381,14 @@ class ListBuilder:
             of_keys = key_bytes if name in ("key", "value") else None
             if name in ("key_scale", "value_scale"):
                 of_keys = scale_bytes
-            places[port] = rows.place(size)
-            if of_keys is not None and pages is not None:
+            if of_keys is None:
+                places[port] = rows.place(size)
+            elif pages is not None:
                 whole, count = size * pages.keys, max(1, pages.count.constant)
                 ends = whole if of_keys.register else of_keys.constant
                 places[port] = Place.paged(rows.address, whole, [0] * count, pages.table, last=ends)
                 numbers |= {f"{port.upper()}_BLOCKS": pages.count, f"{port.upper()}_LAST": of_keys}
-            elif of_keys is not None:  # all rows as one
+            else:  # all rows as one
                 places[port] = rows.place(of_keys.constant)
                 numbers[f"{port.upper()}_BYTES"] = of_keys
             if rows.register:

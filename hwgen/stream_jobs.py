@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hwgen.errors import InputError
 from hwgen.families.stream_engine_registers import (
-    ENTRY_BITS,
+    ENTRY_BYTES,
     MOST_PAGES,
     SIZE_BITS,
     STRIDE_BITS,
@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from hwgen.families.stream_engine import StreamEngineConfig
     from hwgen.schedules.memory import Access, CoreJob
 
-ENTRY_BYTES = ENTRY_BITS // 8
-"""Of a table of pages."""
-
 TAIL = "tail"
 """Where what follows the rows of results goes, beside the names of ports."""
+
+
+def leaves_bytes(page_bytes: int, pages: int, skip: int, last: int) -> bool:
+    """Return whether there are bytes of each page to be read; see `Place`."""
+    begins = skip if pages == 1 else 0
+    return 0 <= skip < page_bytes and begins < last <= page_bytes
 
 
 @dataclass(frozen=True)
@@ -147,10 +150,7 @@ class StreamJob:
                     )
             if place.table:
                 self._check_pages(name, place)
-            spans = place.spans()
-            end = max(
-                sum(spans[0]), sum(spans[-1]), *(sum(span) for span in spans * bool(place.table))
-            )
+            end = max(map(sum, place.spans()))
             if place.address < 0 or end > space:
                 raise InputError(
                     f"{name}.address: rows would end at {end:#x}, beyond the"
@@ -165,8 +165,7 @@ class StreamJob:
             raise InputError(
                 f"{name}: its rows cannot lie in pages; name it in `paged` of the configuration"
             )
-        begins = place.skip if place.blocks == 1 else 0
-        if not 0 <= place.skip < place.row_bytes or not begins < place.last <= place.row_bytes:
+        if not leaves_bytes(place.row_bytes, place.blocks, place.skip, place.last):
             raise InputError(
                 f"{name}: pages of {place.row_bytes} bytes cannot be read from byte {place.skip} of"
                 f" the first to byte {place.last} of the last"

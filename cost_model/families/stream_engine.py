@@ -11,7 +11,7 @@ import numpy as np
 
 from cost_model.unit_job import UnitJob
 from hwgen.families import family
-from hwgen.families.stream_engine_registers import ENTRY_BITS
+from hwgen.families.stream_engine_registers import ENTRY_BYTES
 from hwgen.figures import Cycles
 from hwgen.operations import lengths_of
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from hwgen.families.stream_engine import StreamEngineConfig
     from hwgen.operations import Job
     from hwgen.schedules.memory import Access
-
-_ENTRY_BYTES = ENTRY_BITS // 8
 
 _AROUND = 24
 """Cycles from the submission of a job to the core's first beat, and from its last to the end."""
@@ -147,8 +145,8 @@ def _of_pages(held: Mapping[str, int], name: str, width: int, piece: int) -> tup
     spans = [(0, size, count - 2), (skip, size, 1), (0, last, 1)]
     if count == 1:
         spans = [(skip, last, 1)]
-    entries = held[f"{name}_TABLE_LOW"] % width // _ENTRY_BYTES * _ENTRY_BYTES
-    beats = bursts = -(-(entries + count * _ENTRY_BYTES) // width)
+    entries = held[f"{name}_TABLE_LOW"] % width // ENTRY_BYTES * ENTRY_BYTES
+    beats = bursts = -(-(entries + count * ENTRY_BYTES) // width)
     for begin, end, times in spans:
         start = (held[f"{name}_ADDRESS_LOW"] + begin) % width
         touched = -(-(start + end - begin) // width)

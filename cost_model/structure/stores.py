@@ -39,13 +39,16 @@ class Stores(Chains):
     def _memory(self, memory: Memory) -> None:
         owner = self.gates.owner
         nets = [net for port in memory.reads for net in port.data]
+        bills = [
+            self.fabric.memory(memory.width, memory.depth, clocked=port.clocked)
+            for port in memory.reads
+        ]
 
         def count(block: Block) -> None:
             if memory.depth < 2:
                 self.add(owner, "flip_flop", memory.width)
                 return
-            for port in memory.reads:
-                bill = self.fabric.memory(memory.width, memory.depth, clocked=port.clocked)
+            for bill in bills:
                 for kind, each in bill.items():
                     if kind != BYPASS:  # whose gates are below
                         self.add(owner, kind, float(each))
@@ -64,8 +67,7 @@ class Stores(Chains):
             () if port.clocked or held else port.address for port in memory.reads for _ in port.data
         ]
         self._outputs(nets, block)
-        for port in memory.reads:
-            bill = self.fabric.memory(memory.width, memory.depth, clocked=port.clocked)
+        for port, bill in zip(memory.reads, bills, strict=True):
             if bill[BYPASS]:
                 self._bypass(memory, port)
 

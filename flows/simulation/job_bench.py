@@ -157,8 +157,9 @@ class JobBench(MemoryBench):
             beat = self.config.memory_bytes
             # What has an error one way must not be met the other way before.
             either = {at for each in others for at in _beats(each(), beat)}
-            alone = sorted(_beats(of(), beat) - either) or sorted(_beats(of(), beat))
-            self.memory.errors = (alone[int(self.rng.integers(len(alone)))],)
+            own = _beats(of(), beat)
+            drawn = sorted(own - either or own)
+            self.memory.errors = (drawn[int(self.rng.integers(len(drawn)))],)
         for number, job in enumerate(self.jobs[: self.config.queue]):
             # While jobs are being ended, further ones are refused.
             spoiled = event == "mismatch" and number == 0

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.families import family
+from hwgen.families.stream_engine_registers import ENTRY_BYTES
 from hwgen.golden.stream_engine import execute
 from hwgen.numerics import differences
-from hwgen.stream_jobs import ENTRY_BYTES, TAIL, Place, StreamJob
+from hwgen.stream_jobs import TAIL, Place, StreamJob
 
 if TYPE_CHECKING:
     from hwgen.families.stream_engine import StreamEngineConfig
@@ -182,7 +183,7 @@ def place_operation(
                 places[name] = Place.of(access, bases[access.array])
             elif rng is None:
                 beat, start = _beat(config, name), -(-at // ALIGNMENT) * ALIGNMENT
-                whole = access.row_bytes * access.rows * access.blocks
+                whole = access.size
                 size = beat * -(-whole // (beat * pages))
                 order = range(-(-whole // size))[::-1]
                 places[name], at = _pages(config, access, start, size, 0, order, 0)
@@ -226,7 +227,7 @@ def _drawn_pages(
 ) -> tuple[Place, int]:
     """Return pages in any order for rows of whole beats, and the first address behind them."""
     beat = _beat(config, name)
-    size = access.row_bytes * access.rows * access.blocks
+    size = access.size
     page = beat * int(rng.integers(1, 1 + max(1, size // beat)))
     skip = beat * int(rng.integers(page // beat))
     order = [int(place) for place in rng.permutation(-(-(skip + size) // page))]
@@ -239,7 +240,7 @@ def _pages(
     order: Sequence[int], gap: int,
 ) -> tuple[Place, int]:  # fmt: skip
     """Return pages of so many bytes and their table behind them, and the first address behind."""
-    size, unit = access.row_bytes * access.rows * access.blocks, config.memory_bytes
+    size, unit = access.size, config.memory_bytes
     count, room = len(order), -(-page // unit) * unit  # from a page to the next one, at least
     table = ENTRY_BYTES * (-(-(base + count * room) // ENTRY_BYTES) + gap)
     last = skip + size - (count - 1) * page

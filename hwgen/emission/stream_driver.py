@@ -46,9 +46,8 @@ def stream_driver(config: Any) -> dict[str, str]:
     ----------
     config : StreamEngineConfig
     """
-    from hwgen.families.stream_engine_registers import MOST_PAGES, SIZE_BITS
+    from hwgen.families.stream_engine_registers import ENTRY_BYTES, MOST_PAGES, SIZE_BITS
     from hwgen.register_map import LAYOUT
-    from hwgen.stream_jobs import ENTRY_BYTES
 
     prefix, out = config.name.upper(), config.results[0]
     members, checks, writes = [], [], []

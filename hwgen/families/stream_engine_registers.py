@@ -32,13 +32,15 @@ ACCESS = {
 ENTRY_BITS = 32
 """Bits of an entry of a table of pages, which lies at a multiple of their bytes."""
 
+ENTRY_BYTES = ENTRY_BITS // 8
+
 PAGES = {
     "SKIP": "Bytes that are skipped of the first page of port {0}.",
     "LAST": "Bytes of its last page up to which that is read, skipped ones included.",
 }
 """Registers of a port in pages, beside the address of their table."""
 
-MOST_PAGES = (1 << SIZE_BITS) // (ENTRY_BITS // 8) - 1
+MOST_PAGES = (1 << SIZE_BITS) // ENTRY_BYTES - 1
 """Pages of a port of a job."""
 
 FLAGS = (Field("after", 0, 1, False, "Begin to read when all earlier jobs have finished."),)

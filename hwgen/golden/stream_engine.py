@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.families import family
-from hwgen.families.stream_engine_registers import MOST_PAGES
-from hwgen.stream_jobs import ENTRY_BYTES, TAIL, Place
+from hwgen.families.stream_engine_registers import ENTRY_BYTES, MOST_PAGES
+from hwgen.stream_jobs import TAIL, Place, leaves_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -92,8 +92,7 @@ def _found(config: StreamEngineConfig, held: Mapping[str, int], name: str, memor
     if not table or not place.row_bytes * place.rows * place.blocks:
         return place
     skip, last = held[f"{name}_SKIP"], held[f"{name}_LAST"]
-    begins = skip if place.blocks == 1 else 0
-    if not skip < place.row_bytes or not begins < last <= place.row_bytes:
+    if not leaves_bytes(place.row_bytes, place.blocks, skip, last):
         raise ValueError(f"pages of {place.row_bytes} bytes from byte {skip} to byte {last}")
     if place.blocks > MOST_PAGES:
         raise ValueError(f"{place.blocks} pages")

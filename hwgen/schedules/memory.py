@@ -47,6 +47,11 @@ class Access:
     step: int = 0
     offset: int = 0
 
+    @property
+    def size(self) -> int:
+        """Bytes of all rows."""
+        return self.row_bytes * self.rows * self.blocks
+
     def addresses(self, base: int = 0) -> list[int]:
         """Return where each row begins, in order; repeated rows more than once."""
         start = base + self.offset

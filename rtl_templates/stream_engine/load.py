@@ -9,7 +9,12 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from hwgen.families.stream_engine import TABLE_BEATS
-from hwgen.families.stream_engine_registers import ENTRY_BITS, SIZE_BITS, STRIDE_BITS
+from hwgen.families.stream_engine_registers import (
+    ENTRY_BITS,
+    ENTRY_BYTES,
+    SIZE_BITS,
+    STRIDE_BITS,
+)
 from rtl_templates.hierarchy import Block, place
 
 from .job import is_used, pages_of, place_of
@@ -144,7 +149,7 @@ class StreamLoader(Block):
         """Do the same with the table of a port, beat by beat."""
         pages = pages_of(job, name)
         assert pages is not None
-        skipped = (ENTRY_BITS // 8).bit_length() - 1
+        skipped = ENTRY_BYTES.bit_length() - 1
         offer = self._offer(self.table, f"{name}_table")
         place(
             m, f"{name}_table_rows", self.table,
