@@ -75,6 +75,12 @@ ENGINES = {
     "lut_wide": LUT + SMALL + "queue: 2\nmemory: {data_width: 512}\narray: {blocks: 2}\n",
     "cube": CUBE + SMALL + "array: {cascade: 2, blocks: 2}\nmemory: {data_width: 128}\n",
     "tree": TREE + SMALL + "memory: {data_width: 256}\n",
+    # Half of the result buffer holds one beat.
+    "one_beat": (
+        "compute: {family: broadcast_2d, activation: int4, weight: int4, accumulator: int64,"
+        " array: {rows: 1, cols: 60}}\n"
+        "buffers: {activation_kib: 1, weight_kib: 16, output_kib: 1}\nmemory: {data_width: 32}\n"
+    ),
     "ws_narrow": WS + SMALL + "array: {cascade: 2, blocks: 3}\nmemory: {data_width: 32}\n",
 }
 
@@ -306,6 +312,13 @@ def test_random_jobs_under_stalls(name: str) -> None:
         host = opened(name, read_latency=latency, write_latency=latency, stalls=stalls, seed=5)
         with host.model:
             random_jobs(host, 30, rng, 90, 100 * latency)
+
+
+@pytest.mark.slow
+def test_a_result_buffer_of_one_beat() -> None:
+    host = opened("one_beat", read_latency=3, write_latency=3, stalls=0.5, seed=5)
+    with host.model:
+        random_jobs(host, 6, np.random.default_rng(7), 70, 300)
 
 
 def check_cycles(name: str, jobs: int, most: int, rng: np.random.Generator) -> None:

@@ -66,7 +66,7 @@ class ResultBuffer(Block):
                 "i_valid": In(1),
                 "i_ready": Out(1),
                 "full": Out(1),
-                "address": In(range(self.depth)),
+                "address": In(range(max(2, self.depth))),
                 "read": In(1),
                 "data": Out(beat),
                 "leave": In(1),
@@ -127,7 +127,10 @@ class ResultBuffer(Block):
         config, depth = self.config, self.depth
         # A beat is read with its address and written, added up, a cycle later.
         sums, first = Signal(len(self.i_data), reset_less=True), Signal(name="begins")
-        write_address, write_half = Signal(range(depth), reset_less=True), Signal(name="which_half")
+        write_address, write_half = (
+            Signal(range(max(2, depth)), reset_less=True),
+            Signal(name="which_half"),
+        )
         writes = Signal()
         accepted = Signal()
         m.d.comb += accepted.eq(self.i_ready & self.i_valid)

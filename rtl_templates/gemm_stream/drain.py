@@ -62,7 +62,7 @@ class ResultDrain(Block):
                 "full": In(1),
                 "leave": Out(1),
                 "free": Out(1),
-                "address": Out(range(config.out_depth)),
+                "address": Out(range(max(2, config.out_depth))),
                 "read": Out(1),
                 "data": In(config.n_lanes * width),
                 "columns_full": In(1),
@@ -97,7 +97,7 @@ class ResultDrain(Block):
         rows = Signal(len(job.m), name="rows_left", reset_less=True)
         left = Signal(len(job.n), name="columns_left", reset_less=True)
         part = Signal(range(parts), name="part")
-        beat = Signal(range(config.out_depth), name="beat")
+        beat = Signal.like(self.address, name="beat", init=0)
         group = Signal.like(self.columns_address, name="group", init=0)
         ends = Signal(name="row_ends")
         m.d.comb += [
