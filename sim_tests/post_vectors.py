@@ -38,7 +38,7 @@ class Vectors:
     settings : list of PostSettings
     chosen : ndarray of int, shape (words,)
         Index of a word's settings.
-    acc : ndarray of int, shape (words, lanes)
+    acc : ndarray of int, or of float32, shape (words, lanes)
     columns : Columns
         Of every lane of every word, one after the other.
     """
@@ -57,7 +57,8 @@ class Vectors:
         fmt = self.features.accumulator
         packed = b"".join(s.packed(fmt).to_bytes(28, "little") for s in self.settings)
         shifts = np.arange(fmt.width, dtype=np.uint64)
-        bits = (self.acc.astype(np.uint64)[..., None] >> shifts) & np.uint64(1)
+        patterns = self.acc.view(np.uint32) if self.features.single else self.acc
+        bits = (patterns.astype(np.uint64)[..., None] >> shifts) & np.uint64(1)
         data = np.packbits(bits.astype(np.uint8).reshape(words, -1), axis=-1, bitorder="little")
         found = {
             "settings": np.frombuffer(packed, np.uint8).reshape(-1, 28)[self.chosen],
@@ -116,7 +117,7 @@ def vectors(features: PostFeatures, words: int, lanes: int, seed: int = 0) -> Ve
 
 def accumulators(features: PostFeatures, count: int, rng: np.random.Generator) -> Ints:
     """Return accumulators: of all magnitudes, near powers of two, at the ends, and short ones."""
-    fmt = features.accumulator
+    fmt: Any = features.accumulator
     dtype = np.int64 if fmt.signed else np.uint64
     wide = rng.integers(0, 1 << 63, count, np.uint64, endpoint=True) * np.uint64(2)
     wide += rng.integers(0, 2, count, np.uint64)
@@ -155,7 +156,8 @@ def _settings(features: PostFeatures, output: str, rng: np.random.Generator) -> 
         if not given["columns"]:
             for prefix in prefixes:
                 multiplier, shift = _scales(
-                    np.array([features.accumulator.max >> int(rng.integers(0, 64))], object), rng
+                    np.array([int(features.accumulator.max) >> int(rng.integers(0, 64))], object),
+                    rng,
                 )
                 given |= {f"{prefix}multiplier": int(multiplier[0])}
                 given |= {f"{prefix}shift": int(shift[0])}

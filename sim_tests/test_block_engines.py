@@ -17,7 +17,7 @@ from cost_model.engine.job import job_cycles
 from cost_model.engine.steps import Places
 from flows.simulation.engine_host import EngineHost, open_engine
 from flows.simulation.engine_memory import place
-from flows.simulation.post_cases import settings_of
+from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.regression import OPERANDS, operands
 from flows.simulation.runner import regress
 from flows.verilator import FEW_CYCLES
@@ -43,6 +43,7 @@ def engine(
     memory: dict[str, Any],
     kib: tuple[int, int, int] = (1, 1, 1),
     blocks: int = 1,
+    post: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the configuration of a small engine."""
     family, activation, weight, accumulator = core
@@ -55,7 +56,7 @@ def engine(
         "array": {"blocks": blocks},
         "buffers": dict(zip(("activation_kib", "weight_kib", "output_kib"), kib, strict=True)),
         "memory": memory,
-        "post": {"outputs": ["raw"], "activations": ["none", "relu"], "columns": False},
+        "post": post or {"outputs": ["raw"], "columns": False},
     }  # fmt: skip
 
 
@@ -63,9 +64,11 @@ ENGINES = {
     "mxfp4": engine(("adder_tree", "mxfp4", "mxfp4", "fp32"), {"cols": 4, "depth": 8}, 0,
                     {"data_width": 64}),
     "nvfp4": engine(("cube", "nvfp4", "nvfp4", "aligned(35)"), {"rows": 3, "cols": 2, "depth": 32},
-                    1, {"data_width": 128, "max_burst": 2, "outstanding": 1}, (4, 4, 1), 2),
+                    1, {"data_width": 128, "max_burst": 2, "outstanding": 1}, (4, 4, 1), 2,
+                    {"outputs": ["fp32", "bf16"], "activations": ["leaky"], "max_lanes": 1}),
     "w4a16": engine(("broadcast_2d", "fp16", "int4_g16", "exact"),
-                    {"rows": 2, "cols": 3, "pe": "hybrid"}, 2, {"data_width": 32}),
+                    {"rows": 2, "cols": 3, "pe": "hybrid"}, 2, {"data_width": 32},
+                    post={"outputs": ["int8", "fp16", "raw"], "roundings": ["floor", "half_up"]}),
     "os": engine(("systolic", "mxfp8_e4m3", "mxfp4", "fp32"),
                  {"rows": 3, "cols": 5, "broadcast": 2}, 1,
                  {"data_width": 64, "address_width": 64}, (4, 4, 1)),
@@ -77,7 +80,8 @@ ENGINES = {
     "minima": engine(("adder_tree", "q8_0", "q4_1", "exact"), {"cols": 3, "depth": 32}, 2,
                      {"data_width": 512}, (4, 4, 1)),
     "zeros": engine(("cube", "int4_g16_zero", "fp6_e3m2", "aligned(13)"),
-                    {"rows": 2, "cols": 2, "depth": 4}, 1, {"data_width": 32}),
+                    {"rows": 2, "cols": 2, "depth": 4}, 1, {"data_width": 32},
+                    post={"outputs": ["int32", "uint4"], "columns": False, "max_lanes": 1}),
     "floats": engine(("systolic", "fp8_e5m2", "int4", "fp32"), {"rows": 4, "cols": 3, **STAYS}, 0,
                      {"data_width": 64}),
     "ternary": engine(("systolic", "fp8_e4m3", "ternary", "exact"), {"rows": 3, "cols": 3}, 0,
@@ -89,7 +93,7 @@ ENGINES = {
                       {"data_width": 64}),
 }  # fmt: skip
 """Every family and dataflow, kinds of formats, beats of parts of blocks and of several blocks, and
-one engine whose jobs have a format each."""
+one engine whose jobs have a format each; results as they are, scaled, and integers."""
 
 
 @cache
@@ -115,9 +119,11 @@ def check_jobs(host: EngineHost, jobs: int, rng: np.random.Generator, most: int)
         config = any_format(host.config, rng)
         size, kind = size_of(config, rng, most), OPERANDS[number % len(OPERANDS)]
         choices = settings_of(config)
+        settings = choices[number % len(choices)]
         (placed,), at = place(
-            config, [operands(config, size, kind, rng)], settings=choices[number % len(choices)],
-            rng=rng if number % 2 else None, base=at, least_traffic=bool(rng.integers(2)),
+            config, [operands(config, size, kind, rng)], settings=settings,
+            columns=columns_of(settings, size[2], config, rng), rng=rng if number % 2 else None,
+            base=at, least_traffic=bool(rng.integers(2)),
         )  # fmt: skip
         batch.append(placed)
         host.put(placed)
@@ -127,8 +133,7 @@ def check_jobs(host: EngineHost, jobs: int, rng: np.random.Generator, most: int)
         for number, placed in zip(numbers, part, strict=True):
             assert host.wait(number, 3_000_000) == "done"
             plan, got = placed.job.plan, host.results(placed)
-            same = got.view(np.uint32) == placed.expected.view(np.uint32)
-            assert same.all(), (plan.m, plan.k, plan.n)
+            assert got.tobytes() == placed.expected.tobytes(), (plan.m, plan.k, plan.n)
 
 
 def check_cycles(
@@ -137,7 +142,11 @@ def check_cycles(
     """Compare the cycles of a job on an idle engine with the model."""
     config = any_format(host.config, rng)
     size = size[0], min(size[1], config.max_k), size[2]
-    (placed,), _ = place(config, [operands(config, size, "random", rng)], rng=rng)
+    settings = settings_of(config)[-1]
+    columns = columns_of(settings, size[2], config, rng)
+    (placed,), _ = place(
+        config, [operands(config, size, "random", rng)], settings=settings, columns=columns, rng=rng
+    )
     host.put(placed)
     before, job = host.counter("BUSY"), placed.job
     expected = job_cycles(
@@ -280,13 +289,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"array": {"cascade": 2}},
         r"array\.cascade: must be 1 with mxfp4 x mxfp4, not 2.*",
     ),
-    "outputs": (
-        {"post": {"outputs": ["int8"], "columns": False}},
-        r"post\.outputs: must be \[raw\] with mxfp4 x mxfp4, not \[int8\]: results are fp32.*",
+    "leaky": (
+        {"post": {"outputs": ["raw"], "activations": ["leaky"]}},
+        r"post\.activations: leaky scales negative numbers, but raw outputs are not scaled.*",
     ),
     "columns": (
-        {"post": {"outputs": ["raw"]}},
-        r"post\.columns: must be false with mxfp4 x mxfp4: a bias or a scale of a column.*",
+        {"buffers": {"column_kib": 1}, "array": {"blocks": 16}},
+        r"buffers\.column_kib: must hold two blocks of at least one tile; raise it",
     ),
     "buffers": (
         {"memory": {"data_width": 512}, "array": {"blocks": 16}},

@@ -40,7 +40,7 @@ CONFIGS: list[dict[str, Any]] = [
         "name": "blocks",
         "compute": {"family": "cube", "activation": "int8", "weight": "q4_0",
                     "array": {"rows": 2, "cols": 2, "depth": 8}},
-        "post": {"columns": False, "outputs": ["raw"]},
+        "post": {"outputs": ["raw", "int8", "bf16"], "activations": ["leaky", "none"]},
     },
     {
         "name": "formats",
@@ -198,13 +198,15 @@ def random_job(config: GemmStreamConfig, rng: np.random.Generator) -> Job:
         activation,
         str(rng.choice(features.roundings)),
         columns=bool(rng.integers(2)) and features.columns,
+        single=features.single,
     )
     if not settings.columns and output in ("int8", "int16"):
+        multiplier, shift = int(rng.integers(-(1 << 31), 1 << 31)), int(rng.integers(64))
+        scales: dict[str, Any] = {"multiplier": multiplier, "shift": shift}
         settings = dataclasses.replace(
             settings,
-            multiplier=int(rng.integers(-(1 << 31), 1 << 31)),
+            **({"scale": multiplier * 2.0**-shift} if features.single else scales),
             zero=-3,
-            shift=int(rng.integers(64)),
             minimum=-100,
             maximum=int(rng.integers(0, 100)),
         )

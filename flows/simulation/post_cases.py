@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from hwgen.numerics import IntegerFormat
+from hwgen.numerics import FloatFormat, IntegerFormat
 from hwgen.numerics.post import FLOATS, RAW, PostSettings, output_format
 from hwgen.numerics.post.records import Columns
 
@@ -30,6 +30,7 @@ class PostConfig(Protocol):
 def settings_of(config: PostConfig) -> list[PostSettings]:
     """Return settings of post-processing, among them every output, activation and rounding."""
     post, settings = config.post, []
+    single = isinstance(config.result, FloatFormat)
     count = max(len(post.outputs), len(post.activations), len(post.roundings))
     for i in range(count):
         output = post.outputs[i % len(post.outputs)]
@@ -42,13 +43,21 @@ def settings_of(config: PostConfig) -> list[PostSettings]:
         spread = 2.0 ** (8 - config.result.width // 2)
         for columns in (False, True) if post.columns else (False,):
             if columns:
-                settings.append(PostSettings(output, activation, rounding, columns=True))
+                settings.append(
+                    PostSettings(output, activation, rounding, columns=True, single=single)
+                )
             elif scaled:
                 leaky = {"slope": 0.125} if activation == "leaky" else {}
                 if output not in FLOATS:
                     leaky["rounding"] = rounding
                 settings.append(
-                    PostSettings.scaled(output, spread, activation=activation, **leaky)  # type: ignore[arg-type]
+                    PostSettings.scaled(
+                        output,
+                        spread,
+                        activation=activation,
+                        single=single,
+                        **leaky,  # type: ignore[arg-type]
+                    )
                 )
             else:
                 settings.append(PostSettings(output, activation))
@@ -63,9 +72,12 @@ def columns_of(
         return None
     spread = 2.0 ** (8 - config.result.width // 2)
     scales = rng.uniform(0.1, 2, n) * spread
-    bias = rng.integers(-(1 << 12), 1 << 12, n)
+    bias: Any = rng.integers(-(1 << 12), 1 << 12, n)
+    single = isinstance(config.result, FloatFormat)
+    if single:  # of the size of sums, and far below them
+        bias = rng.standard_normal(n) * 2.0 ** rng.integers(-16, 8, n)
     slopes = rng.uniform(0, 1, n) if settings.activation == "leaky" else 0.0
-    return Columns.scaled(settings.output, scales, bias=bias, slopes=slopes)
+    return Columns.scaled(settings.output, scales, bias=bias, slopes=slopes, single=single)
 
 
 def badly_extended(plan: Any, image: np.ndarray) -> int:

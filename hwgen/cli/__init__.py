@@ -46,6 +46,7 @@ _HELPERS = frozenset(
         "operands",
         "outputs",
         "run_operation",
+        "run_post",
     }
 )
 _INTERRUPTED, _BROKEN_PIPE, _DEFECT = 130, 141, 70

@@ -19,6 +19,7 @@ from hwgen.cli.common import (
 from hwgen.cli.operands import load_operand
 from hwgen.cli.outputs import check_file, write_file
 from hwgen.cli.run_operation import run
+from hwgen.cli.run_post import post_processing, with_second_scales
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,7 +106,8 @@ def command(
     and is what such results are written as.
 
     A core that takes a block format is given numbers, which are quantised by the format's rule.
-    Second scales are no part of a core: the result is multiplied by them, in single precision.
+    Second scales are no part of a core: post-processing multiplies by them, if it has an output of
+    fp32, else the host does, in single precision.
 
     An operation that is no product of matrices takes its operands by name.
     """
@@ -169,14 +171,14 @@ def _multiply(
             f"{activations} has K = {a.shape[1]} columns but {weights} has K = {w.shape[0]} rows;"
             " C = A W needs the same K"
         )
-    processing = post_processing(core, post, w.shape[1])
+    processing = post_processing(core, post, w.shape[1], a_second, w_second)
     start = time.monotonic()
     with cycle_progress(quiet=as_json) as update:
         result = run_matrices(core, a, w, *processing, engine=engine, on_progress=update)
     seconds = time.monotonic() - start
     buffer = io.BytesIO()
     c = result.c.astype(_file_dtype(core, *processing))
-    np.save(buffer, _with_second_scales(c, a_second, w_second))
+    np.save(buffer, with_second_scales(c, a_second, w_second, processing))
     if check:
         golden = family(core.family).part("golden").golden(core, a, w, *processing)
         _compare(result.c, golden)
@@ -212,15 +214,6 @@ def _multiply(
     )
 
 
-def _with_second_scales(
-    c: NDArray[Any], of_rows: NDArray[Any] | None, of_columns: NDArray[Any] | None
-) -> NDArray[Any]:
-    """Return results times the second scales of the operands, in their type."""
-    if of_rows is not None:
-        c = c * of_rows[:, None]
-    return c if of_columns is None else c * of_columns
-
-
 def _compare(c: NDArray[Any], golden: NDArray[Any]) -> None:
     """Raise `CheckFailed` unless results equal the golden model's, bit for bit."""
     from hwgen.errors import CheckFailed
@@ -233,35 +226,6 @@ def _compare(c: NDArray[Any], golden: NDArray[Any]) -> None:
             f"{len(wrong)} of {golden.size} results differ from the golden model, first"
             f" C[{m},{n}]: expected {golden[m, n]}, got {c[m, n]}; nothing written"
         )
-
-
-def post_processing(
-    core: Any, post: Path | None, n: int
-) -> tuple[()] | tuple[PostSettings, Columns | None]:
-    """Return what is done with results: settings and records, nothing without post-processing."""
-    from hwgen.config.post_file import load_post
-    from hwgen.errors import InputError
-    from hwgen.numerics.post import RAW, PostSettings
-
-    features = core.post_features
-    if features is None:
-        if post is not None:
-            raise InputError(
-                f"--post: {core.name!r} has no post-processing; name post.outputs in its"
-                " configuration, or leave the option out"
-            )
-        return ()
-    if post is not None:
-        return load_post(post, features, n)
-    settings = PostSettings(RAW)
-    try:
-        settings.check(features)
-    except InputError:
-        raise InputError(
-            f"{core.name!r} gives no raw results but {', '.join(features.outputs)}; say with --post"
-            " what is done with them"
-        ) from None
-    return settings, None
 
 
 def _file_dtype(

@@ -152,7 +152,7 @@ def command(
                 on_progress=update,
             )
         if activity is not None:
-            from hwgen.cli.run import post_processing
+            from hwgen.cli.run_post import post_processing
 
             post = post_processing(core, None, work.w.shape[1])
             with cycle_progress(quiet=as_json) as follow:

@@ -20,6 +20,7 @@ from hwgen.numerics.post import (
     OUTPUTS,
     RAW,
     ROUNDINGS,
+    SINGLE,
     Columns,
     PostFeatures,
     PostSettings,
@@ -27,10 +28,12 @@ from hwgen.numerics.post import (
 from hwgen.numerics.scale import MAX_SHIFT
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 Reals = float | list[float] | str
 Integers = int | list[int] | str
+Numbers = int | float | list[int | float] | str
 
 _REAL = ("scale", "slope")
 _INTEGER = ("multiplier", "shift", "slope_multiplier", "slope_shift")
@@ -55,7 +58,7 @@ class PostFile(Model):
     rounding: Literal[ROUNDINGS] = Field(  # type: ignore[valid-type]
         "half_even", description="Rounding of integer outputs."
     )
-    bias: Integers = Field(0, description=f"Added to accumulators, in their unit. {_EACH}")
+    bias: Numbers = Field(0, description=f"Added to accumulators, in their unit. {_EACH}")
     scale: Reals = Field(1.0, description=f"What results are multiplied by. {_EACH}")
     slope: Reals = Field(0.0, description=f"And negative ones as well, with leaky. {_EACH}")
     multiplier: Integers = Field(1, description=f"With `shift`, instead of `scale`. {_EACH}")
@@ -66,7 +69,14 @@ class PostFile(Model):
     minimum: int | None = Field(None, description="Lower limit of integer outputs.")
     maximum: int | None = Field(None, description="Upper limit of integer outputs.")
 
-    def settings(self, directory: Path, n: int) -> tuple[PostSettings, Columns | None]:
+    def settings(
+        self,
+        directory: Path,
+        n: int,
+        *,
+        single: bool = False,
+        second: NDArray[np.float64] | None = None,
+    ) -> tuple[PostSettings, Columns | None]:
         """Return settings, and records of `n` columns if something differs between columns.
 
         Parameters
@@ -75,25 +85,35 @@ class PostFile(Model):
             Where the files of arrays are.
         n : int
             Columns of C.
+        single : bool
+            Whether accumulators are in single precision.
+        second : ndarray of float64, shape () or (n,), optional
+            Second scales, which accumulators are without: what is scaled is scaled by them as well,
+            and a bias is divided by them.
 
         Raises
         ------
         InputError
             The message begins with the field.
         """
-        self._check()
+        self._check(single)
         each = {
             name: _array(name, getattr(self, name), directory, n)
             for name in ("bias", *_REAL, *_INTEGER)
         }
+        if "bias" in self.model_fields_set:
+            _check_bias(each["bias"], single)
+        if second is not None and self.output != RAW:
+            each["scale"] = each["scale"] * second
+            each["bias"] = each["bias"] / second
         shared: dict[str, Any] = {
             name: getattr(self, name)
             for name in ("activation", "rounding", "zero", "minimum", "maximum")
         }
         integers = self._given(_INTEGER)
         if "bias" in self.model_fields_set or any(array.ndim for array in each.values()):
-            settings = PostSettings(self.output, columns=True, **shared)
-            return settings, self._columns(each, integers, n)
+            settings = PostSettings(self.output, columns=True, single=single, **shared)
+            return settings, self._columns(each, integers, n, single=single)
         plain = {name: array.item() for name, array in each.items()}
         if integers:
             values = {name: plain[name] for name in _INTEGER}
@@ -102,6 +122,7 @@ class PostFile(Model):
             self.output,
             plain["scale"],
             slope=plain["slope"],
+            single=single,
             **shared,
         )
         return scaled, None
@@ -109,11 +130,13 @@ class PostFile(Model):
     def _given(self, names: tuple[str, ...]) -> list[str]:
         return [name for name in names if name in self.model_fields_set]
 
-    def _check(self) -> None:
+    def _check(self, single: bool) -> None:
         """Refuse what would have no effect."""
         reals, integers = self._given(_REAL), self._given(_INTEGER)
         if self.output == RAW and (reals or integers):
             raise InputError(f"{(reals + integers)[0]}: raw outputs are not scaled; leave it out")
+        if integers and single:
+            raise InputError(f"{integers[0]}: sums in {SINGLE} have none; give scale instead")
         if integers and self.output not in INTEGERS:
             raise InputError(f"{integers[0]}: {self.output} outputs have none; give scale instead")
         if reals and integers:
@@ -121,20 +144,36 @@ class PostFile(Model):
         if self.activation != "leaky" and (slopes := self._given(_SLOPES)):
             raise InputError(f"{slopes[0]}: only activation leaky has a slope; leave it out")
 
-    def _columns(self, each: dict[str, NDArray[Any]], integers: list[str], n: int) -> Columns:
+    def _columns(
+        self, each: dict[str, NDArray[Any]], integers: list[str], n: int, *, single: bool
+    ) -> Columns:
         import numpy as np
 
         full = {name: np.broadcast_to(array, n) for name, array in each.items()}
         if not integers:
             return Columns.scaled(
-                self.output, full["scale"], bias=full["bias"], slopes=full["slope"]
+                self.output,
+                full["scale"],
+                bias=full["bias"],
+                slopes=full["slope"],
+                single=single,
             )
         dtypes = {name: "uint8" if "shift" in name else "int32" for name in ("bias", *_INTEGER)}
         return Columns(**{name: full[name].astype(dtype) for name, dtype in dtypes.items()})
 
 
-def load_post(path: Path, features: PostFeatures, n: int) -> tuple[PostSettings, Columns | None]:
+def load_post(
+    path: Path, features: PostFeatures, n: int, second: NDArray[np.float64] | None = None
+) -> tuple[PostSettings, Columns | None]:
     """Read a file of settings for hardware and a product with `n` columns.
+
+    Parameters
+    ----------
+    path : Path
+    features : PostFeatures
+    n : int
+    second : ndarray of float64, shape () or (n,), optional
+        Second scales; see `PostFile.settings`.
 
     Raises
     ------
@@ -143,12 +182,38 @@ def load_post(path: Path, features: PostFeatures, n: int) -> tuple[PostSettings,
     """
     post_file, document = load_model(path, PostFile)
     try:
-        settings, columns = post_file.settings(path.parent, n)
+        settings, columns = post_file.settings(
+            path.parent, n, single=features.single, second=second
+        )
         settings.check(features)
     except InputError as error:
         text = re.sub("^(scale|slope)s:", r"\1:", str(error))
         raise ConfigError([placed(text, document, PostFile)]) from None
     return settings, columns
+
+
+def _check_bias(bias: NDArray[Any], single: bool) -> None:
+    """Check that a bias is of the accumulator's kind."""
+    if single:
+        if bias.dtype.kind != "f":
+            raise InputError(
+                f"bias: must be floating-point numbers, such as 1.0, in the unit of sums in"
+                f" {SINGLE}, not {bias.dtype}"
+            )
+        return
+    if bias.dtype.kind not in "iu":
+        raise InputError(
+            f"bias: must be integers, not {bias.dtype}; divide it by the scale and round it"
+        )
+    _check_range("bias", bias)
+
+
+def _check_range(name: str, array: NDArray[Any]) -> None:
+    low, high = _RANGES[name]
+    if int(array.min()) < low or int(array.max()) > high:
+        raise InputError(
+            f"{name}: must be {low}..{high}, not {int(array.min())}..{int(array.max())}"
+        )
 
 
 def _array(name: str, value: Any, directory: Path, n: int) -> NDArray[Any]:
@@ -166,14 +231,10 @@ def _array(name: str, value: Any, directory: Path, n: int) -> NDArray[Any]:
         raise InputError(
             f"{name}: must be a number or {n}, one for each column of W, not of shape {array.shape}"
         )
-    if name in _RANGES:
-        low, high = _RANGES[name]
+    if name in _INTEGER:
         if array.dtype.kind not in "iu":
             raise InputError(f"{name}: must be integers, not {array.dtype}")
-        if int(array.min()) < low or int(array.max()) > high:
-            raise InputError(
-                f"{name}: must be {low}..{high}, not {int(array.min())}..{int(array.max())}"
-            )
+        _check_range(name, array)
     elif array.dtype.kind not in "iuf":
         raise InputError(f"{name}: must be numbers, not {array.dtype}")
     return array

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from hwgen.config.model import Model
 from hwgen.errors import InputError
-from hwgen.numerics import IntegerFormat, integer
+from hwgen.numerics import FloatFormat, IntegerFormat, integer
 from hwgen.numerics.post import ACTIVATIONS, OUTPUTS, ROUNDINGS, PostFeatures
 from hwgen.numerics.post.beats import RECORD_WORDS, WORD_BITS, WORDS
 from hwgen.streams import POST, StreamPort
@@ -43,7 +43,7 @@ class PostProcessing(Model):
         """Return a hash: configurations are keys of caches, and lists have none."""
         return hash((*self.outputs, *self.activations, *self.roundings, self.columns))
 
-    def features(self, accumulator: IntegerFormat) -> PostFeatures:
+    def features(self, accumulator: IntegerFormat | FloatFormat) -> PostFeatures:
         """Return what the hardware offers behind accumulators of a format.
 
         Raises
@@ -59,7 +59,7 @@ class PostProcessing(Model):
             columns=self.columns,
         )
 
-    def broken_rules(self, accumulator: IntegerFormat) -> list[str]:
+    def broken_rules(self, accumulator: IntegerFormat | FloatFormat) -> list[str]:
         """Return the rule that the hardware would break, as families state theirs, if it does."""
         try:
             self.features(accumulator)

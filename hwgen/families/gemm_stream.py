@@ -30,7 +30,6 @@ from hwgen.families.gemm_stream_parameters import (
 )
 from hwgen.families.gemm_stream_rules import broken_rules, too_wide
 from hwgen.loop_nest import ACT_OF_BLOCKS, LoopNest
-from hwgen.numerics import FloatFormat, IntegerFormat
 from hwgen.numerics.post import PostFeatures
 from hwgen.numerics.post.records import RECORD_BYTES
 from hwgen.numerics.product_packing import PackedProducts
@@ -122,12 +121,6 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
     def result(self) -> Any:
         """Format of the accumulators."""
         return self.compute.result
-
-    @property
-    def accumulated(self) -> IntegerFormat:
-        """Format of the integers that post-processing sees: the accumulators, or their bits."""
-        result = self.result
-        return IntegerFormat(result.width, True) if isinstance(result, FloatFormat) else result
 
     @property
     def in_blocks(self) -> bool:
@@ -266,7 +259,7 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
     @cached_property
     def post_features(self) -> PostFeatures:
         """What the post-processing hardware offers."""
-        return self.post.features(self.accumulated)
+        return self.post.features(self.result)
 
     @cached_property
     def post_lanes(self) -> int:

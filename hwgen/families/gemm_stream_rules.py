@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from hwgen.config.module_limits import ENGINE_DATA_BITS
 from hwgen.numerics import FloatFormat
-from hwgen.numerics.post import RAW
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream import GemmStreamConfig
@@ -18,7 +17,7 @@ def broken_rules(config: GemmStreamConfig) -> list[str]:
     core, nest = config.compute, config.compute.block_loop_nest
     if isinstance(nest, str):
         return [f"compute.{nest}"]
-    broken = _broken_by_floats(config) or config.post.broken_rules(config.accumulated)
+    broken = _broken_by_floats(config) + config.post.broken_rules(config.result)
     if core.saturates:
         broken.append(
             "compute.overflow: must be wrap in an engine, not saturate: blocks of a reduction"
@@ -43,24 +42,13 @@ def _broken_by_floats(config: GemmStreamConfig) -> list[str]:
     if not isinstance(config.result, FloatFormat):
         return []
     operands = f"{config.activation} x {config.weight}"
-    broken = []
-    if config.array.cascade != 1:
-        broken.append(
-            f"array.cascade: must be 1 with {operands}, not {config.array.cascade}: sums of"
-            " blocks are rounded, and the order of their additions is the core's"
-        )
-    if config.post.outputs != [RAW]:
-        broken.append(
-            f"post.outputs: must be [{RAW}] with {operands}, not"
-            f" [{', '.join(config.post.outputs)}]: results are {config.result}, and what"
-            " post-processing scales are integers"
-        )
-    if config.post.columns:
-        broken.append(
-            f"post.columns: must be false with {operands}: a bias or a scale of a column is of"
-            f" integers, and results are {config.result}"
-        )
-    return broken
+    if config.array.cascade == 1:
+        return []
+    text = (
+        f"array.cascade: must be 1 with {operands}, not {config.array.cascade}: sums of blocks are"
+        " rounded, and the order of their additions is the core's"
+    )
+    return [text]
 
 
 def too_wide(config: GemmStreamConfig) -> list[str]:

@@ -65,10 +65,7 @@ def golden(
     from hwgen.golden.post import apply
 
     settings.check(config.post_features)
-    if not config.in_blocks:
-        return apply(settings, config.result, total, columns)
-    bits = total.view(config.accumulated.dtype)
-    return apply(settings, config.accumulated, bits, columns).view(total.dtype)
+    return apply(settings, config.result, total, columns)
 
 
 def _totals(plan: Plan, a: NDArray[Any], w: NDArray[Any]) -> NDArray[Any]:

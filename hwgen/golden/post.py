@@ -4,6 +4,8 @@
 Sums and products of up to 98 bits are exact.  A sum that int64 holds is multiplied in two halves:
 ``t = high * 2**32 + low``, so that ``t * multiplier`` is a high part in int64 and a low one of
 32 bits.  Sums beyond int64, which only accumulators of 64 bits reach, are Python integers.
+
+Accumulators in single precision are added and multiplied on their bit patterns.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 
 from hwgen.errors import InputError
 from hwgen.numerics import FloatFormat
-from hwgen.numerics.float_arithmetic import convert, from_integers, multiply
+from hwgen.numerics.float_arithmetic import add, convert, from_integers, multiply
 from hwgen.numerics.post import RAW, SINGLE, PostSettings, output_format
 
 if TYPE_CHECKING:
@@ -25,13 +27,14 @@ if TYPE_CHECKING:
 
 _HALF = 32
 _LOW = (1 << _HALF) - 1
+_FAR = 40  # exponent of such numbers of single precision
 _WIDE = 62  # bits of quotients that are clipped, far beyond every limit
 
 
 def apply(
     settings: PostSettings,
-    accumulator: IntegerFormat,
-    acc: NDArray[np.integer],
+    accumulator: IntegerFormat | FloatFormat,
+    acc: NDArray[Any],
     columns: Columns | None = None,
 ) -> NDArray[Any]:
     """Return what post-processing hardware makes of accumulators, bit for bit.
@@ -39,9 +42,9 @@ def apply(
     Parameters
     ----------
     settings : PostSettings
-    accumulator : IntegerFormat
+    accumulator : IntegerFormat or FloatFormat
         Format of the accumulators.
-    acc : ndarray of int, shape (..., n)
+    acc : ndarray of int, or of float32, shape (..., n)
     columns : Columns, optional
         Records of the n columns, if ``settings.columns``.
 
@@ -61,6 +64,8 @@ def apply(
     except ValueError as error:
         raise InputError(f"accumulators: {error}") from None
     _check_columns(settings, acc, columns)
+    if isinstance(accumulator, FloatFormat):
+        return _of_singles(settings, acc, columns)
     fmt = output_format(settings.output, accumulator)
     total = _total(acc, columns)
     negative = total < 0
@@ -82,6 +87,44 @@ def apply(
     return (rounded + settings.zero).clip(*settings.limits).astype(fmt.dtype)
 
 
+def _of_singles(settings: PostSettings, acc: NDArray[Any], columns: Columns | None) -> NDArray[Any]:
+    """Return what becomes of accumulators in single precision."""
+    total = SINGLE.encode(acc)
+    if columns is not None:
+        total = add(SINGLE, total, columns.bias.view(np.uint32))
+    negative = total & SINGLE.sign_mask != 0  # -0 as well; a NaN has no sign
+    if settings.activation == "relu":
+        total = np.where(negative, 0, total)
+    if settings.output == RAW:
+        return SINGLE.decode(total)
+    factor, _ = _scales(settings, columns)
+    if settings.activation == "leaky":
+        factor = np.where(negative, _slopes(settings, columns)[0], factor)
+    scale = np.broadcast_to(factor, total.shape) & _LOW
+    scaled = multiply(SINGLE, total, scale.astype(np.uint32))
+    fmt = output_format(settings.output, SINGLE)
+    if isinstance(fmt, FloatFormat):
+        return fmt.decode(convert(SINGLE, fmt, scaled))
+    rounded = _integers(SINGLE.decode(scaled).astype(np.float64), settings.rounding)
+    return (rounded + settings.zero).clip(*settings.limits).astype(fmt.dtype)
+
+
+def _integers(numbers: NDArray[np.float64], rounding: str) -> NDArray[np.int64]:
+    """Return numbers of single precision as integers, clipped far beyond every limit; NaN as 0.
+
+    Half a unit is added in float64: a sum that this rounds is one of less than 2**-24, which is on
+    the same side of every integer as before.
+    """
+    far = np.clip(np.where(np.isnan(numbers), 0, numbers), -(2.0**_FAR), 2.0**_FAR)
+    if rounding == "half_even":
+        whole = np.rint(far)
+    elif rounding == "half_away":
+        whole = np.copysign(np.floor(np.abs(far) + 0.5), far)
+    else:
+        whole = np.floor(far + (0.5 if rounding == "half_up" else 0.0))
+    return np.asarray(whole.astype(np.int64))
+
+
 def processed(plan: StreamProduct, acc: NDArray[Any]) -> NDArray[Any]:
     """Return the results of a stream core from its accumulators, shape (m, n).
 
@@ -96,9 +139,7 @@ def processed(plan: StreamProduct, acc: NDArray[Any]) -> NDArray[Any]:
     return apply(settings, plan.config.result, acc, plan.columns)
 
 
-def _check_columns(
-    settings: PostSettings, acc: NDArray[np.integer], columns: Columns | None
-) -> None:
+def _check_columns(settings: PostSettings, acc: NDArray[Any], columns: Columns | None) -> None:
     if settings.columns != (columns is not None):
         raise InputError(
             "columns: the settings ask for column records, but there are none"

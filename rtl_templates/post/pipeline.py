@@ -13,7 +13,8 @@ from rtl_templates.arithmetic.pipeline import Pipeline
 from rtl_templates.hierarchy import Block, place
 from rtl_templates.stream import StreamBuffer
 
-from .lane import PostLane
+from .integer_lane import IntegerLane
+from .single_lane import SingleLane
 
 OFFSETS = {
     field.name: 32 * number + field.offset
@@ -106,7 +107,7 @@ class Post(Block):
             travelling = {n: value for n, value in travelling.items() if ages[n] > stage}
 
         words = common.pop("count"), common.pop("last")
-        block = PostLane(features)
+        block = SingleLane(features) if features.single else IntegerLane(features)
         results = Signal(self.lanes * features.lane_width)
         width = features.accumulator.width
         for lane in range(self.lanes):

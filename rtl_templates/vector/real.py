@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Const, Module, Mux
 from amaranth.lib.wiring import In, Out
 
 from hwgen.numerics.floating import FLOATS, FloatFormat
 from hwgen.numerics.integer import IntegerFormat
 from rtl_templates.arithmetic.float_narrow import FloatNarrow
+from rtl_templates.arithmetic.float_to_integer import shifted_to_integer
 from rtl_templates.arithmetic.float_widen import FloatWiden
 from rtl_templates.arithmetic.integer_to_float import IntegerToFloat
-from rtl_templates.arithmetic.pipeline import named, shift_right_sticky
+from rtl_templates.arithmetic.pipeline import named
 from rtl_templates.hierarchy import Block
 
 REAL = FLOATS["fp32"]
@@ -55,19 +56,8 @@ class RealToInteger(Block):
     def build(self, m: Module) -> None:
         width = self.target.width
         fraction, field, sign = self.i[:23], self.i[23:31], self.i[31]
-        top = REAL.bias + width - 1  # exponent of the first number with a one in the highest bit
-        padding = max(0, width - 24)
-        whole = Cat(Const(0, 1 + padding), fraction, field.any())
-        below = len(whole) - width
-        bits = len(whole).bit_length()
-        distance = Signal(signed(10), name="distance")
-        m.d.comb += distance.eq(top - field)
-        large = named(m, "large", distance < 0)
-        far = distance[bits:-1].any() if bits < 9 else Const(0, 1)
-        amount = named(m, "amount", distance[:bits] | far.replicate(bits))
-        shifted, lost = shift_right_sticky(m, "align", whole, amount)
-        kept = shifted[below:]
-        up = shifted[below - 1] & (kept[0] | lost | shifted[: below - 1].any())
+        kept, guard, lost, large = shifted_to_integer(m, REAL, self.i, width)
+        up = guard & (kept[0] | lost)
         rounded = named(m, "rounded", kept + up)
         limit = named(m, "limit", Const(self.target.max, width) + sign)
         nan = field.all() & fraction.any()

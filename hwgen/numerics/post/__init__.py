@@ -12,6 +12,11 @@ For every accumulator, in this order:
 
 A leaky slope is a scale of its own for negative numbers, ``slope * scale``: one rounding, no second
 multiplier in hardware, and with records a slope for every column.
+
+Accumulators in single precision have a bias in single precision, and every sum and product is
+rounded to nearest, ties to even: ``t = single(acc + bias)``, negative from -0 down, and
+``f = single(t * scale)``.  A floating-point output is `f`, rounded once more to its format; an
+integer one ``clamp(round(f) + zero, minimum, maximum)``, where a NaN rounds to 0; `raw` is `t`.
 """
 
 from .features import PostFeatures, element_bytes, output_format

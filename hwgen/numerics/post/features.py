@@ -10,7 +10,7 @@ from hwgen.errors import InputError, did_you_mean
 from ..floating import FloatFormat, floating
 from ..integer import IntegerFormat, enclosing_format, integer
 from .stages import Stages
-from .words import ACTIVATIONS, BIAS, FLOATS, INTEGERS, KINDS, OUTPUTS, RAW, ROUNDINGS
+from .words import ACTIVATIONS, BIAS, FLOATS, INTEGERS, KINDS, OUTPUTS, RAW, ROUNDINGS, SINGLE
 
 
 def output_format(
@@ -35,8 +35,8 @@ class PostFeatures:
 
     Parameters
     ----------
-    accumulator : IntegerFormat
-        2 to 64 bits.
+    accumulator : IntegerFormat or FloatFormat
+        Integers of 2 to 64 bits, or single precision.
     outputs : tuple of str
         Of `OUTPUTS`, at least one.
     activations : tuple of str
@@ -54,7 +54,7 @@ class PostFeatures:
         Naming what is wrong and what is allowed.
     """
 
-    accumulator: IntegerFormat
+    accumulator: IntegerFormat | FloatFormat
     outputs: tuple[str, ...]
     activations: tuple[str, ...] = ("none", "relu")
     roundings: tuple[str, ...] = ("half_even",)
@@ -62,7 +62,12 @@ class PostFeatures:
     tensor: bool = True
 
     def __post_init__(self) -> None:
-        if not 2 <= self.accumulator.width <= 64:
+        if isinstance(self.accumulator, FloatFormat):
+            if self.accumulator != SINGLE:
+                raise InputError(
+                    f"accumulator: must be {SINGLE}, or an integer, not {self.accumulator}"
+                )
+        elif not 2 <= self.accumulator.width <= 64:
             raise InputError(f"accumulator: must be 2..64 bits wide, not {self.accumulator}")
         for name, chosen, known in (
             ("outputs", self.outputs, OUTPUTS),
@@ -80,6 +85,16 @@ class PostFeatures:
             )
         if not (self.columns or self.tensor):
             raise InputError("columns, tensor: at least one of them must be true")
+
+    @property
+    def single(self) -> bool:
+        """Whether accumulators, and with them biases and all scales, are in single precision."""
+        return isinstance(self.accumulator, FloatFormat)
+
+    @property
+    def scales(self) -> bool:
+        """Whether something is scaled."""
+        return bool(self.integers or self.floats)
 
     @property
     def integers(self) -> tuple[IntegerFormat, ...]:
@@ -100,7 +115,8 @@ class PostFeatures:
 
     @property
     def total(self) -> IntegerFormat:
-        """Format of an accumulator with its bias, which holds every sum; up to 65 bits."""
+        """Format of an integer accumulator with its bias, which holds every sum; up to 65 bits."""
+        assert isinstance(self.accumulator, IntegerFormat)
         if not self.columns:
             return self.accumulator
         return enclosing_format(self.accumulator.min + BIAS.min, self.accumulator.max + BIAS.max)
@@ -114,11 +130,9 @@ class PostFeatures:
         return limits.width + (not limits.signed)
 
     @property
-    def raw(self) -> IntegerFormat:
+    def raw(self) -> IntegerFormat | FloatFormat:
         """Format of raw outputs."""
-        fmt = output_format(RAW, self.accumulator)
-        assert isinstance(fmt, IntegerFormat)
-        return fmt
+        return output_format(RAW, self.accumulator)
 
     @property
     def lane_width(self) -> int:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 def later_fields(features: PostFeatures) -> dict[str, int]:
     """Return the settings that a lane takes after its first stage: name to number of registers."""
     stages, fields = Stages(features), {}
+    if _late(features) and len(features.activations) > 1:
+        fields["activation"] = stages.total - 1
     if features.integers:
         if len(features.roundings) > 1:
             fields["rounding"] = stages.rounding
@@ -27,7 +29,7 @@ def later_fields(features: PostFeatures) -> dict[str, int]:
 
 def first_fields(features: PostFeatures) -> tuple[str, ...]:
     """Return the settings that a lane takes together with the accumulator."""
-    fields = ["activation"] if len(features.activations) > 1 else []
+    fields = ["activation"] if len(features.activations) > 1 and not _late(features) else []
     if features.columns and features.tensor:
         fields.append("columns")
     return (*fields, *(_scale_fields(features) if features.tensor else ()))
@@ -38,12 +40,18 @@ def record_fields(features: PostFeatures) -> tuple[str, ...]:
     return ("bias", *_scale_fields(features)) if features.columns else ()
 
 
+def _late(features: PostFeatures) -> bool:
+    """Return whether the sign of a sum is known only some registers behind the accumulator."""
+    return features.single and features.columns
+
+
 def _scale_fields(features: PostFeatures) -> tuple[str, ...]:
     """Return what scales a sum, in settings and in records."""
-    if not (features.integers or features.floats):
+    if not features.scales:
         return ()
     leaky = ("slope", "slope_shift") if "leaky" in features.activations else ("", "")
-    fields = ["multiplier", leaky[0], *(("shift", leaky[1]) if features.integers else ())]
+    shifts = features.integers and not features.single
+    fields = ["multiplier", leaky[0], *(("shift", leaky[1]) if shifts else ())]
     return tuple(filter(None, fields))
 
 

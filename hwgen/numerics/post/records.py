@@ -3,7 +3,8 @@
 
 Little endian: ``int32 bias``, ``int32 multiplier``, ``int32 slope_multiplier``, ``uint8 shift``,
 ``uint8 slope_shift``, two bytes of zero.  With a floating-point output the multipliers are fp32
-numbers and the shifts are unused.
+numbers and the shifts are unused; with sums in single precision so they are with every output, and
+the bias is an fp32 number as well.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 RECORD_BYTES = 16
 
 RECORD = (
-    Field("bias", 0, 32, True, "Added to the accumulator."),
+    Field("bias", 0, 32, True, "Added to the accumulator, an fp32 number to one of fp32."),
     Field("multiplier", 32, 32, True, "Multiplier, or fp32 scale."),
     Field("slope", 64, 32, True, "Multiplier, or fp32 scale, of negative numbers with leaky."),
     Field("shift", 96, SHIFT_BITS, False, "Shift to the right."),
@@ -39,8 +40,9 @@ class Columns:
     Parameters
     ----------
     bias : ndarray of int32
+        Of sums in single precision the bits of fp32 numbers.
     multiplier, slope_multiplier : ndarray of int32
-        Of floating-point outputs the bits of fp32 numbers.
+        Of floating-point outputs and sums the bits of fp32 numbers.
     shift, slope_shift : ndarray of uint8
         0 to 63.
 
@@ -78,6 +80,7 @@ class Columns:
         *,
         bias: ArrayLike = 0,
         slopes: ArrayLike = 0.0,
+        single: bool = False,
     ) -> Columns:
         """Return the columns of real scales.
 
@@ -88,9 +91,12 @@ class Columns:
         scales : array_like of float, shape (n,) or ()
             What is multiplied by; see `hwgen.numerics.scale`.
         bias : array_like of int, shape (n,) or ()
-            Added to the accumulators, in their unit: a real bias divided by the scale, rounded.
+            Added to the accumulators, in their unit: a real bias divided by the scale, rounded; of
+            sums in single precision real numbers.
         slopes : array_like of float, shape (n,) or ()
             What negative numbers are multiplied by as well, with the activation `leaky`.
+        single : bool
+            Whether the accumulators are in single precision.
 
         Raises
         ------
@@ -109,21 +115,25 @@ class Columns:
                 "scales, bias, slopes: must be one number or one for each column, not of shapes"
                 f" {', '.join(str(g.shape) for g in arrays)}"
             )
-        if offsets.dtype.kind not in "iu":
+        if single:
+            added = _single(offsets.astype(np.float64), "bias")
+        elif offsets.dtype.kind not in "iu":
             raise InputError(
                 f"bias: must be integers, not {offsets.dtype}; divide it by the scale and round it"
             )
-        _check("bias", offsets, BIAS.min, BIAS.max)
+        else:
+            _check("bias", offsets, BIAS.min, BIAS.max)
+            added = offsets.astype(np.int32)
         factors = wide.astype(np.float64), wide.astype(np.float64) * leaks.astype(np.float64)
         none = np.zeros(wide.shape, np.uint8)
-        if output in FLOATS:
+        if output in FLOATS or (single and output in INTEGERS):
             pairs = [(_single(values), none) for values in factors]
         elif output in INTEGERS:
             pairs = [multiplier_and_shift(values, "scales") for values in factors]
         else:
             pairs = [(np.ones(wide.shape, np.int32), none)] * 2
         (multiplier, shift), (slope, slope_shift) = pairs
-        return cls(offsets.astype(np.int32), multiplier, shift, slope, slope_shift)
+        return cls(added, multiplier, shift, slope, slope_shift)
 
     def encode(self) -> NDArray[np.uint8]:
         """Return the records as bytes, shape (n, 16)."""
@@ -184,10 +194,10 @@ def _check(name: str, values: NDArray[Any], low: int, high: int) -> None:
         )
 
 
-def _single(values: NDArray[np.float64]) -> NDArray[np.int32]:
+def _single(values: NDArray[np.float64], name: str = "scales") -> NDArray[np.int32]:
     import numpy as np
 
     bits = SINGLE.encode(values)
     if not np.isfinite(SINGLE.decode(bits)).all():
-        raise InputError("scales: must be finite numbers of single precision")
+        raise InputError(f"{name}: must be finite numbers of single precision")
     return np.asarray(bits.view(np.int32))

@@ -51,6 +51,8 @@ class PostSettings:
         Zero point of integer outputs, a number of their format.
     minimum, maximum : int, optional
         Limits of integer outputs; by default those of the format.
+    single : bool
+        Whether accumulators are in single precision; then integer outputs have `scale`, too.
 
     Raises
     ------
@@ -71,6 +73,7 @@ class PostSettings:
     zero: int = 0
     minimum: int | None = None
     maximum: int | None = None
+    single: bool = False
 
     def __post_init__(self) -> None:
         check_word("output", self.output, OUTPUTS)
@@ -97,12 +100,15 @@ class PostSettings:
 
     def _refuse_unused(self, integers: bool) -> None:
         """Refuse values that would have no effect."""
-        floats = self.output in FLOATS
+        floats, scaled = self._real, integers and not self.single
+        none = f"{self.output} outputs have none"
+        if integers and self.single:
+            none = f"{self.output} outputs of sums in {SINGLE} have none; give scale instead"
         for parts, used, why in (
             (_LIMITS, integers, f"{self.output} outputs have no limits"),
             (("zero",), integers, f"{self.output} outputs have no zero point"),
-            (("multiplier", "shift"), integers, f"{self.output} outputs have none"),
-            (("slope_multiplier", "slope_shift"), integers, f"{self.output} outputs have none"),
+            (("multiplier", "shift"), scaled, none),
+            (("slope_multiplier", "slope_shift"), scaled, none),
             (("scale", "slope_scale"), floats, f"{self.output} outputs have none"),
             (_SCALES, not self.columns, "with columns it is that of the column records"),
             (_SLOPES, self.activation == "leaky", "only activation leaky has a slope"),
@@ -123,12 +129,13 @@ class PostSettings:
         zero: int = 0,
         minimum: int | None = None,
         maximum: int | None = None,
+        single: bool = False,
     ) -> PostSettings:
         """Return settings of one scale for all columns, given as real numbers.
 
         Parameters
         ----------
-        output, activation, rounding, zero, minimum, maximum
+        output, activation, rounding, zero, minimum, maximum, single
             As in `PostSettings`.
         scale : float
             What `t` is multiplied by; see `hwgen.numerics.scale` for its integer form.
@@ -137,7 +144,7 @@ class PostSettings:
         """
         fields: dict[str, float] = {}
         leaky = activation == "leaky"
-        if output in FLOATS:
+        if output in FLOATS or (single and output in INTEGERS):
             fields = {"scale": scale, **({"slope_scale": scale * slope} if leaky else {})}
         elif output in INTEGERS:
             for prefix, value in (("", scale), *((("slope_", scale * slope),) if leaky else ())):
@@ -154,6 +161,7 @@ class PostSettings:
             zero=zero,
             minimum=minimum,
             maximum=maximum,
+            single=single,
             **fields,  # type: ignore[arg-type]
         )
 
@@ -174,9 +182,14 @@ class PostSettings:
         return "integer" if self.output in INTEGERS else self.output
 
     @property
+    def _real(self) -> bool:
+        """Whether scales are numbers in single precision."""
+        return self.output in FLOATS or (self.single and self.output in INTEGERS)
+
+    @property
     def factors(self) -> tuple[int, int]:
         """Contents of POST_MULTIPLIER and POST_SLOPE: integers, or the bits of fp32 numbers."""
-        if self.output not in FLOATS:
+        if not self._real:
             return self.multiplier, self.slope_multiplier
         bits = SINGLE.encode([self.scale, self.slope_scale])
         return int(bits[0]), int(bits[1])
@@ -200,6 +213,12 @@ class PostSettings:
                     f"{name}: this hardware has {', '.join(offered)}, not {value}; build it with"
                     f" {value}, or change the job"
                 )
+        if self.output in INTEGERS and self.single != features.single:
+            given = "scale and single" if features.single else "multiplier and shift, not single"
+            raise InputError(
+                f"single: accumulators of this hardware are {features.accumulator}; its"
+                f" {self.output} outputs take {given}"
+            )
         if self.columns and not features.columns:
             raise InputError("columns: this hardware has no column records; use one scale for all")
         if not (self.columns or features.tensor):
@@ -237,7 +256,7 @@ class PostSettings:
             for register in REGISTERS
         }
 
-    def packed(self, accumulator: IntegerFormat) -> int:
+    def packed(self, accumulator: IntegerFormat | FloatFormat) -> int:
         """Return the registers as one number of `SETTINGS_BITS`, in the order of `REGISTERS`."""
         words = self.registers(accumulator).values()
         return sum(word << (32 * i) for i, word in enumerate(words))

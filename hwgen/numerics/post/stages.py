@@ -14,6 +14,12 @@ _SPLIT = 34  # sums of more bits than these are multiplied in two parts
 MULTIPLY_STAGES = 3
 """Registers of a floating-point multiplication."""
 
+ADD_STAGES = 3
+"""Registers of a floating-point addition."""
+
+CONVERT_STAGES = 2
+"""Registers of a conversion of an integer to floating point."""
+
 
 class Stages:
     """Numbers of registers before the places of a lane; which there are depends on the features.
@@ -26,6 +32,10 @@ class Stages:
     ----------
     split : bool
         Whether the product is the sum of two, in a stage of its own.
+    total : int
+        Registers before the sum of accumulator and bias.
+    scaled : int
+        Registers before a sum that is scaled in floating point.
     rounding : int
         Registers before the rounding.
     results : int
@@ -33,10 +43,19 @@ class Stages:
     """
 
     def __init__(self, features: PostFeatures) -> None:
-        self.split = features.total.width > _SPLIT
-        self.rounding = 3 + self.split
-        integers = self.rounding + 1 if features.integers else 1
-        # Sum, conversion, multiplication, and a register before the conversion to a shorter one.
-        floats = 3 + MULTIPLY_STAGES if features.floats else 1
+        if features.single:
+            self.split = False
+            self.total = 1 + ADD_STAGES * features.columns
+            self.scaled = self.total + MULTIPLY_STAGES
+            # The scaled number, and its integer part.
+            self.rounding = self.scaled + 2
+        else:
+            self.split = features.total.width > _SPLIT
+            self.total = 1
+            self.scaled = self.total + CONVERT_STAGES + MULTIPLY_STAGES
+            self.rounding = 3 + self.split
+        integers = self.rounding + 1 if features.integers else self.total
+        # A register before the conversion to a shorter format.
         shorter = any(fmt != SINGLE for fmt in features.floats)
-        self.results = max(integers, floats + shorter)
+        floats = self.scaled + shorter if features.floats else self.total
+        self.results = max(integers, floats)

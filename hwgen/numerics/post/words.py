@@ -85,7 +85,7 @@ REGISTERS = (
     ),
     Register(
         "POST_MULTIPLIER",
-        "Scale of all columns: multiplier of integers, fp32 number of floating-point outputs.",
+        "Scale of all columns: integer, or fp32 number of floating-point outputs and of fp32 sums.",
         (Field("multiplier", 0, 32, True, "Multiplier or fp32 scale."),),
     ),
     Register(
