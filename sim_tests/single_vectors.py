@@ -55,6 +55,7 @@ def _sums(count: int, rng: np.random.Generator) -> Singles:
     kind = rng.integers(0, 8, count)
     moderate = rng.standard_normal(count) * 2.0 ** rng.integers(-4, 36, count)
     halves = rng.integers(-600, 601, count) / 2 * 2.0 ** rng.integers(-1, 9, count)
+    halves = np.where(rng.random(count) < 0.05, -0.0, halves)
     return np.select([kind == 0, kind < 4], [_any(count, rng), halves], moderate).astype("<f4")
 
 
