@@ -155,6 +155,7 @@ def test_second_scales_are_multipliers(tmp_path: Path) -> None:
     assert (settings.output, settings.scale, none) == ("fp32", 0.0625, None)
     settings, records = post_processing(both, None, 2, tensor, columns)  # type: ignore[misc]
     assert settings.columns
+    assert records is not None
     assert records.multiplier.view(np.float32).tolist() == [0.125, 0.5]
     raw = np.ones((3, 2), np.float32)
     for post, of_rows in (
@@ -175,6 +176,7 @@ def test_second_scales_are_multipliers(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text("output: int8\nscale: 8\nbias: 3.0\nactivation: relu", encoding="utf-8")
     settings, records = post_processing(both, path, 2, tensor, columns)  # type: ignore[misc]
+    assert records is not None
     assert records.multiplier.view(np.float32).tolist() == [1.0, 4.0]
     assert records.bias.view(np.float32).tolist() == [24.0, 6.0]
     with pytest.raises(InputError, match="--post: rows of A have second scales, which are no"):
