@@ -344,7 +344,7 @@ OTHER = "element: int3, block: 32, scale: {format: fp16, rule: mean}"
         ),
         ("weight: mxfp4\narray: {pe: carry_save}", "array.pe: must be mac with int8 x mxfp4"),
         ("weight: mxfp4\noverflow: saturate", "overflow: must be wrap"),
-        ("weight: mxfp4\npost: {outputs: [raw]}", "post.outputs: must be empty"),
+        ("weight: mxfp4\npost: {columns: false}", "post.columns: has no effect without post"),
         ("weight: q4_1\naccumulator: aligned(25)", "accumulator: must be exact or fp32 with int8"),
         ("activation: q4_1\nweight: q4_1", "activation: must have no minimum with weight q4_1"),
         (

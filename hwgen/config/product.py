@@ -145,11 +145,11 @@ class ProductConfig(FamilyConfig):
                 f"post.{name}: has no effect without post.outputs; name outputs, or remove it"
                 for name in unused
             ]
-        if isinstance(self.result, FloatFormat):
+        if isinstance(self.result, FloatFormat) and self.block_product is None:
             text = (
                 f"post.outputs: must be empty with activation {self.activation}, not"
-                f" {', '.join(post.outputs)}; post-processing is of integer accumulators, not of"
-                f" {self.result}"
+                f" {', '.join(post.outputs)}; post-processing is of integer accumulators and of"
+                f" sums of blocks, not of {self.result}"
             )
             return [text]
         return post.broken_rules(self.result)

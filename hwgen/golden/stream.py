@@ -61,6 +61,7 @@ def golden(
         plan.check_operands(a, w)
         operands = (config.activation, a), (config.weight, w.T)
         product = config.block_product
-        return block_products(product, *(block_matrix(product, *each) for each in operands))
+        sums = block_products(product, *(block_matrix(product, *each) for each in operands))
+        return processed(plan, sums)
     total = accumulated_sums(plan, a, w) if config.is_float else accumulated_product(plan, a, w)
     return processed(plan, total)

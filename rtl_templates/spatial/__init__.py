@@ -21,6 +21,6 @@ if TYPE_CHECKING:
 def generate(config: SpatialConfig) -> Component:
     """Return the core of a configuration, its ports inner streams."""
     if config.block_product is not None:
-        return BlockCore(config)
+        return post_processed(config, BlockCore(config))
     kind = SerialCore if config.serial else PackedCore if config.packing else SpatialCore
     return post_processed(config, kind(config))

@@ -21,6 +21,6 @@ def generate(config: SystolicConfig) -> Component:
     """Return the core of a configuration, its ports inner streams."""
     if config.block_product is not None:
         of_blocks = BlockOutputStationaryCore if config.output_stationary else BlockStationaryCore
-        return of_blocks(config)
+        return post_processed(config, of_blocks(config))
     kind = OutputStationaryCore if config.output_stationary else StationaryCore
     return post_processed(config, kind(config))
