@@ -28,6 +28,7 @@ from hwgen.emission import verilog_of
 from hwgen.errors import CheckFailed, ConfigError, InputError
 from hwgen.families.gemm_stream import GemmStreamConfig
 from hwgen.numerics.blocks.operands import BlockOperand
+from hwgen.numerics.post import ACTIVATIONS, OUTPUTS, ROUNDINGS
 from hwgen.packing import pack, unpack
 from hwgen.schedules.gemm_stream import Plan
 from sim_tests.mutations import Mutation
@@ -211,10 +212,19 @@ def drawn(rng: np.random.Generator) -> GemmStreamConfig:
             array |= {**STAYS, "rows": int(rng.choice([16, 32]))}
         accumulator = str(rng.choice(["exact", "fp32", "aligned(25)"]))
         memory = {"data_width": int(rng.choice([32, 64, 128, 256, 512]))}
+        post = {
+            name: rng.permutation(words)[: rng.integers(1, len(words) + 1)].tolist()
+            for name, words in (
+                ("outputs", OUTPUTS), ("activations", ACTIVATIONS), ("roundings", ROUNDINGS)
+            )
+        }  # fmt: skip
+        if post["activations"] == ["leaky"]:  # raw results have none
+            post["activations"] = ["leaky", "relu"]
+        more = {"columns": bool(rng.integers(2)), "max_lanes": int(rng.integers(1, 5))}
         try:
             return GemmStreamConfig.model_validate(
                 engine((family, activation, weight, accumulator), array, int(rng.integers(3)),
-                       memory, (2, 4, 1), int(rng.integers(1, 3)))
+                       memory, (2, 4, 1), int(rng.integers(1, 3)), {**post, **more})
             )  # fmt: skip
         except ValueError:
             continue

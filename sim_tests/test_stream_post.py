@@ -31,6 +31,8 @@ from hwgen.numerics.post import RECORD_BYTES, Columns, PostSettings
 from hwgen.numerics.post.beats import HEAD_BITS
 from hwgen.schedules.stream import pack_inputs, stream_input
 from sim_tests.mutations import Mutation, assert_noticed
+from sim_tests.selection import commit_seed
+from sim_tests.test_block_engines import drawn
 from sim_tests.test_emission import assert_clean
 
 OS = "family: systolic\narray: {rows: 4, cols: 5}\n"
@@ -218,6 +220,17 @@ def test_regression(name: str, tmp_path: Path) -> None:
     assert sum(outcome.name.startswith("post_") for outcome in outcomes) == len(
         settings_of(config_of(name))
     )
+
+
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.long
+@pytest.mark.timeout(4 * 3600)
+def test_cores_of_blocks_drawn_at_random(number: int, tmp_path: Path) -> None:
+    engine = drawn(np.random.default_rng([commit_seed(), number]))
+    core, post = engine.compute, engine.post.model_dump(exclude={"max_lanes"})
+    config = type(core).model_validate({**core.resolved(), "post": post, "max_k": 300})
+    failed = [f"{o.name}: {o.message}" for o in regress(config, tmp_path) if not o.passed]
+    assert not failed, "\n".join(failed)
 
 
 @pytest.mark.parametrize("name", ["os", "is", "lut"])
