@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cost_model.bill import Counts, Number
+from cost_model.timing.bend import bent
 from hwgen.errors import InputError, did_you_mean
 from hwgen.technologies import costs_of, technologies
 
@@ -99,8 +100,10 @@ class Technology:
         longest: Number = 0.0
         prices = {**self.delays_ns, MACRO_NS: 1.0}
         for path in (*paths, *([PORTS] if "port" in self.delays_ns else [])):
-            inside = {kind: n for kind, n in path.items() if kind != OUTSIDE}
-            delay = _priced(prices, inside) + path.get(OUTSIDE, 0.0) * outside
+            inside = {kind: n for kind, n in path.items() if kind not in (OUTSIDE, MACRO_NS)}
+            fixed = {kind: n for kind, n in path.items() if kind == MACRO_NS}
+            delay = bent(_priced(prices, inside), self.timing) + _priced(prices, fixed)
+            delay = delay + path.get(OUTSIDE, 0.0) * outside
             # Arrays grow no axes for a path that never decides.
             longest = longest if np.all(delay <= longest) else np.maximum(longest, delay)
         return longest

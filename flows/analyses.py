@@ -19,6 +19,7 @@ from cost_model import fabric as fabrics
 from cost_model.analysis import Analysis
 from cost_model.structure import costs, memories, model
 from cost_model.timing import graph, limit
+from cost_model.timing.bend import BEND
 from flows import structures
 from flows.cache import Document, digest
 from hwgen.errors import InputError
@@ -76,7 +77,7 @@ class KeptAnalysis(Analysis):
         made = {name: asdict(steps) for name, steps in (macros or {}).items()}
         shaping = [
             self.key, sources(), clock_mhz, made, tech.name,
-            *(tech.timing.get(key) for key in ("ns", limit.MAPPED, "outside")),
+            *(tech.timing.get(key) for key in ("ns", limit.MAPPED, "outside", BEND)),
         ]  # fmt: skip
         find = super().limiting_path
         return _kept(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from cost_model import memories
 from cost_model import technology as technologies
 from cost_model.timing import limit as timing
+from cost_model.timing.bend import BEND
 from flows import netlists
 from flows.analyses import analysis_of, sources
 from flows.cache import Document, digest
@@ -52,7 +53,8 @@ def limit(config: FamilyConfig) -> Limit | None:
     floor_ns = memories.shortest_period_ns(macros.values())
     shaping = [
         netlists.memo(plain, _KIND).key, sources(), dict(tech.timing["ns"]), tech.timing["outside"],
-        floor_ns, *({name: asdict(s) for name, s in steps(ns).items()} for ns in (0.0, 1.0)),
+        tech.timing.get(BEND), floor_ns,
+        *({name: asdict(s) for name, s in steps(ns).items()} for ns in (0.0, 1.0)),
     ]  # fmt: skip
     kept = Document(_KIND, digest(shaping)[:32])
     with suppress(InputError, *_DAMAGED):  # there is no cache, or it is damaged

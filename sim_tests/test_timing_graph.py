@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from math import log2
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,11 +14,14 @@ import pytest
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, signed
 from click.testing import CliRunner
 
-from cost_model.timing.arcs import LIGHT, STEPS, spread
+from cost_model.technology import Technology
+from cost_model.timing.arcs import LIGHT, STEPS, Costs, spread
+from cost_model.timing.bend import BEND, bent, straight
 from cost_model.timing.graph import Path as LimitingPath
 from cost_model.timing.graph import Timer
+from cost_model.timing.limit import described, limiting_path, shortest
 from flows import structures
-from flows.calibration.delays import USUAL, Timed, fit_steps, table
+from flows.calibration.delays import USUAL, Timed, bend_of, fit_steps, table
 from flows.calibration.structural import Measured
 from flows.estimates import estimated
 from flows.standard_cells import Mapped
@@ -109,7 +113,76 @@ def test_constants_do_not_arrive() -> None:
     (x,) = registered(m, a)
     m.d.sync += y.eq(Cat(Const(5, 4), Const(0, 4)) + Cat(Const(0, 6), x[:2]))
     found = limiting(m, {"a": a}, {"y": y})
-    assert found.steps["adder_bit"] == 1
+    assert found.steps["increment_bit"] == 1  # one operand is constant there
+
+
+def test_carries_through_repeated_bits_are_increments() -> None:
+    m = Module()
+    a, b, y = Signal(signed(12)), Signal(signed(4)), Signal(12, reset_less=True)
+    x, w = registered(m, a, b)
+    m.d.sync += y.eq(x + w)
+    found = limiting(m, {"a": a, "b": b}, {"y": y})
+    assert (found.steps["adder_bit"], found.steps["increment_bit"]) == (3, 8)
+    known = {kind: time for kind, time in NS.items() if kind != "increment_bit"}
+    assert Costs(known).ns["increment_bit"] == known["adder_bit"]  # of a table without
+
+
+def test_the_top_of_a_sum_to_which_nothing_of_its_own_is_added_is_an_increment() -> None:
+    m = Module()
+    a, b, c = Signal(signed(16)), Signal(signed(3)), Signal(signed(3))
+    y = Signal(16, reset_less=True)
+    x, w, v = registered(m, a, b, c)
+    m.d.sync += y.eq(x + w + v)
+    found = limiting(m, {"a": a, "b": b, "c": c}, {"y": y})
+    assert found.steps["increment_bit"] >= 10
+    assert found.steps["adder_bit"] <= 4
+
+
+def test_reductions_of_first_bits_share_a_chain() -> None:
+    m = Module()
+    a, y = Signal(12), Signal(12, reset_less=True)
+    (x,) = registered(m, a)
+    m.d.sync += y.eq(Cat(x[: i + 1].all() for i in range(12)))
+    found = limiting(m, {"a": a}, {"y": y})
+    assert (found.steps["gate"], found.steps["increment_bit"]) == (1, 11)
+    alone, z = Module(), Signal(reset_less=True)
+    (x,) = registered(alone, a)
+    alone.d.sync += z.eq(x.all())
+    found = limiting(alone, {"a": a}, {"z": z})
+    assert "increment_bit" not in found.steps  # a tree
+    assert found.steps["gate"] == pytest.approx(log2(12))
+
+
+def test_a_long_path_takes_less_than_its_steps_where_the_mapper_makes_it_so() -> None:
+    m = Module()
+    a, b, y = Signal(24), Signal(24), Signal(24, reset_less=True)
+    x, w = registered(m, a, b)
+    m.d.sync += y.eq(x + w)
+    design = structured(m, {"a": a, "b": b}, {"y": y})
+    timing = {"ns": NS, "outside": 0.2}
+    plain = Technology("t", {}, timing=timing)
+    bending = replace(plain, timing={**timing, BEND: {"ns": 2.0, "exponent": 0.8}})
+    for clock in (5.0, 500.0):
+        before, after = limiting_path(design, plain, clock), limiting_path(design, bending, clock)
+        assert before is not None
+        assert after is not None
+        fixed = before.outside * 0.2 * 1000 / clock  # what is outside stays as it is
+        assert after.period_ns == pytest.approx(
+            fixed + bent(before.period_ns - fixed, bending.timing)
+        )
+        told = described(after, NS)
+        assert sum(stage["ns"] for stage in told["stages"]) + fixed == pytest.approx(
+            told["ns"], rel=1e-3
+        )
+    assert straight(bent(3.7, bending.timing), bending.timing) == pytest.approx(3.7)
+    # What the best clock is, and what the design does at that clock, are the same.
+    best = shortest(design, bending)
+    assert best is not None
+    again = limiting_path(design, bending, 1000 / best.period_ns)
+    assert again is not None
+    assert again.period_ns == pytest.approx(best.period_ns)
+    closed = replace(bending, delays_ns={"gate": 1.0})
+    assert closed.delay_ns([{"gate": 5.0}, {"gate": 8.0}], 500) == pytest.approx(2.0 * 4.0**0.8)
 
 
 def test_a_select_of_many_bits_is_a_load_for_each() -> None:
@@ -212,6 +285,21 @@ def test_fitted_steps_explain_the_delays_that_they_made() -> None:
     assert max(map(abs, errors)) < 0.03
     assert fitted.keys() == STEPS.keys()
     assert min(fitted.values()) >= 0
+
+
+def test_how_sums_of_steps_bend_is_found() -> None:
+    ns, bend = {kind: 0.05 * usual for kind, usual in USUAL.items()}, {"ns": 1.0, "exponent": 0.7}
+    made = []
+    for width in (2, 3, 5, 8, 12, 18, 27, 40):
+        m = Module()
+        a, b, y = Signal(width), Signal(width), Signal(width, reset_less=True)
+        x, w = registered(m, a, b)
+        m.d.sync += y.eq(x + w)
+        made.append(Timed("", structured(m, {"a": a, "b": b}, {"y": y}), 0.1, 1.0))
+    for law in (None, bend):
+        measured = [replace(each, delay_ns=each.path(ns, 0.1, law).period_ns) for each in made]
+        found = bend_of(measured)
+        assert (found or {}).get("exponent", 1.0) == (0.7 if law else 1.0)
 
 
 def test_the_table_of_a_technology_says_how_wrong_it_is_elsewhere() -> None:

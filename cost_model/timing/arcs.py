@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 Times = NDArray[np.float64]
 Nets = NDArray[np.int64]
+Places = NDArray[np.bool_]
 Steps = Mapping[str, float]
 
 STEPS: Mapping[str, str] = {
@@ -28,6 +29,7 @@ STEPS: Mapping[str, str] = {
     "adder": "a carry-propagate adder",
     "adder_level": "each doubling of the bits that a carry crosses in it",
     "adder_bit": "each bit that a carry crosses in it",
+    "increment_bit": "the same where one operand is constant, or repeats the bit below",
     "compress": "a level of full adders by which words become fewer",
     "full_adder_sum": "a full adder, to the sum",
     "full_adder_carry": "a full adder, to the carry",
@@ -74,7 +76,8 @@ class Costs:
     """Steps, weighed by a technology."""
 
     def __init__(self, ns: Mapping[str, float]) -> None:
-        self.ns = {MACRO: 1.0, **ns}
+        # Some technologies do not tell carries through one operand from those through two.
+        self.ns = {MACRO: 1.0, "increment_bit": ns.get("adder_bit", 0.0), **ns}
 
     def of(self, steps: Mapping[str, float]) -> float:
         """Return how long steps take."""
@@ -127,7 +130,7 @@ class Dense:
     """
 
     def __init__(
-        self, out: Nets, ins: Nets, steps: Mapping[str, Times], reaches: NDArray[np.bool_],
+        self, out: Nets, ins: Nets, steps: Mapping[str, Times], reaches: Places,
         costs: Costs,
     ) -> None:  # fmt: skip
         self.out, self.ins, self.steps = out, ins, steps
@@ -208,12 +211,15 @@ class Sum:
         Shape (n,).
     words : array
         Nets, shape (words, n).
+    constant : int
+        The number of constants.
     """
 
-    def __init__(self, out: Nets, words: Nets, costs: Costs) -> None:
+    def __init__(self, out: Nets, words: Nets, costs: Costs, constant: int = -1) -> None:
         self.out, self.words = out, words
         self._compress = costs.ns.get("compress", 0.0)
-        self._last = carry_propagate(out, np.arange(2 * len(out)), costs)
+        simple = simple_bits(words, constant)
+        self._last = carry_propagate(out, np.arange(2 * len(out)), costs, simple)
 
     @property
     def sources(self) -> Nets:
@@ -248,16 +254,48 @@ class Sum:
         return int(sources[place]), {**steps, "compress": float(levels[place])}
 
 
-def carry_propagate(out: Nets, ins: Nets, costs: Costs) -> Dense:
-    """Return the paths of an adder of two words of `out`'s width, one after the other in `ins`."""
+def carry_propagate(out: Nets, ins: Nets, costs: Costs, simple: Places | None = None) -> Dense:
+    """Return the paths of an adder of two words of `out`'s width, one after the other in `ins`.
+
+    `simple` says of which bits of the result at most one operand is a bit of its own.
+    """
     width = len(out)
     crossed = np.arange(width)[:, None] - np.arange(width)[None]
     reaches = crossed >= 0
     crossed = np.where(reaches, crossed, 0)
+    before = np.cumsum(np.zeros(width, bool) if simple is None else simple)
+    short = np.where(reaches, before[:, None] - before[None], 0)
     one = {
         "adder": np.ones((width, width)),
         "adder_level": np.log2(1.0 + crossed),
-        "adder_bit": crossed.astype(np.float64),
+        "adder_bit": (crossed - short).astype(np.float64),
+        "increment_bit": short.astype(np.float64),
     }
     both = {kind: np.hstack([count, count]) for kind, count in one.items()}
     return Dense(out, ins, both, np.hstack([reaches, reaches]), costs)
+
+
+def simple_bits(words: Nets, constant: int) -> Places:
+    """Return of which bits at most one of some words is a bit of its own.
+
+    Others are constants, whose number is `constant`, or repeat the bit below, as signs do.
+
+    Parameters
+    ----------
+    words : array
+        Nets, shape (words, n).
+    constant : int
+    """
+    own = words != constant
+    own[:, 1:] &= words[:, 1:] != words[:, :-1]
+    return np.asarray(own.sum(0) <= 1)
+
+
+def running(out: Nets, ins: Nets, costs: Costs) -> Dense:
+    """Return the paths of a reduction of bits of which others reduce the first: a chain.
+
+    A mapper makes each of the one before, as that takes the fewest gates.
+    """
+    crossed = np.arange(len(ins) - 1, -1, -1, dtype=np.float64)[None]
+    steps = {"gate": np.ones((1, len(ins))), "increment_bit": crossed}
+    return Dense(out, ins, steps, np.ones((1, len(ins)), bool), costs)

@@ -105,11 +105,14 @@ class Compiled:
         self.nodes: list[Arcs | Inside] = []
         self.starts: list[Start] = []
         self.ends: list[End] = []
+        chained = operators.nested(module.cells)
         for cell in self._merged(module.cells):
             if cell.kind == "register":
                 self._register(cell)
             else:
-                self.nodes.append(operators.operator(cell, self.number, self.constant, costs))
+                self.nodes.append(
+                    operators.operator(cell, self.number, self.constant, costs, chained)
+                )
         for memory in module.memories:
             if macros is None:
                 self._memory(memory)
@@ -170,7 +173,9 @@ class Compiled:
             words = list(self._summands(cells, by_user, index, len(cell.result)))
             if len(words) < 3:
                 words += [np.full(len(cell.result), self.constant)] * (3 - len(words))
-            self.nodes.append(Sum(self.number(cell.result), np.stack(words), self.costs))
+            self.nodes.append(
+                Sum(self.number(cell.result), np.stack(words), self.costs, self.constant)
+            )
 
     def _summands(
         self, cells: Sequence[Cell], by_user: Mapping[int, list[int]], index: int, width: int

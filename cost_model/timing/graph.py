@@ -47,6 +47,9 @@ class Path:
         What it leads through, in order.
     outside : int
         How many of its ends are ports.
+    bend : float
+        What a step takes, where it is not the sum of all that counts, in parts of its own time
+        (`cost_model.timing.bend`).
     """
 
     period_ns: float
@@ -54,6 +57,7 @@ class Path:
     end: str
     stages: tuple[Stage, ...]
     outside: int = 0
+    bend: float = 1.0
 
     @property
     def steps(self) -> dict[str, float]:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from cost_model.fabric import fabric
 from cost_model.structure.surroundings import pruned
-from cost_model.timing.arcs import Costs
+from cost_model.timing.arcs import MACRO, Costs
+from cost_model.timing.bend import bent
 from cost_model.timing.graph import Path, Timer
 
 if TYPE_CHECKING:
@@ -58,7 +60,29 @@ def limiting_path(
 
         return Network(design, rules).limiting(tech.timing[MAPPED])
     timer = Timer(pruned(design), tech.timing["ns"], macros)
-    return timer.limiting(tech.timing["outside"] * 1000 / clock_mhz)
+    outside = tech.timing["outside"] * 1000 / clock_mhz
+    return as_mapped(timer.limiting(outside), tech, outside)
+
+
+def as_mapped(path: Path | None, tech: Technology, outside_ns: float) -> Path | None:
+    """Return a path as fast as a mapper makes it; what is outside and in macros stays.
+
+    Parameters
+    ----------
+    path : Path or None
+        The sum of its steps.
+    tech : Technology
+    outside_ns : float
+        When inputs arrive after the clock, and how long before it outputs must be there.
+    """
+    if path is None:
+        return None
+    fixed = outside_ns * path.outside + path.steps.get(MACRO, 0.0)
+    inside = path.period_ns - fixed
+    if inside <= 0:
+        return path
+    taken = float(bent(inside, tech.timing))
+    return replace(path, period_ns=fixed + taken, bend=taken / inside)
 
 
 def shortest(
@@ -87,7 +111,7 @@ def shortest(
         now = macros(period) if macros is not None else {}
         if timer is None or now != steps:
             timer, steps = Timer(design, tech.timing["ns"], now), now
-        longer = timer.limiting(outside * period)
+        longer = as_mapped(timer.limiting(outside * period), tech, outside * period)
         if longer is None or (found and longer.period_ns <= found.period_ns * (1 + 1e-12)):
             break
         found, period = longer, longer.period_ns
@@ -103,7 +127,10 @@ def described(path: Path, ns: Mapping[str, float]) -> dict[str, Any]:
             for kind, count in stage.steps.items():
                 if count:
                     steps[kind] = steps.get(kind, 0.0) + count
-        each = {kind: costs.ns.get(kind, 0.0) * count for kind, count in steps.items()}
+        each = {
+            kind: costs.ns.get(kind, 0.0) * count * (1.0 if kind == MACRO else path.bend)
+            for kind, count in steps.items()
+        }
         stages.append({
             "instance": instance,
             "ns": round(sum(each.values()), 4),

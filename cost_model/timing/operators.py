@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import log2
 
 import numpy as np
@@ -20,6 +20,8 @@ from cost_model.timing.arcs import (
     Times,
     Tree,
     carry_propagate,
+    running,
+    simple_bits,
     spread,
 )
 
@@ -71,7 +73,24 @@ def words_of(cell: Cell, pins: Mapping[str, Nets], constant: int) -> list[Nets]:
     ]
 
 
-def operator(cell: Cell, number: Numbering, constant: int, costs: Costs) -> Arcs:
+def nested(cells: Sequence[Cell]) -> frozenset[Bits]:
+    """Return operands of reductions that are the first bits of others, or have such ones."""
+    found: set[Bits] = set()
+    for kind in ("reduce_and", "reduce_or"):
+        reduced = {c.pins["a"] for c in cells if c.kind == kind and "b" not in c.pins}
+        for bits in reduced:
+            if len(bits) > 1 and bits[:-1] in reduced:
+                found |= {bits, bits[:-1]}
+    return frozenset(found)
+
+
+def operator(
+    cell: Cell,
+    number: Numbering,
+    constant: int,
+    costs: Costs,
+    chained: Collection[Bits] = (),
+) -> Arcs:
     """Return the paths of a cell that is no register.
 
     Parameters
@@ -81,6 +100,8 @@ def operator(cell: Cell, number: Numbering, constant: int, costs: Costs) -> Arcs
     constant : int
         The number of constants.
     costs : Costs
+    chained : collection of tuple
+        What is `nested` among the cells of its module.
     """
     pins = {pin: number(bits) for pin, bits in cell.pins.items()}
     y, kind = pins["y"], cell.kind
@@ -95,7 +116,9 @@ def operator(cell: Cell, number: Numbering, constant: int, costs: Costs) -> Arcs
         both = words if len(words) == 2 else [words[0], np.full(len(y), constant)]
         if cell.type == "pos":
             return Parallel(y, np.stack(words), [{}], costs)
-        return carry_propagate(y, np.concatenate(both), costs)
+        return carry_propagate(
+            y, np.concatenate(both), costs, simple_bits(np.stack(both), constant)
+        )
     if kind == "mul":
         return product(y, pins["a"], pins["b"], costs)
     if kind in ("pmux", "bmux"):
@@ -112,6 +135,8 @@ def operator(cell: Cell, number: Numbering, constant: int, costs: Costs) -> Arcs
         return _compared(cell, pins, constant, costs)
     if kind.startswith("reduce"):
         ins = np.concatenate([pins["a"], pins.get("b", y[:0])])
+        if kind != "reduce_xor" and cell.pins["a"] in chained:
+            return running(y[:1], ins, costs)
         level = "xor" if kind == "reduce_xor" else "gate"
         return Tree(y[:1], ins[None, :, None], {}, level, costs)
     if kind == "shift":

@@ -26,6 +26,7 @@ from cost_model.structure.components import components
 from cost_model.structure.costs import cost
 from cost_model.structure.model import TOP, Design
 from cost_model.technology import OUTSIDE, PORTS
+from cost_model.timing.bend import straight
 from cost_model.timing.limit import limiting_path
 from flows.calibration.draws import MOST, NAME, Draw, alone, drawn
 from flows.calibration.fit import Equation, fit_longest, fit_robust
@@ -196,11 +197,14 @@ class Costs:
         Kind of each floating-point operator: the quantities of one.
     period_ns : float or None
         The shortest period that all paths meet, None if unknown.
+    ends : int
+        How many ends of the slowest path are ports.
     """
 
     inside: Mapping[str | None, Array]
     operators: Mapping[str, Array]
     period_ns: float | None
+    ends: int = 0
 
     @property
     def amounts(self) -> Array:
@@ -237,7 +241,7 @@ def costs_of(sample: Sample, tech: Technology) -> Costs:
         if kind := operator_kind(name):
             operators[kind] = np.sum(list(found.values()), axis=0)
     path = limiting_path(sample.design, tech, sample.config.target.clock_mhz)
-    return Costs(inside[TOP], operators, path.period_ns if path else None)
+    return Costs(inside[TOP], operators, *((path.period_ns, path.outside) if path else (None,)))
 
 
 def _equations(sample: Sample, costs: Costs, place: int) -> tuple[list[Equation], list[float]]:
@@ -271,7 +275,8 @@ def _delays(
             period = tech.timing["outside"] * 1000 / sample.config.target.clock_mhz
             every = [*sample.paths, PORTS]
             paths.append([{k: n for k, n in p.items() if k != OUTSIDE} for p in every])
-            delays.append(costs.period_ns)
+            fixed = period * float(costs.ends)
+            delays.append(fixed + float(straight(costs.period_ns - fixed, tech.timing)))
             outside.append([period * float(path.get(OUTSIDE, 0.0)) for path in every])
     return paths, delays, outside
 

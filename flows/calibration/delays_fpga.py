@@ -43,8 +43,10 @@ class Placed(Timed):
 
     network: Network
 
-    def path(self, ns: Mapping[str, float], outside_ns: float) -> Path:
-        """Return the path that limits the design; registers surround it."""
+    def path(
+        self, ns: Mapping[str, float], outside_ns: float, bend: Mapping[str, float] | None = None
+    ) -> Path:
+        """Return the path that limits the design; registers surround it, and nothing bends."""
         path = self.network.limiting(ns)
         assert path is not None, self.what
         return path

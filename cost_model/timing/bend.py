@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How fast a mapper makes a path, by the sum of its steps.
+
+A path twice as long as another takes less than twice its time: what is long is restructured, made
+of larger cells and balanced, what is short is left small.  So the time inside a design is a power
+of the sum of its steps.  It grows with the sum: which path is the slowest stays the same, and so
+does what a register divides best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+BEND = "bend"
+"""Key of the timing of a technology: ``ns``, a sum of steps that takes as long as it says, and the
+``exponent``.  Without it every sum does."""
+
+
+def bent(sum_ns: Any, timing: Mapping[str, Any]) -> Any:
+    """Return how long what is inside a design takes, in ns, by the sum of its steps."""
+    if not (bend := timing.get(BEND)):
+        return sum_ns
+    return bend["ns"] * np.power(np.maximum(sum_ns, 0.0) / bend["ns"], bend["exponent"])
+
+
+def straight(taken_ns: Any, timing: Mapping[str, Any]) -> Any:
+    """Return the sum of the steps of what takes a time, in ns: the reverse of `bent`."""
+    if not (bend := timing.get(BEND)):
+        return taken_ns
+    return bend["ns"] * np.power(np.maximum(taken_ns, 0.0) / bend["ns"], 1 / bend["exponent"])
