@@ -2,7 +2,8 @@
 """How far `hwgen estimate` is from synthesis, on designs that calibration has never seen.
 
 ``python -m flows.bench.cost [--technology NAME]... [--family NAME]... [--designs N] [--seed S]
-[--size-limit BITS] [--kept] [--place] [--closed-forms] [--write] [--output FILE] [--json]``
+[--size-limit BITS] [--given PARAMETER=VALUE[|VALUE]...]... [--kept] [--place] [--closed-forms]
+[--write] [--output FILE] [--json]``
 
 Designs are drawn from everything that is legal (`flows.bench.draws`) and mapped as `hwgen synth`
 does by default, small ones first; with ``--place`` those of FPGAs are placed and routed as well.
@@ -30,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from rich.console import Console
 from rich.table import Table
 
@@ -79,11 +81,12 @@ def configurations(
     names: Sequence[str],
     *,
     closed_forms: bool = False,
+    given: Mapping[str, Sequence[Any]] | None = None,
 ) -> list[Any]:
     """Return configurations that a technology is not calibrated on, small ones first."""
     if closed_forms and installed(tech).kind == "fpga":
         return [config_of(values) for values in held_out_points(seed, designs)]
-    found = draw(seed, designs, size_limit, tech, names)
+    found = draw(seed, designs, size_limit, tech, names, given)
     return sorted(found, key=lambda c: size(structure_of(c), c.memories.registers_below))
 
 
@@ -167,11 +170,14 @@ def run(
     kept: bool = False,
     place: bool = False,
     closed_forms: bool = False,
+    given: Mapping[str, Sequence[Any]] | None = None,
 ) -> list[Point]:
     """Compare designs in every technology, or only those whose synthesis is kept."""
     points = []
     for tech in technologies:
-        found = configurations(tech, designs, seed, size_limit, names, closed_forms=closed_forms)
+        found = configurations(
+            tech, designs, seed, size_limit, names, closed_forms=closed_forms, given=given
+        )
         for number, config in enumerate(found, 1):
             if kept and not recorded(config, tech):
                 continue
@@ -246,6 +252,12 @@ def _block(tech: str, *, closed_forms: bool) -> str:
     return tech if closed_forms else FABRICS
 
 
+def _given(texts: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the values of which designs have one, by the dotted names of their parameters."""
+    pairs = (text.partition("=") for text in texts)
+    return {name: [yaml.safe_load(each) for each in values.split("|")] for name, _, values in pairs}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare and print; return 1 if a goal is missed."""
     parser = argparse.ArgumentParser(
@@ -259,6 +271,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--size-limit", type=float, metavar="BITS",
                         help="largest design, in bits of registers or as much; about 0.5 mm2 at"
                         " 45 nm, or a middling device")  # fmt: skip
+    parser.add_argument("--given", action="append", default=[], metavar="PARAMETER=VALUE[|...]",
+                        help="one of these values instead of one that is drawn")  # fmt: skip
     parser.add_argument("--kept", action="store_true",
                         help="of standard cells, only designs that were mapped before")  # fmt: skip
     parser.add_argument("--place", action="store_true",
@@ -277,7 +291,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             points = run(
                 options.technology or calibrated(), options.designs, options.seed, status.update,
                 options.size_limit, options.family or (), kept=options.kept, place=options.place,
-                closed_forms=options.closed_forms,
+                closed_forms=options.closed_forms, given=_given(options.given),
             )  # fmt: skip
     except HwgenError as error:
         console.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from cost_model.closed_forms import view_of
 from cost_model.structure.components import KINDS, totals
@@ -51,6 +52,7 @@ def draw(
     size_limit: float | None = None,
     technology: str = "nangate45",
     names: Sequence[str] = (),
+    given: Mapping[str, Sequence[Any]] | None = None,
 ) -> list[FamilyConfig]:
     """Return legal configurations of families in turn.
 
@@ -69,9 +71,12 @@ def draw(
         Only decides the limit.
     names : sequence of str
         The families; default all that are installed.
+    given : mapping, optional
+        See `flows.calibration.draws.Draw`.
     """
     most = limit(technology) if size_limit is None else size_limit
-    return list(islice(_draws(seed, most, tuple(names) or tuple(families())), count))
+    found = _draws(seed, most, tuple(names) or tuple(families()), given or {})
+    return list(islice(found, count))
 
 
 def limit(technology: str) -> float:
@@ -96,27 +101,33 @@ def size(design: Design, registers_below: int) -> float:
     return sum(KINDS[kind][1] * n for kind, n in counts.items()) - macros
 
 
-def _draws(seed: int, size_limit: float, names: Sequence[str]) -> Iterator[FamilyConfig]:
+def _draws(
+    seed: int, size_limit: float, names: Sequence[str], given: Mapping[str, Sequence[Any]]
+) -> Iterator[FamilyConfig]:
     number = 0
     while True:
         for name in names:
             # Each has random numbers of its own: how many one took changes no other.
             own = random.Random(f"held out {seed} {name} {number}")
             wanted = math.exp(own.uniform(math.log(SMALLEST), math.log(max(SMALLEST, size_limit))))
-            config = _of_size(name, own, wanted, size_limit)
+            config = _of_size(name, own, wanted, size_limit, given)
             if config is not None:
                 yield config
         number += 1
 
 
 def _of_size(
-    name: str, own: random.Random, wanted: float, size_limit: float
+    name: str,
+    own: random.Random,
+    wanted: float,
+    size_limit: float,
+    given: Mapping[str, Sequence[Any]],
 ) -> FamilyConfig | None:
     """Return a configuration of about a size; None if the first few are above a limit."""
     some = []
     for _ in range(_CHOICES):
         most = round(math.exp(own.uniform(0.0, math.log(WIDEST))))
-        config = drawn(name, Draw(own, most, USUAL, buffers=True, mend=True))
+        config = drawn(name, Draw(own, most, USUAL, buffers=True, mend=True, given=given))
         some.append((abs(math.log(_about(config) / wanted)), config))
     some.sort(key=lambda each: each[0])
     for _, config in some[:_LOOKED_AT]:

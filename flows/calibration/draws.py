@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -61,6 +61,8 @@ class Draw:
     mend : bool
         Whether what breaks a rule gets its default, before everything is drawn again: rare
         combinations are found so that rejection alone hardly finds.
+    given : mapping
+        Of parameters, by dotted name, the values of which one is taken.
     """
 
     random: random.Random
@@ -68,6 +70,7 @@ class Draw:
     usual: float = USUAL
     buffers: bool = False
     mend: bool = False
+    given: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
 
 def draws(
@@ -121,18 +124,28 @@ def drawn(name: str, draw: Draw) -> FamilyConfig:
     """
     for _ in range(_ATTEMPTS):
         values = {"name": NAME, "family": name, **_core(name, draw)}
+        for given, choices in draw.given.items():
+            *path, last = given.split(".")
+            place = values
+            for key in path:
+                place = place.setdefault(key, {})
+            place[last] = draw.random.choice(choices)
         for _ in range(_MENDED if draw.mend else 1):
             try:
                 return _checked(values)
             except ConfigError as error:
-                if not any([_removed(values, problem.field) for problem in error.problems]):
+                if not any([
+                    _removed(values, problem.field)
+                    for problem in error.problems
+                    if problem.field not in draw.given
+                ]):  # fmt: skip
                     break
     raise RuntimeError(f"no legal configuration of {name} in {_ATTEMPTS} draws")
 
 
-def _removed(values: dict[str, Any], field: str) -> bool:
+def _removed(values: dict[str, Any], name: str) -> bool:
     """Leave a parameter to its default; return whether it was there."""
-    *path, last = field.split(".")
+    *path, last = name.split(".")
     place: Any = values
     for key in path:
         place = place.get(key) if isinstance(place, dict) else None
@@ -155,15 +168,15 @@ def _core(name: str, draw: Draw) -> dict[str, Any]:
     """Draw the parameters of a family, those of the cores in it included."""
     schema, model = _schema(name), family(name).config
     found: dict[str, Any] = _object(schema, schema, draw)
-    for field in _core_fields(name):
+    for core in _core_fields(name):
         others = [
             other for other in families()
-            if not _holds_cores(other) and model.cores_in({field: {"family": other}})
+            if not _holds_cores(other) and model.cores_in({core: {"family": other}})
         ]  # fmt: skip
         inner = draw.random.choice(others)
         values = _core(inner, draw)
         values = {key: value for key, value in values.items() if key not in ("post", *_FIXED)}
-        found[field] = {"family": inner, **values}
+        found[core] = {"family": inner, **values}
         assert model.cores_in(found)
     return found
 
@@ -173,8 +186,8 @@ def _core_fields(name: str) -> tuple[str, ...]:
     """Return the parameters that are cores: those that a core in their place is found in."""
     found = family(name).config.cores_in
     cores = [{"family": other} for other in families()]
-    return tuple(field for field in _schema(name)["properties"]
-                 if any(found({field: core}) for core in cores))  # fmt: skip
+    return tuple(place for place in _schema(name)["properties"]
+                 if any(found({place: core}) for core in cores))  # fmt: skip
 
 
 def _holds_cores(name: str) -> bool:
