@@ -32,6 +32,7 @@ RESOURCES: tuple[Resource, ...] = get_args(Resource)
 RECIPES: Mapping[str, str] = {
     "dsp": "products in DSP blocks where Yosys finds it worth one",
     "logic": "no DSP blocks",
+    "uram": "as dsp, and deep memories in large ones, where the family has such",
 }
 
 
@@ -135,6 +136,11 @@ class Mapped:
         return asdict(self)
 
 
+def recipes_of(chosen: Fpga) -> list[str]:
+    """Return the names of the recipes of a family."""
+    return [name for name in RECIPES if getattr(chosen.options, name) is not None]
+
+
 def command_of(chosen: Fpga, recipe: str) -> str:
     """Return the synthesis command of Yosys with the options of a recipe."""
     return " ".join([chosen.command, getattr(chosen.options, recipe)]).strip()
@@ -149,7 +155,7 @@ def script(chosen: Fpga, recipe: str, top: str, keep: Sequence[str], *, whole: b
     command = " ".join([command_of(chosen, recipe), f"-top {top}"])
     kept = " ".join(keep)
     products = "t:$mul" if recipe == "logic" else f"t:$mul r:Y_WIDTH<{chosen.dsp_bits} %i"
-    if recipe == "dsp" and chosen.dsp_narrow > 2:
+    if recipe != "logic" and chosen.dsp_narrow > 2:
         narrow = [f"t:$mul r:{side}_WIDTH<{chosen.dsp_narrow} %i %u" for side in "AB"]
         products = " ".join([products, *narrow])
     steps = [
@@ -162,7 +168,7 @@ def script(chosen: Fpga, recipe: str, top: str, keep: Sequence[str], *, whole: b
         "wreduce",
         "opt_clean",
         f"techmap -map products.v {products}",
-        chosen.products if recipe == "dsp" else "",
+        chosen.products if recipe != "logic" else "",
         " ".join(command.split()),
         "delete t:$scopeinfo",
         # Standard output ends with ABC where Yosys is a WASM program, hence files.

@@ -175,10 +175,10 @@ def _frame_pins(part: Part) -> str | None:
 
 def _recipe(part: Part, recipe: str | None) -> str:
     """Return the recipe to synthesize by, which the device must be able to hold."""
-    check_recipe(recipe, fpga.RECIPES, part.target)
+    check_recipe(recipe, fpga.recipes_of(fpga_family(part.target)), part.target)
     recipe = recipe or fpga_family(part.target).recipe
     with_dsp = part.placer.dsp_devices
-    if recipe == "dsp" and not fnmatchcase(part.device, with_dsp):
+    if recipe != "logic" and not fnmatchcase(part.device, with_dsp):
         have = [name for name in part.placer.devices if fnmatchcase(name, with_dsp)]
         where = f"there are some in {', '.join(have)}" if have else "no device of the family has"
         raise InputError(f"the {part.device} has no DSP blocks; {where}")

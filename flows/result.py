@@ -29,7 +29,7 @@ class ModuleUse:
     instances : int
     area_um2, sequential_area_um2 : float or None
         Of one instance; standard cells only.
-    luts, flip_flops, carries, wide_muxes, dsps, brams, lutrams : int or None
+    luts, flip_flops, carries, wide_muxes, dsps, brams, lutrams, urams : int or None
         Of one instance; FPGAs only.
     """
 
@@ -44,6 +44,7 @@ class ModuleUse:
     dsps: int | None = None
     brams: int | None = None
     lutrams: int | None = None
+    urams: int | None = None
 
 
 @dataclass(frozen=True)
@@ -83,9 +84,10 @@ class SynthesisResult:
         Number of each cell.
     flip_flops : int
         Registers, a bit each.
-    luts, carries, wide_muxes, dsps, brams, lutrams : int or None
+    luts, carries, wide_muxes, dsps, brams, lutrams, urams : int or None
         FPGAs only: look-up tables, carry cells, multiplexers behind look-up tables, DSP blocks,
-        block memories of `bram_kbit` each, and cells of memories made of look-up tables.
+        block memories of `bram_kbit` each, cells of memories made of look-up tables, and large
+        memories.
     bram_kbit : int or None
     critical_path_ns : float or None
         Shortest clock period; wires have no delay, the clock is ideal.
@@ -139,6 +141,7 @@ class SynthesisResult:
     dsps: int | None
     brams: int | None
     lutrams: int | None
+    urams: int | None
     bram_kbit: int | None
     critical_path_ns: float | None
     logic_levels: int | None

@@ -8,7 +8,7 @@ one, `flows.kept` finds what was done before), and returns the best as a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from flows.result import SynthesisResult
 from flows.toolchain import require
 from hwgen.config.target import CLOCK_MHZ
 from hwgen.errors import InputError, did_you_mean
-from hwgen.technologies import technology
+from hwgen.technologies import fpga_family, technology
 
 if TYPE_CHECKING:
     from cost_model.memories import Form
@@ -218,7 +218,7 @@ def _ways(
         ):
             if values:
                 raise InputError(f"{option} is for standard cells, not for {target}")
-        check_recipe(recipe, fpga.RECIPES, target)
+        check_recipe(recipe, fpga.recipes_of(fpga_family(target)), target)
         yield Way(recipe or tech.recipe, None, hierarchy or "flatten", ())
         return
     check_recipe(recipe, cell_scripts.RECIPES, target)
@@ -243,7 +243,7 @@ def default_way(target: str) -> Way:
     return next(_ways(target, None, None, None, "normal", ()))
 
 
-def check_recipe(recipe: str | None, recipes: Mapping[str, Any], target: str) -> None:
+def check_recipe(recipe: str | None, recipes: Collection[str], target: str) -> None:
     """Raise `InputError` if there is no such recipe for a target; None is any."""
     if recipe is not None and recipe not in recipes:
         raise InputError(

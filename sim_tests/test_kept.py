@@ -54,7 +54,7 @@ class Tools:
             hierarchy=way.hierarchy, clock_target_mhz=job.clock_mhz, area_um2=2000.0,
             sequential_area_um2=800.0, combinational_area_um2=1200.0, modules=(), cells={},
             flip_flops=212, luts=None, carries=None, wide_muxes=None, dsps=None, brams=None,
-            lutrams=None, bram_kbit=None, critical_path_ns=1.25, logic_levels=None,
+            lutrams=None, urams=None, bram_kbit=None, critical_path_ns=1.25, logic_levels=None,
             path_start=None, path_end=None, timing_source="opensta", timing_note="",
             fmax_mhz=800.0, tools={}, library={}, wall_seconds=0.0,
             source_digest=netlists.source_digest(job.verilog), netlist_digest="", scripts=(),

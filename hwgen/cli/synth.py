@@ -198,7 +198,7 @@ def _device(core: FamilyConfig, result: SynthesisResult) -> dict[str, Any] | Non
     if device is None or technology_of(device) != result.target:
         return None
     document = result.document()
-    used = ("luts", "flip_flops", "carries", "dsps", "brams", "lutrams")
+    used = ("luts", "flip_flops", "carries", "dsps", "brams", "lutrams", "urams")
     return utilization(device, {name: document[name] for name in used})
 
 
@@ -285,6 +285,7 @@ def _resources(result: SynthesisResult) -> list[str]:
         "dsps": "DSP blocks",
         "brams": f"block memories of {result.bram_kbit} Kbit",
         "lutrams": "memories of look-up tables",
+        "urams": "large memories",
     }
     used = {field: getattr(result, field) for field in names}
     return [f"{count:,} {names[field]}" for field, count in used.items() if count]

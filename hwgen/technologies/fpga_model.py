@@ -14,9 +14,11 @@ from pydantic import Field, model_validator
 from hwgen.config.model import Model, check_rules
 from hwgen.technologies.base import Count, Positive, Several, TechnologyModel
 
-Resource = Literal["luts", "flip_flops", "carries", "wide_muxes", "dsps", "brams", "lutrams"]
+Resource = Literal[
+    "luts", "flip_flops", "carries", "wide_muxes", "dsps", "brams", "lutrams", "urams"
+]  # fmt: skip
 """Look-up tables, registers, carry cells, multiplexers behind look-up tables, DSP blocks, block
-memories, and memories (or shift registers) made of look-up tables."""
+memories, memories (or shift registers) made of look-up tables, and large memories."""
 
 
 class CellUse(Model):
@@ -25,8 +27,8 @@ class CellUse(Model):
     cells: str = Field(description="Pattern of their names.")
     resource: Resource = Field(
         description="What they are: luts, flip_flops, carries (carry cells), wide_muxes"
-        " (multiplexers behind look-up tables), dsps, brams (block memories) or lutrams (memories"
-        " or shift registers made of look-up tables)."
+        " (multiplexers behind look-up tables), dsps, brams (block memories), lutrams (memories"
+        " or shift registers made of look-up tables) or urams (large memories)."
     )
     count: Count = Field(1, description="How many of the resource one is.")
     registered: bool = Field(
@@ -249,7 +251,9 @@ class Device(Model):
     dsps: Annotated[int, Field(ge=0)] = Field(description="DSP blocks.")
     brams: Annotated[int, Field(ge=0)] = Field(description="Block memories of `bram_kbit` each.")
     urams: Annotated[int, Field(ge=0)] = Field(
-        0, description="Large memories, which synthesis does not infer: UltraRAM, SPRAM."
+        0,
+        description="Large memories: UltraRAM, by the recipe `uram`; SPRAM, which synthesis does"
+        " not infer.",
     )
     placed_as: str | None = Field(
         None, description="What `place_and_route` calls it; none: it cannot be placed."
@@ -275,6 +279,9 @@ class Recipes(Model):
 
     dsp: str = Field(description="Products in DSP blocks where the mapper finds it worth one.")
     logic: str = Field(description="No DSP blocks.")
+    uram: str | None = Field(
+        None, description="As `dsp`, and deep memories in large ones; none: there are none."
+    )
 
 
 class Fpga(TechnologyModel):
