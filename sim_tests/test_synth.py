@@ -299,6 +299,26 @@ def test_products_of_logic_are_products(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_deep_memories_are_large_ones_by_a_recipe(tmp_path: Path) -> None:
+    require_tools("yosys")
+    yosys = probe("yosys").found
+    assert yosys
+    design = (
+        "module deep(input clk, input [11:0] r, w, input e, input [71:0] d, output reg [71:0] q);"
+        " reg [71:0] words [0:4095]; always @(posedge clk) begin if (e) words[w] <= d;"
+        " q <= words[r]; end endmodule\n"
+    )
+    for recipe, large in (("dsp", 0), ("uram", 1)):
+        work = tmp_path / recipe
+        work.mkdir()
+        used = fpga.map_fpga(
+            yosys, design, "deep", fpga_family("xcup"), recipe, [], work, 300
+        ).resources
+        assert used["urams"] == large
+        assert bool(used["brams"]) != bool(large)
+
+
+@pytest.mark.slow
 def test_hierarchy_on_an_fpga() -> None:
     require_tools("yosys")
     core = parse_config(SYSTOLIC)
