@@ -31,6 +31,13 @@ workloads: {w: [{m: 8, k: 8, n: 8}]}
 objectives: {minimize: [area_mm2], maximize: [tops]}
 """
 
+FORMATS = """
+name: s
+family: cube
+parameters: {activation: [int8], weight: [int4, mxfp4, nvfp4], array: {rows: [1], cols: [1], depth: [16]}}
+objectives: {minimize: [area_mm2]}
+"""
+
 ENGINE = """\
 name: engines
 family: gemm_stream
@@ -170,6 +177,21 @@ def test_families_without_closed_forms_are_evaluated_by_structure(
     said = sweep(ENGINE, figures, "--force", status=2)
     assert "no closed forms of gemm_stream" in said
     assert "2 points are more than 1" in said
+
+
+def test_formats_without_closed_forms_are_evaluated_by_structure(
+    sweep: Callable[..., dict[str, Any]],
+) -> None:
+    asked = []
+
+    def figures(config: Any, technology: str, workloads: Any) -> dict[str, Any]:
+        asked.append(str(config.weight))
+        return {"area_mm2": 7.0, "power_w": 1.0, "fmax_mhz": 500.0}
+
+    summary = sweep(FORMATS, figures)
+    assert summary["evaluated"] == 3
+    assert set(asked) == {"mxfp4", "nvfp4"}
+    assert [row["weight"] for row in front()] == ["int4"]  # by its closed form, and smaller
 
 
 def test_how_much_better_a_point_must_be() -> None:

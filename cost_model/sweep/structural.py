@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,10 +22,13 @@ from hwgen.families import family as family_of
 from hwgen.workloads import Network
 
 MOST_POINTS = 2000
-"""Points that are evaluated by structure where a family has no closed forms."""
+"""Points that are evaluated by structure where there are no closed forms."""
 
 _OF_HARDWARE = ("area_mm2", "power_w", "fmax_mhz", "tops_per_w", "tops_per_mm2", "energy_mj")
 """Metrics that closed forms are needed for, or the structure."""
+
+_SIZES = ("area_mm2", "luts")
+"""Metrics of which closed forms know one."""
 
 Figures = Mapping[str, float | None] | str
 """Metrics of a configuration, or why there are none."""
@@ -76,8 +79,11 @@ class Structural:
         workloads: Mapping[str, Network],
     ) -> Mapping[str, NDArray[Any]]:
         """Return metrics as `cost_model.closed_forms.evaluate` does."""
+        closed: Mapping[str, NDArray[Any]] = {}
         if not self.every and has_closed_forms(family):
-            return evaluate(family, fixed, varying, technology, workloads)
+            closed = evaluate(family, fixed, varying, technology, workloads)
+            if not lacking(closed).any():
+                return closed
         arrays = [column.ravel() for column in np.broadcast_arrays(*varying.values())]
         count = arrays[0].size if arrays else 1
         shape = np.broadcast_shapes(*(column.shape for column in varying.values())) or (1,)
@@ -85,7 +91,13 @@ class Structural:
         names = metric_names(workloads, fixed.get(DEVICE), behind_memory=behind)
         found = {name: np.full(count, np.nan) for name in names}
         valid = np.ones(count, bool)
-        for row in range(count):
+        rows: Sequence[int] = range(count)
+        if closed:
+            whole = {name: np.array(np.broadcast_to(each, shape)) for name, each in closed.items()}
+            found = {name: whole[name].astype(float).ravel() for name in names}
+            valid = whole["valid"].astype(bool).ravel()
+            rows = np.flatnonzero(np.broadcast_to(lacking(closed), shape).ravel()).tolist()
+        for row in rows:
             own = {name: column[row] for name, column in zip(varying, arrays, strict=True)}
             values = {**fixed, **own}
             figures = self.answer(question(family, values, technology), workloads)
@@ -137,21 +149,37 @@ def questions(plan: Plan, points: Points) -> Iterator[tuple[int, Question]]:
             yield int(points.numbers[where]), question(family, own, technology)
 
 
+def lacking(found: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
+    """Return of which legal points closed forms know neither the area nor the resources."""
+    unknown = [np.isnan(np.asarray(found[name], float)) for name in _SIZES if name in found]
+    return np.asarray(np.logical_and.reduce([found["valid"], *unknown]), bool)
+
+
+def few(plan: Plan) -> bool:
+    """Return whether all points of a sweep may be evaluated by structure."""
+    return plan.sample is None and plan.space.size <= MOST_POINTS
+
+
 def has_closed_forms(family: str) -> bool:
     """Return whether a family's cost module says area and delay by closed forms."""
     module = family_of(family).part("cost")
     return hasattr(module, "parts") and hasattr(module, "paths")
 
 
-def without_closed_forms(plan: Plan) -> list[str]:
-    """Return the families of a sweep whose hardware it asks about without closed forms of it."""
+def asks_about_hardware(plan: Plan) -> bool:
+    """Return whether a sweep asks for what closed forms are needed for, or the structure."""
     expressions = [
         *plan.specs,
         *(objective.expression for objective in plan.objectives),
         *(top.objective.expression for top in plan.tops),
     ]
     names = {name.partition("(")[0] for each in expressions for name in each.names}
-    if names.isdisjoint(_OF_HARDWARE):
+    return not names.isdisjoint(_OF_HARDWARE)
+
+
+def without_closed_forms(plan: Plan) -> list[str]:
+    """Return the families of a sweep whose hardware it asks about without closed forms of it."""
+    if not asks_about_hardware(plan):
         return []
     families = dict.fromkeys(subspace.family for subspace in plan.space.subspaces)
     return [family for family in families if not has_closed_forms(family)]

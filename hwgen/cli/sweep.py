@@ -132,7 +132,12 @@ def _swept(
     from cost_model.closed_forms import evaluate
     from cost_model.sweep.engine import run_sweep
     from cost_model.sweep.refine import by_structure, refine
-    from cost_model.sweep.structural import Structural, without_closed_forms
+    from cost_model.sweep.structural import (
+        Structural,
+        asks_about_hardware,
+        few,
+        without_closed_forms,
+    )
     from flows.executors import LocalProcesses
     from flows.structural_sweep import figures
 
@@ -142,6 +147,8 @@ def _swept(
         with _progress("structures", "designs", quiet=quiet) as progress:
             model = by_structure(file, Structural(figures), executor, progress)
         where = LocalProcesses(1)  # where the answers are
+    elif few(file.plan) and asks_about_hardware(file.plan):
+        model, where = Structural(figures), LocalProcesses(1)  # of formats without closed forms
     with _progress("sweeping", "points", quiet=quiet) as progress:
         outcome = run_sweep(file, probed, model, where, journal, progress)
     if file.plan.refine:
