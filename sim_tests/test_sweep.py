@@ -363,7 +363,7 @@ def test_verified_configurations(
         done.append((config.name, target))
         if config.name.endswith("2"):
             raise CheckFailed("yosys gave up")
-        figures = dict.fromkeys(("luts", "carries", "dsps", "brams", "lutrams"))
+        figures = dict.fromkeys(("luts", "carries", "dsps", "brams", "lutrams", "urams"))
         return types.SimpleNamespace(area_um2=4e4, fmax_mhz=321.0, flip_flops=7, **figures)
 
     monkeypatch.setattr("flows.verify.synthesize", synthesize)

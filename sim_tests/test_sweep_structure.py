@@ -34,7 +34,7 @@ objectives: {minimize: [area_mm2], maximize: [tops]}
 FORMATS = """
 name: s
 family: cube
-parameters: {activation: [int8], weight: [int4, mxfp4, nvfp4], array: {rows: [1], cols: [1], depth: [16]}}
+parameters: {activation: [int8], weight: [int4, mxfp4, nvfp4], array.rows: [1], array.depth: [16]}
 objectives: {minimize: [area_mm2]}
 """
 
