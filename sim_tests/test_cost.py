@@ -456,7 +456,7 @@ def test_parts_are_those_of_the_technology_asked_for() -> None:
     assert sum(part["dsps"] for part in found["breakdown"]) == found["metrics"]["dsps"]
 
 
-@pytest.mark.parametrize("target", ["xcup", "gatemate"])
+@pytest.mark.parametrize("target", ["gatemate"])
 def test_nothing_is_said_of_fpgas_without_rules(target: str) -> None:
     config = config_of({**core("systolic"), "target.technology": target})
     found = estimate(config, workloads={"w": [(8, 8, 8)]})

@@ -197,7 +197,7 @@ def test_many_choices_meet_their_clocks_by_the_estimate() -> None:
 
 
 def test_a_chosen_configuration_is_an_ordinary_one() -> None:
-    config = configuration("pipeline: {table: auto, reduce: auto}\ntarget: {clock_mhz: 600}")
+    config = configuration("pipeline: {table: auto, reduce: auto}\ntarget: {clock_mhz: 550}")
     assert TernaryLutConfig.model_validate(config.resolved()) == config
     assert isinstance(config.pipeline.reduce, int)
 
