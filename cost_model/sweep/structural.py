@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cost_model.closed_forms import DEVICE, evaluate, metric_names
 from cost_model.roofline import is_limited
 from cost_model.space import Space
-from cost_model.sweep.plan import Plan
+from cost_model.sweep.plan import Evaluate, Plan
 from cost_model.sweep.space import TECHNOLOGY
 from cost_model.sweep.table import Points, parameters_of
 from hwgen.config.model import FamilyConfig
@@ -62,12 +62,15 @@ class Structural:
     estimate : callable
     every : bool
         Whether to answer by structure for families with closed forms, too.
+    closed : callable
+        The closed forms.
     known : dict
         Answers.
     """
 
     estimate: Estimate
     every: bool = False
+    closed: Evaluate = evaluate
     known: dict[Question, Figures] = field(default_factory=dict)
 
     def __call__(
@@ -81,7 +84,7 @@ class Structural:
         """Return metrics as `cost_model.closed_forms.evaluate` does."""
         closed: Mapping[str, NDArray[Any]] = {}
         if not self.every and has_closed_forms(family):
-            closed = evaluate(family, fixed, varying, technology, workloads)
+            closed = self.closed(family, fixed, varying, technology, workloads)
             if not lacking(closed).any():
                 return closed
         arrays = [column.ravel() for column in np.broadcast_arrays(*varying.values())]
@@ -152,6 +155,8 @@ def questions(plan: Plan, points: Points) -> Iterator[tuple[int, Question]]:
 def lacking(found: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
     """Return of which legal points closed forms know neither the area nor the resources."""
     unknown = [np.isnan(np.asarray(found[name], float)) for name in _SIZES if name in found]
+    if not unknown:
+        return np.zeros(np.shape(found["valid"]), bool)
     return np.asarray(np.logical_and.reduce([found["valid"], *unknown]), bool)
 
 

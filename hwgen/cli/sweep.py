@@ -148,7 +148,7 @@ def _swept(
             model = by_structure(file, Structural(figures), executor, progress)
         where = LocalProcesses(1)  # where the answers are
     elif few(file.plan) and asks_about_hardware(file.plan):
-        model = Structural(figures)  # of what has none in families that have some
+        model = Structural(figures, closed=evaluate)  # of what has none in families that have some
     with _progress("sweeping", "points", quiet=quiet) as progress:
         outcome = run_sweep(file, probed, model, where, journal, progress)
     if file.plan.refine:
