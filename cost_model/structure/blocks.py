@@ -286,27 +286,14 @@ class Blocks(Stores):
             return
         result = cell.result
         a, b, select = (self.literals(cell.pins.get(pin, ())) for pin in ("a", "b", "s"))
-        width = len(result)
-        if kind in ("and", "or", "xor", "not"):
-            word = elaborate.bitwise(gates, cell, a, b, width)
-        elif cell.result in self.packed.muxes:
+        if cell.result in self.packed.muxes:
             word = self.literals(self.packed.muxes[cell.result])
-        elif kind == "mux":
-            word = [gates.choose(select[0], y, x) for x, y in zip(a, b, strict=True)]
-        elif cell.type == "pmux":
-            word = elaborate.selected(gates, a, b, select)
-        elif cell.type == "bmux":
-            word = elaborate.indexed(gates, a, select, width)
-        elif kind in ("reduce_and", "reduce_or", "reduce_xor"):
-            word = [elaborate.reduced(gates, cell, a, b)]
-        elif kind == "equal":
-            word = [elaborate.equal(gates, cell, a, b)]
-        elif kind == "shift":
-            word = elaborate.shifted(gates, cell, a, b, width)
+        elif kind in elaborate.GATED:
+            word = elaborate.gates_of(gates, cell, a, b, select)
         else:  # what is not known is one function of all it reads
             reads = [bit for _, bits in cell.operands for bit in self.literals(bits)]
-            word = [gates.parity(reads)] * width
-        self._set(result, extended(word, width, signed=False))
+            word = [gates.parity(reads)] * len(result)
+        self._set(result, extended(word, len(result), signed=False))
 
     # -- what is used ----------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from cost_model.structure.fabric_bill import fabric_components
+from cost_model.structure.few_inputs import few_input_counts, function_of
 from cost_model.structure.model import Design
 from cost_model.structure.module_bill import Counts, bill_of
 
@@ -50,6 +51,10 @@ KINDS: Mapping[str, tuple[str, float]] = {
 """Kinds of components: what one is, and about what it costs, in bits of a register.  The latter
 stands in where measured designs do not tell."""
 
+FAR_MORE = 2.5
+"""How many times what a diagram takes is far more.  Of encoders and small adders, whose diagrams
+take half of what is written, a mapper keeps most; of tables, which take a fifth, next to none."""
+
 
 def components(
     design: Design, macros: Collection[str] = (), fabric: Fabric | None = None
@@ -85,7 +90,20 @@ def components(
             loads,
             macros=name in macros,
         )
+        few = function_of(context.modules[name], context.live[name])
+        if few is not None:
+            found[name] = _needed(found[name], few_input_counts(*few))
     return {name: found[name] for name in design.counts}
+
+
+def _needed(written: Counts, few: Counts) -> Counts:
+    """Return what a function of a few bits counts as: what is written, unless that is far more."""
+    return few if _about(few) * FAR_MORE <= _about(written) else written
+
+
+def _about(counts: Counts) -> float:
+    """Return about what components cost, in bits of a register."""
+    return sum(KINDS[kind][1] * n for kind, n in counts.items())
 
 
 def totals(design: Design) -> Counts:

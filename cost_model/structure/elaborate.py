@@ -12,6 +12,30 @@ Word = Sequence[int]
 """Literals, the least significant bit first."""
 
 
+GATED = frozenset((
+    "and", "or", "xor", "not", "mux", "pmux", "reduce_and", "reduce_or", "reduce_xor", "equal",
+    "shift",
+))  # fmt: skip
+"""Kinds of cells that are gates on every target."""
+
+
+def gates_of(gates: Gates, cell: Cell, a: Word, b: Word, select: Word) -> list[int]:
+    """Return the result of a cell of one of the kinds in `GATED`."""
+    width = len(cell.result)
+    if cell.kind in ("and", "or", "xor", "not"):
+        return bitwise(gates, cell, a, b, width)
+    if cell.kind == "mux":
+        return [gates.choose(select[0], y, x) for x, y in zip(a, b, strict=True)]
+    if cell.type == "pmux":
+        return selected(gates, a, b, select)
+    if cell.type == "bmux":
+        return indexed(gates, a, select, width)
+    if cell.kind == "shift":
+        return shifted(gates, cell, a, b, width)
+    bit = equal(gates, cell, a, b) if cell.kind == "equal" else reduced(gates, cell, a, b)
+    return extended([bit], width, signed=False)
+
+
 def extended(word: Word, width: int, *, signed: bool) -> list[int]:
     """Return a word of a width: what is missing repeats the sign, or is zero."""
     top = word[-1] if signed and word else FALSE

@@ -204,7 +204,7 @@ class _Bill:
                 if net >= 0:
                     live += 1
                     self.loads[net] += 1
-                elif net != ZERO:
+                elif net == ONE:
                     constant += 1
         self.add("select_bit", live)
         self.add("reduce_bit", constant)

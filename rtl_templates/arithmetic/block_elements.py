@@ -163,6 +163,9 @@ class ElementDecoder(Block):
             number = Cat(self.i[:-1], ~self.i[-1])
         if factor.coding != "unsigned" and not factor.zero_width:
             number = number.as_signed()
+        if form.split and not number.shape().signed:
+            m.d.comb += self.o.eq(number)
+            return
         if form.split:
             sign = named(m, "sign", number < 0)
             magnitude = Signal(form.number_width - 1, name="magnitude")
