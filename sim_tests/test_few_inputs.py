@@ -99,6 +99,7 @@ def test_truth_tables_are_what_the_cells_compute() -> None:
         ([0b0110], {"xor_bit": 1}),
         ([0b1100], {}),  # an input
         ([0b1111, 0], {}),  # constants
+        ([0b0011], {"not_bit": 1}),
     ],
 )
 def test_functions_of_two_bits(tables: list[int], expected: dict[str, int]) -> None:

@@ -77,7 +77,12 @@ def few_input_counts(count: int, tables: Sequence[int]) -> dict[str, float]:
     tables : sequence of int
         As `function_of` returns them.
     """
-    return dict(_least(count, tuple(sorted(set(tables)))))
+    different = set(tables)
+    variables, whole = _variables(count)
+    found = dict(_least(count, tuple(sorted(different))))
+    if inverses := len(different & {variable ^ whole for variable in variables}):
+        found["not_bit"] = float(inverses)
+    return found
 
 
 def _elaborated(gates: Gates, cells: list[Cell], known: dict[int, int]) -> bool:
