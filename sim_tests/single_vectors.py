@@ -37,10 +37,29 @@ def single_vectors(features: PostFeatures, words: int, lanes: int, seed: int = 0
     ]
     acc = _sums(words * lanes, rng)
     columns = _columns(acc, rng)
-    return Vectors(
-        features, settings, rng.integers(0, len(settings), words), acc.reshape(words, lanes),
-        columns,
-    )  # fmt: skip
+    chosen = rng.integers(0, len(settings), words)
+    by_tensor = np.array([s.scale for s in settings], np.float32)[chosen].repeat(lanes)
+    of_columns = np.array([s.columns for s in settings])[chosen].repeat(lanes)
+    _make_ties(acc, columns, of_columns, by_tensor, rng)
+    return Vectors(features, settings, chosen, acc.reshape(words, lanes), columns)
+
+
+def _make_ties(
+    acc: Singles,
+    columns: Columns,
+    of_columns: NDArray[Any],
+    by_tensor: Singles,
+    rng: np.random.Generator,
+) -> None:
+    """Replace some sums by what is scaled to the middle of two small integers."""
+    factors = np.where(of_columns, columns.multiplier.view(np.float32), by_tensor)
+    halves = (rng.integers(-64, 64, len(acc)) + 0.5).astype(np.float32)
+    with np.errstate(all="ignore"):
+        sums = halves / factors
+        exact = np.isfinite(sums) & (sums * factors == halves)
+    made = exact & (rng.random(len(acc)) < 0.25)
+    acc[made] = sums[made]
+    columns.bias[made] = 0
 
 
 def _any(count: int, rng: np.random.Generator) -> Singles:
