@@ -130,7 +130,10 @@ class Fabric(FabricRules):
             small, chosen = _small(self.lut_memory, width, depth)
             block = clocked & (small > self.lut_memory.per_block * brams)
         elif self.held_memory:
-            block = bits > self.held_memory.per_block * brams + self.held_memory.more
+            more, at_once = self.held_memory.more, self.held_memory.more_at_once
+            if not clocked and at_once is not None:
+                more = at_once
+            block = bits > self.held_memory.per_block * brams + more
         block = block & deep
         spread = deep & ~block
         held = spread if self.lut_memory is None else np.zeros_like(spread)

@@ -6,14 +6,17 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 
+from cost_model.fabric import fabric
+from cost_model.technology import technology
 from flows.simulation.runner import use_host
 from flows.wasm import prepare_all
 from hwgen.emission import remember
+from hwgen.technologies import fpga_family, technologies
 from sim_tests import warm_simulations
 from sim_tests.selection import (
     OVER,
@@ -28,6 +31,21 @@ REMEMBERED = 24
 """Designs that are not emitted again: tests of a module share some, and break copies of them."""
 
 _DEADLINE = "HWGEN_TESTS_UNTIL"  # seconds since the epoch, for the processes of pytest-xdist
+
+
+@pytest.fixture
+def without_rules(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Take the rules and the table from an FPGA family, and return its name."""
+    name = next(name for name in reversed(list(technologies())) if fabric(name))
+    changed = fpga_family(name).model_copy(update={"rules": None, "costs": None})
+    monkeypatch.setitem(technologies()._loaded, name, changed)
+    kept = (fabric, technology)
+    for of in kept:
+        of.cache_clear()
+    yield name
+    monkeypatch.undo()
+    for of in kept:
+        of.cache_clear()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

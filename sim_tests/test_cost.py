@@ -456,11 +456,11 @@ def test_parts_are_those_of_the_technology_asked_for() -> None:
     assert sum(part["dsps"] for part in found["breakdown"]) == found["metrics"]["dsps"]
 
 
-@pytest.mark.parametrize("target", ["gatemate"])
-def test_nothing_is_said_of_fpgas_without_rules(target: str) -> None:
-    config = config_of({**core("systolic"), "target.technology": target})
+def test_nothing_is_said_of_fpgas_without_rules(without_rules: str) -> None:
+    config = config_of({**core("systolic"), "target.technology": without_rules})
     found = estimate(config, workloads={"w": [(8, 8, 8)]})
-    assert (found["technology"], found["calibrated"], found["breakdown"]) == (target, False, [])
+    assert (found["technology"], found["calibrated"]) == (without_rules, False)
+    assert found["breakdown"] == []
     assert found["metrics"]["cycles(w)"]
     assert found["metrics"]["luts"] is None
 

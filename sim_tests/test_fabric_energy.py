@@ -88,8 +88,9 @@ def test_power_of_fpgas_is_asked_for(target: str) -> None:
     assert changed == set(FROM_POWER)
 
 
-@pytest.mark.parametrize("target", ["nangate45", "gatemate"])
-def test_other_estimates_do_not_change(target: str) -> None:
+@pytest.mark.parametrize("target", ["nangate45", "without_rules"])
+def test_other_estimates_do_not_change(target: str, request: pytest.FixtureRequest) -> None:
+    target = request.getfixturevalue(target) if target == "without_rules" else target
     silent, found = of(target), of(target, fpga_energies=True)
     assert found["metrics"] == silent["metrics"]
     assert found["uncertainty"] == silent["uncertainty"]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import random
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from cost_model.structure import elaborate
 from cost_model.structure.fabric_bill import EXACT, KINDS
 from cost_model.structure.gates import FALSE, TRUE, Gates
 from cost_model.structure.lut_cover import Cover, balanced
+from cost_model.structure.lut_trees import TreeCover
 from cost_model.structure.order import in_order, strongly_connected
 from cost_model.structure.rewrite import shift_registers
 from cost_model.technology import technology
@@ -25,12 +28,13 @@ from hwgen.config.reference import template
 from hwgen.families import families
 from hwgen.operations import multiplies
 from hwgen.technologies import technologies
+from hwgen.technologies.fpga_model import LutTrees
 from sim_tests.selection import commit_seed
 
 FABRICS = ("ecp5", "ice40")
 """Families whose speed is known too."""
 
-COUNTED = (*FABRICS, "gowin", "machxo2", "nexus", "xc7")
+COUNTED = (*FABRICS, "gatemate", "gowin", "machxo2", "nexus", "xc7")
 CORES = {
     "systolic": "array: {rows: 2, cols: 3}",
     "ternary_lut": "array: {tables: 2, fetch_ports: 4}",
@@ -92,6 +96,48 @@ def test_full_adders_are_two_look_up_tables(size: int) -> None:
     assert _luts(size, gates, list(gates.full_adder(a, b, c))) == 2
     assert _luts(size, gates, list(gates.full_adder(a, TRUE, FALSE))) == 1  # an inverter
     assert gates.full_adder(a, a ^ 1, c) == (c ^ 1, c)
+
+
+TREES = LutTrees(pair=10, tree=10, long=12, multiplexer=5, long_takes=2)
+
+
+def _trees(gates: Gates, *sinks: int) -> int:
+    return len(TreeCover(*balanced(gates, list(sinks), 4), TREES).roots())
+
+
+def test_trees_make_what_reads_each_input_once() -> None:
+    gates = Gates()
+    a, b, c, d, e = (gates.input() for _ in range(5))
+    xors = gates.differ(gates.differ(a, b ^ 1), gates.differ(c, d))
+    assert _trees(gates, gates.differ(a, b)) == 1
+    assert _trees(gates, xors) == 1
+    assert _trees(gates, gates.either(xors, e)) == 2  # one of five inputs
+    assert _trees(gates, gates.both(gates.either(gates.both(a, b), c), d)) == 2  # no two pairs
+    assert _trees(gates, gates.choose(a, b, c)) == 1
+    assert _trees(gates, gates.both(gates.choose(a, b, c), d)) == 2  # nothing behind a multiplexer
+    assert _trees(gates, *gates.full_adder(a, b, c)) == 3
+
+
+def test_trees_are_functions_of_what_they_read() -> None:
+    draw = random.Random(commit_seed())
+    for _ in range(20):
+        gates = Gates()
+        known = [gates.input() for _ in range(6)]
+        for _ in range(40):
+            a, b, c = (bit ^ draw.randrange(2) for bit in draw.sample(known, 3))
+            make = draw.choice([gates.both, gates.differ, partial(gates.choose, c)])
+            known.append(make(a, b))
+        cover = TreeCover(*balanced(gates, known[-8:], 4), TREES)
+        taken = {node for node in cover.order if cover.reads[node]}
+        for node in taken:
+            leaves = cover.best[node]
+            assert 2 <= len(leaves) <= 5
+            assert all(leaf in taken or cover.gates.ands[leaf] is None for leaf in leaves)
+            waiting = [node]
+            while waiting:
+                inside = cover.gates.ands[waiting.pop()]
+                assert inside is not None, "it reads what is no leaf"
+                waiting += [literal >> 1 for literal in inside if literal >> 1 not in leaves]
 
 
 def test_equal_gates_and_constants_take_nothing() -> None:

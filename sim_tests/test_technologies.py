@@ -32,7 +32,7 @@ def test_every_shipped_file_can_be_used() -> None:
     assert {"asap7", "nangate45", "sky130hd", "ihp-sg13g2"} <= set(of_kind("standard_cells"))
     assert {"ecp5", "ice40", "xc7", "xcup", "gowin", "nexus", "machxo2"} <= set(of_kind("fpga"))
     assert costs_of("nangate45") == file_of("nangate45").with_suffix(".json")
-    assert costs_of("gatemate") is None
+    assert all(costs_of(name) == file_of(name).with_suffix(".json") for name in of_kind("fpga"))
 
 
 @pytest.mark.parametrize(
@@ -126,10 +126,13 @@ def test_one_technology_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean 'ice40'?" in capsys.readouterr().err
 
 
-def test_what_cannot_be_calibrated_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["calibrate", "--target", "gatemate"]) == 2
-    assert "gatemate.yaml names no table" in capsys.readouterr().err
-    assert main(["calibrate", "--target", "gatemate", "--output", "x.json"]) == 2
+def test_what_cannot_be_calibrated_is_said(
+    without_rules: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert costs_of(without_rules) is None
+    assert main(["calibrate", "--target", without_rules]) == 2
+    assert f"{without_rules}.yaml names no table" in capsys.readouterr().err
+    assert main(["calibrate", "--target", without_rules, "--output", "x.json"]) == 2
     assert "its data file has no `rules`" in capsys.readouterr().err
 
 

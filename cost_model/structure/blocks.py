@@ -210,10 +210,14 @@ class Blocks(Stores):
             reset = self.gates.any([*given["srst"], *resets])
             if enable != TRUE and reset != FALSE:
                 inside = bool(given["en"] and resets) or cell.type == "sdffce"
-                if self.fabric.reset_enables and not inside:
+                where_enabled = self.fabric.reset_enables or not self.fabric.resets
+                if where_enabled and not inside:
                     enable = self.gates.either(enable, reset)
-                elif inside and not self.fabric.reset_enables:
+                elif inside and not where_enabled:
                     reset = self.gates.both(enable, reset)
+            if not self.fabric.resets:
+                either, both = self.gates.either, self.gates.both
+                d, reset = either(d, reset) if to_one else both(d, reset ^ 1), FALSE
             if net not in self.known:
                 if (d in (FALSE, TRUE) and reset == FALSE) or d == to_one:
                     self.known[net] = d

@@ -19,6 +19,7 @@ from cost_model.structure.blocks import Blocks
 from cost_model.structure.flat import Unit, units
 from cost_model.structure.gates import Gates
 from cost_model.structure.lut_cover import Cover, balanced
+from cost_model.structure.lut_trees import TreeCover
 from cost_model.structure.model import Design
 
 if TYPE_CHECKING:
@@ -88,7 +89,10 @@ def mapped(design: Design, fabric: Fabric) -> list[Mapped]:
     for unit in units(design, is_output):
         blocks = Blocks(unit, fabric, is_output)
         gates, sinks = balanced(blocks.gates, blocks.sinks, fabric.lut_inputs)
-        cover = Cover(gates, sinks, fabric.lut_inputs, fabric.lut_costs)
+        if fabric.lut_trees:
+            cover: Cover = TreeCover(gates, sinks, fabric.lut_trees)
+        else:
+            cover = Cover(gates, sinks, fabric.lut_inputs, fabric.lut_costs)
         found.append(Mapped(unit, blocks, gates, sinks, cover))
     _latest[:] = [(design, fabric, found)]
     return found

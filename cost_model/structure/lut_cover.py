@@ -158,27 +158,21 @@ class Cover:
 
     def _enumerate(self) -> None:
         """Find the cuts of all nodes: the fastest first, or where time is known the smallest."""
-        ands, late, known, size = self.gates.ands, self.late, self.cuts, self.size
-        timed, costs = not self.needed, self.costs
+        ands, late, known = self.gates.ands, self.late, self.cuts
+        timed, cost = not self.needed, self.cost
         flow: dict[int, float] = {}
         for node in self.order:
             inside = ands[node]
             if inside is None:
                 late[node] = self._arrival(node)
                 continue
-            a, b = inside[0] >> 1, inside[1] >> 1
-            sets = {
-                cut
-                for x in known.get(a) or (frozenset((a,)),)
-                for y in known.get(b) or (frozenset((b,)),)
-                if len(cut := x | y) <= size
-            }
+            sets = self._candidates(node, inside[0] >> 1, inside[1] >> 1)
             if not timed:
                 sets.add(self.best[node])
             limit = self.needed.get(node, inf)
             rated = []
             for cut in sets:
-                area = costs[len(cut)] + sum([flow.get(leaf, 0.0) for leaf in cut])
+                area = cost(node, cut) + sum([flow.get(leaf, 0.0) for leaf in cut])
                 time = 1 + max([late[leaf] for leaf in cut])
                 first = time if timed else float(time > limit)
                 rated.append((first, area, time, len(cut), sorted(cut), cut))
@@ -195,6 +189,20 @@ class Cover:
             late[node] = best[2]
             self.best[node] = best[-1]
             known[node] = [*kept, frozenset((node,))]
+
+    def _candidates(self, node: int, a: int, b: int) -> set[Cut]:
+        """Return the cuts of a node that is the and of two others, or of their inverses."""
+        known, size = self.cuts, self.size
+        return {
+            cut
+            for x in known.get(a) or (frozenset((a,)),)
+            for y in known.get(b) or (frozenset((b,)),)
+            if len(cut := x | y) <= size
+        }
+
+    def cost(self, node: int, cut: Cut) -> float:
+        """Return what the mapper takes the look-up table of a node for."""
+        return self.costs[len(cut)]
 
     def _arrival(self, node: int) -> float:
         behind = self.gates.behind.get(node, ())
@@ -238,7 +246,7 @@ class Cover:
             if at in self.best:
                 self.reads[at] += step
                 if self.reads[at] == made_at:
-                    area += self.costs[len(self.best[at])]
+                    area += self.cost(at, self.best[at])
                     waiting += self.best[at]
         return area
 
@@ -261,7 +269,7 @@ class Cover:
         for cut in self.cuts[node][:-1]:
             if cut != self.best[node] and 1 + max([late[leaf] for leaf in cut]) > limit:
                 continue
-            area = self.costs[len(cut)] + sum([self._take(leaf) for leaf in cut])
+            area = self.cost(node, cut) + sum([self._take(leaf) for leaf in cut])
             for leaf in cut:
                 self._leave(leaf)
             if least is None or area < least:

@@ -65,6 +65,21 @@ class HeldMemory(Model):
     more: Annotated[float, Field(ge=0)] = Field(
         description="How many more bits a memory must have before it becomes a block."
     )
+    more_at_once: Annotated[float, Field(ge=0)] | None = Field(
+        None,
+        description="The same of one that is read at once, from an address in a register; default"
+        " `more`.",
+    )
+
+
+class LutTrees(Model):
+    """What the mapper takes look-up tables for that are trees of ones of two inputs."""
+
+    pair: Positive = Field(description="One of two inputs.")
+    tree: Positive = Field(description="Two pairs of inputs, or one and a further input.")
+    long: Positive = Field(description="Such a tree and a further input behind.")
+    multiplexer: Positive = Field(description="A multiplexer of two.")
+    long_takes: Count = Field(1, description="Look-up tables that one of `long` takes.")
 
 
 class FabricRules(Model):
@@ -95,6 +110,11 @@ class FabricRules(Model):
         (),
         description="What the mapper takes a look-up table of no inputs, of one, of two and so on"
         " for; default all alike.",
+    )
+    lut_trees: LutTrees | None = Field(
+        None,
+        description="Where look-up tables are trees of ones of two inputs; none: they make"
+        " whatever their inputs allow.",
     )
     drain: Several[int] = Field(
         (),
@@ -134,6 +154,11 @@ class FabricRules(Model):
     reset_enables: bool = Field(
         False,
         description="Whether a register that may keep its value is reset only where it is enabled.",
+    )
+    resets: bool = Field(
+        True,
+        description="Whether a register has an input that resets it with the clock; else logic in"
+        " front of it does.",
     )
     adders_choose: bool = Field(
         False,
