@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -125,8 +126,9 @@ def test_trees_are_functions_of_what_they_read() -> None:
         known = [gates.input() for _ in range(6)]
         for _ in range(40):
             a, b, c = (bit ^ draw.randrange(2) for bit in draw.sample(known, 3))
-            make = draw.choice([gates.both, gates.differ, partial(gates.choose, c)])
-            known.append(make(a, b))
+            makes: list[Callable[[int, int], int]]
+            makes = [gates.both, gates.differ, partial(gates.choose, c)]
+            known.append(draw.choice(makes)(a, b))
         cover = TreeCover(*balanced(gates, known[-8:], 4), TREES)
         taken = {node for node in cover.order if cover.reads[node]}
         for node in taken:
