@@ -99,7 +99,7 @@ def test_cores_are_limited_by_a_path_between_their_registers(target: str) -> Non
     _, design = structures.emitted(parse_config(text, "core.yaml"))
     found = limiting_path(design, tech, 100.0)
     assert found is not None
-    assert found.start.startswith("core.array.")
+    assert found.start.startswith("core.")
     assert 3 < found.period_ns < 20
     rules = fabric(target)
     assert rules is not None
