@@ -146,11 +146,11 @@ FEATURES = { sed '/^| parameter/,$$d' docs/features.md; $(RUN) -m hwgen families
 
 .PHONY: docs
 docs: env ## write the generated documentation again
-	$(RUN) -m hwgen.config.reference > docs/configuration.md.new
+	$(RUN) -m hwgen.reports.configuration > docs/configuration.md.new
 	mv docs/configuration.md.new docs/configuration.md
 	$(FEATURES) > docs/features.md.new
 	mv docs/features.md.new docs/features.md
-	$(RUN) -m hwgen.models.supported > docs/supported-operators.md.new
+	$(RUN) -m hwgen.models.onnx.supported > docs/supported-operators.md.new
 	mv docs/supported-operators.md.new docs/supported-operators.md
 
 .PHONY: site
@@ -173,11 +173,11 @@ docs-written: env ## let the ternary model write by RTL, and draw the picture of
 
 .PHONY: docs-check
 docs-check: env ## check that the generated documentation is current
-	$(RUN) -m hwgen.config.reference | diff -u docs/configuration.md - \
+	$(RUN) -m hwgen.reports.configuration | diff -u docs/configuration.md - \
 	  || { echo 'docs/configuration.md is not current: run make docs' >&2; exit 1; }
 	$(FEATURES) | diff -u docs/features.md - \
 	  || { echo 'docs/features.md is not current: run make docs' >&2; exit 1; }
-	$(RUN) -m hwgen.models.supported | diff -u docs/supported-operators.md - \
+	$(RUN) -m hwgen.models.onnx.supported | diff -u docs/supported-operators.md - \
 	  || { echo 'docs/supported-operators.md is not current: run make docs' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 
@@ -215,7 +215,7 @@ bench-engine: env ## measure utilisation and traffic of a memory engine in simul
 bench-build bench-sim bench-pack bench-area bench-elements bench-elements-power bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions:
 	$(RUN) -m flows.bench.$(subst -,_,$(@:bench-%=%)) $(ARGS)
 
-CALIBRATED = $$($(RUN) -c 'from cost_model.technology import calibrated; print(*calibrated())')
+CALIBRATED = $$($(RUN) -c 'from cost_model.estimate.technology import calibrated; print(*calibrated())')
 .PHONY: calibrate
 calibrate: env ## fit the closed forms of standard cells to structures, and FPGAs to synthesis, again
 	for t in $(CALIBRATED); do $(RUN) -m hwgen calibrate --target $$t || exit; done

@@ -21,7 +21,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from flows.toolchain import TOOLS
+from flows.tools.toolchain import TOOLS
 
 _PIP = (sys.executable, "-m", "pip")
 _QUIET = ("--quiet", "--disable-pip-version-check")
@@ -166,7 +166,7 @@ def main() -> None:
     project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
     installer = Installer()
     installer.install(compiled_first(project))
-    compiling = subprocess.Popen([sys.executable, "-m", "flows.wasm"])
+    compiling = subprocess.Popen([sys.executable, "-m", "flows.tools.wasm"])
     try:
         installer.install(["--editable", f".[{_EXTRA}]"])
     except BaseException:

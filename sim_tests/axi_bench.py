@@ -16,9 +16,9 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ReadOnly, RisingEdge
 
-from flows.simulation.axi_memory import AxiMemory
-from flows.simulation.axi_monitor import AxiMonitor
-from hwgen.buses import PAGE
+from flows.simulation.bus.axi_memory import AxiMemory
+from flows.simulation.bus.axi_monitor import AxiMonitor
+from hwgen.core.bus import PAGE
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 PERIOD_NS = 2

@@ -8,13 +8,13 @@ from typing import Any
 from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import In, Out
 
-from hwgen.buses import axi4_signals
+from hwgen.core.bus import axi4_signals
 from rtl_templates.axi.bus import fixed_fields
 from rtl_templates.axi.gather import Gather
 from rtl_templates.axi.reader import BurstReader
 from rtl_templates.axi.scatter import Scatter
 from rtl_templates.axi.writer import BurstWriter
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, place
 
 
 class AxiProbe(Block):

@@ -10,7 +10,7 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiRamWrite, AxiWriteBus
 
-from hwgen.buses import PAGE
+from hwgen.core.bus import PAGE
 from sim_tests.axi_bench import MEMORY_BYTES, PLAN, Bench
 
 WRITE_STALLS: tuple[dict[str, float], ...] = (

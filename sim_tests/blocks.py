@@ -12,9 +12,9 @@ from amaranth.hdl import ClockDomain, Elaboratable, Module, Signal
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib.wiring import In
 
+from flows.build.verilog import rtlil_to_verilog
 from flows.simulation.runner import compile_verilog, run_module
-from hwgen.emission.verilog import rtlil_to_verilog
-from rtl_templates.hierarchy import Block, emit, place
+from rtl_templates.hdl.hierarchy import Block, emit, place
 
 TOP = "lanes"
 """Name of the module that holds the instances, and prefix of all others."""

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hwgen.golden.gemm_stream import execute
-from hwgen.models.golden_jobs import GoldenJobs, JobFiles
-from hwgen.models.program import Bytes
-from hwgen.register_map import STATES, register_map
+from hwgen.core.register_map import STATES, register_map
+from hwgen.families.gemm_stream.golden import execute
+from hwgen.models.compile.golden_jobs import GoldenJobs, JobFiles
+from hwgen.models.compile.program import Bytes
 from sim_tests.test_driver import Device
 from sim_tests.test_other_drivers import Registers
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from cost_model.families.attention import cycles_of_blocks
 from flows.simulation.bench_jobs import OperationJob
-from flows.simulation.testbench import Bench, start_clock
-from hwgen.families import family
-from hwgen.golden.attention import attend
-from hwgen.schedules.attention import Block, Mask, Plan, operands
+from flows.simulation.bus.stream_bench import Bench, start_clock
+from hwgen.core.registry import family
+from hwgen.families.attention.golden import attend
+from hwgen.families.attention.schedule import Block, Mask, Plan, operands
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 FAMILY = family("attention")

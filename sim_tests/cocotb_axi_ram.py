@@ -16,12 +16,12 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
 
+from flows.simulation.bus.job_bench import FILL
+from flows.simulation.bus.stream_bench import start_clock
 from flows.simulation.engine_memory import place
-from flows.simulation.job_bench import FILL
 from flows.simulation.regression import operands
-from flows.simulation.testbench import start_clock
-from hwgen.families import family
-from hwgen.register_map import STATES, register_map
+from hwgen.core.register_map import STATES, register_map
+from hwgen.core.registry import family
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 CONFIG: Any = family(PLAN["config"]["family"]).config.model_validate(PLAN["config"])

@@ -16,10 +16,10 @@ from cocotb.triggers import RisingEdge, with_timeout
 from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
 
 from flows.simulation.bench_jobs import make_job
+from flows.simulation.bus.stream_bench import start_clock
+from flows.simulation.bus.wires import bytes_of
 from flows.simulation.regression import operands
-from flows.simulation.testbench import start_clock
-from flows.simulation.wires import bytes_of
-from hwgen.families import family
+from hwgen.core.registry import family
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 FAMILY = family(PLAN["config"]["family"])

@@ -10,8 +10,8 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge, SimTimeoutError, with_timeout
 
-from flows.simulation.testbench import PERIOD_NS
-from hwgen.register_map import COUNTER_BITS, COUNTERS
+from flows.simulation.bus.stream_bench import PERIOD_NS
+from hwgen.core.register_map import COUNTER_BITS, COUNTERS
 from rtl_templates.gemm_stream.flow import CONSUMERS
 from sim_tests.control_bench import (
     ADDRESSES,

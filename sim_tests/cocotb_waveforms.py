@@ -14,8 +14,8 @@ import numpy as np
 from cocotb.triggers import ClockCycles
 
 from flows.simulation.bench_jobs import make_job
-from flows.simulation.testbench import Bench, start_clock
-from hwgen.families import family
+from flows.simulation.bus.stream_bench import Bench, start_clock
+from hwgen.core.registry import family
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 FAMILY = family(PLAN["config"]["family"])

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from cost_model.fabric import fabric
-from cost_model.technology import technology
+from cost_model.estimate.technology import technology
+from cost_model.netlist.fabric.fabric import fabric
+from flows.build import remember
 from flows.simulation.runner import use_host
-from flows.wasm import prepare_all
-from hwgen.emission import remember
+from flows.tools.wasm import prepare_all
 from hwgen.technologies import fpga_family, technologies
 from sim_tests import warm_simulations
 from sim_tests.selection import (

@@ -16,9 +16,9 @@ from cocotb.clock import Clock
 from cocotb.triggers import Event, RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster
 
-from flows.simulation.testbench import PERIOD_NS
-from hwgen.families.gemm_stream import GemmStreamConfig
-from hwgen.register_map import COUNTERS, STATES, Register, register_map
+from flows.simulation.bus.stream_bench import PERIOD_NS
+from hwgen.core.register_map import COUNTERS, STATES, Register, register_map
+from hwgen.families.gemm_stream.params import GemmStreamConfig
 from rtl_templates.gemm_stream.flow import CONSUMERS, EVENTS
 from rtl_templates.gemm_stream.job import job_layout
 

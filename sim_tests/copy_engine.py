@@ -13,11 +13,11 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 
-from hwgen.buses import BusPort
+from hwgen.core.bus import BusPort
 from rtl_templates.axi.bus import fixed_fields
 from rtl_templates.axi.reader import BurstReader
-from rtl_templates.hierarchy import place
-from rtl_templates.shell import bus_members
+from rtl_templates.hdl.hierarchy import place
+from rtl_templates.hdl.shell import bus_members
 
 DATA_WIDTH, ADDRESS_WIDTH, BURST = 64, 40, 8
 

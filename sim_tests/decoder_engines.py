@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hwgen.families.transformer import TransformerConfig
+from hwgen.families.transformer.params import TransformerConfig
 
 
 def rows(operations: list[str], source: str, target: str, **array: Any) -> dict[str, Any]:

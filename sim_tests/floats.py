@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwgen.numerics.float_arithmetic import add, multiply
-from hwgen.numerics.floating import FloatFormat
+from hwgen.arithmetic.float_arithmetic import add, multiply
+from hwgen.formats.floating import FloatFormat
 
 Bits = NDArray[Any]
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from hwgen.errors import InputError
-from hwgen.models.importing import import_model
+from hwgen.models.files.import_model import import_model
 from sim_tests.model_files import Kind, Small, write_gguf
 
 Campaign = Callable[[Path, int, int], Counter[str]]

@@ -22,10 +22,10 @@ import numpy as np
 import onnx
 
 from hwgen.errors import InputError
-from hwgen.models.importing import import_model
-from hwgen.models.onnx_operators import load
-from hwgen.models.store import Model
-from hwgen.models.tensor_engine import TensorEngine
+from hwgen.models.files.import_model import import_model
+from hwgen.models.files.store import Model
+from hwgen.models.onnx.operators import load
+from hwgen.models.run.tensor_engine import TensorEngine
 from sim_tests.fuzz_models import MOST_SECONDS, main, mutate
 from sim_tests.onnx_files import dynamic_mlp, encoder, qdq_cnn, qdq_mlp, qlinear_cnn, qonnx_cnn
 

@@ -18,12 +18,12 @@ from operator import mul
 
 import numpy as np
 
-from hwgen.config.block_operands import BLOCKS
-from hwgen.formats import block_format
-from hwgen.golden.blocks import block_matrix, block_products
-from hwgen.numerics.blocks.factors import Factor
-from hwgen.numerics.blocks.operands import BlockOperand
-from hwgen.numerics.blocks.products import BlockAccumulator, BlockProduct
+from hwgen.core.golden.blocks import block_matrix, block_products
+from hwgen.core.params.block_operands import BLOCKS
+from hwgen.formats.block.factors import Factor
+from hwgen.formats.block.operands import BlockOperand
+from hwgen.formats.block.products import BlockAccumulator, BlockProduct
+from hwgen.formats.registry import block_format
 
 from .exact_blocks import INFINITE, NAN, SMALLEST
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flows.build import verilog_of
 from flows.simulation.runner import regress
-from hwgen.config.model import FamilyConfig
-from hwgen.emission import verilog_of
+from hwgen.core.params.base import FamilyConfig
 
 
 @dataclass(frozen=True)

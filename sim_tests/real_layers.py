@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from hwgen.models.description import Description, Node
-from hwgen.models.engine import Cache, real, sizes_of
-from hwgen.models.float_engine import FloatEngine, seen
-from hwgen.models.gguf_blocks import Groups
-from hwgen.models.store import WEIGHTS, Model, Writer, write_description
+from hwgen.models.files.gguf_blocks import Groups
+from hwgen.models.files.store import WEIGHTS, Model, Writer, write_description
+from hwgen.models.graph.description import Description, Node
+from hwgen.models.run.engine import Cache, real, sizes_of
+from hwgen.models.run.float_engine import FloatEngine, seen
 
 Doubles = Any
 """Arrays of float64; the engine that is refined has arrays of float32."""

@@ -15,14 +15,14 @@ import os
 import sys
 from typing import Any
 
-from hwgen.families import families
+from hwgen.core.registry import families
 
 MODULES = (
     "cocotb._init", "cocotb.clock", "cocotb.logging", "cocotb.regression", "cocotb.triggers",
-    "cocotbext.axi", "flows.simulation.axi_lite", "flows.simulation.axi_memory",
-    "flows.simulation.axi_monitor", "flows.simulation.engine_memory",
+    "cocotbext.axi", "flows.simulation.bus.axi_lite", "flows.simulation.bus.axi_memory",
+    "flows.simulation.bus.axi_monitor", "flows.simulation.engine_memory",
     "flows.simulation.engine_regression", "flows.simulation.post_cases",
-    "flows.simulation.regression", "flows.simulation.testbench", "hwgen.register_map",
+    "flows.simulation.regression", "flows.simulation.bus.stream_bench", "hwgen.core.register_map",
     "numpy.random", "pydantic",
 )  # fmt: skip
 """Of benches those that read the plan of a simulation when they are imported are missing."""

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwgen.golden.post import apply
-from hwgen.numerics import integer
-from hwgen.numerics.post import (
+from hwgen.core.golden.post import apply
+from hwgen.core.post import (
     INTEGERS,
     RAW,
     SINGLE,
@@ -21,6 +20,7 @@ from hwgen.numerics.post import (
     PostSettings,
     output_format,
 )
+from hwgen.formats import integer
 from sim_tests.floats import corners
 from sim_tests.post_vectors import Vectors
 

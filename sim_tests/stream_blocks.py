@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from amaranth.lib.wiring import In
 
+from flows.build.verilog import block_to_verilog
 from flows.simulation.runner import compile_verilog, run_module
-from hwgen.emission.verilog import block_to_verilog
-from rtl_templates.hierarchy import Block
+from rtl_templates.hdl.hierarchy import Block
 
 PREFIX = "block"
 _HANDSHAKE = {"i_valid", "i_ready", "o_valid", "o_ready"}

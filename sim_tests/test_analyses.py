@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from cost_model.analysis import Analysis
-from cost_model.structure.model import Design
-from cost_model.technology import technology
-from flows import structures
-from flows.analyses import KeptAnalysis, analysis, analysis_of
-from flows.estimates import estimated
-from hwgen.config.load import load_config
+from cost_model.estimate.analysis import Analysis
+from cost_model.estimate.technology import technology
+from cost_model.netlist.model import Design
+from flows.build import structures
+from flows.build.analyses import KeptAnalysis, analysis, analysis_of
+from flows.build.estimates import estimated
+from hwgen.core.load import load_config
 
 CORE = Path(__file__).parents[1] / "configs" / "cube.yaml"
 TECH = technology("nangate45")

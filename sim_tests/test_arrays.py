@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.simulation.netlist_power import workload
-from hwgen import arrays
-from hwgen.arrays import read_npy, read_npz
+from flows.power.netlist_power import workload
 from hwgen.cli import main
-from hwgen.config.load import parse_config
-from hwgen.config.post_file import load_post
+from hwgen.core.files import arrays
+from hwgen.core.files.arrays import read_npy, read_npz
+from hwgen.core.load import parse_config
+from hwgen.core.post import PostFeatures
+from hwgen.core.post.settings_file import load_post
 from hwgen.errors import ConfigError, InputError
-from hwgen.numerics import integer
-from hwgen.numerics.post import PostFeatures
+from hwgen.formats import integer
 
 SOURCE = "name: tiny\nfamily: systolic\narray: {rows: 2, cols: 2}\n"
 

@@ -17,15 +17,15 @@ from flows.bench.attention import SIZES
 from flows.bench.attention import configuration as measured
 from flows.simulation.operations import run_operation
 from flows.simulation.runner import compile_design, regress, run_module
-from hwgen.config.load import load_config, parse_config
+from hwgen.core.load import load_config, parse_config
+from hwgen.core.operation import operation_of
 from hwgen.errors import ConfigError, InputError
-from hwgen.families.attention import AttentionConfig
-from hwgen.families.attention_bound import bound_of
-from hwgen.families.attention_formats import SCALE
-from hwgen.golden.attention import accumulated, attend, operate
-from hwgen.operations import operation_of
-from hwgen.schedules.attention import Mask, blocks_of, job, operands
-from hwgen.schedules.attention_operands import quantised
+from hwgen.families.attention.bound import bound_of
+from hwgen.families.attention.formats import SCALE
+from hwgen.families.attention.golden import accumulated, attend, operate
+from hwgen.families.attention.operands import quantised
+from hwgen.families.attention.params import AttentionConfig
+from hwgen.families.attention.schedule import Mask, blocks_of, job, operands
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.test_emission import assert_clean
 from sim_tests.test_systolic import assert_passed

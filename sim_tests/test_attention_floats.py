@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hwgen.config.load import parse_config
+from hwgen.core.load import parse_config
 from hwgen.errors import ConfigError, InputError
-from hwgen.families.attention import AttentionConfig
-from hwgen.families.attention_bound import bound_of
-from hwgen.golden.attention import attend
-from hwgen.golden.attention_floats import vectors
-from hwgen.schedules.attention import Mask
-from hwgen.schedules.attention_operands import quantised
+from hwgen.families.attention.bound import bound_of
+from hwgen.families.attention.golden import attend
+from hwgen.families.attention.golden_floats import vectors
+from hwgen.families.attention.operands import quantised
+from hwgen.families.attention.params import AttentionConfig
+from hwgen.families.attention.schedule import Mask
 
 WIDE = "query: bf16\nkey: bf16\nvalue: bf16\noutput: fp16\nscales: none"
 FORMATS = ["bf16", "fp16", "fp8_e4m3", "fp8_e5m2"]

@@ -15,17 +15,17 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from flows.build.files import LINT_WAIVERS, ports
+from flows.build.verilog import block_to_verilog, to_verilog
 from flows.simulation.runner import compile_verilog, run_module
-from flows.verilator import lint
-from hwgen.buses import BusPort
-from hwgen.emission.files import LINT_WAIVERS, ports
-from hwgen.emission.verilog import block_to_verilog, to_verilog
+from flows.simulation.verilator.verilator import lint
+from hwgen.core.bus import BusPort
 from rtl_templates.axi.bus import axi4, fixed_fields
 from rtl_templates.axi.gather import Gather
 from rtl_templates.axi.reader import BurstReader
 from rtl_templates.axi.scatter import Scatter
 from rtl_templates.axi.writer import BurstWriter
-from rtl_templates.shell import AxiShell, beat_layout, bus_members
+from rtl_templates.hdl.shell import AxiShell, beat_layout, bus_members
 from sim_tests.axi_probe import AxiProbe
 from sim_tests.mutations import Mutation
 

@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cost_model.technology import Technology, technology
+from cost_model.estimate.technology import Technology, technology
 from flows.bench import cost, cost_points, cost_tables
 from flows.bench.cost_points import Point
-from hwgen.config.load import parse_config
+from hwgen.core.load import parse_config
 
 TECH = "nangate45"
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hwgen.numerics.bit_heap import ONE, ZERO, Plan, count_adders, plan
+from hwgen.arithmetic.bit_heap import ONE, ZERO, Plan, count_adders, plan
 
 HEAPS = st.lists(st.lists(st.sampled_from([0, 10, 30]), max_size=6), min_size=1, max_size=12)
 

@@ -15,16 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost_model.families.ternary_lut import cycles
+from flows.build import files_of, verilog_of
 from flows.simulation.matrices import run_matrices
 from flows.simulation.runner import regress
-from hwgen.config.load import parse_config
-from hwgen.emission import files_of, verilog_of
+from hwgen.core.files.packing import pack
+from hwgen.core.golden.stream import golden
+from hwgen.core.load import parse_config
 from hwgen.errors import ConfigError
-from hwgen.families.ternary_lut import TernaryLutConfig
-from hwgen.golden.stream import golden
-from hwgen.numerics import BINARY, IntegerFormat, bit_planes, number_format
-from hwgen.packing import pack
-from hwgen.schedules.ternary_lut import Schedule
+from hwgen.families.ternary_lut.params import TernaryLutConfig
+from hwgen.families.ternary_lut.schedule import Schedule
+from hwgen.formats import BINARY, IntegerFormat, bit_planes, number_format
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.selection import covering_points, missing_pairs, sampled
 from sim_tests.test_emission import assert_clean, assert_reproducible, netlist

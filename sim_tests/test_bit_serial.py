@@ -13,15 +13,15 @@ import pytest
 from cost_model.families.spatial import cycles
 from flows.simulation.matrices import run_matrices
 from flows.simulation.runner import regress
-from hwgen.config.block_operands import factor_of
-from hwgen.config.load import parse_config
-from hwgen.config.spatial import SpatialConfig
+from hwgen.core.golden.stream import golden
+from hwgen.core.load import parse_config
+from hwgen.core.params.block_operands import factor_of
+from hwgen.core.registry import family
 from hwgen.errors import ConfigError
-from hwgen.families import family
-from hwgen.formats import block_format
-from hwgen.golden.stream import golden
-from hwgen.numerics.blocks.operands import BlockOperand
-from hwgen.numerics.blocks.terms import signed_digits, term_count, term_table
+from hwgen.families.spatial.params import SpatialConfig
+from hwgen.formats.block.operands import BlockOperand
+from hwgen.formats.block.terms import signed_digits, term_count, term_table
+from hwgen.formats.registry import block_format
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.test_spatial_blocks import config_of
 from sim_tests.test_systolic import assert_passed

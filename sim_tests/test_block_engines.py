@@ -13,24 +13,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cost_model.engine.job import job_cycles
-from cost_model.engine.steps import Places
-from flows.simulation.engine_host import EngineHost, open_engine
+from flows.build import verilog_of
+from flows.simulation.bus.engine_host import EngineHost, open_engine
 from flows.simulation.engine_memory import place
 from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.regression import OPERANDS, operands
 from flows.simulation.runner import regress
-from flows.verilator import FEW_CYCLES
-from hwgen.block_packing import pack_matrix
+from flows.simulation.verilator.verilator import FEW_CYCLES
 from hwgen.cli import main
-from hwgen.config.load import parse_config
-from hwgen.emission import verilog_of
+from hwgen.core.cycles.job import job_cycles
+from hwgen.core.cycles.steps import Places
+from hwgen.core.files.block_packing import pack_matrix
+from hwgen.core.files.packing import pack, unpack
+from hwgen.core.load import parse_config
+from hwgen.core.post import ACTIVATIONS, OUTPUTS, ROUNDINGS
 from hwgen.errors import CheckFailed, ConfigError, InputError
-from hwgen.families.gemm_stream import GemmStreamConfig
-from hwgen.numerics.blocks.operands import BlockOperand
-from hwgen.numerics.post import ACTIVATIONS, OUTPUTS, ROUNDINGS
-from hwgen.packing import pack, unpack
-from hwgen.schedules.gemm_stream import Plan
+from hwgen.families.gemm_stream.params import GemmStreamConfig
+from hwgen.families.gemm_stream.schedule import Plan
+from hwgen.formats.block.operands import BlockOperand
 from sim_tests.mutations import Mutation
 from sim_tests.selection import commit_seed
 
@@ -196,7 +196,7 @@ def test_regression(name: str, tmp_path: Path) -> None:
 
 def drawn(rng: np.random.Generator) -> GemmStreamConfig:
     """Return an engine around a core drawn from the schema, small enough to simulate."""
-    from hwgen.config.block_operands import BLOCKS, GROUPS, SCALARS
+    from hwgen.core.params.block_operands import BLOCKS, GROUPS, SCALARS
 
     while True:
         family = str(rng.choice(["cube", "adder_tree", "broadcast_2d", "systolic"]))

@@ -21,9 +21,7 @@ from hypothesis import strategies as st
 
 from hwgen.cli import main
 from hwgen.errors import ConfigError, InputError
-from hwgen.formats import block_format, read_format, shipped
-from hwgen.formats.model import FormatFile, document_of
-from hwgen.numerics.blocks import (
+from hwgen.formats.block import (
     BlockFormat,
     Blocks,
     element,
@@ -32,7 +30,9 @@ from hwgen.numerics.blocks import (
     quantise_blocks,
     unpack_blocks,
 )
-from hwgen.numerics.blocks.elements import Rounding
+from hwgen.formats.block.elements import Rounding
+from hwgen.formats.format_file import FormatFile, document_of
+from hwgen.formats.registry import block_format, read_format, shipped
 
 ALL = (*shipped(), "int4_g128", "int2_g16", "int8_g256_min", "int3_g48_min", "ternary_g64")
 MX = tuple(name for name in shipped() if name.startswith("mx"))

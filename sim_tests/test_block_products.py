@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hwgen.core.golden.blocks import BlockMatrix, block_products
 from hwgen.errors import InputError
-from hwgen.formats import block_format, shipped
-from hwgen.golden.blocks import BlockMatrix, block_products
-from hwgen.numerics import FloatFormat, IntegerFormat, floating, integer
-from hwgen.numerics.blocks import BlockFormat
-from hwgen.numerics.blocks.factors import Factor
-from hwgen.numerics.blocks.operands import BlockOperand
-from hwgen.numerics.blocks.products import BlockAccumulator, BlockProduct
+from hwgen.formats import FloatFormat, IntegerFormat, floating, integer
+from hwgen.formats.block import BlockFormat
+from hwgen.formats.block.factors import Factor
+from hwgen.formats.block.operands import BlockOperand
+from hwgen.formats.block.products import BlockAccumulator, BlockProduct
+from hwgen.formats.registry import block_format, shipped
 
 from .exact_blocks import Block, summed, term
 
@@ -266,7 +266,7 @@ def test_records_hold_what_was_quantised():
         fmt, numbers = operand(name), rng.standard_normal((5, 70))
         records, second = fmt.quantised(numbers)
         fmt.check(records)
-        from hwgen.numerics.blocks import quantise_blocks
+        from hwgen.formats.block import quantise_blocks
 
         expected = quantise_blocks(numbers.T, fmt.format).decode().T
         np.testing.assert_array_equal(fmt.decode(records, second), expected)

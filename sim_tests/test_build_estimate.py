@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from cost_model.estimate import estimate
-from flows import estimates
+from cost_model.estimate.estimate import estimate
+from flows.build import estimates
 from hwgen.cli import main
-from hwgen.config.load import parse_config
+from hwgen.core.load import parse_config
 
 CORES = ("systolic", "cube", "adder_tree", "broadcast_2d", "ternary_lut")
 

@@ -16,10 +16,10 @@ import click
 import pytest
 
 import hwgen.cli
-from flows import estimates
+from flows.build import estimates
 from hwgen.cli import cli, main
-from hwgen.cli.outputs import MARKER, atomic_directory, write_file
-from hwgen.config.load import parse_config
+from hwgen.cli.support.outputs import MARKER, atomic_directory, write_file
+from hwgen.core.load import parse_config
 from hwgen.errors import InputError
 from hwgen.technologies import of_kind, technologies
 
@@ -42,7 +42,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
                 "from pathlib import Path",
                 "from hwgen import errors",
                 "from hwgen.cli import common",
-                "from hwgen.config.load import load_config",
+                "from hwgen.core.load import load_config",
                 "@click.command()",
                 "@common.config_option",
                 "@common.force_option",
@@ -403,7 +403,7 @@ def test_an_exchange_that_fails_is_undone(tmp_path: Path, monkeypatch: pytest.Mo
 def test_terminated_command_leaves_nothing(tmp_path: Path) -> None:
     script = (
         "import time, pathlib, click, hwgen.cli as c\n"
-        "from hwgen.cli.outputs import atomic_directory\n"
+        "from hwgen.cli.support.outputs import atomic_directory\n"
         "@c.cli.command('slow')\n"
         "def slow():\n"
         "    with atomic_directory(pathlib.Path('out')) as folder:\n"

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cost_model.technology import Technology, technology
+from cost_model.estimate.technology import Technology, technology
 from flows.bench import closed_forms as bench
 from flows.calibration import closed_forms
 from flows.calibration.closed_forms import Costs, Sample

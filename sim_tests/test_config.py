@@ -12,11 +12,11 @@ import yaml
 
 from hwgen.config.document import MAX_DEPTH, core_scalar
 from hwgen.config.dotted import flattened, nested
-from hwgen.config.load import load_config, parse_config
 from hwgen.config.parameters import either, parameters, ranges
-from hwgen.config.reference import json_schema, markdown, overview, template
+from hwgen.core.load import load_config, parse_config
+from hwgen.core.registry import families
 from hwgen.errors import ConfigError, InputError
-from hwgen.families import families
+from hwgen.reports.configuration import json_schema, markdown, overview, template
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = sorted((ROOT / "configs").glob("*.yaml"))
@@ -378,7 +378,7 @@ def test_schema_is_valid_and_knows_families_and_defaults() -> None:
 
 def test_reference_page_is_current() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    assert page == markdown(), "run: python -m hwgen.config.reference > docs/configuration.md"
+    assert page == markdown(), "run: python -m hwgen.reports.configuration > docs/configuration.md"
 
 
 def test_every_parameter_is_described() -> None:

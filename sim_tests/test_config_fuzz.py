@@ -24,12 +24,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hwgen.cli import cli, main
-from hwgen.cli.outputs import atomic_directory
-from hwgen.config.load import load_config, parse_config
-from hwgen.config.model import FamilyConfig
+from hwgen.cli.support.outputs import atomic_directory
 from hwgen.config.parameters import parameters
+from hwgen.core.load import load_config, parse_config
+from hwgen.core.params.base import FamilyConfig
+from hwgen.core.registry import families
 from hwgen.errors import ConfigError
-from hwgen.families import families
 
 SECONDS = 5.0
 SHIPPED = [p.read_bytes() for p in sorted((Path(__file__).parents[1] / "configs").glob("*.yaml"))]

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from flows.build.files import LINT_WAIVERS
+from flows.build.verilog import block_to_verilog
 from flows.simulation.runner import Outcome, compile_verilog, run_module
-from flows.verilator import lint
-from hwgen.emission.files import LINT_WAIVERS
-from hwgen.emission.verilog import block_to_verilog
-from hwgen.families.gemm_stream import GemmStreamConfig
+from flows.simulation.verilator.verilator import lint
+from hwgen.families.gemm_stream.params import GemmStreamConfig
 from rtl_templates.axi.control import Control
 from rtl_templates.gemm_stream.flow import CONSUMERS, EVENTS
 from rtl_templates.gemm_stream.job import job_layout

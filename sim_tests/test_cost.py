@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cost_model import technology as technologies
-from cost_model.bill import KINDS
-from cost_model.closed_forms import evaluate
-from cost_model.estimate import estimate
-from cost_model.fabric import CELL_KINDS, fabric
-from cost_model.fabric import KINDS as FABRIC_KINDS
+from cost_model.closed_forms.closed_forms import evaluate
+from cost_model.closed_forms.component_counts import KINDS
+from cost_model.closed_forms.space import defaults
+from cost_model.estimate import technology as technologies
+from cost_model.estimate.estimate import estimate
+from cost_model.estimate.technology import Technology, read
 from cost_model.families.gemm_stream import cycles
-from cost_model.space import defaults
-from cost_model.structure import fabric_bill
-from cost_model.structure.fabric_bill import EXACT
-from cost_model.technology import Technology, read
+from cost_model.netlist.fabric import components as fabric_bill
+from cost_model.netlist.fabric.components import EXACT
+from cost_model.netlist.fabric.fabric import CELL_KINDS, fabric
+from cost_model.netlist.fabric.fabric import KINDS as FABRIC_KINDS
 from flows.bench import cost
 from flows.bench.cost_points import Point
 from flows.calibration.calibrate import calibrate
@@ -33,10 +33,10 @@ from flows.calibration.points import calibration_points, config_of, core, held_o
 from flows.calibration.results import ranges
 from hwgen.cli import main
 from hwgen.config.dotted import flattened
-from hwgen.config.elements import QUEUES, SERIAL
-from hwgen.config.load import parse_config
+from hwgen.core.load import parse_config
+from hwgen.core.params.processing_elements import QUEUES, SERIAL
+from hwgen.core.registry import family
 from hwgen.errors import InputError
-from hwgen.families import family
 
 TECH = "nangate45"
 NUMERIC = ("array.", "pipeline.", "max_k")

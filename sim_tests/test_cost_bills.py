@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from cost_model.bill import KINDS
-from cost_model.closed_forms import bill_of
-from cost_model.fabric import Fabric, delays, fabric
-from flows import process
+from cost_model.closed_forms.closed_forms import bill_of
+from cost_model.closed_forms.component_counts import KINDS
+from cost_model.netlist.fabric.fabric import Fabric, delays, fabric
 from flows.bench.cost_points import compare
+from flows.build import verilog_of
 from flows.calibration.parts import kept_modules
 from flows.calibration.points import config_of, core
-from flows.toolchain import require
-from hwgen.emission import verilog_of
+from flows.tools import process
+from flows.tools.toolchain import require
 
 BUILT = [
     core("systolic", array__rows=3, array__cols=5, array__broadcast=2, pipeline__pe=1),

@@ -12,17 +12,23 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from flows.build import verilog_of
+from flows.simulation.bus.list_host import ListHost
 from flows.simulation.command_lists import Image
 from flows.simulation.engine_program import Model, compile_model
-from flows.simulation.list_host import ListHost
-from hwgen.command_lists import BYTES
-from hwgen.decoder_lists import POSITION, LayerBuilder, LayerScales, LayerShape, arrays_of
-from hwgen.emission import verilog_of
+from hwgen.core.lists.commands import BYTES
+from hwgen.core.lists.golden import Interpreter
+from hwgen.core.lists.units import units_of
 from hwgen.errors import InputError
-from hwgen.families.transformer import TransformerConfig
-from hwgen.golden.command_list import Interpreter
-from hwgen.golden.list_units import units_of
-from hwgen.jobs import plan_of
+from hwgen.families.gemm_stream.jobs import plan_of
+from hwgen.families.transformer.params import TransformerConfig
+from hwgen.models.compile.decoder_lists import (
+    POSITION,
+    LayerBuilder,
+    LayerScales,
+    LayerShape,
+    arrays_of,
+)
 
 BF16 = ml_dtypes.bfloat16
 LIST, BASE = 0x100_0000, 0x4000

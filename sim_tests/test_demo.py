@@ -14,17 +14,17 @@ import pytest
 from flows.demonstration import demo, digits
 from flows.demonstration import on_engine as demo_engine
 from flows.demonstration.digits import Digits, Integers, Network
-from flows.simulation.engine_host import open_engine
+from flows.simulation.bus.engine_host import open_engine
 from flows.simulation.engine_memory import Placed
 from flows.simulation.matrices import RunResult
-from flows.verilator import FEW_CYCLES
+from flows.simulation.verilator.verilator import FEW_CYCLES
 from hwgen.cli import main
-from hwgen.config.load import parse_config
+from hwgen.core.golden.post import apply
+from hwgen.core.load import parse_config
+from hwgen.core.registry import family
 from hwgen.errors import CheckFailed, InputError
-from hwgen.families import family
-from hwgen.families.gemm_stream import GemmStreamConfig
-from hwgen.golden.post import apply
-from hwgen.numerics import TERNARY, IntegerFormat, integer
+from hwgen.families.gemm_stream.params import GemmStreamConfig
+from hwgen.formats import TERNARY, IntegerFormat, integer
 
 SMALL = """\
 name: demo_small

@@ -13,15 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.build import verilog_of
+from flows.build.drivers import driver
+from flows.build.files import c_header
 from flows.simulation.engine_program import compile_model
-from flows.toolchain import require
-from hwgen.config.load import parse_config
-from hwgen.emission import driver, verilog_of
-from hwgen.emission.files import c_header
-from hwgen.families.gemm_stream import GemmStreamConfig
-from hwgen.jobs import Job, plan_of
-from hwgen.numerics.post import PostSettings
-from hwgen.register_map import LAYOUT, MAGIC, STATES, job_window, register_map
+from flows.tools.toolchain import require
+from hwgen.core.load import parse_config
+from hwgen.core.post import PostSettings
+from hwgen.core.register_map import LAYOUT, MAGIC, STATES, job_window, register_map
+from hwgen.families.gemm_stream.jobs import Job, plan_of
+from hwgen.families.gemm_stream.params import GemmStreamConfig
 from sim_tests.test_model import ENGINE
 
 TERNARY = {"family": "ternary_lut"}

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 import yaml
 
-from flows.toolchain import require
-from flows.verilator import lint
-from hwgen.config.load import load_config
-from hwgen.config.model import FamilyConfig
-from hwgen.emission import files_of, forget, verilog_of
-from hwgen.families.systolic import SystolicConfig
+from flows.build import files_of, forget, verilog_of
+from flows.simulation.verilator.verilator import lint
+from flows.tools.toolchain import require
+from hwgen.core.load import load_config
+from hwgen.core.params.base import FamilyConfig
+from hwgen.families.systolic.params import SystolicConfig
 from sim_tests.test_systolic import COVERING, sized
 
 ENGINE = Path(__file__).parents[1] / "configs" / "gemm_stream.yaml"

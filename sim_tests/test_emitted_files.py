@@ -19,14 +19,14 @@ import pytest
 import yaml
 from lxml import etree
 
-from flows.toolchain import probe, require
+from flows.build import files_of, ipxact
+from flows.tools.toolchain import probe, require
 from hwgen import __version__
 from hwgen.cli import main
-from hwgen.config.reference import json_schema
-from hwgen.emission import files_of, ipxact
-from hwgen.families.gemm_stream import GemmStreamConfig
-from hwgen.families.systolic import SystolicConfig
-from hwgen.families.ternary_lut import TernaryLutConfig
+from hwgen.families.gemm_stream.params import GemmStreamConfig
+from hwgen.families.systolic.params import SystolicConfig
+from hwgen.families.ternary_lut.params import TernaryLutConfig
+from hwgen.reports.configuration import json_schema
 
 CONFIGS: dict[str, Any] = {
     "array": SystolicConfig.model_validate({"name": "array", "array": {"rows": 3, "cols": 1}}),

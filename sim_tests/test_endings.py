@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from flows import process
+from flows.tools import process
 from sim_tests.caches import with_runtime
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]
@@ -24,9 +24,9 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]
 TREE = """
 import os, sys, time
 from pathlib import Path
-from flows.process import run, scratch
-from flows.simulation.programs import compiled
-from flows.toolchain import Found
+from flows.tools.process import run, scratch
+from flows.simulation.verilator.programs import compiled
+from flows.tools.toolchain import Found
 from hwgen.cli import main
 import click
 
@@ -153,7 +153,7 @@ def test_a_regression_stops_at_once(number: signal.Signals, folder: Path) -> Non
 SLOW = """
 import os, sys, time
 import click
-from flows.executors import LocalProcesses
+from flows.tools.executors import LocalProcesses
 from hwgen.cli import main
 
 def work(item):
@@ -201,7 +201,7 @@ def sessions() -> list[tuple[int, str]]:
 def test_a_directory_goes_also_when_its_name_is_unusual(folder: Path) -> None:
     script = (
         "import os, pathlib, signal\n"
-        "from flows.process import scratch\n"
+        "from flows.tools.process import scratch\n"
         "with scratch('a b\\'$(x) '), scratch('gone ') as other:\n"
         "    pass\n"
         "os.mkdir(other)\n"  # made anew by somebody: not to be removed

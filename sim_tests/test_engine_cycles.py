@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cost_model.engine.cores import Cores
-from cost_model.engine.job import Engine, job_cycles
-from cost_model.engine.steps import Places
-from hwgen.config.load import parse_config
-from hwgen.schedules.gemm_stream import Plan
+from hwgen.core.cycles.cores import Cores
+from hwgen.core.cycles.job import Engine, job_cycles
+from hwgen.core.cycles.steps import Places
+from hwgen.core.load import parse_config
+from hwgen.families.gemm_stream.schedule import Plan
 
 SMALL = "buffers: {activation_kib: 1, weight_kib: 1, output_kib: 1, column_kib: 1}\n"
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.verilator import lint
-from hwgen import families
+from flows.simulation.verilator.verilator import lint
+from hwgen.core import registry as families
 from hwgen.errors import InputError
 from sim_tests.installed_page import Installed, listings
 
@@ -75,17 +75,20 @@ def test_the_template_builds(hwgen: Hwgen, tmp_path: Path) -> None:
     [
         ("no_such_package:FAMILY", r"'bad' \(no_such_package:FAMILY\) cannot be loaded: Module"),
         (
-            "hwgen.families:ENTRY_POINTS",
+            "hwgen.core.registry:ENTRY_POINTS",
             r"must be a hwgen\.families\.Family of that name, not 'hwgen",
         ),
-        ("hwgen.families.systolic:FAMILY", r"must be a hwgen\.families\.Family of that name"),
+        (
+            "hwgen.families.systolic.params:FAMILY",
+            r"must be a hwgen\.families\.Family of that name",
+        ),
     ],
 )
 def test_a_broken_package_is_named(
     monkeypatch: pytest.MonkeyPatch, value: str, message: str
 ) -> None:
     points = [EntryPoint("bad", value, families.ENTRY_POINTS)]
-    monkeypatch.setattr("hwgen.entry_points.entry_points", lambda group: points)
+    monkeypatch.setattr("hwgen.plugins.entry_points", lambda group: points)
     found = families.families.__wrapped__()
     assert list(found) == ["bad"]  # only what is asked for is imported
     with pytest.raises(InputError, match=message):
@@ -96,7 +99,7 @@ def test_two_packages_cannot_share_a_name(monkeypatch: pytest.MonkeyPatch) -> No
     points = [
         EntryPoint("dot", f"{package}:FAMILY", families.ENTRY_POINTS) for package in ("a", "b")
     ]
-    monkeypatch.setattr("hwgen.entry_points.entry_points", lambda group: points)
+    monkeypatch.setattr("hwgen.plugins.entry_points", lambda group: points)
     with pytest.raises(InputError, match="'dot': a:FAMILY and b:FAMILY; uninstall one"):
         families.families.__wrapped__()
 

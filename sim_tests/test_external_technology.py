@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from flows.toolchain import probe
+from flows.tools.toolchain import probe
 from hwgen.technologies.fpga_model import Fpga
 from hwgen.technologies.model import StandardCells
 from sim_tests.installed_page import DOCS, Installed, listings

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from cost_model import fabric_energy
-from cost_model.closed_forms import ACTIVITY, RESOURCES
+from cost_model.closed_forms.closed_forms import ACTIVITY, RESOURCES
+from cost_model.netlist.fabric import energy as fabric_energy
 from flows.bench.models import lines
-from flows.estimates import estimated
-from flows.structures import structure_of
+from flows.build.estimates import estimated
+from flows.build.structures import structure_of
 from hwgen.cli import main
-from hwgen.config.load import parse_config
-from hwgen.datasheet import standing
+from hwgen.core.load import parse_config
+from hwgen.reports.datasheet import standing
 from hwgen.technologies import fpga_family
 from hwgen.technologies.fpga_energies import fpga_energies
 from sim_tests.test_models import estimating
@@ -100,7 +100,7 @@ def test_other_estimates_do_not_change(target: str, request: pytest.FixtureReque
 
 
 def test_closed_forms_have_no_power_of_fpgas() -> None:
-    from cost_model.estimate import estimate
+    from cost_model.estimate.estimate import estimate
 
     found = estimate(parse_config(CORE), "ecp5", workloads=WORK, fpga_energies=True)
     assert found["metrics"]["power_w"] is None

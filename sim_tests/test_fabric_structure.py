@@ -10,24 +10,24 @@ from typing import Any
 
 import pytest
 
-from cost_model.costed import STRUCTURE
-from cost_model.fabric import fabric
-from cost_model.structure import elaborate
-from cost_model.structure.fabric_bill import EXACT, KINDS
-from cost_model.structure.gates import FALSE, TRUE, Gates
-from cost_model.structure.lut_cover import Cover, balanced
-from cost_model.structure.lut_trees import TreeCover
-from cost_model.structure.order import in_order, strongly_connected
-from cost_model.structure.rewrite import shift_registers
-from cost_model.technology import technology
-from flows import structures
+from cost_model.estimate.costed import STRUCTURE
+from cost_model.estimate.technology import technology
+from cost_model.netlist.fabric import elaborate
+from cost_model.netlist.fabric.components import EXACT, KINDS
+from cost_model.netlist.fabric.fabric import fabric
+from cost_model.netlist.fabric.gates import FALSE, TRUE, Gates
+from cost_model.netlist.fabric.lut_cover import Cover, balanced
+from cost_model.netlist.fabric.lut_trees import TreeCover
+from cost_model.netlist.order import in_order, strongly_connected
+from cost_model.netlist.rewrite import shift_registers
+from flows.build import structures
+from flows.build.estimates import estimated
 from flows.calibration import fpga
 from flows.calibration.structural_fpga import totals
-from flows.estimates import estimated
-from hwgen.config.load import parse_config
-from hwgen.config.reference import template
-from hwgen.families import families
-from hwgen.operations import multiplies
+from hwgen.core.load import parse_config
+from hwgen.core.operation import multiplies
+from hwgen.core.registry import families
+from hwgen.reports.configuration import template
 from hwgen.technologies import technologies
 from hwgen.technologies.fpga_model import LutTrees
 from sim_tests.selection import commit_seed

@@ -6,16 +6,16 @@ from __future__ import annotations
 import pytest
 from amaranth.hdl import Cat, Module, Signal, signed
 
-from cost_model.fabric import fabric
-from cost_model.technology import is_calibrated, technology
+from cost_model.estimate.technology import is_calibrated, technology
+from cost_model.netlist.fabric.fabric import fabric
 from cost_model.timing.graph import Path
 from cost_model.timing.limit import MAPPED, limiting_path, steps_of
 from cost_model.timing.network import PORT, STEPS, Network
-from flows import structures
+from flows.build import structures
 from flows.calibration.delays_fpga import Placed, table
 from flows.calibration.structural_fpga import totals
-from flows.devices import placed, placer
-from hwgen.config.load import parse_config
+from flows.pnr.devices import placed, placer
+from hwgen.core.load import parse_config
 from sim_tests.test_structure import structured
 from sim_tests.test_timing_graph import registered
 

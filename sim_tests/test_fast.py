@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.build import verilog_of
 from flows.simulation import stream_program as fast
 from flows.simulation.matrices import run_matrices
 from flows.simulation.regression import operands
 from hwgen.cli import main
-from hwgen.config.load import load_config, parse_config
-from hwgen.emission import verilog_of
+from hwgen.core.load import load_config, parse_config
+from hwgen.core.operation import multiplies
+from hwgen.core.registry import family
 from hwgen.errors import CheckFailed
-from hwgen.families import family
-from hwgen.numerics import differences
-from hwgen.operations import multiplies
+from hwgen.formats import differences
 
 CONFIGS = [
     path

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from cost_model.structure.components import components
-from cost_model.structure.few_inputs import FEW, few_input_counts, function_of
-from cost_model.structure.liveness import Liveness
-from cost_model.structure.model import KINDS, Cell, Module, Port
-from flows.structures import structure_of
-from hwgen.config.load import parse_config
+from cost_model.netlist.components import components
+from cost_model.netlist.few_inputs import FEW, few_input_counts, function_of
+from cost_model.netlist.liveness import Liveness
+from cost_model.netlist.model import KINDS, Cell, Module, Port
+from flows.build.structures import structure_of
+from hwgen.core.load import parse_config
 
 WIDTH = 3
 

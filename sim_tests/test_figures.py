@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cost_model.estimate import estimate
-from flows.estimates import estimated
+from cost_model.estimate.estimate import estimate
+from flows.build.estimates import estimated
 from hwgen.cli import main
-from hwgen.config.load import load_config, parse_config
-from hwgen.families import family
-from hwgen.operations import multiplies
+from hwgen.core.load import load_config, parse_config
+from hwgen.core.operation import multiplies
+from hwgen.core.registry import family
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 

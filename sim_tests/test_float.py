@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.verilator import lint
-from hwgen.emission.files import LINT_WAIVERS
-from hwgen.numerics import number_format
-from hwgen.numerics.float_arithmetic import add, convert, multiply
-from hwgen.numerics.floating import FLOATS, FloatFormat, floating
-from rtl_templates.arithmetic.float_adder import FloatAdder
-from rtl_templates.arithmetic.float_multiplier import FloatMultiplier
-from rtl_templates.arithmetic.float_widen import FloatWiden
+from flows.build.files import LINT_WAIVERS
+from flows.simulation.verilator.verilator import lint
+from hwgen.arithmetic.float_arithmetic import add, convert, multiply
+from hwgen.formats import number_format
+from hwgen.formats.floating import FLOATS, FloatFormat, floating
+from rtl_templates.arithmetic.float.adder import FloatAdder
+from rtl_templates.arithmetic.float.multiplier import FloatMultiplier
+from rtl_templates.arithmetic.float.widen import FloatWiden
 from sim_tests.blocks import TOP, block_verilog, run_block
 from sim_tests.floats import (
     all_pairs,

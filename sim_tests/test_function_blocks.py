@@ -13,10 +13,10 @@ from amaranth.lib.wiring import In, Out
 
 from flows.bench.functions import admitted
 from flows.bench.published_formulas import FORMULAS, Formula, TwoMemories, shift_formula
-from hwgen.numerics.functions import FunctionUnit, Wanted
-from hwgen.numerics.functions.formats import FixedFormat, values_of
+from hwgen.arithmetic.functions import FunctionUnit, Wanted
+from hwgen.arithmetic.functions.formats import FixedFormat, values_of
 from rtl_templates.arithmetic.functions.unit import FunctionBlock, FunctionStream
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, place
 from sim_tests.blocks import block_verilog, run_block
 from sim_tests.stream_blocks import run_stream, stream_verilog
 from sim_tests.test_functions import FIXED, FLOATING, ULP, WIDE, Case, named, unit_of

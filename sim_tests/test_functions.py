@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from flows.bench.functions import PUBLISHED, error_of, secants, smallest
-from hwgen.numerics.floating import FLOATS
-from hwgen.numerics.functions import FUNCTIONS, FunctionUnit, Wanted, design, format_named
-from hwgen.numerics.functions.bound import composed, exact, exhaustive
-from hwgen.numerics.functions.curves import CURVES, enclosed
-from hwgen.numerics.functions.fit import Tolerance, fit, gates
-from hwgen.numerics.functions.formats import FixedFormat, patterns, values_of
-from hwgen.numerics.functions.interval import Interval, exp, ln2, pi, sqrt
-from hwgen.numerics.functions.polynomial import Domain, Polynomial
+from hwgen.arithmetic.functions import FUNCTIONS, FunctionUnit, Wanted, design, format_named
+from hwgen.arithmetic.functions.bound import composed, exact, exhaustive
+from hwgen.arithmetic.functions.curves import CURVES, enclosed
+from hwgen.arithmetic.functions.fit import Tolerance, fit, gates
+from hwgen.arithmetic.functions.formats import FixedFormat, patterns, values_of
+from hwgen.arithmetic.functions.interval import Interval, exp, ln2, pi, sqrt
+from hwgen.arithmetic.functions.polynomial import Domain, Polynomial
+from hwgen.formats.floating import FLOATS
 
 Case = tuple[str, str, str, Wanted]
 ULP = Wanted(ulp=1)

@@ -14,25 +14,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cost_model.engine.job import job_cycles
-from cost_model.engine.steps import Places
 from cost_model.families.gemm_stream import plan_cycles
-from flows.simulation.engine_host import EngineHost, open_engine
+from flows.build import verilog_of
+from flows.build.verilog import to_verilog
+from flows.simulation.bus.engine_host import EngineHost, open_engine
 from flows.simulation.engine_memory import place
 from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.regression import OPERANDS, operands, pairwise
 from flows.simulation.runner import compile_design, regress, simulate
-from flows.verilator import FEW_CYCLES
-from hwgen.config.load import load_config, parse_config
-from hwgen.emission import verilog_of
-from hwgen.emission.verilog import to_verilog
+from flows.simulation.verilator.verilator import FEW_CYCLES
+from hwgen.core.cycles.job import job_cycles
+from hwgen.core.cycles.steps import Places
+from hwgen.core.load import load_config, parse_config
+from hwgen.core.post import PostSettings
+from hwgen.core.registry import family
 from hwgen.errors import ConfigError, InputError
-from hwgen.families import family
-from hwgen.families.gemm_stream import GemmStreamConfig
-from hwgen.jobs import Job
-from hwgen.numerics.post import PostSettings
-from hwgen.schedules.blocks import TOLERANCE
-from hwgen.schedules.gemm_stream import MAX_SIZE, Plan, schedule
+from hwgen.families.gemm_stream.blocks import TOLERANCE
+from hwgen.families.gemm_stream.jobs import Job
+from hwgen.families.gemm_stream.params import GemmStreamConfig
+from hwgen.families.gemm_stream.schedule import MAX_SIZE, Plan, schedule
 from sim_tests.mutations import Mutation, assert_noticed
 
 SHIPPED = Path(__file__).parents[1] / "configs" / "gemm_stream.yaml"

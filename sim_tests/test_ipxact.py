@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from hwgen.emission import files_of, ipxact
-from hwgen.emission.files import manifest, ports
-from hwgen.families.gemm_stream import GemmStreamConfig
-from hwgen.families.systolic import SystolicConfig
-from hwgen.families.ternary_lut import TernaryLutConfig
-from hwgen.register_map import register_map
+from flows.build import files_of, ipxact
+from flows.build.files import manifest, ports
+from hwgen.core.register_map import register_map
+from hwgen.families.gemm_stream.params import GemmStreamConfig
+from hwgen.families.systolic.params import SystolicConfig
+from hwgen.families.ternary_lut.params import TernaryLutConfig
 
 CONFIGS: list[Any] = [
     SystolicConfig.model_validate({"name": "array", "family": "systolic"}),

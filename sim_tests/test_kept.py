@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
-from flows import kept, netlists
-from flows.cache import Document, Entry
+from flows.build import netlists
 from flows.calibration import mapping_cache
-from flows.kept import recorded
-from flows.mapping import Job, Way
-from flows.result import SynthesisResult
-from flows.standard_cells import Mapped, Part
-from flows.synth import synthesize
-from flows.verify import beside, kept_result
+from flows.synthesis import synth_cache as kept
+from flows.synthesis.mapping import Job, Way
+from flows.synthesis.result import SynthesisResult
+from flows.synthesis.standard_cells import Mapped, Part
+from flows.synthesis.synth import synthesize
+from flows.synthesis.synth_cache import recorded
+from flows.synthesis.verify import beside, kept_result
+from flows.tools.cache import Document, Entry
 from hwgen.cli import main
-from hwgen.config.load import parse_config
+from hwgen.core.load import parse_config
 
 SOURCE = """\
 name: tiny
@@ -70,8 +71,8 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tools:
     monkeypatch.setenv("HWGEN_PDK_DIR", str(tmp_path / "pdk"))
     (tmp_path / "pdk").mkdir()
     (tmp_path / "pdk" / LIBRARY).write_text("library (a) {}")
-    monkeypatch.setattr("hwgen.emission.verilog_of", fake.emit)
-    monkeypatch.setattr("flows.synth.require", lambda name: None)
+    monkeypatch.setattr("flows.build.verilog_of", fake.emit)
+    monkeypatch.setattr("flows.synthesis.synth.require", lambda name: None)
     monkeypatch.setattr(kept, "tool_versions", lambda names: dict(fake.versions))
     monkeypatch.setattr(kept, "map_design", fake.map)
     return fake

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cost_model.list_timing import ListTiming, timed_list
+from flows.simulation.bus.list_host import ListHost
 from flows.simulation.command_lists import (
     LIST,
     SCRATCH,
@@ -20,9 +20,9 @@ from flows.simulation.command_lists import (
     interpret,
 )
 from flows.simulation.engine_program import Model
-from flows.simulation.list_host import ListHost
-from hwgen.command_lists import BYTES, OPERATIONS, listing
-from hwgen.list_trace import Event, trace
+from hwgen.core.cycles.list_timing import ListTiming, timed_list
+from hwgen.core.lists.commands import BYTES, OPERATIONS, listing
+from hwgen.core.lists.trace import Event, trace
 from sim_tests.selection import commit_seed
 from sim_tests.test_transformer import ALL_KINDS, MIXED, NARROW, SMALL, WIDE, compiled, config_of
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from cost_model.macros import composed, library
-from flows import macros
-from flows.macro_files import macro_files_of
+from cost_model.memories.macros import composed, library
+from flows.build import verilog_of
 from flows.simulation.runner import regress
-from flows.synth import synthesize
+from flows.synthesis import macros
+from flows.synthesis.macro_files import macro_files_of
+from flows.synthesis.synth import synthesize
 from hwgen.cli import main
-from hwgen.config.load import parse_config
-from hwgen.emission import verilog_of
+from hwgen.core.load import parse_config
+from hwgen.core.memories import ram_of
 from hwgen.errors import InputError
-from hwgen.memories import ram_of
 from hwgen.technologies.model import Macro, Memories
 from sim_tests.test_synth import require_tools
 

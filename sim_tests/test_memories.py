@@ -11,24 +11,24 @@ from pathlib import Path
 
 import pytest
 
-import cost_model.macros
-import cost_model.memories
-from cost_model.estimate import estimate
+import cost_model.memories.macros
+import cost_model.memories.memories
+from cost_model.estimate.estimate import estimate
+from cost_model.estimate.technology import technology
 from cost_model.families.gemm_stream_memory import buffers, use
-from cost_model.macros import composed, library, technology_fits
-from cost_model.memories import RATES, Made, Use, energy_mj
-from cost_model.structure.components import components
-from cost_model.structure.memories import MemoryUse, memories_of
-from cost_model.technology import technology
-from flows.estimates import estimated
-from flows.structures import structure_of
+from cost_model.memories.macros import composed, library, technology_fits
+from cost_model.memories.memories import RATES, Made, Use, energy_mj
+from cost_model.netlist.components import components
+from cost_model.netlist.memories import MemoryUse, memories_of
+from flows.build import files_of
+from flows.build.estimates import estimated
+from flows.build.structures import structure_of
 from hwgen.cli import main
-from hwgen.config.load import parse_config
-from hwgen.config.off_chip import OffChip
-from hwgen.emission import files_of
-from hwgen.families.gemm_stream import GemmStreamConfig
-from hwgen.memories import HOLDS, Ram, ram_of
-from hwgen.schedules.gemm_stream import Plan
+from hwgen.core.load import parse_config
+from hwgen.core.memories import HOLDS, Ram, ram_of
+from hwgen.core.params.off_chip import OffChip
+from hwgen.families.gemm_stream.params import GemmStreamConfig
+from hwgen.families.gemm_stream.schedule import Plan
 from hwgen.technologies import technologies
 from hwgen.technologies.model import Memories
 from hwgen.technologies.off_chip import memory_kinds
@@ -234,7 +234,7 @@ def test_unknown_memories_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
             ),
         }
     )
-    for module in (cost_model.macros, cost_model.memories):
+    for module in (cost_model.memories.macros, cost_model.memories.memories):
         monkeypatch.setattr(module, "library", lambda _: silent)
     found = estimated(parse_config("name: a\nfamily: ternary_lut\n"), "asap7")
     (memory,) = found["memories"]

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.build.verilog import to_verilog
 from flows.simulation.engine_program import BusError, Model, compile_model
 from flows.simulation.matrices import run_matrices
 from flows.simulation.regression import operands
-from flows.toolchain import require
-from hwgen.config.load import parse_config
-from hwgen.emission.verilog import to_verilog
+from flows.tools.toolchain import require
+from hwgen.core.load import parse_config
+from hwgen.core.registry import family
 from hwgen.errors import CheckFailed, InputError
-from hwgen.families import family
 from sim_tests import copy_engine as engine
 
 FAR = 0x12_3456_7000

@@ -14,24 +14,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cost_model.list_timing import timed_list
-from flows.simulation.program_run import run_compiled
+from flows.build.drivers.model_driver import model_driver
+from flows.simulation.models.program_run import run_compiled
 from hwgen.cli import main
-from hwgen.command_lists import STATES
-from hwgen.config.model import FamilyConfig
-from hwgen.emission.model_driver import model_driver
+from hwgen.core.cycles.list_timing import timed_list
+from hwgen.core.lists.commands import STATES
+from hwgen.core.lists.registers import list_registers
+from hwgen.core.lists.trace import trace
+from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import InputError
-from hwgen.families.transformer import TransformerConfig
-from hwgen.list_registers import list_registers
-from hwgen.list_trace import trace
-from hwgen.models.compiled import Compilation, Compiled, Settings, registers_of
-from hwgen.models.engine import Run
-from hwgen.models.float_engine import FloatEngine
-from hwgen.models.golden_engine import GoldenEngine
-from hwgen.models.placement import IMAGE, LIST, WORK
-from hwgen.models.program import Program, generate
-from hwgen.models.store import Model
-from hwgen.models.units import Units
+from hwgen.families.transformer.params import TransformerConfig
+from hwgen.models.compile.compiled import Compilation, Compiled, Settings, registers_of
+from hwgen.models.compile.placement import IMAGE, LIST, WORK
+from hwgen.models.compile.program import Program, generate
+from hwgen.models.files.store import Model
+from hwgen.models.graph.units import Units
+from hwgen.models.run.engine import Run
+from hwgen.models.run.float_engine import FloatEngine
+from hwgen.models.run.golden_engine import GoldenEngine
 from sim_tests.c_programs import LOAD, access
 from sim_tests.decoder_engines import small_engine
 from sim_tests.model_files import Small

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from hwgen.cli import main
-from hwgen.config.load import load_config
+from hwgen.core.load import load_config
+from hwgen.core.registry import family
 from hwgen.errors import InputError
-from hwgen.families import family
-from hwgen.models.engine import Run
-from hwgen.models.exact import ExactWeights
-from hwgen.models.float_engine import FloatEngine
-from hwgen.models.golden_engine import GoldenEngine, Rows
-from hwgen.models.quantise import quantise
-from hwgen.models.recipe import Recipe
-from hwgen.models.store import Model
-from hwgen.models.units import Units
+from hwgen.models.files.store import Model
+from hwgen.models.graph.units import Units
+from hwgen.models.quantise.quantise import quantise
+from hwgen.models.quantise.recipe import Recipe
+from hwgen.models.run.engine import Run
+from hwgen.models.run.exact_products import ExactWeights
+from hwgen.models.run.float_engine import FloatEngine
+from hwgen.models.run.golden_engine import GoldenEngine, Rows
 from sim_tests.model_files import Small
 from sim_tests.test_model_runs import made
 

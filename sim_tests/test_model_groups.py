@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.simulation import model_run
 from flows.simulation.matrices import RunResult
-from flows.simulation.model_run import Record, RtlEngine
-from hwgen.config.load import load_config, parse_config
-from hwgen.config.model import FamilyConfig
+from flows.simulation.models import model_run
+from flows.simulation.models.model_run import Record, RtlEngine
+from hwgen.core.load import load_config, parse_config
+from hwgen.core.params.base import FamilyConfig
+from hwgen.core.registry import family
 from hwgen.errors import InputError
-from hwgen.families import family
-from hwgen.models.engine import Run
-from hwgen.models.float_engine import FloatEngine
-from hwgen.models.gguf_blocks import Groups
-from hwgen.models.golden_engine import GoldenEngine
-from hwgen.models.group_weights import misfit, records, suggested
-from hwgen.models.store import Model
-from hwgen.models.units import Units
+from hwgen.models.files.gguf_blocks import Groups
+from hwgen.models.files.store import Model
+from hwgen.models.graph.units import Units
+from hwgen.models.quantise.group_weights import misfit, records, suggested
+from hwgen.models.run.engine import Run
+from hwgen.models.run.float_engine import FloatEngine
+from hwgen.models.run.golden_engine import GoldenEngine
 from sim_tests.model_files import Kind, Small
 from sim_tests.test_model_golden import TOKENS, UNITS, quantised
 

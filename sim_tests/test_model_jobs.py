@@ -14,22 +14,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.simulation.job_run import RtlJobs
-from flows.simulation.model_run import Record
+from flows.build.drivers.host_driver import host_driver
+from flows.simulation.models.job_run import RtlJobs
+from flows.simulation.models.model_run import Record
 from hwgen.cli import main
-from hwgen.emission.host_driver import host_driver
 from hwgen.errors import CheckFailed, InputError
-from hwgen.families.gemm_stream import GemmStreamConfig
-from hwgen.golden.gemm_stream import execute
-from hwgen.models import host_arithmetic as host
-from hwgen.models.compiled import Settings
-from hwgen.models.engine import Run
-from hwgen.models.float_engine import FloatEngine
-from hwgen.models.golden_jobs import GoldenJobs
-from hwgen.models.job_compilation import JobCompilation
-from hwgen.models.job_program import CompiledJobs, JobProgram, generate
-from hwgen.models.placement import IMAGE, WORK
-from hwgen.models.store import Model
+from hwgen.families.gemm_stream.golden import execute
+from hwgen.families.gemm_stream.params import GemmStreamConfig
+from hwgen.models.compile.compiled import Settings
+from hwgen.models.compile.golden_jobs import GoldenJobs
+from hwgen.models.compile.job_compilation import JobCompilation
+from hwgen.models.compile.job_program import CompiledJobs, JobProgram, generate
+from hwgen.models.compile.placement import IMAGE, WORK
+from hwgen.models.files.store import Model
+from hwgen.models.run import host_arithmetic as host
+from hwgen.models.run.engine import Run
+from hwgen.models.run.float_engine import FloatEngine
 from sim_tests.c_programs import JobsInC, built
 from sim_tests.model_files import Kind, Small
 from sim_tests.test_model_compile import ON_TOKEN, compiled_by_command
@@ -190,7 +190,7 @@ def test_the_host_computes_what_functions_of_the_library_do() -> None:
     np.testing.assert_allclose(host.exponential(x), np.exp(x), rtol=4e-16)
     x = 2.0 ** rng.uniform(-60, 60, 20_000)
     np.testing.assert_allclose(host.inverse_root(x), 1 / np.sqrt(x), rtol=5e-16)
-    from hwgen.models.float_engine import gate
+    from hwgen.models.run.float_engine import gate
 
     rows = rng.standard_normal((4, 64)).astype(np.float32) * 4
     for name in host.GATES:

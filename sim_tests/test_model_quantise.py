@@ -15,14 +15,14 @@ from threadpoolctl import threadpool_limits
 from flows.bench import quantisation
 from hwgen.cli import main
 from hwgen.errors import InputError
-from hwgen.models.compensation import compensated, factor
-from hwgen.models.engine import Run
-from hwgen.models.float_engine import FloatEngine
-from hwgen.models.judgement import judge
-from hwgen.models.quantise import quantise
-from hwgen.models.recipe import Recipe
-from hwgen.models.rotation import orthogonal, rotated
-from hwgen.models.store import Model
+from hwgen.models.files.store import Model
+from hwgen.models.quantise.compensation import compensated, factor
+from hwgen.models.quantise.evaluation import judge
+from hwgen.models.quantise.quantise import quantise
+from hwgen.models.quantise.recipe import Recipe
+from hwgen.models.quantise.rotation import orthogonal, rotated
+from hwgen.models.run.engine import Run
+from hwgen.models.run.float_engine import FloatEngine
 from sim_tests.model_files import Kind, Small
 from sim_tests.test_model_runs import made
 

@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.simulation import model_run
 from flows.simulation.matrices import RunResult
-from flows.simulation.model_run import Record, RtlEngine, digest_of
+from flows.simulation.models import model_run
+from flows.simulation.models.model_run import Record, RtlEngine, digest_of
 from flows.simulation.operations import OperationRun
 from hwgen.cli import main
-from hwgen.config.load import parse_config
+from hwgen.core.figures import Cycles
+from hwgen.core.load import parse_config
+from hwgen.core.registry import family
 from hwgen.errors import CheckFailed, InputError
-from hwgen.families import family
-from hwgen.figures import Cycles
-from hwgen.models.engine import Run
-from hwgen.models.golden_engine import GoldenEngine
-from hwgen.models.store import Model
-from hwgen.models.units import Units
+from hwgen.models.files.store import Model
+from hwgen.models.graph.units import Units
+from hwgen.models.run.engine import Run
+from hwgen.models.run.golden_engine import GoldenEngine
 from sim_tests.model_files import Small
 from sim_tests.test_model_golden import quantised
 

@@ -13,12 +13,12 @@ import pytest
 
 from hwgen.cli import main
 from hwgen.errors import InputError
-from hwgen.models.engine import Run, generate
-from hwgen.models.float_engine import FloatEngine, gate
-from hwgen.models.importing import import_model
-from hwgen.models.sampling import Sampling
-from hwgen.models.store import Model
-from hwgen.models.tokenizer import Tokenizer, alphabet, words
+from hwgen.models.files.import_model import import_model
+from hwgen.models.files.store import Model
+from hwgen.models.files.tokenizer import Tokenizer, alphabet, words
+from hwgen.models.run.engine import Run, generate
+from hwgen.models.run.float_engine import FloatEngine, gate
+from hwgen.models.run.sampling import Sampling
 from sim_tests.model_files import Kind, Small, byte_tokens, write_gguf
 
 SENTENCE = "It's 12345 a's 'RE Été\n\n  x=y_1; "

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from hwgen.errors import InputError
-from hwgen.models.engine import Run
-from hwgen.models.float_engine import FloatEngine
-from hwgen.models.import_safetensors import unpacked
-from hwgen.models.importing import import_model
-from hwgen.models.store import Model
+from hwgen.models.files.import_model import import_model
+from hwgen.models.files.import_safetensors import unpacked
+from hwgen.models.files.store import Model
+from hwgen.models.run.engine import Run
+from hwgen.models.run.float_engine import FloatEngine
 from sim_tests.model_files import Kind, Small, write_gguf
 
 CONFIG = {

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 from hwgen.cli import main
-from hwgen.datasheet import number
 from hwgen.errors import InputError
-from hwgen.models.decoder import neighbours
-from hwgen.models.gguf_blocks import TYPES, i2_s
-from hwgen.models.importing import import_model
-from hwgen.models.passes import kv_bits, passes_of, speeds
-from hwgen.models.store import DESCRIPTION, WEIGHTS, Model
-from hwgen.models.work import kv_elements, work_of
+from hwgen.models.files.gguf_blocks import TYPES, i2_s
+from hwgen.models.files.import_model import import_model
+from hwgen.models.files.store import DESCRIPTION, WEIGHTS, Model
+from hwgen.models.graph.decoder import neighbours
+from hwgen.models.graph.passes import kv_bits, passes_of, speeds
+from hwgen.models.graph.work import kv_elements, work_of
+from hwgen.reports.datasheet import number
 from sim_tests.fuzz_models import campaign
 from sim_tests.model_files import Kind, Small, random_blocks, write_gguf
 

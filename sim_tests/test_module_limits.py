@@ -7,11 +7,11 @@ import pytest
 from amaranth.hdl import Module, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.config.load import parse_config
-from hwgen.emission.verilog import core_rtlil
+from flows.build.verilog import core_rtlil
+from hwgen.core.load import parse_config
+from hwgen.core.registry import family
 from hwgen.errors import ConfigError, InputError
-from hwgen.families import family
-from rtl_templates.hierarchy import Block, emit_block
+from rtl_templates.hdl.hierarchy import Block, emit_block
 
 REFUSED = {
     "family: cube\narray: {rows: 64, cols: 64, depth: 64}": (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flows.simulation.runner import regress
-from hwgen.families.systolic import SystolicConfig
+from hwgen.families.systolic.params import SystolicConfig
 from sim_tests.mutations import Mutation, assert_noticed
 
 CASES = (

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.build import verilog_of
+from flows.build.files import ports
 from flows.simulation import runner
 from flows.simulation.matrices import run_matrices
 from flows.simulation.runner import compile_design
-from hwgen.config.load import parse_config
 from hwgen.config.names import SIMULATOR, VERILOG, reserved
-from hwgen.emission import verilog_of
-from hwgen.emission.files import ports
+from hwgen.core.load import parse_config
 from hwgen.errors import ConfigError
-from hwgen.families.systolic import SystolicConfig
+from hwgen.families.systolic.params import SystolicConfig
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 

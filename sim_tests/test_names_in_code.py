@@ -11,22 +11,22 @@ from pathlib import PurePath
 
 import pytest
 
-from hwgen.families import families
+from hwgen.core.registry import families
 from hwgen.technologies import technologies
 from sim_tests.names_in_code import naming
 
 OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
     "attention": (
         # The layer of networks and its caches, which whatever computes it has to read.
-        "cost_model/roofline.py",
-        "hwgen/cli/common.py",
-        "hwgen/config/off_chip.py",
+        "cost_model/roofline/roofline.py",
+        "hwgen/cli/support/common.py",
+        "hwgen/core/params/off_chip.py",
         # Operations that command lists are built of.
-        "hwgen/decoder_lists.py",
-        "hwgen/list_builder.py",
+        "hwgen/models/compile/decoder_lists.py",
+        "hwgen/core/lists/builder.py",
         "hwgen/models/",
         # And that the C of a host does.
-        "hwgen/emission/host_driver.py",
+        "flows/build/drivers/host_driver.py",
         "hwgen/workloads/",
     ),
     "gemm_stream": (
@@ -35,49 +35,49 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "cost_model/engine/",
         "flows/demonstration/on_engine.py",
         "flows/simulation/engine_",
-        "hwgen/emission/driver.py",
-        "hwgen/emission/register_files.py",
-        "hwgen/families/transformer.py",  # the unit of an engine that names none
-        "hwgen/jobs.py",
-        "hwgen/register_map.py",
-        "hwgen/schedules/blocks.py",
+        "flows/build/drivers/driver.py",
+        "flows/build/register_files.py",
+        "hwgen/families/transformer/params.py",  # the unit of an engine that names none
+        "hwgen/families/gemm_stream/jobs.py",
+        "hwgen/core/register_map.py",
+        "hwgen/families/gemm_stream/blocks.py",
     ),
     "stream_engine": (
         # Jobs, and the harness that puts memory around it.
         "flows/simulation/stream_jobs.py",
-        "hwgen/stream_jobs.py",
+        "hwgen/families/stream_engine/jobs.py",
     ),
     "systolic": (
         "flows/calibration/points.py",  # the cores that FPGA families are calibrated on
-        "hwgen/families/gemm_stream_parameters.py",  # the core of an engine that names none
+        "hwgen/families/gemm_stream/parameters.py",  # the core of an engine that names none
     ),
     "ternary_lut": (
         "flows/calibration/points.py",
-        "hwgen/golden/floating.py",  # its sums of floating-point numbers
+        "hwgen/core/golden/floating.py",  # its sums of floating-point numbers
     ),
     "transformer": (
         # Registers, random lists and their harness.
         "flows/simulation/engine_matrices.py",
         "flows/simulation/list_regression.py",
-        "hwgen/decoder_lists.py",
-        "hwgen/emission/register_files.py",
-        "hwgen/list_builder.py",
-        "hwgen/list_registers.py",
+        "hwgen/models/compile/decoder_lists.py",
+        "flows/build/register_files.py",
+        "hwgen/core/lists/builder.py",
+        "hwgen/core/lists/registers.py",
     ),
     "vector": (
         # Vectors of C++, of IP-XACT, and of Verilog.
         "flows/simulation/stream_program.py",
-        "flows/verilator_runtime.py",
-        "hwgen/emission/files.py",
-        "hwgen/emission/ipxact.py",
-        "hwgen/list_builder.py",  # codes of commands
-        "hwgen/families/stream_engine.py",  # the core of an engine that names none
+        "flows/simulation/verilator/runtime.py",
+        "flows/build/files.py",
+        "flows/build/ipxact.py",
+        "hwgen/core/lists/builder.py",  # codes of commands
+        "hwgen/families/stream_engine/params.py",  # the core of an engine that names none
     ),
 }
 OF_TECHNOLOGIES: Mapping[str, tuple[str, ...]] = {
     "nangate45": ("hwgen/technologies/__init__.py",),  # that of configurations that name none
     # Extras of the package that are called like the technologies whose tools they install.
-    **dict.fromkeys(("gatemate", "gowin", "machxo2", "nexus"), ("flows/toolchain.py",)),
+    **dict.fromkeys(("gatemate", "gowin", "machxo2", "nexus"), ("flows/tools/toolchain.py",)),
 }
 
 

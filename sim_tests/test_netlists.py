@@ -9,8 +9,8 @@ import pytest
 from amaranth.hdl import Module, Signal, _nir
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates import netlists
-from rtl_templates.hierarchy import Block, emit_block
+from rtl_templates.hdl import netlists
+from rtl_templates.hdl.hierarchy import Block, emit_block
 
 
 class _Built(Block):

@@ -15,22 +15,22 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from flows.simulation import job_run
-from flows.simulation.job_run import RtlJobs
+from flows.build import verilog_of
+from flows.build.drivers.network_driver import names_in_c, network_driver
+from flows.simulation.models import job_run
+from flows.simulation.models.job_run import RtlJobs
 from hwgen.cli import main
-from hwgen.config.load import load_config
-from hwgen.emission import verilog_of
-from hwgen.emission.network_driver import names_in_c, network_driver
+from hwgen.core.load import load_config
 from hwgen.errors import CheckFailed, InputError
-from hwgen.families.gemm_stream import GemmStreamConfig
-from hwgen.models.compiled import Settings
-from hwgen.models.golden_jobs import GoldenJobs
-from hwgen.models.host_functions import FUNCTIONS as FUNCTIONS_OF_HOST
-from hwgen.models.host_functions import power
-from hwgen.models.network_compilation import NetworkCompilation
-from hwgen.models.network_program import CompiledNetwork, NetworkProgram
-from hwgen.models.store import Model
-from hwgen.models.tensor_engine import TensorEngine
+from hwgen.families.gemm_stream.params import GemmStreamConfig
+from hwgen.models.compile.compiled import Settings
+from hwgen.models.compile.golden_jobs import GoldenJobs
+from hwgen.models.compile.network_compilation import NetworkCompilation
+from hwgen.models.compile.network_program import CompiledNetwork, NetworkProgram
+from hwgen.models.files.store import Model
+from hwgen.models.run.host_functions import FUNCTIONS as FUNCTIONS_OF_HOST
+from hwgen.models.run.host_functions import power
+from hwgen.models.run.tensor_engine import TensorEngine
 from sim_tests.c_programs import JobsInC, built
 from sim_tests.onnx_files import (
     Net,

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.simulation.model_run import Record, RtlTensorEngine
+from flows.simulation.models.model_run import Record, RtlTensorEngine
 from hwgen.cli import main
-from hwgen.config.load import parse_config
+from hwgen.core.load import parse_config
 from hwgen.errors import InputError
-from hwgen.models.importing import import_model
-from hwgen.models.recipe import Recipe
-from hwgen.models.store import Model
-from hwgen.models.tensor_engine import TensorEngine
-from hwgen.models.tensor_quantise import quantise_tensors
-from hwgen.models.units import Units
-from hwgen.models.work import work_of
+from hwgen.models.files.import_model import import_model
+from hwgen.models.files.store import Model
+from hwgen.models.graph.units import Units
+from hwgen.models.graph.work import work_of
+from hwgen.models.quantise.recipe import Recipe
+from hwgen.models.quantise.tensor_quantise import quantise_tensors
+from hwgen.models.run.tensor_engine import TensorEngine
 from sim_tests.onnx_files import (
     QONNX,
     Net,

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hwgen.models.onnx_operators import QONNX, load
-from hwgen.models.supported import markdown
-from hwgen.models.tensor_engine import TensorEngine
+from hwgen.models.onnx.operators import QONNX, load
+from hwgen.models.onnx.supported import markdown
+from hwgen.models.run.tensor_engine import TensorEngine
 from sim_tests.onnx_files import MICROSOFT, Net, reference
 from sim_tests.test_onnx import imported
 

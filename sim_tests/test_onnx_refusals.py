@@ -15,9 +15,9 @@ from onnx import TensorProto, helper
 from flows.demonstration.file_type import features
 from hwgen.cli import main
 from hwgen.errors import InputError
-from hwgen.models.importing import import_model
-from hwgen.models.store import Model
-from hwgen.models.tensor_engine import TensorEngine
+from hwgen.models.files.import_model import import_model
+from hwgen.models.files.store import Model
+from hwgen.models.run.tensor_engine import TensorEngine
 from sim_tests.fuzz_onnx import campaign
 from sim_tests.onnx_files import Net, qdq_mlp, reference
 

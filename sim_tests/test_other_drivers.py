@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.toolchain import require
-from hwgen.command_lists import STATE_TEXTS, STATES
-from hwgen.emission.files import c_header
-from hwgen.emission.stream_driver import list_driver, stream_driver
-from hwgen.families.stream_engine import StreamEngineConfig
-from hwgen.families.stream_engine_registers import SIZE_BITS
-from hwgen.list_registers import LAYOUT, MAGIC, list_registers, start_writes
-from hwgen.stream_jobs import TAIL, Place, StreamJob
+from flows.build.drivers.stream_driver import list_driver, stream_driver
+from flows.build.files import c_header
+from flows.tools.toolchain import require
+from hwgen.core.lists.commands import STATE_TEXTS, STATES
+from hwgen.core.lists.registers import LAYOUT, MAGIC, list_registers, start_writes
+from hwgen.families.stream_engine.jobs import TAIL, Place, StreamJob
+from hwgen.families.stream_engine.params import StreamEngineConfig
+from hwgen.families.stream_engine.registers import SIZE_BITS
 from sim_tests.decoder_engines import rows, small_engine
 from sim_tests.test_driver import READ, WRITE, Device
 

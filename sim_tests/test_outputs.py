@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hwgen.cli import cli, main
-from hwgen.cli.outputs import MARKER, atomic_directory
+from hwgen.cli.support.outputs import MARKER, atomic_directory
 
 CONFIG = "name: tiny\nfamily: systolic\narray: {rows: 2, cols: 2}\n"
 
@@ -109,7 +109,7 @@ def test_a_place_that_cannot_be_is_refused_before_the_work(
 BUILD = """
 import sys, time
 from pathlib import Path
-from hwgen.cli.outputs import atomic_directory
+from hwgen.cli.support.outputs import atomic_directory
 
 with atomic_directory(Path("new/out")) as folder:
     Path(f"ready{sys.argv[1]}").touch()

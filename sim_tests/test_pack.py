@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwgen.cli import main
-from hwgen.config.load import parse_config
-from hwgen.config.model import FamilyConfig
+from hwgen.core.files.packing import pack, pack_trits, unpack, unpack_trits
+from hwgen.core.load import parse_config
+from hwgen.core.params.base import FamilyConfig
+from hwgen.core.registry import family
 from hwgen.errors import InputError
-from hwgen.families import family
-from hwgen.numerics import IntegerFormat, ternary
-from hwgen.numerics.quantise import quantise
-from hwgen.packing import pack, pack_trits, unpack, unpack_trits
+from hwgen.formats import IntegerFormat, ternary
+from hwgen.formats.quantise import quantise
 
 LUT = "family: ternary_lut\n"
 CONFIGS = {

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.build import verilog_of
+from flows.simulation.bus.list_host import ListHost
 from flows.simulation.command_lists import Image
 from flows.simulation.engine_program import Model, compile_model
-from flows.simulation.list_host import ListHost
-from hwgen.command_lists import BYTES
-from hwgen.emission import verilog_of
+from hwgen.core.lists.builder import ListBuilder, Number, Pages, Rows
+from hwgen.core.lists.commands import BYTES
+from hwgen.core.lists.golden import Interpreter
+from hwgen.core.lists.units import units_of
+from hwgen.core.operation import operation_of
 from hwgen.errors import InputError
-from hwgen.families.transformer import TransformerConfig
-from hwgen.golden.attention import operate
-from hwgen.golden.command_list import Interpreter
-from hwgen.golden.list_units import units_of
-from hwgen.list_builder import ListBuilder, Number, Pages, Rows
-from hwgen.operations import operation_of
+from hwgen.families.attention.golden import operate
+from hwgen.families.transformer.params import TransformerConfig
 
 CONFIG: dict[str, Any] = {
     "name": "cached",

@@ -16,10 +16,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flows import places, process, wasm
-from flows.simulation.programs import compiled
-from flows.store import Store
-from flows.toolchain import Found
+from flows.simulation.verilator.programs import compiled
+from flows.tools import cache_dir as places
+from flows.tools import process, wasm
+from flows.tools.store import Store
+from flows.tools.toolchain import Found
 from hwgen.errors import CheckFailed, InputError
 from sim_tests.caches import with_runtime
 
@@ -276,7 +277,7 @@ def test_pruning_takes_what_vanishes_meanwhile(tmp_path: Path) -> None:
 def test_a_damaged_object_of_the_shared_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from flows.verilator import QUICK, build_program
+    from flows.simulation.verilator.verilator import QUICK, build_program
 
     monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "top.v").write_text("module top(input a, output b); assign b = ~a; endmodule\n")

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hwgen.config.load import parse_config
-from hwgen.emission import driver
-from hwgen.families.gemm_stream import GemmStreamConfig
-from hwgen.numerics.post import RECORD_BYTES
-from hwgen.schedules.blocks import HIGHEST, TOLERANCE, limits_of
-from hwgen.schedules.gemm_stream import MAX_SIZE, Plan
+from flows.build.drivers import driver
+from hwgen.core.load import parse_config
+from hwgen.core.post import RECORD_BYTES
+from hwgen.families.gemm_stream.blocks import HIGHEST, TOLERANCE, limits_of
+from hwgen.families.gemm_stream.params import GemmStreamConfig
+from hwgen.families.gemm_stream.schedule import MAX_SIZE, Plan
 from sim_tests.test_driver import (
     BLOCKS,
     CODE,

@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.verilator import lint
-from hwgen.emission.files import LINT_WAIVERS
-from hwgen.errors import InputError
-from hwgen.golden.post import apply
-from hwgen.numerics import floating, integer
-from hwgen.numerics.float_arithmetic import convert, from_integers
-from hwgen.numerics.post import (
+from flows.build.files import LINT_WAIVERS
+from flows.simulation.verilator.verilator import lint
+from hwgen.arithmetic.float_arithmetic import convert, from_integers
+from hwgen.core.golden.post import apply
+from hwgen.core.post import (
     ACTIVATIONS,
     FLOATS,
     INTEGERS,
@@ -31,9 +29,11 @@ from hwgen.numerics.post import (
     PostFeatures,
     PostSettings,
 )
-from hwgen.numerics.scale import multiplier_and_shift
-from rtl_templates.arithmetic.float_narrow import FloatNarrow
-from rtl_templates.arithmetic.integer_to_float import IntegerToFloat
+from hwgen.errors import InputError
+from hwgen.formats import floating, integer
+from hwgen.formats.scale import multiplier_and_shift
+from rtl_templates.arithmetic.float.from_integer import IntegerToFloat
+from rtl_templates.arithmetic.float.narrow import FloatNarrow
 from rtl_templates.post import Post
 from sim_tests.blocks import TOP, block_verilog, run_block
 from sim_tests.floats import corners, random_pairs

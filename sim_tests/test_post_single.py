@@ -12,16 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.verilator import lint
+from flows.build.files import LINT_WAIVERS
+from flows.simulation.verilator.verilator import lint
 from hwgen.cli import main
-from hwgen.cli.run_post import post_processing, with_second_scales
-from hwgen.config.load import parse_config
-from hwgen.config.post_file import load_post
-from hwgen.emission.files import LINT_WAIVERS
-from hwgen.errors import ConfigError, InputError
-from hwgen.golden.post import apply
-from hwgen.numerics import floating, integer
-from hwgen.numerics.post import (
+from hwgen.cli.support.run_post import post_processing, with_second_scales
+from hwgen.core.golden.post import apply
+from hwgen.core.load import parse_config
+from hwgen.core.post import (
     ACTIVATIONS,
     OUTPUTS,
     ROUNDINGS,
@@ -30,6 +27,9 @@ from hwgen.numerics.post import (
     PostFeatures,
     PostSettings,
 )
+from hwgen.core.post.settings_file import load_post
+from hwgen.errors import ConfigError, InputError
+from hwgen.formats import floating, integer
 from rtl_templates.post import Post
 from sim_tests.post_vectors import Vectors
 from sim_tests.selection import commit_seed

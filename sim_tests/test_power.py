@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows import liberty
-from flows.gates import MODULE, Gate, Gates, read_netlist
-from flows.internal_power import Arc, internal_fj
-from flows.power import Activity, power_of, read_saif
-from flows.simulation.netlist_power import simulated, workload
-from flows.synth import synthesize
+from flows.power.gates import MODULE, Gate, Gates, read_netlist
+from flows.power.internal_power import Arc, internal_fj
+from flows.power.netlist_power import simulated, workload
+from flows.power.power import Activity, power_of, read_saif
+from flows.synthesis import liberty
+from flows.synthesis.synth import synthesize
 from hwgen.cli import main
-from hwgen.config.load import parse_config
+from hwgen.core.load import parse_config
+from hwgen.core.registry import family
 from hwgen.errors import CheckFailed
-from hwgen.families import family
 from hwgen.technologies import cell_library
 from hwgen.technologies.model import StandardCells
 from sim_tests.test_synth import require_tools

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.estimates import estimated
+from flows.build.estimates import estimated
 from flows.simulation.matrices import run_matrices
 from flows.simulation.runner import regress
-from flows.synth import synthesize
-from hwgen.config.load import parse_config
-from hwgen.config.spatial import SpatialConfig
+from flows.synthesis.synth import synthesize
+from hwgen.arithmetic.product_packing import PackedProducts, packed_products
+from hwgen.core.golden.stream import golden
+from hwgen.core.load import parse_config
+from hwgen.core.registry import family
 from hwgen.errors import ConfigError
-from hwgen.families import family
-from hwgen.golden.stream import golden
-from hwgen.numerics import number_format
-from hwgen.numerics.product_packing import PackedProducts, packed_products
+from hwgen.families.spatial.params import SpatialConfig
+from hwgen.formats import number_format
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.selection import covering_points, missing_pairs, sampled
 from sim_tests.test_emission import assert_clean

@@ -15,9 +15,9 @@ from amaranth.lib.wiring import In, Member, Out
 from flows.bench import qor_report
 from flows.bench.published import IntegerTable, Published, Readout, Shape
 from flows.bench.qor_points import DESIGNS, points
-from hwgen.numerics import FloatFormat, IntegerFormat, floating, integer, ternary
-from hwgen.numerics.float_arithmetic import add
-from rtl_templates.hierarchy import Block, emit, place
+from hwgen.arithmetic.float_arithmetic import add
+from hwgen.formats import FloatFormat, IntegerFormat, floating, integer, ternary
+from rtl_templates.hdl.hierarchy import Block, emit, place
 from sim_tests.blocks import TOP, Lanes, run_block
 
 WORD = 64

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from hwgen.errors import InputError
-from hwgen.numerics import BINARY, TERNARY, IntegerFormat, integer
-from hwgen.numerics.quantise import EPSILON, quantise
+from hwgen.formats import BINARY, TERNARY, IntegerFormat, integer
+from hwgen.formats.quantise import EPSILON, quantise
 
 INTEGERS = [integer(name) for name in ("int2", "int3", "int4", "int8", "int16")]
 

@@ -11,20 +11,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cost_model.list_timing import timed_list
-from flows.simulation.program_run import run_compiled
-from hwgen.config.load import load_config
-from hwgen.list_trace import trace
-from hwgen.models.compiled import Compilation, Compiled, Settings
-from hwgen.models.engine import Run
-from hwgen.models.golden_engine import GoldenEngine
-from hwgen.models.importing import import_model
-from hwgen.models.program import Program
-from hwgen.models.quantise import quantise
-from hwgen.models.recipe import Recipe
-from hwgen.models.store import Model
-from hwgen.models.tokenizer import Tokenizer
-from hwgen.models.units import Units
+from flows.simulation.models.program_run import run_compiled
+from hwgen.core.cycles.list_timing import timed_list
+from hwgen.core.lists.trace import trace
+from hwgen.core.load import load_config
+from hwgen.models.compile.compiled import Compilation, Compiled, Settings
+from hwgen.models.compile.program import Program
+from hwgen.models.files.import_model import import_model
+from hwgen.models.files.store import Model
+from hwgen.models.files.tokenizer import Tokenizer
+from hwgen.models.graph.units import Units
+from hwgen.models.quantise.quantise import quantise
+from hwgen.models.quantise.recipe import Recipe
+from hwgen.models.run.engine import Run
+from hwgen.models.run.golden_engine import GoldenEngine
 from sim_tests.real_layers import DoubleEngine, cut
 
 ROOT = Path(__file__).parents[1]

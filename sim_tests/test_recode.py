@@ -14,9 +14,8 @@ from amaranth.lib.wiring import In, Out
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hwgen.numerics import IntegerFormat, integer
-from hwgen.numerics.digit_sums import DigitSum
-from hwgen.numerics.digits import (
+from hwgen.arithmetic.digit_sums import DigitSum
+from hwgen.arithmetic.digits import (
     Encoding,
     decode,
     digit_count,
@@ -26,10 +25,11 @@ from hwgen.numerics.digits import (
     uniform,
     values_of,
 )
-from rtl_templates.arithmetic.compressor import HeapOperand, compress
-from rtl_templates.arithmetic.integer import shape_of
-from rtl_templates.arithmetic.recode import plus_ones, recode, row_operands
-from rtl_templates.hierarchy import Block
+from hwgen.formats import IntegerFormat, integer
+from rtl_templates.arithmetic.integer.compressor import HeapOperand, compress
+from rtl_templates.arithmetic.integer.multiply import shape_of
+from rtl_templates.arithmetic.integer.recode import plus_ones, recode, row_operands
+from rtl_templates.hdl.hierarchy import Block
 from sim_tests.blocks import block_verilog, run_block
 
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from flows import kept, pnr
-from flows.mapping import Job, Way
-from flows.result import PnrResult, SeedResult
+from flows.pnr import pnr
+from flows.synthesis import synth_cache as kept
+from flows.synthesis.mapping import Job, Way
+from flows.synthesis.result import PnrResult, SeedResult
 from hwgen.cli import main
 from hwgen.cli.report import sheet_of
-from hwgen.config.load import parse_config
-from hwgen.datasheet import markdown, page
+from hwgen.core.load import parse_config
+from hwgen.reports.datasheet import markdown, page
 from hwgen.workloads import network_of
 from sim_tests.test_kept import SOURCE, Tools
 

@@ -15,17 +15,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cost_model.closed_forms import evaluate, view_of
-from cost_model.estimate import estimate
-from cost_model.roofline import _beats, own_cycles, traffic, weight_bytes
+from cost_model.closed_forms.closed_forms import evaluate, view_of
+from cost_model.estimate.estimate import estimate
+from cost_model.roofline.roofline import _beats, own_cycles, traffic, weight_bytes
 from hwgen.cli import main
 from hwgen.config.dotted import flattened
-from hwgen.config.load import load_config, parse_config
-from hwgen.config.off_chip import OffChip, Ports
+from hwgen.core.load import load_config, parse_config
+from hwgen.core.operation import multiplies
+from hwgen.core.params.off_chip import OffChip, Ports
+from hwgen.core.registry import family
 from hwgen.errors import ConfigError
-from hwgen.families import family
-from hwgen.operations import multiplies
-from hwgen.schedules.gemm_stream import Plan
+from hwgen.families.gemm_stream.schedule import Plan
 from hwgen.technologies.off_chip import memory_kinds
 from hwgen.workloads import Gemm, Network, load_workload, network_of
 
@@ -234,7 +234,7 @@ def test_a_family_without_closed_forms_of_its_traffic(monkeypatch: pytest.Monkey
     monkeypatch.delattr("cost_model.families.systolic.traffic_at")
     assert traffic(view_of(core), gemm) == known
     assert estimate(core, workloads={"w": [gemm]})["roofline"] == entry["roofline"]
-    monkeypatch.delattr("hwgen.schedules.systolic.Schedule.input_beats")
+    monkeypatch.delattr("hwgen.families.systolic.schedule.Schedule.input_beats")
     _beats.cache_clear()
     unknown = estimate(core, workloads={"w": [(21, 30, 40)]})
     json.dumps(unknown, allow_nan=False)

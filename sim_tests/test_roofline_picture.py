@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cost_model.roofline_picture import Dot, picture
+from cost_model.roofline.picture import Dot, picture
 from hwgen.cli import main
 
 CONFIGS = Path(__file__).parents[1] / "configs"

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cost_model.closed_forms import evaluate
+from cost_model.closed_forms.closed_forms import evaluate
+from cost_model.closed_forms.rows import Rows
+from cost_model.closed_forms.rows import _figures as figures_of
+from cost_model.closed_forms.rows import _tabled as tabled
+from cost_model.closed_forms.space import Space
 from cost_model.families import systolic_bill, ternary_lut
-from cost_model.rows import Rows
-from cost_model.rows import _figures as figures_of
-from cost_model.rows import _tabled as tabled
-from cost_model.space import Space
-from flows.estimates import estimated
+from flows.build.estimates import estimated
 from hwgen.config.dotted import flattened
-from hwgen.config.model import FamilyConfig
-from hwgen.families import family
+from hwgen.core.params.base import FamilyConfig
+from hwgen.core.registry import family
 from sim_tests.selection import commit_seed
 
 METRICS = ("area_mm2", "power_w", "fmax_mhz")

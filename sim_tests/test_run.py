@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows import toolchain
+from flows.build import verilog_of
 from flows.simulation import runner
 from flows.simulation import stream_program as fast
+from flows.tools import toolchain
 from hwgen.cli import main
-from hwgen.config.load import load_config
-from hwgen.emission import verilog_of
+from hwgen.core.load import load_config
 
 TEXT = "name: tiny\nfamily: systolic\narray: {rows: 3, cols: 2}\nmax_k: 64\n"
 

@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 
 from cost_model.families.spatial import cycles
+from flows.build import verilog_of
 from flows.simulation.runner import regress
 from flows.simulation.stream_program import compile_stream, run_stream
-from hwgen.config.load import parse_config
-from hwgen.config.spatial import SpatialConfig
-from hwgen.emission import verilog_of
+from hwgen.core.files.packing import pack, unpack
+from hwgen.core.golden.stream import golden
+from hwgen.core.load import parse_config
+from hwgen.core.registry import family
 from hwgen.errors import ConfigError
-from hwgen.families import family
-from hwgen.golden.stream import golden
-from hwgen.numerics.blocks.scalable import SCALABLE
-from hwgen.packing import pack, unpack
-from hwgen.schedules.spatial_blocks import BlockSchedule
+from hwgen.families.spatial.block_schedule import BlockSchedule
+from hwgen.families.spatial.params import SpatialConfig
+from hwgen.formats.block.scalable import SCALABLE
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.test_spatial_blocks import config_of
 from sim_tests.test_systolic import assert_passed

@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cost_model.estimate import estimate
+from cost_model.estimate.estimate import estimate
 from cost_model.families import spatial_serial
 from cost_model.families.spatial import cycles, cycles_of, cycles_of_operands, most_cycles_of
 from cost_model.families.spatial_serial import Law, tile_cycles
 from flows.simulation.matrices import run_matrices
 from flows.simulation.runner import regress
-from hwgen.config.elements import QUEUES, SERIAL
-from hwgen.config.load import load_config, parse_config
-from hwgen.config.spatial import SpatialConfig
+from hwgen.arithmetic.digits import statistics, uniform
+from hwgen.arithmetic.sparse_digits import GROUP_TERMS, expected_group, group_cycles, window_cycles
+from hwgen.core.load import load_config, parse_config
+from hwgen.core.params.processing_elements import QUEUES, SERIAL
+from hwgen.core.registry import family
 from hwgen.errors import CheckFailed, ConfigError
-from hwgen.families import family
-from hwgen.families.cube import CubeConfig
-from hwgen.numerics import integer
-from hwgen.numerics.digits import statistics, uniform
-from hwgen.numerics.sparse_digits import GROUP_TERMS, expected_group, group_cycles, window_cycles
+from hwgen.families.spatial.cube import CubeConfig
+from hwgen.families.spatial.params import SpatialConfig
+from hwgen.formats import integer
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.selection import covering_points, missing_pairs, sampled
 from sim_tests.test_emission import assert_clean

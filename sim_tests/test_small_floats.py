@@ -12,10 +12,10 @@ import pytest
 
 from flows.simulation.matrices import run_matrices
 from flows.simulation.runner import regress
-from hwgen.config.load import parse_config
-from hwgen.config.spatial import SpatialConfig
+from hwgen.core.load import parse_config
 from hwgen.errors import ConfigError
-from hwgen.numerics import SMALL_FLOATS, FloatFormat
+from hwgen.families.spatial.params import SpatialConfig
+from hwgen.formats import SMALL_FLOATS, FloatFormat
 from sim_tests.selection import sampled
 from sim_tests.test_systolic import assert_passed
 

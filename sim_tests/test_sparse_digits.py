@@ -9,8 +9,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from hwgen.numerics import IntegerFormat, integer
-from hwgen.numerics.digits import (
+from hwgen.arithmetic.digits import (
     Encoding,
     digit_count,
     encode,
@@ -19,13 +18,14 @@ from hwgen.numerics.digits import (
     uniform,
     values_of,
 )
-from hwgen.numerics.sparse_digits import (
+from hwgen.arithmetic.sparse_digits import (
     GROUP_TERMS,
     expected_group,
     expected_passes,
     group_cycles,
     window_cycles,
 )
+from hwgen.formats import IntegerFormat, integer
 
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
 INT8 = integer("int8")

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from cost_model.families.spatial import cycles, cycles_of
 from flows.simulation.matrices import run_matrices
 from flows.simulation.runner import regress
-from hwgen.config.load import load_config, parse_config
-from hwgen.config.spatial import SpatialConfig
+from hwgen.core.golden.stream import golden
+from hwgen.core.load import load_config, parse_config
+from hwgen.core.registry import family
 from hwgen.errors import ConfigError, InputError
-from hwgen.families import family
-from hwgen.families.cube import CubeConfig
-from hwgen.golden.stream import golden
-from hwgen.schedules.spatial import Schedule
+from hwgen.families.spatial.cube import CubeConfig
+from hwgen.families.spatial.params import SpatialConfig
+from hwgen.families.spatial.schedule import Schedule
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.selection import covering_points, missing_pairs, sampled
 from sim_tests.test_emission import assert_clean

@@ -13,14 +13,14 @@ import pytest
 from cost_model.families.spatial import cycles
 from flows.simulation.matrices import run_matrices
 from flows.simulation.runner import regress
-from hwgen.config.load import load_config, parse_config
-from hwgen.config.spatial import SpatialConfig
+from hwgen.core.files.packing import pack, unpack
+from hwgen.core.golden.stream import golden
+from hwgen.core.load import load_config, parse_config
+from hwgen.core.registry import family
 from hwgen.errors import ConfigError
-from hwgen.families import family
-from hwgen.golden.stream import golden
-from hwgen.numerics.blocks.operands import BlockOperand
-from hwgen.packing import pack, unpack
-from hwgen.schedules.spatial import schedule
+from hwgen.families.spatial.params import SpatialConfig
+from hwgen.families.spatial.schedule import schedule
+from hwgen.formats.block.operands import BlockOperand
 from sim_tests.many_blocks import FORMATS, check, rounded
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.selection import commit_seed, covering_values

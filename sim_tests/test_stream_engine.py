@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 from cost_model.families.stream_engine import placed
+from flows.build import files_of
 from flows.simulation.command_lists import Image
 from flows.simulation.operation_cases import JobSpec, draw_operands
 from flows.simulation.operations import run_operation
 from flows.simulation.runner import case_names, regress
 from flows.simulation.stream_engine_run import run_on_engine
 from flows.simulation.stream_jobs import place_operation
-from hwgen.config.load import load_config, parse_config
-from hwgen.emission import files_of
+from hwgen.core.load import load_config, parse_config
+from hwgen.core.operation import operation_of
 from hwgen.errors import ConfigError, InputError
-from hwgen.families.stream_engine import StreamEngineConfig
-from hwgen.operations import operation_of
-from hwgen.stream_jobs import Place, StreamJob
+from hwgen.families.stream_engine.jobs import Place, StreamJob
+from hwgen.families.stream_engine.params import StreamEngineConfig
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.selection import commit_seed
 

@@ -13,23 +13,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cost_model.closed_forms import evaluate
-from cost_model.estimate import estimate
+from cost_model.closed_forms.closed_forms import evaluate
+from cost_model.estimate.estimate import estimate
+from flows.build import files_of
+from flows.build.files import manifest
 from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.regression import operands
 from flows.simulation.runner import regress
 from hwgen.cli import main
 from hwgen.config.dotted import flattened
-from hwgen.config.load import parse_config
-from hwgen.emission import files_of
-from hwgen.emission.files import manifest
+from hwgen.core.golden.post import apply
+from hwgen.core.load import parse_config
+from hwgen.core.post import RECORD_BYTES, Columns, PostSettings
+from hwgen.core.post.beats import HEAD_BITS
+from hwgen.core.registry import family
+from hwgen.core.schedule.stream import pack_inputs, stream_input
 from hwgen.errors import ConfigError, InputError
-from hwgen.families import family
-from hwgen.families.systolic import SystolicConfig
-from hwgen.golden.post import apply
-from hwgen.numerics.post import RECORD_BYTES, Columns, PostSettings
-from hwgen.numerics.post.beats import HEAD_BITS
-from hwgen.schedules.stream import pack_inputs, stream_input
+from hwgen.families.systolic.params import SystolicConfig
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.selection import commit_seed
 from sim_tests.test_block_engines import drawn

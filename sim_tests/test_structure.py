@@ -13,13 +13,12 @@ from amaranth.hdl._ir import PortDirection
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from cost_model.structure.document import document_of, module_of, packed, unpacked
-from cost_model.structure.model import ONE, TOP, ZERO, Design
-from flows import structures
-from hwgen.config.load import load_config
-from hwgen.emission import verilog_of
-from hwgen.emission.files import ports
-from rtl_templates.hierarchy import Block, emit, place
+from cost_model.netlist.document import document_of, module_of, packed, unpacked
+from cost_model.netlist.model import ONE, TOP, ZERO, Design
+from flows.build import structures, verilog_of
+from flows.build.files import ports
+from hwgen.core.load import load_config
+from rtl_templates.hdl.hierarchy import Block, emit, place
 
 CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.yaml"))
 

@@ -11,22 +11,22 @@ from pathlib import Path
 import pytest
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 
-from cost_model import costed
-from cost_model import technology as technologies
-from cost_model.costed import STRUCTURE
-from cost_model.fabric import fabric
-from cost_model.structure.components import totals
-from cost_model.structure.surroundings import pruned
+from cost_model.estimate import costed
+from cost_model.estimate import technology as technologies
+from cost_model.estimate.costed import STRUCTURE
+from cost_model.netlist.components import totals
+from cost_model.netlist.fabric.fabric import fabric
+from cost_model.netlist.surroundings import pruned
 from cost_model.timing.graph import Timer
-from flows.analyses import KeptAnalysis
 from flows.bench import draws as held_out
+from flows.build.analyses import KeptAnalysis
+from flows.build.estimates import estimated
+from flows.build.structures import structure_of
 from flows.calibration import draws, structural
 from flows.calibration.delays import USUAL
 from flows.calibration.fit import Equation, fit_robust
-from flows.estimates import estimated
-from flows.structures import structure_of
-from hwgen.config.load import load_config, parse_config
-from hwgen.families import families
+from hwgen.core.load import load_config, parse_config
+from hwgen.core.registry import families
 from sim_tests.test_structure import Pair, chain, structured
 
 CONFIGS = Path(__file__).parents[1] / "configs"

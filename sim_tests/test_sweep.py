@@ -19,13 +19,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import cost_model.closed_forms
-import cost_model.estimate  # has the real model: `hwgen build` uses it
+import cost_model.closed_forms.closed_forms
+import cost_model.estimate.estimate
 from cost_model.sweep import engine, reduce
 from cost_model.sweep.document import read_sweep
 from cost_model.sweep.pareto import Best, Front, nondominated
 from hwgen.cli import main
-from hwgen.config.load import load_config
+from hwgen.core.load import load_config
 from hwgen.errors import CheckFailed, ConfigError
 from hwgen.workloads import load_workload
 from hwgen.workloads.of_model import model_workload
@@ -80,7 +80,7 @@ objectives: {minimize: area_mm2, maximize: [tops / power_w]}
 @pytest.fixture
 def hwgen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., int]:
     """Run ``hwgen sweep`` in a directory of its own, on the made-up costs."""
-    monkeypatch.setattr(cost_model.closed_forms, "evaluate", evaluate)
+    monkeypatch.setattr(cost_model.closed_forms.closed_forms, "evaluate", evaluate)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
 
@@ -366,7 +366,7 @@ def test_verified_configurations(
         figures = dict.fromkeys(("luts", "carries", "dsps", "brams", "lutrams", "urams"))
         return types.SimpleNamespace(area_um2=4e4, fmax_mhz=321.0, flip_flops=7, **figures)
 
-    monkeypatch.setattr("flows.verify.synthesize", synthesize)
+    monkeypatch.setattr("flows.synthesis.verify.synthesize", synthesize)
     assert hwgen(LUT, "--output", "out", "--verify", "top:3") == 0
     assert sorted(done) == [(f"lut_000{i}", "nangate45") for i in (1, 2, 3)]
     said = capsys.readouterr()
@@ -577,7 +577,7 @@ def test_sampling_all_of_a_small_space_enumerates_it(
 def test_a_scheduler_that_is_not_there(
     hwgen: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("flows.executors._TIMEOUT_S", 1)
+    monkeypatch.setattr("flows.tools.executors._TIMEOUT_S", 1)
     assert hwgen(LUT, "--scheduler", "tcp://127.0.0.1:9") == 2
     assert "no Dask scheduler answers at tcp://127.0.0.1:9" in capsys.readouterr().err
     assert hwgen(LUT, "--scheduler", "tcp://127.0.0.1:9", "--jobs", "2") == 2

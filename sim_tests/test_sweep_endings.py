@@ -19,7 +19,7 @@ from sim_tests.test_sweep import LUT, ROOT, written
 SLOW = """
 import multiprocessing, signal, sys, time
 from pathlib import Path
-import cost_model.closed_forms as module
+import cost_model.closed_forms.closed_forms as module
 import sim_tests.sweep_costs as costs
 
 def evaluate(*arguments):

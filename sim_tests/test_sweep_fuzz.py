@@ -17,7 +17,7 @@ from cost_model.sweep.engine import run_sweep
 from cost_model.sweep.journal import Journal
 from cost_model.sweep.output import write_output
 from cost_model.sweep.probe import probe
-from flows.executors import LocalProcesses
+from flows.tools.executors import LocalProcesses
 from hwgen.errors import HwgenError
 from sim_tests.sweep_costs import evaluate
 from sim_tests.test_sweep import LUT, MIXED

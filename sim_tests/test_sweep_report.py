@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from py_mini_racer import MiniRacer
 
-import cost_model.closed_forms
+import cost_model.closed_forms.closed_forms
 from hwgen.cli import main
 from sim_tests.sweep_costs import evaluate
 
@@ -42,7 +42,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
     (folder / "sweep.yaml").write_text(SWEEP)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cost_model.closed_forms, "evaluate", evaluate)
+        patch.setattr(cost_model.closed_forms.closed_forms, "evaluate", evaluate)
         arguments = ["--config", str(folder / "sweep.yaml"), "--output", str(folder / "out")]
         assert main(["sweep", *arguments, "--jobs", "1"]) == 0
     return folder / "out" / "report.html"

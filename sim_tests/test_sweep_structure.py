@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import flows.structural_sweep
-from cost_model.estimate import estimate
+import flows.build.structural_sweep
+from cost_model.estimate.estimate import estimate
 from cost_model.sweep import refine as refining
-from flows.estimates import estimated
+from flows.build.estimates import estimated
 from hwgen.cli import main
-from hwgen.config.load import load_config
+from hwgen.core.load import load_config
 
 SWEEP = """\
 name: arrays
@@ -59,7 +59,7 @@ def sweep(
     def run(text: str, figures: Figures | None, *arguments: str, status: int = 0) -> Any:
         Path("sweep.yaml").write_text(text)
         if figures is not None:
-            monkeypatch.setattr(flows.structural_sweep, "figures", figures)
+            monkeypatch.setattr(flows.build.structural_sweep, "figures", figures)
         asked = ["sweep", "--config", "sweep.yaml", "--output", "out", "--jobs", "1", "--json"]
         assert main([*asked, *arguments]) == status
         printed = capsys.readouterr()

@@ -16,18 +16,20 @@ from typing import Any
 
 import pytest
 
-from flows import fpga, levels, liberty, parallel, process, register_frame
-from flows.cache import Entry, digest
-from flows.devices import choose, options, placed, placer
-from flows.kept import recorded
-from flows.outline import Outline, kept_modules
-from flows.pnr import bitstream, place_and_route, with_open_inputs
-from flows.pnr import recorded as recorded_runs
-from flows.result import SynthesisResult
-from flows.synth import synthesize
-from flows.toolchain import Found, forget, probe
+from flows.pnr import register_frame
+from flows.pnr.devices import choose, options, placed, placer
+from flows.pnr.pnr import bitstream, place_and_route, with_open_inputs
+from flows.pnr.pnr import recorded as recorded_runs
+from flows.synthesis import fpga, levels, liberty
+from flows.synthesis.outline import Outline, kept_modules
+from flows.synthesis.result import SynthesisResult
+from flows.synthesis.synth import synthesize
+from flows.synthesis.synth_cache import recorded
+from flows.tools import parallel, process
+from flows.tools.cache import Entry, digest
+from flows.tools.toolchain import Found, forget, probe
 from hwgen.cli import main
-from hwgen.config.load import load_config, parse_config
+from hwgen.core.load import load_config, parse_config
 from hwgen.errors import CheckFailed, InputError, ToolMissing
 from hwgen.technologies import cell_library, fpga_family, of_kind
 
@@ -573,7 +575,7 @@ def test_place_and_route(
         started.append(found.name)
         return run(found, *rest)
 
-    monkeypatch.setattr("flows.process.run", follow)
+    monkeypatch.setattr("flows.tools.process.run", follow)
     assert main([*arguments, "--seeds", "3", "--check"]) in (0, 1)
     assert started.count("nextpnr-ice40") == 1
     assert "over 3 seeds" in capsys.readouterr().out

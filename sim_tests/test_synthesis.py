@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
-from flows import liberty, process
-from flows import standard_cells as synthesis
 from flows.bench import area
-from flows.boundary import buffered
-from flows.liberty import Cell, Library
-from flows.timing import Timing
-from flows.toolchain import Found, probe
-from hwgen.emission import verilog_of
+from flows.build import verilog_of
+from flows.synthesis import liberty
+from flows.synthesis import standard_cells as synthesis
+from flows.synthesis.boundary import buffered
+from flows.synthesis.liberty import Cell, Library
+from flows.synthesis.timing import Timing
+from flows.tools import process
+from flows.tools.toolchain import Found, probe
 from hwgen.errors import CheckFailed, InputError, ToolMissing
-from hwgen.families.systolic import SystolicConfig
+from hwgen.families.systolic.params import SystolicConfig
 from hwgen.technologies import cell_library
 from hwgen.technologies.model import Buffer
 

@@ -12,9 +12,9 @@ import pytest
 from cost_model.families.systolic import cycles, cycles_of
 from flows.simulation.matrices import run_matrices
 from flows.simulation.runner import Outcome, compile_design, regress, simulate
-from hwgen.config.load import load_config, parse_config
+from hwgen.core.load import load_config, parse_config
 from hwgen.errors import ConfigError
-from hwgen.families.systolic import SystolicConfig
+from hwgen.families.systolic.params import SystolicConfig
 from sim_tests.selection import covering_points, missing_pairs, sampled
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("systolic*.yaml"))

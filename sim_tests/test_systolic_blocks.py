@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cost_model.closed_forms import view_of
+from cost_model.closed_forms.closed_forms import view_of
 from cost_model.families.systolic import cycles, cycles_at
 from flows.simulation.matrices import run_matrices
 from flows.simulation.runner import regress
-from hwgen.config.load import parse_config
+from hwgen.core.files.packing import pack, unpack
+from hwgen.core.golden.stream import golden
+from hwgen.core.load import parse_config
+from hwgen.core.registry import family
 from hwgen.errors import ConfigError
-from hwgen.families import family
-from hwgen.families.systolic import SystolicConfig
-from hwgen.golden.stream import golden
-from hwgen.packing import pack, unpack
+from hwgen.families.systolic.params import SystolicConfig
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.test_emission import assert_clean
 from sim_tests.test_systolic import assert_passed

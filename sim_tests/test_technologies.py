@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cost_model.fabric import fabric
-from flows import devices
+from cost_model.netlist.fabric.fabric import fabric
+from flows.pnr import devices
 from hwgen import technologies as registry
 from hwgen.cli import main
 from hwgen.config.document import read_document
-from hwgen.entry_points import Registry
 from hwgen.errors import ConfigError, InputError
+from hwgen.plugins import Registry
 from hwgen.technologies import costs_of, file_of, of_kind, read, technologies, technology
 from hwgen.technologies.model import Technology
 
@@ -73,7 +73,7 @@ def test_what_is_wrong_with_a_file(
 def points(monkeypatch: pytest.MonkeyPatch, *found: tuple[str, str]) -> Registry[Technology]:
     shipped = EntryPoint(registry.DEFAULT, "cost_model.technologies", registry.GROUP)
     others = [EntryPoint(name, value, registry.GROUP) for name, value in found]
-    monkeypatch.setattr("hwgen.entry_points.entry_points", lambda group: [shipped, *others])
+    monkeypatch.setattr("hwgen.plugins.entry_points", lambda group: [shipped, *others])
     return technologies.__wrapped__()
 
 
@@ -101,7 +101,7 @@ def test_two_packages_cannot_share_a_name(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_an_installation_from_before_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hwgen.entry_points.entry_points", lambda group: [])
+    monkeypatch.setattr("hwgen.plugins.entry_points", lambda group: [])
     with pytest.raises(InputError, match="install it again"):
         technologies.__wrapped__()
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hwgen.config.load import parse_config
-from hwgen.numerics import entries, index_width, ternary
-from hwgen.packing import pack
+from hwgen.core.files.packing import pack
+from hwgen.core.load import parse_config
+from hwgen.formats import entries, index_width, ternary
 
 
 def every_pattern(mu: int) -> np.ndarray:

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost_model.families.ternary_lut import cycles
+from flows.build import verilog_of
 from flows.simulation.matrices import run_matrices
 from flows.simulation.runner import regress
-from hwgen.config.load import load_config, parse_config
-from hwgen.emission import verilog_of
+from hwgen.core.golden.stream import golden
+from hwgen.core.load import load_config, parse_config
 from hwgen.errors import ConfigError, InputError
-from hwgen.families.ternary_lut import TernaryLutConfig
-from hwgen.golden.stream import golden
-from hwgen.numerics import entries, ternary
-from hwgen.schedules.ternary_lut import Schedule
+from hwgen.families.ternary_lut.params import TernaryLutConfig
+from hwgen.families.ternary_lut.schedule import Schedule
+from hwgen.formats import entries, ternary
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.selection import covering_points, missing_pairs, sampled
 from sim_tests.test_emission import assert_clean, assert_reproducible, netlist

@@ -14,24 +14,24 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import In, Member
 
 from cost_model.families.ternary_lut import cycles
+from flows.build import verilog_of
 from flows.simulation.matrices import run_matrices
 from flows.simulation.regression import OPERANDS, operands
 from flows.simulation.runner import regress
-from hwgen.config.load import parse_config
-from hwgen.emission import verilog_of
+from hwgen.core.golden.stream import golden
+from hwgen.core.load import parse_config
 from hwgen.errors import ConfigError
-from hwgen.families.ternary_lut import TernaryLutConfig
-from hwgen.families.ternary_lut_alignment import (
+from hwgen.families.ternary_lut.alignment import (
     exact_fraction_bits,
     largest_exponent,
     rounded_additions,
 )
-from hwgen.golden.stream import golden
-from hwgen.golden.ternary_lut_aligned import aligned, exponents
-from hwgen.numerics import FloatFormat, IntegerFormat, differences, floating
-from rtl_templates.arithmetic.align import Align, LargestExponent
-from rtl_templates.arithmetic.scaled_to_float import ScaledToFloat
-from rtl_templates.hierarchy import Block, place
+from hwgen.families.ternary_lut.golden_aligned import aligned, exponents
+from hwgen.families.ternary_lut.params import TernaryLutConfig
+from hwgen.formats import FloatFormat, IntegerFormat, differences, floating
+from rtl_templates.arithmetic.float.align import Align, LargestExponent
+from rtl_templates.arithmetic.float.from_scaled import ScaledToFloat
+from rtl_templates.hdl.hierarchy import Block, place
 from sim_tests.blocks import run_block
 from sim_tests.floats import corners
 from sim_tests.mutations import Mutation, assert_noticed

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from flows.estimates import estimated
-from hwgen.config.limits import limit_of
-from hwgen.config.load import parse_config
-from hwgen.config.measured import smallest
+from flows.build.estimates import estimated
+from hwgen.core.clock_limit import limit_of
+from hwgen.core.load import parse_config
 from hwgen.errors import ConfigError
-from hwgen.families.ternary_lut import TernaryLutConfig
-from hwgen.families.ternary_lut_choice import MOST, sum_groups
+from hwgen.families.ternary_lut.choice import MOST, sum_groups
+from hwgen.families.ternary_lut.measured import smallest
+from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.technologies import technologies
 from sim_tests.selection import commit_seed
 

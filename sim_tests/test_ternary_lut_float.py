@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 from cost_model.families.ternary_lut import cycles
+from flows.build import verilog_of
 from flows.simulation.matrices import run_matrices
 from flows.simulation.regression import OPERANDS, operands
 from flows.simulation.runner import regress
 from hwgen.cli import main
-from hwgen.config.load import load_config, parse_config
-from hwgen.emission import verilog_of
+from hwgen.core.files.packing import pack
+from hwgen.core.golden.stream import golden
+from hwgen.core.load import load_config, parse_config
 from hwgen.errors import ConfigError, InputError
-from hwgen.families.ternary_lut import TernaryLutConfig
-from hwgen.golden.stream import golden
-from hwgen.numerics import differences, entries, floating
-from hwgen.packing import pack
-from hwgen.schedules.ternary_lut import Schedule
+from hwgen.families.ternary_lut.params import TernaryLutConfig
+from hwgen.families.ternary_lut.schedule import Schedule
+from hwgen.formats import differences, entries, floating
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.selection import covering_points, missing_pairs, sampled
 from sim_tests.test_emission import assert_clean, assert_reproducible
@@ -175,7 +175,7 @@ def test_golden_does_not_depend_on_the_block_size(monkeypatch: pytest.MonkeyPatc
     config = sized()
     a, w = operands(config, (9, 20, 7), "random", np.random.default_rng(0))
     whole = golden(config, a, w)
-    monkeypatch.setattr("hwgen.golden.floating._ELEMENTS", 1)
+    monkeypatch.setattr("hwgen.core.golden.floating._ELEMENTS", 1)
     assert not len(differences(golden(config, a, w), whole))
 
 

@@ -14,21 +14,20 @@ import pytest
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, signed
 from click.testing import CliRunner
 
-from cost_model.technology import Technology
+from cost_model.estimate.technology import Technology
 from cost_model.timing.arcs import LIGHT, STEPS, Costs, spread
-from cost_model.timing.bend import BEND, bent, straight
+from cost_model.timing.delay_compression import BEND, bent, straight
 from cost_model.timing.graph import Path as LimitingPath
 from cost_model.timing.graph import Timer
 from cost_model.timing.limit import described, limiting_path, shortest
-from flows import structures
+from flows.build import structures, verilog_of
+from flows.build.estimates import estimated
 from flows.calibration.delays import USUAL, Timed, bend_of, fit_steps, table
 from flows.calibration.structural import Measured
-from flows.estimates import estimated
-from flows.standard_cells import Mapped
-from flows.timing import Timing
+from flows.synthesis.standard_cells import Mapped
+from flows.synthesis.timing import Timing
 from hwgen.cli import cli
-from hwgen.config.load import load_config
-from hwgen.emission import verilog_of
+from hwgen.core.load import load_config
 from sim_tests.test_structure import CONFIGS, structured
 
 NS = {kind: 1 + index / 64 for index, kind in enumerate(STEPS)} | {"fanout": 0.0}

@@ -15,8 +15,8 @@ from tokenizers import decoders, models, pre_tokenizers, processors
 
 from hwgen.cli import main
 from hwgen.errors import InputError, ToolMissing
-from hwgen.models.tokenizer import Tokenizer
-from hwgen.models.tokenizer_json import JsonTokenizer, tokenizer_document, tokenizer_of
+from hwgen.models.files.tokenizer import Tokenizer
+from hwgen.models.files.tokenizer_json import JsonTokenizer, tokenizer_document, tokenizer_of
 from sim_tests.model_files import Kind, Small, byte_tokens, write_gguf
 from sim_tests.test_model_safetensors import CONFIG, imported, named, write
 

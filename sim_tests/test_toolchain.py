@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from flows import toolchain, verilator
-from flows.waves import trace_format
+from flows.simulation.verilator import verilator
+from flows.simulation.verilator.waves import trace_format
+from flows.tools import toolchain
 from hwgen.cli import cli
 from hwgen.errors import CheckFailed, ToolMissing
 

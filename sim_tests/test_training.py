@@ -14,11 +14,11 @@ import pytest
 
 from flows.training import export, text
 from hwgen.errors import InputError
-from hwgen.models.engine import Run
-from hwgen.models.float_engine import FloatEngine
-from hwgen.models.importing import import_model
-from hwgen.models.store import TOKENIZER, Model
-from hwgen.models.tokenizer import Tokenizer
+from hwgen.models.files.import_model import import_model
+from hwgen.models.files.store import TOKENIZER, Model
+from hwgen.models.files.tokenizer import Tokenizer
+from hwgen.models.run.engine import Run
+from hwgen.models.run.float_engine import FloatEngine
 
 ROOT = Path(__file__).parent.parent
 SHIPPED = ROOT / "configs" / "models" / "austen-16m.gguf"

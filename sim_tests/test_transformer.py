@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.build import verilog_of
+from flows.simulation.bus.list_host import ListHost
 from flows.simulation.command_lists import (
     LIST,
     MISSING,
@@ -21,17 +23,15 @@ from flows.simulation.command_lists import (
 )
 from flows.simulation.engine_memory import place
 from flows.simulation.engine_program import BusError, Model, compile_model
-from flows.simulation.list_host import ListHost
 from flows.simulation.matrices import run_matrices
 from flows.simulation.runner import regress
-from hwgen.command_lists import BYTES, OPERATIONS, STATES, Program, listing
-from hwgen.config.load import load_config, parse_config
-from hwgen.emission import verilog_of
+from hwgen.core.lists.commands import BYTES, OPERATIONS, STATES, Program, listing
+from hwgen.core.load import load_config, parse_config
+from hwgen.core.post import PostSettings
+from hwgen.core.register_map import JOB_WINDOW
+from hwgen.core.registry import family
 from hwgen.errors import ConfigError, InputError
-from hwgen.families import family
-from hwgen.families.transformer import TransformerConfig
-from hwgen.numerics.post import PostSettings
-from hwgen.register_map import JOB_WINDOW
+from hwgen.families.transformer.params import TransformerConfig
 from sim_tests.mutations import Mutation
 
 GEMM = {

@@ -13,18 +13,18 @@ import pytest
 
 from cost_model.families.vector import cycles_of_jobs
 from flows.bench.draws import draw
-from flows.process import scratch
 from flows.simulation.operation_cases import JobSpec, draw_operands
 from flows.simulation.operations import run_operation
 from flows.simulation.runner import Outcome, regress
 from flows.simulation.stream_program import compile_stream, run_stream
-from hwgen.config.load import load_config, parse_config
+from flows.tools.process import scratch
+from hwgen.core.load import load_config, parse_config
+from hwgen.core.operation import operation_of
 from hwgen.errors import ConfigError, InputError
-from hwgen.families.vector import FORMATS, VectorConfig
-from hwgen.families.vector_operations import CODES, NAMED
-from hwgen.golden.vector import operate
-from hwgen.operations import operation_of
-from hwgen.schedules.vector import command, job
+from hwgen.families.vector.golden import operate
+from hwgen.families.vector.operations import CODES, NAMED
+from hwgen.families.vector.params import FORMATS, VectorConfig
+from hwgen.families.vector.schedule import command, job
 from sim_tests.mutations import Mutation, assert_noticed
 from sim_tests.selection import covering_points, missing_pairs, sampled
 

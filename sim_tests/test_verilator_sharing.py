@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.verilator import build_program
-from flows.verilator_sharing import (
+from flows.build import verilog_of
+from flows.simulation.verilator.sharing import (
     APART,
     GROWTH,
     INSTANCES,
@@ -16,8 +16,8 @@ from flows.verilator_sharing import (
     UNIT_BYTES,
     repeated,
 )
-from hwgen.config.load import load_config
-from hwgen.emission import verilog_of
+from flows.simulation.verilator.verilator import build_program
+from hwgen.core.load import load_config
 
 ROOT = Path(__file__).parents[1]
 FILLING = "  wire [7:0] filling;\n"

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from flows.build import verilog_of
 from flows.simulation import runner
 from flows.simulation.runner import Outcome, compile_design, run_module, simulate, use_host
-from hwgen.emission import verilog_of
 from hwgen.errors import CheckFailed
-from hwgen.families.systolic import SystolicConfig
+from hwgen.families.systolic.params import SystolicConfig
 from sim_tests import warm_simulations
 
 CONFIG = SystolicConfig.model_validate({"name": "warm", "array": {"rows": 2, "cols": 3}})
 CASES = ("shapes_0", "values_lowest", "stalls_4", "reset_0", "back_to_back_stalled")
-BENCH = "flows.simulation.cocotb_regression"
+BENCH = "flows.simulation.cocotb.regression"
 
 pytestmark = pytest.mark.skipif(
     not warm_simulations.possible(), reason="the interpreter is not a shared library"

@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from flows import process, warm_yosys
-from flows.servers import IDLE, Server, Servers
-from flows.toolchain import require
-from flows.warm_yosys import run_script
+from flows.tools import process, warm_yosys
+from flows.tools.servers import IDLE, Server, Servers
+from flows.tools.toolchain import require
+from flows.tools.warm_yosys import run_script
 from hwgen.errors import CheckFailed
 
 SCRIPT = """\

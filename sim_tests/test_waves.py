@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from flows import verilator
-from flows.waves import fst_from_vcd, trace_format
+from flows.simulation.verilator import verilator
+from flows.simulation.verilator.waves import fst_from_vcd, trace_format
 from hwgen.cli import cli
 from hwgen.errors import CheckFailed, ToolMissing
 

@@ -17,9 +17,9 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from flows.process import start
-from flows.servers import Server, Servers
-from flows.simulation.simulator import Start
+from flows.simulation.verilator.simulator import Start
+from flows.tools.process import start
+from flows.tools.servers import Server, Servers
 
 SERVERS = Servers("simulations")
 

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from flows.simulation.runner import compile_design, simulate
-from hwgen.config.load import parse_config
+from hwgen.core.load import parse_config
+from hwgen.core.port import StreamPort
 from hwgen.errors import CheckFailed
-from hwgen.streams import StreamPort
 
 Trace = Mapping[str, Sequence[int]]
 """Values by hierarchical name without the top module, one a cycle."""

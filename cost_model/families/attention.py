@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hwgen.schedules.attention import Block, Mask, blocks_of
+from hwgen.families.attention.schedule import Block, Mask, blocks_of
 
 if TYPE_CHECKING:
-    from hwgen.families.attention import AttentionConfig
-    from hwgen.operations import Job
+    from hwgen.core.operation import Job
+    from hwgen.families.attention.params import AttentionConfig
 
 
 @dataclass
@@ -114,7 +114,7 @@ def _shapes(config: AttentionConfig, jobs: Sequence[Job]) -> Iterator[tuple[int,
 
 
 def cycles_of_jobs(config: AttentionConfig, jobs: Sequence[Job]) -> int:
-    """Return the cycles of attentions that follow each other; see `hwgen.operations`."""
+    """Return the cycles of attentions that follow each other; see `hwgen.core.operation`."""
     return cycles_of_blocks(config, _shapes(config, jobs))
 
 

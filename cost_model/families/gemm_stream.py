@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cost of the GEMM streaming family: cycles from memory to memory.
 
-A job is followed through loads, cores and results; see `cost_model.engine.job`.
+A job is followed through loads, cores and results; see `hwgen.core.cycles.job`.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Iterable, Mapping
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
-from cost_model.engine.job import job_cycles
-from cost_model.engine.loads import bursts_of
-from cost_model.engine.steps import Load, Places, Region, loads_of, stored_at
 from cost_model.families.gemm_stream_memory import buffers, use, weight_bytes
-from cost_model.unit_job import PORT_LATENCY, UnitJob
-from hwgen.numerics.post import REGISTERS
-from hwgen.numerics.post.records import RECORD_BYTES
-from hwgen.register_map import JOB_FLAGS
-from hwgen.schedules.blocks import Blocks
-from hwgen.schedules.gemm_stream import Plan
+from hwgen.core.cycles.job import job_cycles
+from hwgen.core.cycles.loads import bursts_of
+from hwgen.core.cycles.steps import Load, Places, Region, loads_of, stored_at
+from hwgen.core.cycles.unit_job import PORT_LATENCY, UnitJob
+from hwgen.core.post import REGISTERS
+from hwgen.core.post.records import RECORD_BYTES
+from hwgen.core.register_map import JOB_FLAGS
+from hwgen.families.gemm_stream.blocks import Blocks
+from hwgen.families.gemm_stream.schedule import Plan
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.families.gemm_stream.params import GemmStreamConfig
 
 __all__ = [
     "buffers",

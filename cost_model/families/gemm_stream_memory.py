@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import TYPE_CHECKING
 
-from cost_model.memories import Buffer, Use
-from hwgen.schedules.gemm_stream import Block, Plan
+from cost_model.memories.memories import Buffer, Use
+from hwgen.families.gemm_stream.schedule import Block, Plan
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.families.gemm_stream.params import GemmStreamConfig
 
 Size = tuple[int, int, int]
 """M, K and N of one product."""

@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cost_model import post_processing as post
-from cost_model.bill import Number, ceil_div
+from cost_model.closed_forms import post_processing as post
+from cost_model.closed_forms.component_counts import Number, ceil_div
+from cost_model.closed_forms.space import View
 from cost_model.families import spatial_serial
 from cost_model.families.spatial_bill import Geometry, parts
 from cost_model.families.spatial_delay import paths
 from cost_model.families.spatial_flow import core_flow
-from cost_model.space import View
-from hwgen.config.spatial_timing import core_latency, serial_latency
-from hwgen.figures import Cycles
-from hwgen.schedules.spatial import Schedule, schedule
+from hwgen.core.figures import Cycles
+from hwgen.families.spatial.schedule import Schedule, schedule
+from hwgen.families.spatial.timing import core_latency, serial_latency
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hwgen.config.spatial import SpatialConfig
+    from hwgen.families.spatial.params import SpatialConfig
 
 __all__ = [
     "RULES", "core_flow", "cycles", "cycles_at", "cycles_of", "cycles_of_operands", "macs_at",

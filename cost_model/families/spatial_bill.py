@@ -11,17 +11,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model import elements, products
-from cost_model import post_processing as post
-from cost_model.bill import Counts, Number, Part, adder, buffer, register, times, total
-from cost_model.fabric import fabric_of
+from cost_model.closed_forms import post_processing as post
+from cost_model.closed_forms import processing_elements as elements
+from cost_model.closed_forms import products
+from cost_model.closed_forms.component_counts import (
+    Counts,
+    Number,
+    Part,
+    adder,
+    buffer,
+    register,
+    times,
+    total,
+)
+from cost_model.closed_forms.space import View
 from cost_model.families import spatial_serial_bill
-from cost_model.space import View
-from hwgen.config.spatial_timing import block_lead, lead
-from hwgen.numerics import TERNARY
+from cost_model.netlist.fabric.fabric import fabric_of
+from hwgen.families.spatial.timing import block_lead, lead
+from hwgen.formats import TERNARY
 
 if TYPE_CHECKING:
-    from hwgen.config.spatial import SpatialConfig
+    from hwgen.families.spatial.params import SpatialConfig
 
 MAC_KINDS = (
     "flip_flop", "and", "adder_bit", "adder_level", "saturate", "sum_bit", *products.PRODUCT_KINDS,

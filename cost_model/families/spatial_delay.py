@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model import elements, products
-from cost_model import post_processing as post
-from cost_model.bill import Counts, times, total
+from cost_model.closed_forms import post_processing as post
+from cost_model.closed_forms import processing_elements as elements
+from cost_model.closed_forms import products
+from cost_model.closed_forms.component_counts import Counts, times, total
+from cost_model.closed_forms.space import View
 from cost_model.families import spatial_serial_delay
 from cost_model.families.spatial_bill import FIGURES, RESOLVED, Geometry
-from cost_model.space import View
 
 if TYPE_CHECKING:
-    from hwgen.config.spatial import SpatialConfig
+    from hwgen.families.spatial.params import SpatialConfig
 
 TREE = ("sum_level", "adder_behind", "adder_behind_bit")
 
 
 def paths(v: View) -> list[Counts]:
-    """Return what the longest paths lead through; see `cost_model.technology.Technology.delays`."""
+    """Return the operators on the longest paths; see `Technology.delays`."""
     if v.config.array.serial:
         return spatial_serial_delay.paths(v)
     g = Geometry(v)

@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cost_model.bill import Number, ceil_div
-from cost_model.space import View
-from hwgen.config.elements import QUEUES
-from hwgen.config.spatial_timing import serial_lead
-from hwgen.numerics import IntegerFormat
-from hwgen.numerics.digits import Encoding, digit_count, normal, statistics, uniform
-from hwgen.numerics.sparse_digits import (
+from cost_model.closed_forms.component_counts import Number, ceil_div
+from cost_model.closed_forms.space import View
+from hwgen.arithmetic.digits import Encoding, digit_count, normal, statistics, uniform
+from hwgen.arithmetic.sparse_digits import (
     GROUP_TERMS,
     between_passes,
     group_cycles,
     pass_ends,
     window_cycles,
 )
-from hwgen.schedules.spatial import Schedule
+from hwgen.core.params.processing_elements import QUEUES
+from hwgen.families.spatial.schedule import Schedule
+from hwgen.families.spatial.timing import serial_lead
+from hwgen.formats import IntegerFormat
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hwgen.config.spatial import SpatialConfig
+    from hwgen.families.spatial.params import SpatialConfig
 
 SAMPLE = 128
 """Beats of a pass that the expectation of cycles is sampled over; each further one takes what one

@@ -12,15 +12,23 @@ from itertools import pairwise
 from math import log2
 from typing import TYPE_CHECKING
 
-from cost_model import elements
-from cost_model import post_processing as post
-from cost_model.bill import Counts, Number, Part, adder, register, times, total
-from cost_model.space import View
-from hwgen.numerics.digits import digit_count
-from hwgen.numerics.sparse_digits import CHOSEN_ARRIVAL, FINAL_STEPS, GROUP_TERMS, SerialSum
+from cost_model.closed_forms import post_processing as post
+from cost_model.closed_forms import processing_elements as elements
+from cost_model.closed_forms.component_counts import (
+    Counts,
+    Number,
+    Part,
+    adder,
+    register,
+    times,
+    total,
+)
+from cost_model.closed_forms.space import View
+from hwgen.arithmetic.digits import digit_count
+from hwgen.arithmetic.sparse_digits import CHOSEN_ARRIVAL, FINAL_STEPS, GROUP_TERMS, SerialSum
 
 if TYPE_CHECKING:
-    from hwgen.config.spatial import SpatialConfig
+    from hwgen.families.spatial.params import SpatialConfig
 
 SUM = ("max_k", "array.depth", "array.carry_spacing")
 """Numeric parameters on which accumulators depend."""

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model import post_processing as post
-from cost_model.bill import Counts, total
+from cost_model.closed_forms import post_processing as post
+from cost_model.closed_forms.component_counts import Counts, total
+from cost_model.closed_forms.space import View
+from cost_model.estimate.technology import OUTSIDE
 from cost_model.families.spatial_serial_bill import (
     FIGURES,
     SUM,
@@ -17,20 +19,18 @@ from cost_model.families.spatial_serial_bill import (
     serial_sum,
     sums,
 )
-from cost_model.space import View
-from cost_model.technology import OUTSIDE
-from hwgen.numerics.digits import digit_count
-from hwgen.numerics.sparse_digits import CHOSEN_ARRIVAL, FINAL_STEPS, GROUP_TERMS
+from hwgen.arithmetic.digits import digit_count
+from hwgen.arithmetic.sparse_digits import CHOSEN_ARRIVAL, FINAL_STEPS, GROUP_TERMS
 
 if TYPE_CHECKING:
-    from hwgen.config.spatial import SpatialConfig
+    from hwgen.families.spatial.params import SpatialConfig
 
 WAITS = 2.5
 """Gates in front of a register of a `StreamSlice`: one line tells all its bits to wait."""
 
 
 def paths(v: View) -> list[Counts]:
-    """Return what the longest paths lead through; see `cost_model.technology.Technology.delays`."""
+    """Return the operators on the longest paths; see `Technology.delays`."""
     g = SerialGeometry(v)
     start: Counts = {"register": 1.0}
     digits = digit_count(v.config.activation)

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cost_model.unit_job import UnitJob
-from hwgen.families import family
-from hwgen.families.stream_engine_registers import ENTRY_BYTES
-from hwgen.figures import Cycles
-from hwgen.operations import lengths_of
+from hwgen.core.cycles.unit_job import UnitJob
+from hwgen.core.figures import Cycles
+from hwgen.core.operation import lengths_of
+from hwgen.core.registry import family
+from hwgen.families.stream_engine.registers import ENTRY_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hwgen.families.stream_engine import StreamEngineConfig
-    from hwgen.operations import Job
-    from hwgen.schedules.memory import Access
+    from hwgen.core.operation import Job
+    from hwgen.core.schedule.memory import Access
+    from hwgen.families.stream_engine.params import StreamEngineConfig
 
 _AROUND = 24
 """Cycles from the submission of a job to the core's first beat, and from its last to the end."""

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model import post_processing as post
-from cost_model.bill import Number, ceil_div
+from cost_model.closed_forms import post_processing as post
+from cost_model.closed_forms.component_counts import Number, ceil_div
+from cost_model.closed_forms.space import View
 from cost_model.families.systolic_bill import Geometry, parts
 from cost_model.families.systolic_delay import paths
 from cost_model.families.systolic_flow import core_flow
-from cost_model.space import View
-from hwgen.schedules.systolic import schedule
+from hwgen.families.systolic.schedule import schedule
 
 if TYPE_CHECKING:
-    from hwgen.families.systolic import SystolicConfig
+    from hwgen.families.systolic.params import SystolicConfig
 
 __all__ = [
     "RULES", "core_flow", "cycles", "cycles_at", "cycles_of", "macs_at", "parts", "paths",

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model import elements
-from cost_model import post_processing as post
-from cost_model.bill import (
+from cost_model.closed_forms import post_processing as post
+from cost_model.closed_forms import processing_elements as elements
+from cost_model.closed_forms.component_counts import (
     Counts,
     Number,
     Part,
@@ -26,21 +26,21 @@ from cost_model.bill import (
     times,
     total,
 )
-from cost_model.elements import DIGIT_KINDS
-from cost_model.fabric import delays, fabric_of
+from cost_model.closed_forms.processing_elements import DIGIT_KINDS
+from cost_model.closed_forms.rows import Rows, rows_of
+from cost_model.closed_forms.space import View
 from cost_model.families.systolic_pes import (
     digit_pe,
     output_stationary_pe,
     pe_kinds,
     stationary_pes,
 )
-from cost_model.rows import Rows, rows_of
-from cost_model.space import View
-from hwgen.families.systolic_geometry import BUS_ROWS, ArrayGeometry, block_stages
-from hwgen.numerics import TERNARY
+from cost_model.netlist.fabric.fabric import delays, fabric_of
+from hwgen.families.systolic.geometry import BUS_ROWS, ArrayGeometry, block_stages
+from hwgen.formats import TERNARY
 
 if TYPE_CHECKING:
-    from hwgen.families.systolic import SystolicConfig
+    from hwgen.families.systolic.params import SystolicConfig
 
 
 def _digit_parts(config: SystolicConfig) -> tuple[Part, ...]:

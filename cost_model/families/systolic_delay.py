@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model import elements, products
-from cost_model import post_processing as post
-from cost_model.bill import Counts, bits_of, times, total
+from cost_model.closed_forms import post_processing as post
+from cost_model.closed_forms import processing_elements as elements
+from cost_model.closed_forms import products
+from cost_model.closed_forms.component_counts import Counts, bits_of, times, total
+from cost_model.closed_forms.space import View
 from cost_model.families.systolic_bill import (
     DIGIT_FIGURES,
     RESOLVE_FIGURES,
@@ -17,14 +19,13 @@ from cost_model.families.systolic_bill import (
     accumulated_rows,
     psum_width,
 )
-from cost_model.space import View
 
 if TYPE_CHECKING:
-    from hwgen.families.systolic import SystolicConfig
+    from hwgen.families.systolic.params import SystolicConfig
 
 
 def paths(v: View) -> list[Counts]:
-    """Return what the longest paths lead through; see `cost_model.technology.Technology.delays`."""
+    """Return the operators on the longest paths; see `Technology.delays`."""
     g = Geometry(v)
     start: Counts = {"register": 1.0}
     reach = total(start, {"fanout": np.log2(np.minimum(g.cols, g.broadcast))})

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cost_model.engine.core_flow import CoreFlow, Queue, Slices
+from hwgen.core.cycles.core_flow import CoreFlow, Queue, Slices
 
 if TYPE_CHECKING:
-    from hwgen.families.systolic import SystolicConfig
+    from hwgen.families.systolic.params import SystolicConfig
 
 
 def core_flow(config: SystolicConfig) -> CoreFlow:

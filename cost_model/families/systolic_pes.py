@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cost_model import elements, products
-from cost_model.bill import adder, register, times, total
-from cost_model.fabric import LISTED, fabric_of
-from cost_model.fabric import product_counts as logic_or_dsp
-from hwgen.families.systolic_geometry import psum_terms
+from cost_model.closed_forms import processing_elements as elements
+from cost_model.closed_forms import products
+from cost_model.closed_forms.component_counts import adder, register, times, total
+from cost_model.netlist.fabric.fabric import LISTED, fabric_of
+from cost_model.netlist.fabric.fabric import product_counts as logic_or_dsp
+from hwgen.families.systolic.geometry import psum_terms
 
 if TYPE_CHECKING:
-    from cost_model.fabric import Fabric
-    from hwgen.families.systolic import SystolicConfig
+    from cost_model.netlist.fabric.fabric import Fabric
+    from hwgen.families.systolic.params import SystolicConfig
 
 PE_KINDS = (
     "flip_flop", "enable", "and", "adder_bit", "adder_level", "saturate", "sum_bit",

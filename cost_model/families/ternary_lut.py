@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model import post_processing as post
-from cost_model.bill import (
+from cost_model.closed_forms import post_processing as post
+from cost_model.closed_forms.component_counts import (
     Counts,
     Number,
     Part,
@@ -26,7 +26,8 @@ from cost_model.bill import (
     times,
     total,
 )
-from cost_model.fabric import LISTED, fabric_of
+from cost_model.closed_forms.rows import Rows, rows_of
+from cost_model.closed_forms.space import View
 from cost_model.families.ternary_lut_aligned import (
     ALIGNED,
     aligned_column,
@@ -47,12 +48,11 @@ from cost_model.families.ternary_lut_bill import (
 from cost_model.families.ternary_lut_delay import paths as core_paths
 from cost_model.families.ternary_lut_delay import stored_paths
 from cost_model.families.ternary_lut_flow import core_flow as core_flow
-from cost_model.rows import Rows, rows_of
-from cost_model.space import View
-from hwgen.schedules.ternary_lut import Schedule
+from cost_model.netlist.fabric.fabric import LISTED, fabric_of
+from hwgen.families.ternary_lut.schedule import Schedule
 
 if TYPE_CHECKING:
-    from hwgen.families.ternary_lut import TernaryLutConfig
+    from hwgen.families.ternary_lut.params import TernaryLutConfig
 
 
 def cycles(config: TernaryLutConfig, m: int, k: int, n: int) -> int:
@@ -309,7 +309,7 @@ def _sequencer(v: View) -> Counts:
 
 
 def paths(v: View) -> list[Counts]:
-    """Return what the longest paths lead through; see `cost_model.technology.Technology.delays`."""
+    """Return the operators on the longest paths; see `Technology.delays`."""
     if v.config.aligned:
         return [*aligned_paths(v), *stored_paths(v, stored_rows(v))]
     return [*core_paths(v), *stored_paths(v, stored_rows(v)), *post.paths(v)]

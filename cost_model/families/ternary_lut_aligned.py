@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model.bill import Counts, adder, register, times, total
-from cost_model.fabric import fabric_of
+from cost_model.closed_forms.component_counts import Counts, adder, register, times, total
+from cost_model.closed_forms.space import View
 from cost_model.families.ternary_lut_bill import exact_sum, read_counts, value_width
 from cost_model.families.ternary_lut_delay import FLOAT_SHARES, read_path, sum_delay
-from cost_model.space import View
+from cost_model.netlist.fabric.fabric import fabric_of
 
 if TYPE_CHECKING:
-    from hwgen.families.ternary_lut import TernaryLutConfig
+    from hwgen.families.ternary_lut.params import TernaryLutConfig
 
 
 ALIGNED = (
@@ -89,7 +89,7 @@ def _shifts(config: TernaryLutConfig) -> int:
 
 
 def paths(v: View) -> list[Counts]:
-    """Return what the longest paths lead through; see `cost_model.technology.Technology.delays`."""
+    """Return the operators on the longest paths; see `Technology.delays`."""
     start = {"register": 1.0, "fanout": np.log2(v["array.fetch_ports"] + np.int64(0))}
     kinds = ("gate", "read", "adder_level", "adder_bit", "select", f"float_path_{v.config.result}")
     paths_of = (alignment_path, sum_path, total_path)

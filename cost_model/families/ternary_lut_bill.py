@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING
 
-from cost_model.bill import Counts, adder, register, times, total
-from cost_model.fabric import delays, fabric_of, fetch_counts, product_counts
-from hwgen.families.ternary_lut_choice import sum_groups
-from hwgen.families.ternary_lut_table import table_levels, table_parts, table_sum_format
-from hwgen.numerics import TERNARY, enclosing_format
-from hwgen.numerics.bit_heap import count_adders
+from cost_model.closed_forms.component_counts import Counts, adder, register, times, total
+from cost_model.netlist.fabric.fabric import delays, fabric_of, fetch_counts, product_counts
+from hwgen.arithmetic.bit_heap import count_adders
+from hwgen.families.ternary_lut.choice import sum_groups
+from hwgen.families.ternary_lut.table import table_levels, table_parts, table_sum_format
+from hwgen.formats import TERNARY, enclosing_format
 
 if TYPE_CHECKING:
-    from cost_model.fabric import Fabric
-    from hwgen.families.ternary_lut import TernaryLutConfig
+    from cost_model.netlist.fabric.fabric import Fabric
+    from hwgen.families.ternary_lut.params import TernaryLutConfig
 
 TABLE_KINDS = ("flip_flop", "enable", "adder_bit", "adder_level")
 COLUMN_KINDS = (

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model.bill import Counts, total
+from cost_model.closed_forms.component_counts import Counts, total
+from cost_model.closed_forms.space import View
 from cost_model.families.ternary_lut_bill import (
     added_bits,
     float_table_latencies,
     sum_width,
     value_width,
 )
-from cost_model.space import View
-from hwgen.families.ternary_lut_choice import sum_groups
-from hwgen.numerics.bit_heap import plan
+from hwgen.arithmetic.bit_heap import plan
+from hwgen.families.ternary_lut.choice import sum_groups
 
 if TYPE_CHECKING:
-    from cost_model.rows import Rows
-    from hwgen.families.ternary_lut import TernaryLutConfig
-    from hwgen.numerics import FloatFormat
+    from cost_model.closed_forms.rows import Rows
+    from hwgen.families.ternary_lut.params import TernaryLutConfig
+    from hwgen.formats import FloatFormat
 
 
 def paths(v: View) -> list[Counts]:
-    """Return what the longest paths lead through; see `cost_model.technology.Technology.delays`."""
+    """Return the operators on the longest paths; see `Technology.delays`."""
     start = {"register": 1.0, "fanout": np.log2(v["array.fetch_ports"] + np.int64(0))}
     names = ("array.group_size", "array.tables", "pipeline.table", "pipeline.reduce", "max_k",
              "pipeline.accumulate")  # fmt: skip

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cost_model.engine.core_flow import CoreFlow
+from hwgen.core.cycles.core_flow import CoreFlow
 
 if TYPE_CHECKING:
-    from hwgen.families.ternary_lut import TernaryLutConfig
+    from hwgen.families.ternary_lut.params import TernaryLutConfig
 
 
 def core_flow(config: TernaryLutConfig) -> CoreFlow:

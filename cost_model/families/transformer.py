@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from cost_model.memories import Buffer, Use
-from hwgen.command_lists import BYTES, LINE
-from hwgen.families import family
-from hwgen.figures import Cycles
-from hwgen.register_map import job_window
+from cost_model.memories.memories import Buffer, Use
+from hwgen.core.figures import Cycles
+from hwgen.core.lists.commands import BYTES, LINE
+from hwgen.core.register_map import job_window
+from hwgen.core.registry import family
 
 if TYPE_CHECKING:
-    from hwgen.families.transformer import TransformerConfig
+    from hwgen.families.transformer.params import TransformerConfig
 
 Size = tuple[int, int, int]
 """M, K and N of one product."""

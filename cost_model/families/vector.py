@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from hwgen.families.vector_operations import CODES
-from hwgen.schedules.vector import beats_of_row
+from hwgen.families.vector.operations import CODES
+from hwgen.families.vector.schedule import beats_of_row
 
 if TYPE_CHECKING:
-    from hwgen.families.vector import VectorConfig
-    from hwgen.operations import Job
+    from hwgen.core.operation import Job
+    from hwgen.families.vector.params import VectorConfig
 
 OVERHEAD = 1
 """Cycles of a job for its command, taken while no other is worked on."""

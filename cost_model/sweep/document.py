@@ -14,8 +14,8 @@ from cost_model.sweep.plan import Objective, Plan, Sample, Top
 from cost_model.sweep.reader import Reader
 from cost_model.sweep.space import Space, Subspace
 from hwgen.config.document import Document, read_document
+from hwgen.core.registry import families
 from hwgen.errors import InputError, did_you_mean
-from hwgen.families import families
 from hwgen.workloads import FORM, Network, read_network, shipped, too_large, workload_path
 from hwgen.workloads.of_model import model_workload
 

@@ -18,7 +18,7 @@ from cost_model.sweep.report import report_html, write_figures
 from cost_model.sweep.results import Chosen, choose, csv_text, write_parquet
 from cost_model.sweep.summary import summary_of
 from cost_model.sweep.table import INDEX
-from hwgen.config.model import FamilyConfig
+from hwgen.core.params.base import FamilyConfig
 
 SUMMARY = "summary.json"
 MEASURED = "measured_"

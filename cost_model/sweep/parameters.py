@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.closed_forms import DEVICE
+from cost_model.closed_forms.closed_forms import DEVICE
 from cost_model.sweep.expressions import Expression, ExpressionError
 from cost_model.sweep.reader import Path, Reader
 from cost_model.sweep.space import (
@@ -20,9 +20,9 @@ from cost_model.sweep.space import (
     Subspace,
     Values,
 )
-from hwgen.config.load import shown, value_problem
-from hwgen.config.model import FamilyConfig
 from hwgen.config.parameters import Parameter, parameters, yaml_value
+from hwgen.core.load import shown, value_problem
+from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import did_you_mean
 from hwgen.technologies import technology_of
 

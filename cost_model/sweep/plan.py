@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_model.closed_forms import DEVICE
+from cost_model.closed_forms.closed_forms import DEVICE
 from cost_model.sweep.expressions import Expression
 from cost_model.sweep.space import TECHNOLOGY, Space, Subspace, Values, split
 from hwgen.technologies.utilization import FITS

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cost_model import technology as technologies
+from cost_model.estimate import technology as technologies
 from cost_model.sweep.document import SweepFile
 from cost_model.sweep.expressions import Expression, ExpressionError
 from cost_model.sweep.parameters import typed_result
@@ -28,7 +28,7 @@ from cost_model.sweep.plan import (
 )
 from cost_model.sweep.reader import Path, Reader
 from cost_model.sweep.space import Subspace, Values
-from hwgen.config.load import shown
+from hwgen.core.load import shown
 from hwgen.errors import did_you_mean
 from hwgen.technologies.utilization import FITS, SHARES
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_model import technology as technologies
+from cost_model.estimate import technology as technologies
 from cost_model.sweep.document import SweepFile
 from cost_model.sweep.engine import Executor, Outcome, Progress, chunk_size
 from cost_model.sweep.pareto import Best, Floats, Indices

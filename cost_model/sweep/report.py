@@ -11,13 +11,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from cost_model.roofline import PREFIX
-from cost_model.roofline_picture import Dot, picture
+from cost_model.roofline.picture import Dot, picture
+from cost_model.roofline.roofline import PREFIX
 from cost_model.sweep.engine import Outcome
 from cost_model.sweep.plan import Plan
 from cost_model.sweep.results import CONFIG, PARETO, Chosen
 from cost_model.sweep.table import FAMILY, INDEX, Table, columns_of, figures_of
-from hwgen.config.off_chip import OffChip
+from hwgen.core.params.off_chip import OffChip
 from hwgen.errors import ToolMissing
 
 MOST_POINTS = 4000

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.costed import CLOSED_FORMS, STRUCTURE
-from cost_model.space import defaults
+from cost_model.closed_forms.space import defaults
+from cost_model.estimate.costed import CLOSED_FORMS, STRUCTURE
 from cost_model.sweep.engine import Outcome
 from cost_model.sweep.plan import Evaluate, Plan
 from cost_model.sweep.space import Subspace
@@ -27,9 +27,9 @@ from cost_model.sweep.table import (
     table_of,
 )
 from hwgen.config.dotted import nested
-from hwgen.config.load import parse_config
-from hwgen.config.model import FamilyConfig
 from hwgen.config.parameters import yaml_value
+from hwgen.core.load import parse_config
+from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import ConfigError, ToolMissing
 from hwgen.technologies.utilization import FITS
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_model.closed_forms import DEVICE
+from cost_model.closed_forms.closed_forms import DEVICE
 from cost_model.sweep.expressions import Expression
 from hwgen.technologies import technology_of
 

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_model.closed_forms import DEVICE, evaluate, metric_names
-from cost_model.roofline import is_limited
-from cost_model.space import Space
+from cost_model.closed_forms.closed_forms import DEVICE, evaluate, metric_names
+from cost_model.closed_forms.space import Space
+from cost_model.roofline.roofline import is_limited
 from cost_model.sweep.plan import Evaluate, Plan
 from cost_model.sweep.space import TECHNOLOGY
 from cost_model.sweep.table import Points, parameters_of
-from hwgen.config.model import FamilyConfig
-from hwgen.families import family as family_of
+from hwgen.core.params.base import FamilyConfig
+from hwgen.core.registry import family as family_of
 from hwgen.workloads import Network
 
 MOST_POINTS = 2000
@@ -81,7 +81,7 @@ class Structural:
         technology: str,
         workloads: Mapping[str, Network],
     ) -> Mapping[str, NDArray[Any]]:
-        """Return metrics as `cost_model.closed_forms.evaluate` does."""
+        """Return metrics as `cost_model.closed_forms.closed_forms.evaluate` does."""
         closed: Mapping[str, NDArray[Any]] = {}
         if not self.every and has_closed_forms(family):
             closed = self.closed(family, fixed, varying, technology, workloads)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cost_model.structure.model import Bits, Cell, Instance, Memory, Module
+from cost_model.netlist.model import Bits, Cell, Instance, Memory, Module
 from cost_model.timing import operators
 from cost_model.timing.arcs import LIGHT, Arcs, Costs, Nets, Parallel, Steps, Sum, Times, spread
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cost_model.structure.model import TOP, Design
+from cost_model.netlist.model import TOP, Design
 from cost_model.timing.arcs import Costs, Steps, Times
 from cost_model.timing.compiled import Compiled, End, Inside, MacroSteps
 
@@ -49,7 +49,7 @@ class Path:
         How many of its ends are ports.
     bend : float
         What a step takes, where it is not the sum of all that counts, in parts of its own time
-        (`cost_model.timing.bend`).
+        (`cost_model.timing.delay_compression`).
     """
 
     period_ns: float

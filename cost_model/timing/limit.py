@@ -8,15 +8,15 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from cost_model.fabric import fabric
-from cost_model.structure.surroundings import pruned
+from cost_model.netlist.fabric.fabric import fabric
+from cost_model.netlist.surroundings import pruned
 from cost_model.timing.arcs import MACRO, Costs
-from cost_model.timing.bend import bent
+from cost_model.timing.delay_compression import bent
 from cost_model.timing.graph import Path, Timer
 
 if TYPE_CHECKING:
-    from cost_model.structure.model import Design
-    from cost_model.technology import Technology
+    from cost_model.estimate.technology import Technology
+    from cost_model.netlist.model import Design
     from cost_model.timing.compiled import MacroSteps
 
 MAPPED = "mapped_ns"

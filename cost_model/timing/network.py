@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The path that limits the clock of a design on an FPGA, through what it is mapped to.
 
-Where look-up tables, carry chains, DSP blocks and memories are counted (`cost_model.structure`) it
+Where look-up tables, carry chains, DSP blocks and memories are counted (`cost_model.netlist`) it
 is also known what is between two registers: these cells, one after the other, and the wires to
 them.  A wire's delay is part of the step that it leads to; the more loads it has and the larger the
 design is, the longer it is.
@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from math import inf, log2
 from typing import TYPE_CHECKING
 
-from cost_model.structure.chains import Block, Late
-from cost_model.structure.fabric_bill import Mapped, mapped
-from cost_model.structure.gates import postorder
-from cost_model.structure.model import TOP
+from cost_model.netlist.fabric.chains import Block, Late
+from cost_model.netlist.fabric.components import Mapped, mapped
+from cost_model.netlist.fabric.gates import postorder
+from cost_model.netlist.model import TOP
 from cost_model.timing.arcs import Costs, Steps, spread
 from cost_model.timing.graph import Path, Stage
 
 if TYPE_CHECKING:
-    from cost_model.fabric import Fabric
-    from cost_model.structure.model import Design
+    from cost_model.netlist.fabric.fabric import Fabric
+    from cost_model.netlist.model import Design
 
 STEPS: Mapping[str, str] = {
     "register": "a register, from the clock to its output, and its setup time",
@@ -199,7 +199,7 @@ class _Unit:
 class Network:
     """What a design is mapped to on an FPGA family, for the path that limits its clock.
 
-    Units of a large design (`cost_model.structure.flat`) are looked at one by one, as if there
+    Units of a large design (`cost_model.netlist.fabric.flat`) are looked at one by one, as if there
     were registers between them.
 
     Parameters

@@ -21,11 +21,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from flows.cell_scripts import RECIPES
-from flows.standard_cells import Mapped, map_core
-from hwgen.emission import verilog_of
+from flows.build import verilog_of
+from flows.synthesis.cell_scripts import RECIPES
+from flows.synthesis.standard_cells import Mapped, map_core
 from hwgen.errors import HwgenError
-from hwgen.families.systolic import SystolicConfig
+from hwgen.families.systolic.params import SystolicConfig
 
 SIZE = 16
 TECHNOLOGY = "nangate45"
@@ -83,7 +83,7 @@ def configuration(array: str) -> SystolicConfig:
 
 
 def measure(array: str, recipe: str, *, full_adders: bool, **options: Any) -> Point:
-    """Map one array; `options` are those of `flows.standard_cells.map_core`."""
+    """Map one array; `options` are those of `flows.synthesis.standard_cells.map_core`."""
     config = configuration(array)
     options = {"clock_ps": CLOCK_PS, **options}
     keep = [f"{config.name}_{prefix}" for prefix in KEPT]

@@ -23,13 +23,13 @@ import numpy as np
 
 from cost_model.families.attention import cycles_of_jobs
 from flows.bench.pages import rewritten
-from flows.estimates import estimated
-from hwgen.families.attention import AttentionConfig
-from hwgen.families.attention_bound import bound_of
-from hwgen.families.attention_formats import SCALE, SUM_GUARD
-from hwgen.golden.attention import accumulated, attend, scaled
-from hwgen.schedules.attention import Mask
-from hwgen.schedules.attention_operands import quantised
+from flows.build.estimates import estimated
+from hwgen.families.attention.bound import bound_of
+from hwgen.families.attention.formats import SCALE, SUM_GUARD
+from hwgen.families.attention.golden import accumulated, attend, scaled
+from hwgen.families.attention.operands import quantised
+from hwgen.families.attention.params import AttentionConfig
+from hwgen.families.attention.schedule import Mask
 
 TECHNOLOGY = "nangate45"
 CLOCK_MHZ = 330.0

@@ -128,9 +128,9 @@ def _verilate(work: Path, size: int) -> list[object]:
     import os
     import subprocess
 
-    from flows.toolchain import require
-    from hwgen.emission import verilog_of
-    from hwgen.families.systolic import SystolicConfig
+    from flows.build import verilog_of
+    from flows.tools.toolchain import require
+    from hwgen.families.systolic.params import SystolicConfig
 
     config = SystolicConfig.model_validate(
         {"name": "verilated", "array": {"rows": size, "cols": size}}

@@ -21,7 +21,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from cost_model.technology import calibrated, technology
+from cost_model.estimate.technology import calibrated, technology
 from flows.bench.cost import kendall
 from flows.calibration.closed_forms import METRICS, Sample, costs_of, errors_of, samples
 from flows.calibration.results import covered

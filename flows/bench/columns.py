@@ -12,10 +12,10 @@ import json
 from typing import Any
 
 from flows.bench.measure import parser, report
-from flows.standard_cells import Mapped, map_core
-from hwgen.config.measured import DATA
-from hwgen.emission import verilog_of
-from hwgen.families.ternary_lut import TernaryLutConfig
+from flows.build import verilog_of
+from flows.synthesis.standard_cells import Mapped, map_core
+from hwgen.families.ternary_lut.measured import DATA
+from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.technologies import cell_library
 
 RECIPE = "nf"

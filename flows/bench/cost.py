@@ -35,16 +35,16 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from cost_model.technology import calibrated, technology
+from cost_model.estimate.technology import calibrated, technology
 from flows.bench import cost_tables
 from flows.bench.cost_points import Point, compare, save
 from flows.bench.draws import draw, size
 from flows.bench.pages import rewritten
+from flows.build.structures import structure_of
 from flows.calibration.points import Values, config_of, held_out_points
-from flows.kept import recorded
-from flows.structures import structure_of
+from flows.synthesis.synth_cache import recorded
+from hwgen.core.registry import families
 from hwgen.errors import HwgenError
-from hwgen.families import families
 from hwgen.technologies import of_kind
 from hwgen.technologies import technology as installed
 

@@ -9,23 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.estimate import estimate
-from cost_model.space import defaults, frozen
-from cost_model.technology import Technology, technology, write
+from cost_model.closed_forms.space import defaults, frozen
+from cost_model.estimate.estimate import estimate
+from cost_model.estimate.technology import Technology, technology, write
 from flows.bench.cost_tables import traits
+from flows.build.estimates import estimated
 from flows.calibration import fpga
 from flows.calibration.delays_fpga import SEEDS
 from flows.calibration.measure import cell_costs
 from flows.calibration.points import Values, config_of
 from flows.calibration.results import covered, ranges
 from flows.calibration.structural import interval
-from flows.devices import placed, placer
-from flows.estimates import estimated
-from flows.pnr import place_and_route
-from flows.synth import synthesize
+from flows.pnr.devices import placed, placer
+from flows.pnr.pnr import place_and_route
+from flows.synthesis.synth import synthesize
 from hwgen.config.dotted import flattened
+from hwgen.core.operation import multiplies
 from hwgen.errors import CheckFailed
-from hwgen.operations import multiplies
 from hwgen.technologies import costs_of
 from hwgen.technologies import technology as installed
 

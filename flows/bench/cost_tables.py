@@ -12,12 +12,12 @@ import numpy as np
 from flows.bench.cost_picture import picture
 from flows.calibration import structural
 from flows.calibration.results import ranges
-from hwgen.numerics.blocks.operands import BlockOperand
-from hwgen.operations import multiplies
+from hwgen.core.operation import multiplies
+from hwgen.formats.block.operands import BlockOperand
 
 if TYPE_CHECKING:
     from flows.bench.cost_points import Point
-    from hwgen.config.model import FamilyConfig
+    from hwgen.core.params.base import FamilyConfig
 
 WIDTHS = ((2, 4), (5, 8), (9, 12), (13, 16))
 """Bits of the wider operand that are shown together."""

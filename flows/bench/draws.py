@@ -14,16 +14,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from cost_model.closed_forms import view_of
-from cost_model.structure.components import KINDS, totals
-from cost_model.structure.memories import memories_of
-from cost_model.structure.model import Design
-from flows import structures
+from cost_model.closed_forms.closed_forms import view_of
+from cost_model.netlist.components import KINDS, totals
+from cost_model.netlist.memories import memories_of
+from cost_model.netlist.model import Design
+from flows.build import structures
 from flows.calibration.draws import Draw, drawn
 from flows.calibration.parts import parts_of
-from hwgen.config.model import FamilyConfig
-from hwgen.families import families, family
-from hwgen.operations import multiplies
+from hwgen.core.operation import multiplies
+from hwgen.core.params.base import FamilyConfig
+from hwgen.core.registry import families, family
 from hwgen.technologies import fpga_family, of_kind
 
 SMALLEST, LARGEST = 100.0, 100_000.0

@@ -25,15 +25,15 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from flows.build import verilog_of
 from flows.calibration.mapping_cache import map_cached
-from flows.standard_cells import Mapped
-from hwgen.config.elements import SERIAL
-from hwgen.config.load import parse_config
-from hwgen.emission import verilog_of
+from flows.synthesis.standard_cells import Mapped
+from hwgen.arithmetic.digits import Encoding
+from hwgen.arithmetic.sparse_digits import GROUP_TERMS
+from hwgen.core.load import parse_config
+from hwgen.core.params.processing_elements import SERIAL
+from hwgen.core.registry import family as hwgen_family
 from hwgen.errors import HwgenError
-from hwgen.families import family as hwgen_family
-from hwgen.numerics.digits import Encoding
-from hwgen.numerics.sparse_digits import GROUP_TERMS
 
 TECHNOLOGY = "nangate45"
 

@@ -17,15 +17,15 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from cost_model.engine.job import job_cycles
-from cost_model.engine.steps import Places
 from cost_model.families.gemm_stream import plan_cycles
-from flows.simulation.engine_host import EngineHost, open_engine
+from flows.simulation.bus.engine_host import EngineHost, open_engine
 from flows.simulation.engine_memory import place
 from flows.simulation.regression import operands
-from hwgen.config.load import load_config, parse_config
+from hwgen.core.cycles.job import job_cycles
+from hwgen.core.cycles.steps import Places
+from hwgen.core.load import load_config, parse_config
 from hwgen.errors import HwgenError
-from hwgen.schedules.gemm_stream import Plan
+from hwgen.families.gemm_stream.schedule import Plan
 
 SIZES = (
     (512, 512, 512), (256, 1024, 1024), (128, 768, 3072), (1, 2560, 2560), (1, 1024, 4096),

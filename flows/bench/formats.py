@@ -40,11 +40,11 @@ from rich.console import Console
 from rich.table import Table
 
 from hwgen.cli import main as command
+from hwgen.core.registry import family
 from hwgen.errors import InputError
-from hwgen.families import family
-from hwgen.formats import block_format
-from hwgen.numerics.blocks import error_of, quantise_blocks
-from hwgen.numerics.blocks.scalable import SCALABLE
+from hwgen.formats.block import error_of, quantise_blocks
+from hwgen.formats.block.scalable import SCALABLE
+from hwgen.formats.registry import block_format
 
 FORMATS = (
     "mxfp8_e4m3", "mxint8", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp4", "nvfp4", "nvint4", "int4_g32",

@@ -26,21 +26,21 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.structure.costs import breakdown
-from cost_model.technology import technology
-from flows.analyses import analysis
+from cost_model.estimate.technology import technology
+from cost_model.netlist.costs import breakdown
 from flows.bench.pages import rewritten
 from flows.bench.published_formulas import FORMULAS, GELU, Formula, exponential_polynomial
+from flows.build.analyses import analysis
+from flows.build.structures import structured
+from flows.build.verilog import block_to_verilog
 from flows.calibration.mapping_cache import map_cached
-from flows.structures import structured
-from hwgen.emission.verilog import block_to_verilog
-from hwgen.numerics.functions.curves import sampled
-from hwgen.numerics.functions.fit import Objective, Tolerance, fit, gates
-from hwgen.numerics.functions.polynomial import Domain, Polynomial
-from hwgen.numerics.functions.unit import FUNCTIONS, FunctionUnit, Wanted, design
+from hwgen.arithmetic.functions.curves import sampled
+from hwgen.arithmetic.functions.fit import Objective, Tolerance, fit, gates
+from hwgen.arithmetic.functions.polynomial import Domain, Polynomial
+from hwgen.arithmetic.functions.unit import FUNCTIONS, FunctionUnit, Wanted, design
 from rtl_templates.arithmetic.functions.table import TableBlock
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
-from rtl_templates.hierarchy import Block, emit_block
+from rtl_templates.hdl.hierarchy import Block, emit_block
 
 PERIODS_PS = {"nangate45": 5000.0, "asap7": 1500.0}
 """Technologies, and the clock periods that the mapper is given."""

@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from flows.demonstration.written import energy_text
-from hwgen.datasheet import number, share
+from hwgen.reports.datasheet import number, share
 
 _HEADINGS = ("model", "core", "target", "area or resources", "tokens/s", "J/token", "limited by",
              "of the bandwidth's floor")  # fmt: skip

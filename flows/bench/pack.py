@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from flows.bench.measure import parser, report
-from hwgen.families.systolic import SystolicConfig
-from hwgen.schedules.systolic import Schedule
+from hwgen.families.systolic.params import SystolicConfig
+from hwgen.families.systolic.schedule import Schedule
 
 SIZE = 4096
 

@@ -20,9 +20,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from flows.synth import synthesize
-from hwgen.families import family
-from hwgen.numerics.product_packing import packed_products
+from flows.synthesis.synth import synthesize
+from hwgen.arithmetic.product_packing import packed_products
+from hwgen.core.registry import family
 from hwgen.technologies import fpga_family
 
 TECHNOLOGIES = ("ecp5", "xc7", "xcup")

@@ -28,9 +28,9 @@ from typing import Literal
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Member, Out
 
-from hwgen.numerics import FloatFormat, IntegerFormat, entries, index_width
-from rtl_templates.arithmetic.float_adder import FloatAdder
-from rtl_templates.hierarchy import Block, place
+from hwgen.formats import FloatFormat, IntegerFormat, entries, index_width
+from rtl_templates.arithmetic.float.adder import FloatAdder
+from rtl_templates.hdl.hierarchy import Block, place
 
 WIDE = 32
 """Bits of everything behind the multiplexers of an integer datapath."""

@@ -18,11 +18,11 @@ from amaranth.hdl import Const, Module, Mux, Value
 from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
 
-from hwgen.numerics.functions.curves import sampled
-from hwgen.numerics.functions.polynomial import Domain, Polynomial
+from hwgen.arithmetic.functions.curves import sampled
+from hwgen.arithmetic.functions.polynomial import Domain, Polynomial
 from rtl_templates.arithmetic.functions.table import Rom
 from rtl_templates.arithmetic.pipeline import named
-from rtl_templates.hierarchy import Block
+from rtl_templates.hdl.hierarchy import Block
 
 Integers = NDArray[np.int64]
 

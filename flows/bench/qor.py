@@ -31,9 +31,9 @@ from flows.bench.qor_points import (
     whole_core,
 )
 from flows.calibration.mapping_cache import versions
-from flows.liberty import load
-from flows.standard_cells import Mapped
-from flows.toolchain import require
+from flows.synthesis.liberty import load
+from flows.synthesis.standard_cells import Mapped
+from flows.tools.toolchain import require
 from hwgen.errors import HwgenError, InputError
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from flows.bench.published import Published, Shape
+from flows.build import verilog_of
+from flows.build.verilog import rtlil_to_verilog
 from flows.calibration.mapping_cache import map_cached
-from flows.standard_cells import Mapped
-from hwgen.emission import verilog_of
-from hwgen.emission.verilog import rtlil_to_verilog
-from hwgen.families.ternary_lut import TernaryLutConfig
-from hwgen.numerics import floating, integer
-from rtl_templates.hierarchy import Block, emit_block
+from flows.synthesis.standard_cells import Mapped
+from hwgen.families.ternary_lut.params import TernaryLutConfig
+from hwgen.formats import floating, integer
+from rtl_templates.hdl.hierarchy import Block, emit_block
 from rtl_templates.ternary_lut.cluster import Cluster
 
 PREFIX = "bench"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from flows.bench.pages import rewritten, section
 from flows.bench.qor_points import DESIGNS, SIZES, TECHNOLOGIES, Point, Result, path_ns, points
 from flows.calibration.mapping_cache import versions
-from flows.standard_cells import Mapped
+from flows.synthesis.standard_cells import Mapped
 
 TableRow = list[str]
 

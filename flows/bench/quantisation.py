@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from hwgen.models.description import Description
+    from hwgen.models.graph.description import Description
 
 ROWS: dict[str, tuple[str, ...]] = {
     "int8, blocks of 8 turned by hardware": ("--hadamard", "8"),
@@ -74,7 +74,7 @@ def _hwgen(*arguments: str) -> Any:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
-    from hwgen.models.store import Model
+    from hwgen.models.files.store import Model
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("model", help="file of a model, as `hwgen model import` reads it")

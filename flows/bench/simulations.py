@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from flows.simulation.engine_host import open_engine
+from flows.simulation.bus.engine_host import open_engine
 from flows.simulation.engine_memory import place
 from flows.simulation.regression import operands
 from flows.simulation.runner import case_names, compile_design, simulate
 from flows.simulation.stream_program import compile_stream, run_stream
-from hwgen.config.load import load_config
-from hwgen.families import family
-from hwgen.schedules.stream import pack_inputs
+from hwgen.core.load import load_config
+from hwgen.core.registry import family
+from hwgen.core.schedule.stream import pack_inputs
 
 _CASE = re.compile(r"; (\d+) edges in ([\d.]+) s")
 _CYCLES = re.compile(r"CYCLES (\d+)")
@@ -98,8 +98,8 @@ def _cocotb(config: Any, mode: str, work: Path) -> tuple[float, float, float]:
             np.save(path, values)
     regression = "engine" if config.buses else "regression"
     modes: dict[str, tuple[str, dict[str, Any]]] = {
-        "idle": ("flows.simulation.cocotb_idle", {"cycles": 200_000}),
-        "run": ("flows.simulation.cocotb_run", {**files, "beats": str(work / "beats.bin")}),
+        "idle": ("flows.simulation.cocotb.idle", {"cycles": 200_000}),
+        "run": ("flows.simulation.cocotb.run", {**files, "beats": str(work / "beats.bin")}),
         "regression": (
             f"flows.simulation.cocotb_{regression}",
             {"seed": 0, "cases": case_names(config, 0)},

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.closed_forms import evaluate
+from cost_model.closed_forms.closed_forms import evaluate
 from cost_model.sweep.document import SweepFile, read_sweep
 from cost_model.sweep.engine import run_sweep
 from cost_model.sweep.journal import Journal
@@ -26,7 +26,7 @@ from cost_model.sweep.plan import metrics_of
 from cost_model.sweep.probe import probe
 from cost_model.sweep.reduce import BLOCK
 from flows.bench.measure import parser, report
-from flows.executors import LocalProcesses
+from flows.tools.executors import LocalProcesses
 from hwgen import __version__
 
 SWEEP = """

@@ -17,11 +17,11 @@ import click
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
-    from hwgen.config.load import load_config
-    from hwgen.models.engine import Run
-    from hwgen.models.golden_engine import GoldenEngine
-    from hwgen.models.store import Model
-    from hwgen.models.units import Units
+    from hwgen.core.load import load_config
+    from hwgen.models.files.store import Model
+    from hwgen.models.graph.units import Units
+    from hwgen.models.run.engine import Run
+    from hwgen.models.run.golden_engine import GoldenEngine
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("model", type=Path, help="directory of a quantised model")

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from cost_model.fabric import fabric
-from cost_model.technology import Technology, is_calibrated
-from cost_model.technology import technology as calibrated
+from cost_model.estimate.technology import Technology, is_calibrated
+from cost_model.estimate.technology import technology as calibrated
+from cost_model.netlist.fabric.fabric import fabric
 from flows.calibration import (
     closed_forms,
     delays,
@@ -20,7 +20,7 @@ from flows.calibration import (
     structural_fpga,
 )
 from flows.calibration.points import calibration_points
-from flows.devices import placed, placer
+from flows.pnr.devices import placed, placer
 from hwgen.errors import InputError
 from hwgen.technologies import technology as installed
 
@@ -56,7 +56,7 @@ def calibrate(
     InputError
         If the technology is unknown, or nothing is known of how it works.
     ToolMissing, CheckFailed
-        As `flows.standard_cells.map_core`.
+        As `flows.synthesis.standard_cells.map_core`.
     """
     if installed(technology).kind == "fpga":
         return _fpga(technology, progress, designs, structure=structure)

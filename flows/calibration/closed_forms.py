@@ -20,29 +20,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_model.bill import Counts, total
-from cost_model.closed_forms import view_of
-from cost_model.structure.components import components
-from cost_model.structure.costs import cost
-from cost_model.structure.model import TOP, Design
-from cost_model.technology import OUTSIDE, PORTS
-from cost_model.timing.bend import straight
+from cost_model.closed_forms.closed_forms import view_of
+from cost_model.closed_forms.component_counts import Counts, total
+from cost_model.estimate.technology import OUTSIDE, PORTS
+from cost_model.netlist.components import components
+from cost_model.netlist.costs import cost
+from cost_model.netlist.model import TOP, Design
+from cost_model.timing.delay_compression import straight
 from cost_model.timing.limit import limiting_path
+from flows.build.structures import structure_of
 from flows.calibration.draws import MOST, NAME, Draw, alone, drawn
 from flows.calibration.fit import Equation, fit_longest, fit_robust
 from flows.calibration.parts import is_operator, operator_kind, owner, parts_of
 from flows.calibration.points import config_of, rare_points
 from flows.calibration.results import QUANTITIES, covered, ranges, rounded, summary
-from flows.executors import LocalProcesses
-from flows.parallel import processors
-from flows.structures import structure_of
-from hwgen.config.load import parse_config
+from flows.tools.executors import LocalProcesses
+from flows.tools.parallel import processors
+from hwgen.core.load import parse_config
+from hwgen.core.registry import family
 from hwgen.errors import HwgenError
-from hwgen.families import family
 
 if TYPE_CHECKING:
-    from cost_model.technology import Technology
-    from hwgen.config.model import FamilyConfig
+    from cost_model.estimate.technology import Technology
+    from hwgen.core.params.base import FamilyConfig
 
 Array = NDArray[np.float64]
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_model.structure.model import Design
-from cost_model.structure.surroundings import pruned
-from cost_model.timing.bend import BEND, bent, straight
+from cost_model.netlist.model import Design
+from cost_model.netlist.surroundings import pruned
+from cost_model.timing.delay_compression import BEND, bent, straight
 from cost_model.timing.graph import Path, Timer
 from flows.calibration.fit import non_negative
 from flows.calibration.measure import provenance
 from flows.calibration.results import covered
-from flows.standard_cells import INPUT_DELAY
+from flows.synthesis.standard_cells import INPUT_DELAY
 
 if TYPE_CHECKING:
     from flows.calibration import structural
@@ -40,7 +40,7 @@ FOLDS = 4
 """Parts of the designs of which each is left out once."""
 
 EXPONENTS = (1.0, 0.9, 0.8, 0.7, 0.6)
-"""Powers of the sums of steps that are tried (`cost_model.timing.bend`)."""
+"""Powers of the sums of steps that are tried (`cost_model.timing.delay_compression`)."""
 
 _ROUNDS, _STEPS = 8, 30
 
@@ -54,7 +54,7 @@ class Timed:
     what : str
         For people.
     design : Design
-        What leads to something of it (`cost_model.structure.surroundings.pruned`).
+        What leads to something of it (`cost_model.netlist.surroundings.pruned`).
     outside_ns : float
         When inputs arrived, and how long before the clock outputs had to be there.
     delay_ns : float
@@ -97,7 +97,8 @@ def fit_steps(
     usually : mapping
         How long each kind of step usually takes, in any unit.
     bend : mapping, optional
-        How long sums of steps take (`cost_model.timing.bend`); default as long as they say.
+        How long sums of steps take (`cost_model.timing.delay_compression`); default as long as
+        they say.
     """
     ns, errors, _ = _fit(measured, usually, bend)
     return ns, errors

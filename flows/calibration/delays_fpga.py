@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.fabric import fabric
+from cost_model.netlist.fabric.fabric import fabric
 from cost_model.timing.graph import Path
 from cost_model.timing.limit import MAPPED
 from cost_model.timing.network import Network
-from flows import structures
+from flows.build import structures
 from flows.calibration.delays import Timed, error, fit_steps
 from flows.calibration.results import covered
 from flows.calibration.structural import designs
-from flows.devices import placer
-from flows.pnr import place_and_route
+from flows.pnr.devices import placer
+from flows.pnr.pnr import place_and_route
 
 TIMED = (0, 10, 12, 16, 20, 22, 24, 26, 28, 32, 34)
 """Numbers of the calibration designs that are placed and routed: small ones of each kind."""
@@ -74,7 +74,7 @@ def measured(
     Raises
     ------
     ToolMissing, CheckFailed
-        As `flows.pnr.place_and_route`.
+        As `flows.pnr.pnr.place_and_route`.
     """
     known = designs()
     chosen = [known[number] for number in TIMED][:count]

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from hwgen.config.load import parse_config
-from hwgen.config.model import FamilyConfig
+from hwgen.core.load import parse_config
+from hwgen.core.params.base import FamilyConfig
+from hwgen.core.registry import families, family
 from hwgen.errors import ConfigError
-from hwgen.families import families, family
 
 NAME = "core"
 """Name of every design, so that equal ones have equal Verilog."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """From cores mapped to an FPGA to the table of its family.
 
-Registers, carry cells, DSP blocks and memories are counted by rules (`cost_model.fabric`) and cost
-one each; look-up tables are fitted.  Floating-point operators are modules of their own, and cost
-what was measured of them.
+Registers, carry cells, DSP blocks and memories are counted by rules
+(`cost_model.netlist.fabric.fabric`) and cost one each; look-up tables are fitted.  Floating-point
+operators are modules of their own, and cost what was measured of them.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.bill import KINDS, Part
-from cost_model.closed_forms import view_of
-from cost_model.fabric import CELL_KINDS
-from cost_model.fabric import KINDS as FABRIC_KINDS
-from cost_model.technology import Technology
+from cost_model.closed_forms.closed_forms import view_of
+from cost_model.closed_forms.component_counts import KINDS, Part
+from cost_model.estimate.technology import Technology
+from cost_model.netlist.fabric.fabric import CELL_KINDS
+from cost_model.netlist.fabric.fabric import KINDS as FABRIC_KINDS
 from flows.calibration.fit import Equation, fit
 from flows.calibration.fpga import Used, provenance
 from flows.calibration.parts import FLOAT, operator_kind, owner, without_operators
 from flows.calibration.points import NAME, config_of
 from flows.calibration.results import ranges, rounded, summary
-from hwgen.families import family
+from hwgen.core.registry import family
 
 EXACT: Mapping[str, tuple[str, ...]] = {
     "flip_flops": ("flip_flop",),

@@ -11,14 +11,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from flows import fpga, levels
-from flows.cache import Entry, digest, hashed
+from flows.build import verilog_of
 from flows.calibration.mapping_cache import versions
 from flows.calibration.parts import kept_modules
 from flows.calibration.points import NAME, config_of
-from flows.standard_cells import TIMEOUT
-from flows.toolchain import require
-from hwgen.emission import verilog_of
+from flows.synthesis import fpga, levels
+from flows.synthesis.standard_cells import TIMEOUT
+from flows.tools.cache import Entry, digest, hashed
+from flows.tools.toolchain import require
 from hwgen.technologies import fpga_family
 
 
@@ -31,7 +31,7 @@ class Used:
     values : mapping
         Its dotted parameters.
     resources : mapping
-        How many of each of `flows.fpga.RESOURCES` it takes.
+        How many of each of `flows.synthesis.fpga.RESOURCES` it takes.
     parts : mapping
         For each module that is mapped on its own, and the rest under the name of the core: its
         instances, and the resources of one.

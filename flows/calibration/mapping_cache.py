@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`flows.standard_cells.map_core`, its results kept on disk.
+"""`flows.synthesis.standard_cells.map_core`, its results kept on disk.
 
 A campaign of hundreds of mappings can then be stopped and taken up again, and repeated after a
 change at the cost of what the change affects.
@@ -14,11 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from flows import boundary, cell_scripts, liberty, timing
-from flows import standard_cells as synthesis
-from flows.cache import Document, hashed
-from flows.standard_cells import Mapped, map_core
-from flows.toolchain import probe, version_text
+from flows.synthesis import boundary, cell_scripts, liberty, timing
+from flows.synthesis import standard_cells as synthesis
+from flows.synthesis.standard_cells import Mapped, map_core
+from flows.tools.cache import Document, hashed
+from flows.tools.toolchain import probe, version_text
 from hwgen.technologies import cell_library
 
 

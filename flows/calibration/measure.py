@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from cost_model.closed_forms import ACTIVITY
-from flows import liberty
-from flows.cache import hashed
+from cost_model.closed_forms.closed_forms import ACTIVITY
 from flows.calibration.mapping_cache import versions
-from flows.cell_power import cell_powers, voltage
-from flows.standard_cells import Mapped
+from flows.power.cell_power import cell_powers, voltage
+from flows.synthesis import liberty
+from flows.synthesis.standard_cells import Mapped
+from flows.tools.cache import hashed
 from hwgen.technologies import cell_library
 
 RECIPE = "nf"
@@ -29,7 +29,7 @@ class Measured:
     values : mapping
         Its dotted parameters.
     area_um2, leakage_nw, energy_fj : float
-        Of all cells; the energy is that of a cycle, see `cost_model.closed_forms`.
+        Of all cells; the energy is that of a cycle, see `cost_model.closed_forms.closed_forms`.
     modules : mapping
         Area of each module, without the modules in it, times its instances.
     instances : mapping
@@ -66,7 +66,7 @@ def provenance(technology: str) -> dict[str, Any]:
     return {
         "recipe": RECIPE,
         "clock_ps": cell_library(technology).mapper_clock_ps,
-        "kept_modules": "flows.outline",
+        "kept_modules": "flows.synthesis.outline",
         "tools": versions(),
         "liberty": hashed(liberty.load(technology).text),
         "activity": ACTIVITY,

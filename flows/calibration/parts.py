@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from cost_model.bill import Part
-from hwgen.config.model import FamilyConfig
-from hwgen.families import family
+from cost_model.closed_forms.component_counts import Part
+from hwgen.core.params.base import FamilyConfig
+from hwgen.core.registry import family
 
 FLOAT = "float_"
 """Beginning of the kinds of floating-point operators."""

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hwgen.config.dotted import nested
-from hwgen.config.product import ProductConfig
+from hwgen.core.params.product import ProductConfig
+from hwgen.core.registry import family
 from hwgen.errors import ConfigError
-from hwgen.families import family
-from hwgen.numerics import FLOATS
+from hwgen.formats import FLOATS
 
 Values = dict[str, Any]
 """A configuration by dotted parameters."""

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from hwgen.config.dotted import flattened
 
 if TYPE_CHECKING:
-    from cost_model.technology import Quantity
-    from hwgen.config.model import FamilyConfig
+    from cost_model.estimate.technology import Quantity
+    from hwgen.core.params.base import FamilyConfig
 
 QUANTITIES: tuple[Quantity, ...] = ("area_um2", "leakage_nw", "energy_fj")
 """What a component of standard cells costs."""

@@ -2,9 +2,9 @@
 """Costs of the components of structures, fitted to mapped designs.
 
 Designs are drawn from everything that the families allow (`flows.calibration.draws`) and mapped as
-``hwgen synth`` does where nothing is asked for: what `flows.outline.kept_modules` finds is mapped
-once and kept.  Each kept module and the rest of each design gives an equation for the area, and
-each whole design one for area, leakage and energy.
+``hwgen synth`` does where nothing is asked for: what `flows.synthesis.outline.kept_modules` finds
+is mapped once and kept.  Each kept module and the rest of each design gives an equation for the
+area, and each whole design one for area, leakage and energy.
 """
 
 from __future__ import annotations
@@ -21,31 +21,32 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cost_model.structure.components import KINDS, Counts, components
-from cost_model.structure.costs import STORED as REGISTER
-from cost_model.structure.costs import cost, logic_share
-from cost_model.structure.model import TOP, Design
-from flows import outline, structures
-from flows.cache import Document, hashed
+from cost_model.netlist.components import KINDS, Counts, components
+from cost_model.netlist.costs import STORED as REGISTER
+from cost_model.netlist.costs import cost, logic_share
+from cost_model.netlist.model import TOP, Design
+from flows.build import structures
 from flows.calibration.draws import NAME, alone, draws, unusual
 from flows.calibration.fit import Equation, fit_robust
 from flows.calibration.mapping_cache import map_cached, versions
 from flows.calibration.measure import RECIPE, cell_costs, provenance, summed
 from flows.calibration.results import COVERED, QUANTITIES, covered
-from flows.standard_cells import Mapped
-from flows.toolchain import require
-from hwgen.config.load import parse_config
+from flows.synthesis import outline
+from flows.synthesis.standard_cells import Mapped
+from flows.tools.cache import Document, hashed
+from flows.tools.toolchain import require
+from hwgen.core.load import parse_config
 from hwgen.technologies import cell_library
 
 if TYPE_CHECKING:
-    from hwgen.config.model import FamilyConfig
+    from hwgen.core.params.base import FamilyConfig
 
 DESIGNS = Path(__file__).with_name("designs.jsonl")
 """The designs that technologies are calibrated on, one a line: what `drawn` yielded, most of it
 mapped in seconds, and some with deep memories."""
 
 SIZES = (1_000.0, 9_000.0)
-"""Gates of a design, in the estimate of `flows.outline`, that is mapped in seconds."""
+"""Gates of a design, in the estimate of `flows.synthesis.outline`, that is mapped in seconds."""
 
 PART = 0.4
 """Weight of the equation of a module beside that of a whole design."""
@@ -146,7 +147,7 @@ def measure(config: FamilyConfig, technology: str) -> Measured:
     Raises
     ------
     ToolMissing, CheckFailed
-        As `flows.standard_cells.map_core`.
+        As `flows.synthesis.standard_cells.map_core`.
     """
     tech = cell_library(technology)
     verilog, design = structures.emitted(config)
@@ -181,7 +182,7 @@ def measured(
     Raises
     ------
     ToolMissing, CheckFailed
-        As `flows.standard_cells.map_core`.
+        As `flows.synthesis.standard_cells.map_core`.
     """
     chosen = designs()[:count]
     found: list[Measured] = []

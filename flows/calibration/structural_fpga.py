@@ -2,7 +2,7 @@
 """Costs of the components of structures on an FPGA family, fitted to mapped designs.
 
 Designs are mapped as ``hwgen synth`` does by default, everything as one.  Flip-flops, carry cells,
-DSP blocks and memories are counted by rules (`cost_model.structure.fabric_bill`) and cost one
+DSP blocks and memories are counted by rules (`cost_model.netlist.fabric.components`) and cost one
 each; how far that is off is measured.  Look-up tables are fitted: each design is an equation.
 """
 
@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.fabric import Fabric, fabric
-from cost_model.structure.components import components
-from cost_model.structure.fabric_bill import EXACT, KINDS
-from cost_model.structure.model import Design
-from flows import structures
+from cost_model.netlist.components import components
+from cost_model.netlist.fabric.components import EXACT, KINDS
+from cost_model.netlist.fabric.fabric import Fabric, fabric
+from cost_model.netlist.model import Design
+from flows.build import structures
 from flows.calibration import fpga
 from flows.calibration.fit import Equation, fit_robust
 from flows.calibration.results import covered

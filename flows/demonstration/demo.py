@@ -33,19 +33,19 @@ import numpy as np
 from flows.demonstration import digits
 from flows.demonstration import on_engine as demo_engine
 from flows.demonstration.digits import Digits, Integers, QuantisedNetwork
-from flows.simulation.engine_host import open_engine
+from flows.simulation.bus.engine_host import open_engine
 from flows.simulation.matrices import LayerRun, RunResult, check_results, run_matrices
 from flows.simulation.runner import compile_design
 from flows.simulation.stream_program import check_cycles
 from hwgen.cli import cli, main
-from hwgen.cli.common import console, cycle_progress
-from hwgen.cli.outputs import write_file
-from hwgen.config.load import load_config
-from hwgen.families import family
-from hwgen.register_map import is_engine
+from hwgen.cli.support.common import console, cycle_progress
+from hwgen.cli.support.outputs import write_file
+from hwgen.core.load import load_config
+from hwgen.core.register_map import is_engine
+from hwgen.core.registry import family
 
 if TYPE_CHECKING:
-    from hwgen.config.model import FamilyConfig
+    from hwgen.core.params.base import FamilyConfig
 
 DEFAULT_CONFIG = Path("configs") / "lut_core.yaml"
 DEFAULT_OUTPUT = Path("build") / "demo"

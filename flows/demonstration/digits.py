@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwgen.errors import InputError
-from hwgen.numerics import IntegerFormat
+from hwgen.formats import IntegerFormat
 
 Integers = NDArray[np.integer]
 Floats = NDArray[np.float64]

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from hwgen.arrays import read_npy
 from hwgen.cli import main
+from hwgen.core.files.arrays import read_npy
 from hwgen.errors import CheckFailed, InputError
 
 if TYPE_CHECKING:

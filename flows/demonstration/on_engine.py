@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flows.demonstration.digits import Integers, Layer, QuantisedNetwork, middle
-from flows.simulation.engine_host import EngineHost
+from flows.simulation.bus.engine_host import EngineHost
 from flows.simulation.engine_memory import Placed, place
 from flows.simulation.matrices import LayerRun, check_results
+from hwgen.core.post import PostSettings
+from hwgen.core.post.records import Columns
+from hwgen.core.registry import family
 from hwgen.errors import CheckFailed, InputError
-from hwgen.families import family
-from hwgen.numerics.post import PostSettings
-from hwgen.numerics.post.records import Columns
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.families.gemm_stream.params import GemmStreamConfig
 
 ROUNDING = "half_up"
 """How `Layer.requantise` rounds."""

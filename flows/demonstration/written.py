@@ -19,7 +19,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from hwgen.datasheet import number
+from hwgen.reports.datasheet import number
 
 WIDTH, LEFT, BAR, LINE = 780, 20, 200, 20
 _WRAP = 84  # characters in a line of text
@@ -34,9 +34,9 @@ _MODEL, _CHIP, _CPU = "#059669", "#2563eb", "#a8a29e"
 
 def tokens_per_cpu_second(directory: Path, prompt: Sequence[int], count: int = 32) -> float:
     """Return how many tokens the reference writes in a second of the processor's time."""
-    from hwgen.models.engine import Run
-    from hwgen.models.float_engine import FloatEngine
-    from hwgen.models.store import Model
+    from hwgen.models.files.store import Model
+    from hwgen.models.run.engine import Run
+    from hwgen.models.run.float_engine import FloatEngine
 
     run = Run(FloatEngine(Model(directory)))
     logits = run.feed(prompt)
@@ -201,8 +201,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--model", type=Path, required=True, help="as it was imported")
     parser.add_argument("--output", type=Path, required=True)
     given = parser.parse_args(arguments)
-    from hwgen.models.store import Model
-    from hwgen.models.tokenizer_json import tokenizer_of
+    from hwgen.models.files.store import Model
+    from hwgen.models.files.tokenizer_json import tokenizer_of
 
     run, estimate = (json.loads(path.read_text("utf-8")) for path in (given.run, given.estimate))
     tokenizer, tokens = tokenizer_of(Model(given.model).tokenizer()), run["prompt_tokens"]

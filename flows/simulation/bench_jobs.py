@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from flows.simulation.bus.wires import bits_of
 from flows.simulation.post_cases import badly_extended
-from flows.simulation.wires import bits_of
-from hwgen.config.model import FamilyConfig
-from hwgen.families import Family
-from hwgen.numerics import differences
-from hwgen.operations import Plan
-from hwgen.schedules.stream import pack_inputs, stream_input
+from hwgen.core.operation import Plan
+from hwgen.core.params.base import FamilyConfig
+from hwgen.core.registry import Family
+from hwgen.core.schedule.stream import pack_inputs, stream_input
+from hwgen.formats import differences
 
 
 @dataclass(frozen=True)

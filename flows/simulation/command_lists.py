@@ -13,9 +13,9 @@ from flows.simulation.engine_memory import place
 from flows.simulation.operation_cases import JobSpec, draw_operands
 from flows.simulation.regression import operands
 from flows.simulation.stream_jobs import place_operation
-from hwgen.command_lists import BYTES, CONDITIONS, OPERATIONS, Program
-from hwgen.golden.command_list import Interpreter, MemoryFault, Outcome
-from hwgen.register_map import JOB_WINDOW, job_window
+from hwgen.core.lists.commands import BYTES, CONDITIONS, OPERATIONS, Program
+from hwgen.core.lists.golden import Interpreter, MemoryFault, Outcome
+from hwgen.core.register_map import JOB_WINDOW, job_window
 
 LIST, SCRATCH, OPERANDS, MISSING = 0x10000, 0x20000, 0x30000, 0x900000
 SCRATCH_BYTES = 512

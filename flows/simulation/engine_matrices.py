@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flows.build import verilog_of
 from flows.simulation.engine_memory import Placed
 from flows.simulation.engine_program import Model, compile_model
-from hwgen.command_lists import STATES as LIST_STATES
-from hwgen.command_lists import Program
-from hwgen.emission import verilog_of
+from hwgen.core.figures import Cycles
+from hwgen.core.lists.commands import STATES as LIST_STATES
+from hwgen.core.lists.commands import Program
+from hwgen.core.lists.registers import start_writes
+from hwgen.core.post import Columns, PostSettings, output_format
+from hwgen.core.register_map import JOB_WINDOW, STATES, is_engine
+from hwgen.core.registry import family
 from hwgen.errors import CheckFailed
-from hwgen.families import family
-from hwgen.figures import Cycles
-from hwgen.jobs import Job, plan_of
-from hwgen.list_registers import start_writes
-from hwgen.numerics.post import Columns, PostSettings, output_format
-from hwgen.register_map import JOB_WINDOW, STATES, is_engine
-from hwgen.schedules.gemm_stream import Plan
+from hwgen.families.gemm_stream.jobs import Job, plan_of
+from hwgen.families.gemm_stream.schedule import Plan
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream import GemmStreamConfig
-    from hwgen.families.transformer import TransformerConfig
+    from hwgen.families.gemm_stream.params import GemmStreamConfig
+    from hwgen.families.transformer.params import TransformerConfig
 
 ALIGNMENT = 4096
 """Regions of memory begin at multiples of it."""

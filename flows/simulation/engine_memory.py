@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hwgen.families import family
-from hwgen.jobs import Job, plan_of
-from hwgen.numerics.post import PostSettings
-from hwgen.numerics.post.records import Columns
-from hwgen.schedules.stream import RAW_RESULTS
+from hwgen.core.post import PostSettings
+from hwgen.core.post.records import Columns
+from hwgen.core.registry import family
+from hwgen.core.schedule.stream import RAW_RESULTS
+from hwgen.families.gemm_stream.jobs import Job, plan_of
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.families.gemm_stream.params import GemmStreamConfig
 
 
 @dataclass(frozen=True)

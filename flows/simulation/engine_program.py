@@ -15,9 +15,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from flows.simulation.programs import compiled
 from flows.simulation.stream_program import HARNESS
-from flows.verilator import (
+from flows.simulation.verilator.programs import compiled
+from flows.simulation.verilator.verilator import (
     FEW_CYCLES_OF_ENGINES,
     LIBRARY_OPTIMISATION,
     QUICK,
@@ -25,7 +25,7 @@ from flows.verilator import (
     is_quick,
     program_id,
 )
-from hwgen.buses import BusPort
+from hwgen.core.bus import BusPort
 from hwgen.errors import CheckFailed
 
 SOURCES = ("model.cpp", "axi.cpp")

@@ -17,7 +17,7 @@ from flows.simulation.post_cases import settings_of
 from flows.simulation.regression import OPERANDS, Size, lengths, pairwise
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.families.gemm_stream.params import GemmStreamConfig
 
 CHANNELS = ("ar", "r", "aw", "w", "b")
 PROBABILITIES = (0.0, 0.3, 0.85)

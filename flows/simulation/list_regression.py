@@ -16,7 +16,7 @@ import numpy as np
 from flows.simulation.engine_regression import CHANNELS, PROBABILITIES
 
 if TYPE_CHECKING:
-    from hwgen.families.transformer import TransformerConfig
+    from hwgen.families.transformer.params import TransformerConfig
 
 Event = Literal["", "reset", "abort", "read_error"]
 

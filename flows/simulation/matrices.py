@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from flows.process import scratch
 from flows.simulation.engine_matrices import run_engine
 from flows.simulation.runner import compile_design, simulate
 from flows.simulation.stream_program import check_cycles, progress, run_product
+from flows.tools.process import scratch
+from hwgen.core.figures import Cycles
+from hwgen.core.post import Columns, PostSettings
+from hwgen.core.registry import family
+from hwgen.core.schedule.stream import RAW_RESULTS
 from hwgen.errors import CheckFailed, InputError
-from hwgen.families import family
-from hwgen.figures import Cycles
-from hwgen.numerics import differences
-from hwgen.numerics.post import Columns, PostSettings
-from hwgen.schedules.stream import RAW_RESULTS
+from hwgen.formats import differences
 
 if TYPE_CHECKING:
-    from hwgen.config.model import FamilyConfig
+    from hwgen.core.params.base import FamilyConfig
 
 Engine = Literal["fast", "cocotb"]
 
@@ -190,7 +190,7 @@ def _cocotb(
     outcomes = simulate(
         config,
         build_dir,
-        "flows.simulation.cocotb_run",
+        "flows.simulation.cocotb.run",
         request,
         work,
         on_line=follow,

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from flows.simulation.regression import OPERANDS, PROBABILITIES, lengths, numbers, pairwise
-from hwgen.config.model import FamilyConfig
-from hwgen.families import family
-from hwgen.operations import Operation, lengths_of, operation_of
+from hwgen.core.operation import Operation, lengths_of, operation_of
+from hwgen.core.params.base import FamilyConfig
+from hwgen.core.registry import family
 
 _JOBS = 12
 """Jobs that follow each other in the longest cases."""

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flows.process import scratch
 from flows.simulation.stream_engine_run import run_on_engine
 from flows.simulation.stream_program import check_cycles, compile_stream, progress, run_stream
+from flows.tools.process import scratch
+from hwgen.core.figures import Cycles
+from hwgen.core.operation import GEMM, Operation
+from hwgen.core.registry import family
 from hwgen.errors import CheckFailed, InputError
-from hwgen.families import family
-from hwgen.figures import Cycles
-from hwgen.numerics import differences
-from hwgen.operations import GEMM, Operation
+from hwgen.formats import differences
 
 if TYPE_CHECKING:
-    from hwgen.config.model import FamilyConfig
+    from hwgen.core.params.base import FamilyConfig
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from hwgen.numerics import FloatFormat, IntegerFormat
-from hwgen.numerics.post import FLOATS, RAW, PostSettings, output_format
-from hwgen.numerics.post.records import Columns
+from hwgen.core.post import FLOATS, RAW, PostSettings, output_format
+from hwgen.core.post.records import Columns
+from hwgen.formats import FloatFormat, IntegerFormat
 
 if TYPE_CHECKING:
-    from hwgen.config.post_parameters import PostProcessing
+    from hwgen.core.params.post import PostProcessing
 
 
 class PostConfig(Protocol):

@@ -15,8 +15,8 @@ from typing import Any, cast
 import numpy as np
 
 from flows.simulation.post_cases import PostConfig, settings_of
-from hwgen.config.model import FamilyConfig
-from hwgen.numerics.blocks.operands import BlockOperand
+from hwgen.core.params.base import FamilyConfig
+from hwgen.formats.block.operands import BlockOperand
 
 Size = tuple[int, int, int]
 

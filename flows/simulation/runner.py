@@ -15,22 +15,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flows.parallel import run_all
+from flows.build import verilog_of
 from flows.simulation.engine_regression import engine_cases
 from flows.simulation.list_regression import list_cases
 from flows.simulation.operation_cases import operation_cases
-from flows.simulation.programs import compiled, follow
 from flows.simulation.regression import cases
-from flows.simulation.simulator import Start, start_of
 from flows.simulation.stream_engine_regression import stream_engine_cases
-from flows.toolchain import require
-from flows.verilator import Waves, build, toolchain_id
-from flows.waves import fst_from_vcd, trace_format
-from hwgen.config.model import FamilyConfig
-from hwgen.emission import verilog_of
+from flows.simulation.verilator.programs import compiled, follow
+from flows.simulation.verilator.simulator import Start, start_of
+from flows.simulation.verilator.verilator import Waves, build, toolchain_id
+from flows.simulation.verilator.waves import fst_from_vcd, trace_format
+from flows.tools.parallel import run_all
+from flows.tools.toolchain import require
+from hwgen.core.operation import multiplies
+from hwgen.core.params.base import FamilyConfig
+from hwgen.core.register_map import is_engine
 from hwgen.errors import CheckFailed
-from hwgen.operations import multiplies
-from hwgen.register_map import is_engine
 
 TIMEOUT_S = 3600
 """Limit of one simulator process; a hung simulation is ended, not waited for."""

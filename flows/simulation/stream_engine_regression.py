@@ -18,7 +18,7 @@ from flows.simulation.operation_cases import JobSpec, shapes
 from flows.simulation.regression import OPERANDS
 
 if TYPE_CHECKING:
-    from hwgen.families.stream_engine import StreamEngineConfig
+    from hwgen.families.stream_engine.params import StreamEngineConfig
 
 _LARGEST = 6000
 """Arithmetic operations of one job; the core's own regression has larger ones."""

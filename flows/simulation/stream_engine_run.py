@@ -7,18 +7,18 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from flows.build import verilog_of
 from flows.simulation.engine_program import Model, compile_model
 from flows.simulation.stream_jobs import PlacedOperation, place_operation
-from hwgen.emission import verilog_of
+from hwgen.core.registry import family
 from hwgen.errors import CheckFailed
-from hwgen.families import family
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from hwgen.families.stream_engine import StreamEngineConfig
-    from hwgen.figures import Cycles
-    from hwgen.operations import Operation
+    from hwgen.core.figures import Cycles
+    from hwgen.core.operation import Operation
+    from hwgen.families.stream_engine.params import StreamEngineConfig
 
 BASE = 4096
 """Address of the first array."""

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hwgen.families import family
-from hwgen.families.stream_engine_registers import ENTRY_BYTES
-from hwgen.golden.stream_engine import execute
-from hwgen.numerics import differences
-from hwgen.stream_jobs import TAIL, Place, StreamJob
+from hwgen.core.registry import family
+from hwgen.families.stream_engine.golden import execute
+from hwgen.families.stream_engine.jobs import TAIL, Place, StreamJob
+from hwgen.families.stream_engine.registers import ENTRY_BYTES
+from hwgen.formats import differences
 
 if TYPE_CHECKING:
-    from hwgen.families.stream_engine import StreamEngineConfig
-    from hwgen.operations import Operation
-    from hwgen.schedules.memory import Access, MemoryPlan
+    from hwgen.core.operation import Operation
+    from hwgen.core.schedule.memory import Access, MemoryPlan
+    from hwgen.families.stream_engine.params import StreamEngineConfig
 
 ALIGNMENT = 64
 """Regions of memory begin at multiples of it, unless places are drawn."""

@@ -18,14 +18,20 @@ from typing import Any
 
 import numpy as np
 
-from flows.simulation.programs import compiled, follow
-from flows.verilator import PROGRAM_OPTIMISATION, QUICK, build_program, is_quick, program_id
-from hwgen.config.model import FamilyConfig
-from hwgen.emission import verilog_of
+from flows.build import verilog_of
+from flows.simulation.verilator.programs import compiled, follow
+from flows.simulation.verilator.verilator import (
+    PROGRAM_OPTIMISATION,
+    QUICK,
+    build_program,
+    is_quick,
+    program_id,
+)
+from hwgen.core.figures import Cycles
+from hwgen.core.params.base import FamilyConfig
+from hwgen.core.registry import family
+from hwgen.core.schedule.stream import pack_inputs, stream_input
 from hwgen.errors import CheckFailed
-from hwgen.families import family
-from hwgen.figures import Cycles
-from hwgen.schedules.stream import pack_inputs, stream_input
 
 HARNESS = Path(__file__).parent / "cpp"
 """The C++ sources."""

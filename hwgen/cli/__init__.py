@@ -3,8 +3,7 @@
 
 A command is a module of this package with a `click.Command` called ``command``; its name is the
 module's and its line in ``hwgen --help`` is the first line of the module's docstring.  Modules
-are imported only when their command is used.  `hwgen.cli.common`, `hwgen.cli.outputs`
-and modules whose name begins with an underscore are not commands.
+are imported only when their command is used.  `hwgen.cli.support` holds what they share.
 
 Commands raise `hwgen.errors.HwgenError` (or let an `OSError` about a file pass); `main` prints
 it and returns its exit status.
@@ -21,6 +20,8 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -29,26 +30,7 @@ import click
 from hwgen import __version__
 from hwgen.errors import ConfigError, HwgenError, did_you_mean
 
-_HELPERS = frozenset(
-    {
-        "common",
-        "model_arrays",
-        "model_compile",
-        "model_estimate",
-        "model_import",
-        "model_jobs",
-        "model_networks",
-        "model_layers",
-        "model_passes",
-        "model_program",
-        "model_quantise",
-        "model_run",
-        "operands",
-        "outputs",
-        "run_operation",
-        "run_post",
-    }
-)
+_HELPERS = frozenset({"support"})
 _INTERRUPTED, _BROKEN_PIPE, _DEFECT = 130, 141, 70
 
 _OBJECTS = 50_000
@@ -92,7 +74,10 @@ class LazyGroup(click.Group):
 
 def _summary(name: str) -> str:
     """Return the first line of a command module's docstring without importing the module."""
-    source = pkgutil.get_data(__name__, f"{name.replace('-', '_')}.py") or b""
+    spec = find_spec(f"{__name__}.{name.replace('-', '_')}")
+    assert spec is not None
+    assert spec.origin is not None
+    source = Path(spec.origin).read_text(encoding="utf-8")
     lines = (ast.get_docstring(ast.parse(source)) or "").splitlines()
     return lines[0] if lines else ""
 
@@ -176,7 +161,7 @@ def _report(
     """Print an error to stderr, and as JSON to stdout where JSON was asked for."""
     click.echo(text, err=True)
     if "--json" in arguments:
-        from hwgen.cli.common import emit_json
+        from hwgen.cli.support.common import emit_json
 
         failure = {"status": status, "message": message, "problems": list(problems)}
         emit_json({"error": failure})

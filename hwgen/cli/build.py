@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from hwgen.cli.common import (
+from hwgen.cli.support.common import (
     config_option,
     console,
     emit_json,
@@ -16,7 +16,7 @@ from hwgen.cli.common import (
     headed,
     json_option,
 )
-from hwgen.cli.outputs import atomic_directory
+from hwgen.cli.support.outputs import atomic_directory
 
 
 @click.command()
@@ -31,9 +31,9 @@ from hwgen.cli.outputs import atomic_directory
 @json_option
 def command(config: Path, output: Path | None, force: bool, as_json: bool) -> None:
     """Write the Verilog of a configuration and the files beside it."""
-    from hwgen.config.load import load_config
-    from hwgen.emission import files_of
-    from hwgen.emission.files import NoEstimate
+    from flows.build import files_of
+    from flows.build.files import NoEstimate
+    from hwgen.core.load import load_config
 
     core = load_config(config)
     directory = output or Path("build") / core.name

@@ -7,13 +7,8 @@ from pathlib import Path
 
 import click
 
-from hwgen.cli.common import (
-    console,
-    emit_json,
-    force_option,
-    json_option,
-)
-from hwgen.cli.outputs import check_file
+from hwgen.cli.support.common import console, emit_json, force_option, json_option
+from hwgen.cli.support.outputs import check_file
 
 
 @click.command()
@@ -53,7 +48,7 @@ def command(
     """
     from rich.progress import Progress
 
-    from cost_model.technology import write
+    from cost_model.estimate.technology import write
     from flows.calibration.calibrate import calibrate
     from hwgen.errors import InputError
     from hwgen.technologies import costs_of, file_of, technology

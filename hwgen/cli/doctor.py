@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hwgen.cli.common import console, emit_json, json_option
+from hwgen.cli.support.common import console, emit_json, json_option
 
 if TYPE_CHECKING:
-    from flows.toolchain import Status
+    from flows.tools.toolchain import Status
 
 
 @click.command(epilog="Exit status: 0 if hwgen build, sim and run have what they need, else 3.")
 @json_option
 def command(as_json: bool) -> None:
     """Show which external tools are there, and how to get those that are not."""
-    from flows.toolchain import probe_all
-    from flows.wasm import prepare_all
+    from flows.tools.toolchain import probe_all
+    from flows.tools.wasm import prepare_all
 
     statuses = probe_all()
     ready = all(status.found for status in statuses if status.tool.base)
@@ -32,7 +32,7 @@ def command(as_json: bool) -> None:
 
 
 def _as_json(status: Status) -> dict[str, object]:
-    from flows.toolchain import version_text
+    from flows.tools.toolchain import version_text
 
     tool, installation = status.tool, status.found
     return {
@@ -55,7 +55,7 @@ def _print(statuses: list[Status]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from flows.toolchain import version_text
+    from flows.tools.toolchain import version_text
 
     table = Table(box=None, pad_edge=False)
     for heading in ("tool", "found", "needed", "where", "used to"):

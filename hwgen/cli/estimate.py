@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.common import (
+from hwgen.cli.support.common import (
     clock_option,
     config_option,
     console,
@@ -21,14 +21,14 @@ from hwgen.cli.common import (
     print_device,
     workload_options,
 )
-from hwgen.cli.operands import given_operands, operand_options
-from hwgen.datasheet import METRICS, assumed_clock, breakdown, number, standing
-from hwgen.roofline import SERVED, behind, summary
+from hwgen.cli.support.operands import given_operands, operand_options
+from hwgen.reports.datasheet import METRICS, assumed_clock, breakdown, number, standing
+from hwgen.reports.roofline import SERVED, behind, summary
 
 if TYPE_CHECKING:
-    from cost_model.memories import Form
-    from flows.result import SynthesisResult
-    from hwgen.config.model import FamilyConfig
+    from cost_model.memories.memories import Form
+    from flows.synthesis.result import SynthesisResult
+    from hwgen.core.params.base import FamilyConfig
 
 _BAR = 24
 
@@ -83,10 +83,10 @@ def command(
     --activations gives values.  Where `hwgen synth` has kept a result for the same hardware, it is
     shown beside the estimate.
     """
-    from cost_model.technology import calibrated
-    from flows.estimates import estimated
-    from hwgen.config.load import load_config
-    from hwgen.operations import must_not_multiply, parse_job
+    from cost_model.estimate.technology import calibrated
+    from flows.build.estimates import estimated
+    from hwgen.core.load import load_config
+    from hwgen.core.operation import must_not_multiply, parse_job
     from hwgen.technologies import technology
     from hwgen.workloads import named_workloads, network_of
 
@@ -137,11 +137,11 @@ def command(
 
 
 def _kept(core: FamilyConfig, entry: Mapping[str, Any]) -> SynthesisResult | None:
-    from flows.netlists import known
+    from flows.build.netlists import known
 
     if known(core) is None:  # spares what follows its imports
         return None
-    from flows.verify import kept_result
+    from flows.synthesis.verify import kept_result
 
     macros = any(memory["form"] == "macros" for memory in entry["memories"])
     form: Form = "macros" if macros else "registers"
@@ -150,7 +150,7 @@ def _kept(core: FamilyConfig, entry: Mapping[str, Any]) -> SynthesisResult | Non
 
 def _measured(entry: Mapping[str, Any], result: SynthesisResult) -> dict[str, Any]:
     """Return what is known of a synthesis result, for programs."""
-    from flows.verify import beside
+    from flows.synthesis.verify import beside
 
     method = (
         "recipe", "full_adders", "hierarchy", "clock_target_mhz", "timing_source", "tools",

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hwgen.cli.common import console, emit_json, json_option
+from hwgen.cli.support.common import console, emit_json, json_option
 
 
 @click.command(epilog="`hwgen init FAMILY` writes a configuration to start from.")
@@ -16,8 +16,8 @@ from hwgen.cli.common import console, emit_json, json_option
 @json_option
 def command(name: str, matrix: bool, as_json: bool) -> None:
     """List the families of accelerators and their parameters, or those of one FAMILY."""
-    from hwgen.config.reference import overview
-    from hwgen.families import family
+    from hwgen.core.registry import family
+    from hwgen.reports.configuration import overview
 
     if matrix:
         if name:
@@ -54,8 +54,8 @@ def _show(entry: dict[str, Any]) -> None:
 
 
 def _matrix(as_json: bool) -> None:
-    from hwgen.families import families
-    from hwgen.features import cores_of_engines, described, features
+    from hwgen.core.registry import families
+    from hwgen.reports.features import cores_of_engines, described, features
 
     known = list(families())
     choices = {feature.name: feature.legal for feature in features()}
@@ -105,11 +105,11 @@ def _nulls(unknown: dict[str, dict[str, dict[str, str]]]) -> str:
 
 def _estimated() -> tuple[dict[str, dict[str, str]], dict[str, dict[str, dict[str, str]]]]:
     """Return what is estimated of each family, by technology, and why other figures are null."""
-    from flows.estimates import estimated
-    from flows.structures import structure_of
-    from hwgen.config.load import parse_config
-    from hwgen.config.reference import template
-    from hwgen.families import families
+    from flows.build.estimates import estimated
+    from flows.build.structures import structure_of
+    from hwgen.core.load import parse_config
+    from hwgen.core.registry import families
+    from hwgen.reports.configuration import template
     from hwgen.technologies import technologies
 
     words = {"area_mm2": "area", "power_w": "power", "fmax_mhz": "Fmax", "luts": "resources"}

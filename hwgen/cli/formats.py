@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.common import console, emit_json, json_option
+from hwgen.cli.support.common import console, emit_json, json_option
 
 if TYPE_CHECKING:
-    from hwgen.numerics.blocks import BlockFormat
+    from hwgen.formats.block import BlockFormat
 
 
 @click.command(epilog="A format is one file: docs/number-formats.md writes one.")
@@ -21,7 +21,7 @@ def command(name: str, as_json: bool) -> None:
 
     Also of a group of integers, as int4_g128_min, or of a file of your own.
     """
-    from hwgen.formats import GROUPS, block_format, shipped
+    from hwgen.formats.registry import GROUPS, block_format, shipped
 
     if name:
         entry = _entry(block_format(name))
@@ -40,7 +40,7 @@ def command(name: str, as_json: bool) -> None:
 
 def _entry(fmt: BlockFormat) -> dict[str, Any]:
     """Return a format and what follows from it."""
-    from hwgen.formats.model import document_of
+    from hwgen.formats.format_file import document_of
 
     return {
         **document_of(fmt),

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from hwgen.cli.common import emit_json, json_option
-from hwgen.cli.outputs import write_file
+from hwgen.cli.support.common import emit_json, json_option
+from hwgen.cli.support.outputs import write_file
 
 
 @click.command(epilog="`hwgen families` lists the families.")
@@ -24,7 +24,7 @@ from hwgen.cli.outputs import write_file
 @json_option
 def command(family: str, output: Path | None, name: str, force: bool, as_json: bool) -> None:
     """Write a commented configuration file with every parameter of FAMILY."""
-    from hwgen.config.reference import template
+    from hwgen.reports.configuration import template
 
     text = template(family, name)
     if output is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from hwgen.cli.common import config_option, console, emit_json, json_option
+from hwgen.cli.support.common import config_option, console, emit_json, json_option
 
 
 @click.command()
@@ -27,9 +27,9 @@ def command(config: Path, m: int, k: int, n: int, least_traffic: bool, as_json: 
     The plan moves the fewest bytes that the engine's buffers allow (within 2 %), then takes the
     fewest cycles.
     """
-    from hwgen.config.load import load_config
+    from hwgen.core.load import load_config
+    from hwgen.core.registry import family
     from hwgen.errors import InputError
-    from hwgen.families import family
 
     core = load_config(config)
     if not core.buses:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from hwgen.cli.common import console, emit_json, force_option, json_option, optional_config
-from hwgen.cli.operands import load_matrix
-from hwgen.cli.outputs import atomic_directory, check_directory
+from hwgen.cli.support.common import console, emit_json, force_option, json_option, optional_config
+from hwgen.cli.support.operands import load_matrix
+from hwgen.cli.support.outputs import atomic_directory, check_directory
 
 
 @click.command(epilog="`hwgen formats` lists the block formats.")
@@ -90,9 +90,9 @@ def _pack(
 
     import numpy as np
 
-    from hwgen.config.load import load_config
+    from hwgen.core.files.packing import pack
+    from hwgen.core.load import load_config
     from hwgen.errors import InputError
-    from hwgen.packing import pack
 
     check_directory(output)
     core = load_config(config)
@@ -155,9 +155,9 @@ def _pack_blocks(
     """Quantise to a block format and pack."""
     import json
 
-    from hwgen.block_packing import pack_matrix
+    from hwgen.core.files.block_packing import pack_matrix
     from hwgen.errors import InputError
-    from hwgen.formats import block_format
+    from hwgen.formats.registry import block_format
 
     check_directory(output)
     fmt = block_format(block)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hwgen.cli.common import (
+from hwgen.cli.support.common import (
     clock_option,
     config_option,
     console,
@@ -19,10 +19,10 @@ from hwgen.cli.common import (
     task_progress,
     tool_run_options,
 )
-from hwgen.cli.outputs import atomic_directory, check_file, write_file
+from hwgen.cli.support.outputs import atomic_directory, check_file, write_file
 
 if TYPE_CHECKING:
-    from flows.result import PnrResult
+    from flows.synthesis.result import PnrResult
 
 
 @click.command()
@@ -82,12 +82,12 @@ def command(
     """
     from contextlib import ExitStack
 
-    from flows.devices import placer
-    from flows.parallel import processors
-    from flows.pnr import bitstream as pack
-    from flows.pnr import packer_of, place_and_route
-    from flows.result import write_result
-    from hwgen.config.load import load_config
+    from flows.pnr.devices import placer
+    from flows.pnr.pnr import bitstream as pack
+    from flows.pnr.pnr import packer_of, place_and_route
+    from flows.synthesis.result import write_result
+    from flows.tools.parallel import processors
+    from hwgen.core.load import load_config
     from hwgen.technologies import technology_of
 
     core = load_config(config)

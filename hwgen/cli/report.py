@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.common import (
+from hwgen.cli.support.common import (
     config_option,
     console,
     emit_json,
@@ -19,11 +19,11 @@ from hwgen.cli.common import (
     memory_options,
     workload_options,
 )
-from hwgen.cli.outputs import check_file, write_file
+from hwgen.cli.support.outputs import check_file, write_file
 
 if TYPE_CHECKING:
-    from hwgen.config.model import FamilyConfig
-    from hwgen.config.off_chip import OffChip
+    from hwgen.core.params.base import FamilyConfig
+    from hwgen.core.params.off_chip import OffChip
     from hwgen.workloads import Network
 
 _SUFFIXES = (".md", ".html")
@@ -55,8 +55,8 @@ def command(
     technology, and the results of `hwgen synth` and `hwgen pnr` that are kept and still hold.
     Nothing is built or run.
     """
-    from hwgen.config.load import load_config
-    from hwgen.datasheet import markdown
+    from hwgen.core.load import load_config
+    from hwgen.reports.datasheet import markdown
     from hwgen.workloads import named_workloads
 
     if output:
@@ -87,8 +87,8 @@ def check_sheet(output: Path, option: str, *, force: bool) -> None:
 
 def write_sheet(output: Path, title: str, sheet: Mapping[str, Any], *, force: bool) -> None:
     """Write a data sheet, with its pictures in the page or beside the Markdown."""
-    from cost_model.roofline_picture import of_estimate
-    from hwgen.datasheet import markdown, page
+    from cost_model.roofline.picture import of_estimate
+    from hwgen.reports.datasheet import markdown, page
 
     entry = sheet["estimates"][0]
     limits = entry["roofline"] or {"workloads": {}}
@@ -115,16 +115,17 @@ def sheet_of(
     *,
     fpga_energies: bool = False,
 ) -> dict[str, Any]:
-    """Return what `hwgen.datasheet.markdown` shows; target and clock are the configuration's.
+    """Return the data of a datasheet; target and clock are the configuration's.
 
-    `fpga_energies` is as `cost_model.estimate.estimate` takes it.
+    `fpga_energies` is as `cost_model.estimate.estimate.estimate` takes it.
     """
     import yaml
 
-    from cost_model.technology import calibrated
-    from flows import kept, pnr
-    from flows.estimates import estimated
-    from hwgen.emission.files import description
+    from cost_model.estimate.technology import calibrated
+    from flows.build.estimates import estimated
+    from flows.build.files import description
+    from flows.pnr import pnr
+    from flows.synthesis import synth_cache as kept
     from hwgen.technologies import technologies
 
     about = description(core)

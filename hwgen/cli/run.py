@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.common import (
+from hwgen.cli.support.common import (
     config_option,
     console,
     cycle_progress,
@@ -16,16 +16,16 @@ from hwgen.cli.common import (
     force_option,
     json_option,
 )
-from hwgen.cli.operands import load_operand
-from hwgen.cli.outputs import check_file, write_file
-from hwgen.cli.run_operation import run
-from hwgen.cli.run_post import post_processing, with_second_scales
+from hwgen.cli.support.operands import load_operand
+from hwgen.cli.support.outputs import check_file, write_file
+from hwgen.cli.support.run_operation import run
+from hwgen.cli.support.run_post import post_processing, with_second_scales
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from flows.simulation.matrices import Engine
-    from hwgen.numerics.post import Columns, PostSettings
+    from hwgen.core.post import Columns, PostSettings
 
 
 @click.command()
@@ -111,8 +111,8 @@ def command(
 
     An operation that is no product of matrices takes its operands by name.
     """
-    from hwgen.config.load import load_config
-    from hwgen.operations import GEMM, operation_of
+    from hwgen.core.load import load_config
+    from hwgen.core.operation import GEMM, operation_of
 
     core = load_config(config)
     operation = operation_of(core, name)
@@ -160,8 +160,8 @@ def _multiply(
     import numpy as np
 
     from flows.simulation.matrices import run_matrices
+    from hwgen.core.registry import family
     from hwgen.errors import InputError
-    from hwgen.families import family
 
     check_file(output, force=force)
     a, a_second = load_operand(activations, core.activation, weights=False)
@@ -217,7 +217,7 @@ def _multiply(
 def _compare(c: NDArray[Any], golden: NDArray[Any]) -> None:
     """Raise `CheckFailed` unless results equal the golden model's, bit for bit."""
     from hwgen.errors import CheckFailed
-    from hwgen.numerics import differences
+    from hwgen.formats import differences
 
     wrong = differences(c, golden)
     if len(wrong):
@@ -232,7 +232,7 @@ def _file_dtype(
     core: Any, settings: PostSettings | None = None, columns: Columns | None = None
 ) -> Any:
     """Return NumPy's type of results in files."""
-    from hwgen.numerics.post import output_format
+    from hwgen.core.post import output_format
 
     fmt = core.result if settings is None else output_format(settings.output, core.result)
     return fmt.file_dtype

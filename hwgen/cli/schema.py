@@ -8,7 +8,7 @@ from importlib import resources
 
 import click
 
-from hwgen.cli.common import emit_json
+from hwgen.cli.support.common import emit_json
 
 
 @click.command(epilog="VS Code's YAML extension takes it under `yaml.schemas`.")
@@ -19,9 +19,9 @@ from hwgen.cli.common import emit_json
 def command(manifest: bool) -> None:
     """Print the JSON Schema of configuration files, for editors."""
     if manifest:
-        file = resources.files("hwgen.emission") / "manifest.schema.json"
+        file = resources.files("flows.build") / "manifest.schema.json"
         emit_json(json.loads(file.read_text(encoding="utf-8")))
         return
-    from hwgen.config.reference import json_schema
+    from hwgen.reports.configuration import json_schema
 
     emit_json(json_schema())

@@ -11,13 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from hwgen.cli.common import (
-    config_option,
-    console,
-    emit_json,
-    json_option,
-)
-from hwgen.cli.outputs import check_directory
+from hwgen.cli.support.common import config_option, console, emit_json, json_option
+from hwgen.cli.support.outputs import check_directory
 
 if TYPE_CHECKING:
     from flows.simulation.runner import Outcome
@@ -56,7 +51,7 @@ def command(
     import time
 
     from flows.simulation.runner import case_names, regress, write_results
-    from hwgen.config.load import load_config
+    from hwgen.core.load import load_config
     from hwgen.errors import InputError, did_you_mean
 
     core = load_config(config)

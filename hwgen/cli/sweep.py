@@ -12,14 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.common import (
-    console,
-    emit_json,
-    force_option,
-    headed,
-    json_option,
-)
-from hwgen.cli.outputs import MARKER, atomic_directory, claim_entry
+from hwgen.cli.support.common import console, emit_json, force_option, headed, json_option
+from hwgen.cli.support.outputs import MARKER, atomic_directory, claim_entry
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +24,7 @@ if TYPE_CHECKING:
     from cost_model.sweep.output import Verification
     from cost_model.sweep.plan import Evaluate
     from cost_model.sweep.probe import Probe
-    from hwgen.config.model import FamilyConfig
+    from hwgen.core.params.base import FamilyConfig
 
 _JOURNAL = "journal"
 
@@ -89,7 +83,7 @@ def command(
     """
     from dataclasses import replace
 
-    from cost_model.closed_forms import evaluate
+    from cost_model.closed_forms.closed_forms import evaluate
     from cost_model.sweep.document import read_sweep
     from cost_model.sweep.journal import Journal
     from cost_model.sweep.output import finished, write_output
@@ -129,7 +123,7 @@ def _swept(
     file: SweepFile, probed: Probe, executor: Executor, journal: Journal, *, quiet: bool
 ) -> tuple[Outcome, Evaluate]:
     """Run a sweep, and return with its outcome the model that it rests on."""
-    from cost_model.closed_forms import evaluate
+    from cost_model.closed_forms.closed_forms import evaluate
     from cost_model.sweep.engine import run_sweep
     from cost_model.sweep.refine import by_structure, refine
     from cost_model.sweep.structural import (
@@ -138,8 +132,8 @@ def _swept(
         few,
         without_closed_forms,
     )
-    from flows.executors import LocalProcesses
-    from flows.structural_sweep import figures
+    from flows.build.structural_sweep import figures
+    from flows.tools.executors import LocalProcesses
 
     model: Evaluate = evaluate
     where = executor
@@ -183,8 +177,8 @@ def _discard(directory: Path, journal: Path) -> None:
 
 
 def _executor(jobs: int | None, scheduler: str | None) -> Executor:
-    from flows.executors import DaskCluster, LocalProcesses
-    from flows.parallel import processors
+    from flows.tools.executors import DaskCluster, LocalProcesses
+    from flows.tools.parallel import processors
     from hwgen.errors import InputError
 
     if scheduler is None:
@@ -206,8 +200,8 @@ def _verification(points: str | None, jobs: int | None, quiet: bool) -> Verifica
     if points is None:
         return None
     from cost_model.sweep.output import Verification
-    from flows.parallel import processors
-    from flows.verify import measure
+    from flows.synthesis.verify import measure
+    from flows.tools.parallel import processors
 
     def measured(configs: Sequence[FamilyConfig]) -> list[Mapping[str, float] | str]:
         with _progress("synthesizing", "designs", quiet=quiet) as progress:

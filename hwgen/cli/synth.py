@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.common import (
+from hwgen.cli.support.common import (
     clock_option,
     config_option,
     console,
@@ -21,14 +21,14 @@ from hwgen.cli.common import (
     task_progress,
     tool_run_options,
 )
-from hwgen.cli.outputs import atomic_directory
+from hwgen.cli.support.outputs import atomic_directory
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from flows.power import PowerResult
-    from flows.result import SynthesisResult
-    from hwgen.config.model import FamilyConfig
+    from flows.power.power import PowerResult
+    from flows.synthesis.result import SynthesisResult
+    from hwgen.core.params.base import FamilyConfig
 
 BAR = 24
 """Length of a full bar, in characters."""
@@ -115,17 +115,17 @@ def command(
     """
     from contextlib import ExitStack
 
-    from flows.parallel import processors
-    from flows.result import write_result
-    from flows.synth import synthesize
-    from hwgen.config.load import load_config
+    from flows.synthesis.result import write_result
+    from flows.synthesis.synth import synthesize
+    from flows.tools.parallel import processors
+    from hwgen.core.load import load_config
     from hwgen.errors import InputError
 
     core = load_config(config)
     target = target or core.target.technology
     power = None
     if activity is not None:
-        from flows.simulation.netlist_power import measurable, measure_power, workload
+        from flows.power.netlist_power import measurable, measure_power, workload
 
         if memories == "macros" or macros:
             raise InputError("--activity measures netlists without SRAM macros: leave them out")
@@ -152,7 +152,7 @@ def command(
                 on_progress=update,
             )
         if activity is not None:
-            from hwgen.cli.run_post import post_processing
+            from hwgen.cli.support.run_post import post_processing
 
             post = post_processing(core, None, work.w.shape[1])
             with cycle_progress(quiet=as_json) as follow:

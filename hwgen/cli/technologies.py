@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hwgen.cli.common import console, emit_json, json_option
+from hwgen.cli.support.common import console, emit_json, json_option
 
 
 @click.command(epilog="A technology is one file: docs/adding-a-technology.md writes one.")
@@ -34,9 +34,9 @@ def command(name: str, as_json: bool) -> None:
 
 def _entry(name: str) -> dict[str, Any]:
     """Return what is known of a technology, for programs."""
-    from cost_model.fabric import has_rules
-    from cost_model.technology import is_calibrated
-    from flows.liberty import liberty_files
+    from cost_model.estimate.technology import is_calibrated
+    from cost_model.netlist.fabric.fabric import has_rules
+    from flows.synthesis.liberty import liberty_files
     from hwgen.errors import InputError, ToolMissing
     from hwgen.technologies import file_of, technology
 

@@ -7,14 +7,8 @@ from pathlib import Path
 
 import click
 
-from hwgen.cli.common import (
-    console,
-    emit_json,
-    force_option,
-    json_option,
-    optional_config,
-)
-from hwgen.cli.outputs import check_file, write_file
+from hwgen.cli.support.common import console, emit_json, force_option, json_option, optional_config
+from hwgen.cli.support.outputs import check_file, write_file
 
 
 @click.command()
@@ -47,10 +41,10 @@ def command(config: Path | None, source: Path, output: Path, force: bool, as_jso
 
     import numpy as np
 
-    from hwgen.block_packing import is_blocks, unpack_matrix
-    from hwgen.config.load import load_config
+    from hwgen.core.files.block_packing import is_blocks, unpack_matrix
+    from hwgen.core.files.packing import unpack
+    from hwgen.core.load import load_config
     from hwgen.errors import InputError
-    from hwgen.packing import unpack
 
     core = load_config(config) if config else None
     check_file(output, force=force)

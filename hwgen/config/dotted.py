@@ -29,7 +29,7 @@ def flattened(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     Parameters
     ----------
     tree : mapping
-        As `hwgen.config.model.FamilyConfig.resolved` returns it.
+        As `hwgen.core.params.base.FamilyConfig.resolved` returns it.
     prefix : str
         What precedes every name; of a group with its dot.
     """

@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hwgen.config.model import FamilyConfig, Model
+    from hwgen.core.params.base import FamilyConfig, Model
 
 Path = tuple[str, ...]
 
@@ -170,7 +170,7 @@ def parameters(model: type[FamilyConfig]) -> Mapping[Path, Parameter]:
     Groups follow the plain parameters beside them, and what every family has (`target`) comes
     last: the order of templates and of the reference.
     """
-    from hwgen.config.model import FamilyConfig
+    from hwgen.core.params.base import FamilyConfig
 
     schema = model.model_json_schema()
     shared = set(FamilyConfig.model_fields) - {"name", "family"}

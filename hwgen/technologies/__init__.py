@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hwgen.entry_points import Registry, label
 from hwgen.errors import ConfigError, InputError, Problem
+from hwgen.plugins import Registry, label
 
 if TYPE_CHECKING:
     from hwgen.technologies.fpga_model import Fpga
@@ -133,7 +133,7 @@ def read(path: Path, name: str) -> Technology:
         With every problem of the file, and its place.
     """
     from hwgen.config.document import read_document
-    from hwgen.config.load import of_model, problem_at, shown
+    from hwgen.core.load import of_model, problem_at, shown
     from hwgen.technologies.model import KINDS
 
     document = read_document(path, quickly=True)

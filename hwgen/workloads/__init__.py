@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from hwgen.config.document import Document, read_document
-from hwgen.config.load import in_order, problem_at
+from hwgen.core.load import in_order, problem_at
+from hwgen.core.operation import must_multiply
 from hwgen.errors import ConfigError, InputError, Problem, did_you_mean
-from hwgen.operations import must_multiply
 from hwgen.workloads.network import Attention, Gemm, Layer, Network, network_of
 from hwgen.workloads.of_model import model_workload
 from hwgen.workloads.read import FORM, MAX_MACS, MAX_SIZE, RANGE, read_network, too_large

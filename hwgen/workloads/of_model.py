@@ -32,8 +32,8 @@ def model_workload(
         If it is no model, or they do not fit in its context; if both are given, or a context of a
         network that is no decoder.
     """
-    from hwgen.models.passes import passes_of
-    from hwgen.models.store import Model
+    from hwgen.models.files.store import Model
+    from hwgen.models.graph.passes import passes_of
 
     description = Model(directory).description
     if context is not None and prompt is not None:

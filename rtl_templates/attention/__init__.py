@@ -10,7 +10,7 @@ from .core import AttentionCore
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
-    from hwgen.families.attention import AttentionConfig
+    from hwgen.families.attention.params import AttentionConfig
 
 
 def generate(config: AttentionConfig) -> Component:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
-from rtl_templates.arithmetic.align import Align, LargestExponent
+from rtl_templates.arithmetic.float.align import Align, LargestExponent
 from rtl_templates.arithmetic.pipeline import named
-from rtl_templates.hierarchy import place
-from rtl_templates.stream import StreamFifo
+from rtl_templates.hdl.hierarchy import place
+from rtl_templates.stream.stream import StreamFifo
 
 from .parts import take
 
 if TYPE_CHECKING:
-    from hwgen.families.attention import AttentionConfig
+    from hwgen.families.attention.params import AttentionConfig
 
 
 class Vector(NamedTuple):

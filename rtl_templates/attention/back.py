@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from rtl_templates.arithmetic.pipeline import delayed, named
-from rtl_templates.hierarchy import place
-from rtl_templates.stream import StreamBuffer, StreamFifo
+from rtl_templates.hdl.hierarchy import place
+from rtl_templates.stream.stream import StreamBuffer, StreamFifo
 
 from .aligned import take_vectors
 from .divide import Divider
@@ -22,7 +22,7 @@ from .parts import Choice, Keys, last_of, take
 from .values import ValueRow
 
 if TYPE_CHECKING:
-    from hwgen.families.attention import AttentionConfig
+    from hwgen.families.attention.params import AttentionConfig
 
 
 class Back:

@@ -21,8 +21,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 
 from rtl_templates.arithmetic.pipeline import delayed, named
-from rtl_templates.hierarchy import place
-from rtl_templates.shell import stream_members
+from rtl_templates.hdl.hierarchy import place
+from rtl_templates.hdl.shell import stream_members
 
 from .back import Back
 from .float_unit import FloatSoftmaxUnit
@@ -31,7 +31,7 @@ from .parts import Choice, Keys
 from .unit import SoftmaxUnit
 
 if TYPE_CHECKING:
-    from hwgen.families.attention import AttentionConfig
+    from hwgen.families.attention.params import AttentionConfig
 
 
 class AttentionCore(wiring.Component):

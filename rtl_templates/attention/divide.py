@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Out
 
-from hwgen.families.attention_formats import SUM_GUARD
+from hwgen.families.attention.formats import SUM_GUARD
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
-from rtl_templates.arithmetic.integer import saturated, shape_of
+from rtl_templates.arithmetic.integer.multiply import saturated, shape_of
 from rtl_templates.arithmetic.pipeline import delayed, leading_zeros, named, shift_left
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, place
 
 if TYPE_CHECKING:
-    from hwgen.families.attention import AttentionConfig
+    from hwgen.families.attention.params import AttentionConfig
 
 
 class DividedLane(Block):

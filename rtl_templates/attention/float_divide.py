@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from amaranth.hdl import Module, Mux, Signal
 
-from rtl_templates.arithmetic.integer import shape_of
+from rtl_templates.arithmetic.float.from_scaled import ScaledToFloat
+from rtl_templates.arithmetic.integer.multiply import shape_of
 from rtl_templates.arithmetic.pipeline import delayed
-from rtl_templates.arithmetic.scaled_to_float import ScaledToFloat
-from rtl_templates.hierarchy import place
+from rtl_templates.hdl.hierarchy import place
 
 from .divide import Divider, normalised, reciprocal_of
 

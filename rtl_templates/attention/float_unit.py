@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Member
 
-from hwgen.families.attention_formats import SCALE, SUM_GUARD
+from hwgen.families.attention.formats import SCALE, SUM_GUARD
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
-from rtl_templates.arithmetic.integer import saturated, shape_of
+from rtl_templates.arithmetic.integer.multiply import saturated, shape_of
 from rtl_templates.arithmetic.pipeline import delayed, named
-from rtl_templates.hierarchy import place
+from rtl_templates.hdl.hierarchy import place
 
 from .unit import SoftmaxUnit
 
 if TYPE_CHECKING:
-    from hwgen.families.attention import AttentionConfig
+    from hwgen.families.attention.params import AttentionConfig
 
 
 class FloatSoftmaxUnit(SoftmaxUnit):

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 
-from hwgen.families.attention import COMMAND
-from hwgen.families.attention_formats import QUERY_SCALE, SCALE
-from rtl_templates.arithmetic.integer import shape_of
+from hwgen.families.attention.formats import QUERY_SCALE, SCALE
+from hwgen.families.attention.params import COMMAND
+from rtl_templates.arithmetic.integer.multiply import shape_of
 from rtl_templates.arithmetic.pipeline import delayed, named
-from rtl_templates.hierarchy import place
+from rtl_templates.hdl.hierarchy import place
 
 from .aligned import take_vectors
 from .parts import Keys, last_of, take
 from .scores import ScoreRow
 
 if TYPE_CHECKING:
-    from hwgen.families.attention import AttentionConfig
+    from hwgen.families.attention.params import AttentionConfig
 
 
 class Scores(NamedTuple):

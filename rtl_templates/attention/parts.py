@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Const, Module, Mux, Signal, Value
 
 from rtl_templates.arithmetic.pipeline import named
-from rtl_templates.drain import ColumnDrain
-from rtl_templates.hierarchy import place
-from rtl_templates.stream import StreamBuffer
+from rtl_templates.hdl.hierarchy import place
+from rtl_templates.stream.drain import ColumnDrain
+from rtl_templates.stream.stream import StreamBuffer
 
 if TYPE_CHECKING:
-    from hwgen.families.attention import AttentionConfig
+    from hwgen.families.attention.params import AttentionConfig
 
 
 class Keys:

@@ -9,11 +9,11 @@ from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib.wiring import In, Out
 
 from rtl_templates.arithmetic.pipeline import delayed
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, place
 from rtl_templates.spatial.pe import PE
 
 if TYPE_CHECKING:
-    from hwgen.families.attention import AttentionConfig
+    from hwgen.families.attention.params import AttentionConfig
 
 
 class ScoreRow(Block):

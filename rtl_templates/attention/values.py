@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.arithmetic.integer import shape_of
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.arithmetic.integer.multiply import shape_of
+from rtl_templates.hdl.hierarchy import Block, place
 
 if TYPE_CHECKING:
-    from hwgen.families.attention import AttentionConfig
+    from hwgen.families.attention.params import AttentionConfig
 
 
 class WeightedLane(Block):

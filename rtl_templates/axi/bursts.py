@@ -6,9 +6,9 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike, signed
 from amaranth.lib.wiring import In, Member, Out
 
-from hwgen.buses import LONGEST_BURST, burst_beats
+from hwgen.core.bus import LONGEST_BURST, burst_beats
 from rtl_templates.axi.bus import check_data_width
-from rtl_templates.hierarchy import Block
+from rtl_templates.hdl.hierarchy import Block
 
 
 def byte_bits(data_width: int) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signatures of the buses, as members of a core that `rtl_templates.shell.AxiShell` knows."""
+"""Signatures of the buses, as members of a core that `rtl_templates.hdl.shell.AxiShell` knows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hwgen.buses import REGISTER_WIDTH, BusPort
+from hwgen.core.bus import REGISTER_WIDTH, BusPort
 
 WIDTHS = (32, 64, 128, 256, 512, 1024)
 """Data widths of the memory bus, bits."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from amaranth.lib.wiring import In, Member, Out
 
 if TYPE_CHECKING:
-    from hwgen.config.memory_port import Memory
+    from hwgen.core.params.memory_port import Memory
 
 
 def bus_members(memory: Memory) -> dict[str, Member]:

@@ -10,22 +10,17 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from hwgen.buses import axi_lite_signals
-from hwgen.memories import Ram
-from hwgen.register_map import (
-    COUNTER_BITS,
-    LAYOUT,
-    JobInterface,
-    register_map,
-)
+from hwgen.core.bus import axi_lite_signals
+from hwgen.core.memories import Ram
+from hwgen.core.register_map import COUNTER_BITS, LAYOUT, JobInterface, register_map
 from rtl_templates.axi.registers import SLVERR, answer_reads, answer_writes
-from rtl_templates.hierarchy import Block
-from rtl_templates.memory import place_ram
+from rtl_templates.hdl.hierarchy import Block
+from rtl_templates.hdl.memory import place_ram
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hwgen.config.model import FamilyConfig
+    from hwgen.core.params.base import FamilyConfig
 
 
 _COMMON = 6
@@ -53,7 +48,7 @@ class Control(Block):
     Members
     -------
     awaddr, ... rready
-        AXI4-Lite; see `hwgen.buses.axi_lite_signals`.
+        AXI4-Lite; see `hwgen.core.bus.axi_lite_signals`.
     X_job, X_valid, X_done for each consumer X
         Its job, and whether there is one; a pulse takes it to the next.
     alone : Out(1)

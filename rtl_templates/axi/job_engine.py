@@ -11,13 +11,13 @@ from amaranth.lib import wiring
 from rtl_templates.axi.bus import fixed_fields
 from rtl_templates.axi.channels import channels
 from rtl_templates.axi.control import Control
-from rtl_templates.hierarchy import Block, place
-from rtl_templates.shell import bus_members
+from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.hdl.shell import bus_members
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hwgen.config.model import FamilyConfig
+    from hwgen.core.params.base import FamilyConfig
 
 
 class JobEngine(wiring.Component):
@@ -38,7 +38,7 @@ class JobEngine(wiring.Component):
     Members
     -------
     control : AXI4-Lite subordinate
-        The registers; see `hwgen.register_map`.
+        The registers; see `hwgen.core.register_map`.
     mem : AXI4 manager
         The memory.
     interrupt : Out(1)

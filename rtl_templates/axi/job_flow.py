@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from amaranth.lib.wiring import In, Member, Out
 
-from rtl_templates.hierarchy import Block
+from rtl_templates.hdl.hierarchy import Block
 
 from .channels import bus_members
 

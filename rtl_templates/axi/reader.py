@@ -7,8 +7,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
 
 from rtl_templates.axi.bursts import BurstSplitter, byte_bits, check_bursts, request_members
-from rtl_templates.hierarchy import Block, place
-from rtl_templates.stream import StreamFifo
+from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.stream.stream import StreamFifo
 
 
 class BurstReader(Block):

@@ -8,7 +8,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
-from hwgen.register_map import Register
+from hwgen.core.register_map import Register
 
 SLVERR = 2
 """The response to an access that is refused."""
@@ -30,7 +30,7 @@ def answer_writes(
     ----------
     m : Module
     bus : Block
-        Has the signals of `hwgen.buses.axi_lite_signals` as attributes.
+        Has the signals of `hwgen.core.bus.axi_lite_signals` as attributes.
     registers : sequence of Register
     values : mapping
         Signals of registers that are written as they are, by name.

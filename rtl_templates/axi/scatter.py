@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl_templates.axi.bursts import below, byte_bits
 from rtl_templates.axi.bus import check_data_width
-from rtl_templates.hierarchy import Block
+from rtl_templates.hdl.hierarchy import Block
 
 
 class Scatter(Block):

@@ -9,11 +9,11 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import Member
 
 from rtl_templates.axi.channels import bus_members
-from rtl_templates.hierarchy import Block, place
-from rtl_templates.stream import StreamFifo
+from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.stream.stream import StreamFifo
 
 if TYPE_CHECKING:
-    from hwgen.config.memory_port import Memory
+    from hwgen.core.params.memory_port import Memory
 
 _ADDRESSES = ("addr", "len")
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
 
-from hwgen.buses import writer_beats
+from hwgen.core.bus import writer_beats
 from rtl_templates.axi.bursts import BurstSplitter, check_bursts, request_members
-from rtl_templates.hierarchy import Block, place
-from rtl_templates.stream import StreamFifo, StreamStore
+from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.stream.stream import StreamFifo, StreamStore
 
 
 class BurstWriter(Block):

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hwgen.families import family
+from hwgen.core.registry import family
 
 from .engine import GemmStreamEngine
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.families.gemm_stream.params import GemmStreamConfig
 
 __all__ = ["GemmStreamEngine", "generate"]
 

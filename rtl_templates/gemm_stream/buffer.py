@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.memories import Ram
-from rtl_templates.hierarchy import Block, place
-from rtl_templates.memory import place_ram
-from rtl_templates.stream import StreamFifo
+from hwgen.core.memories import Ram
+from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.hdl.memory import place_ram
+from rtl_templates.stream.stream import StreamFifo
 
 from .formats import by_format, chosen, format_of
 from .loops import AddressLoops, BlockSteps
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.families.gemm_stream.params import GemmStreamConfig
 
 
 class Tokens:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.memories import Ram
-from rtl_templates.hierarchy import Block
-from rtl_templates.memory import place_ram
+from hwgen.core.memories import Ram
+from rtl_templates.hdl.hierarchy import Block
+from rtl_templates.hdl.memory import place_ram
 
 from .buffer import Tokens
 from .loops import AddressLoops, BlockSteps
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.families.gemm_stream.params import GemmStreamConfig
 
 
 class ResultBuffer(Block):

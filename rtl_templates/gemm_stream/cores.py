@@ -9,11 +9,11 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.core_block import Core
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hdl.core_block import Core
+from rtl_templates.hdl.hierarchy import Block, place
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.families.gemm_stream.params import GemmStreamConfig
 
 
 class CoreArray(Block):

@@ -13,7 +13,7 @@ from .flow import CONSUMERS, EVENTS, Flow
 from .job import job_layout
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.families.gemm_stream.params import GemmStreamConfig
 
 
 class GemmStreamEngine(JobEngine):

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import wiring
 
-from hwgen.families.gemm_stream import ROWS_AHEAD
-from hwgen.numerics.post.records import RECORD_BYTES
+from hwgen.core.post.records import RECORD_BYTES
+from hwgen.families.gemm_stream.params import ROWS_AHEAD
 from rtl_templates.axi.gather import Gather
 from rtl_templates.axi.job_flow import JobFlow
 from rtl_templates.axi.reader import BurstReader
 from rtl_templates.axi.scatter import Scatter
 from rtl_templates.axi.writer import BurstWriter
-from rtl_templates.hierarchy import place
+from rtl_templates.hdl.hierarchy import place
 from rtl_templates.post import Post
-from rtl_templates.stream import StreamFifo
+from rtl_templates.stream.stream import StreamFifo
 
 from .buffer import OperandBuffer
 from .collect import ResultBuffer
@@ -29,7 +29,7 @@ from .job import post_field
 from .load import ACT, COLUMNS, WGT, Loader
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.families.gemm_stream.params import GemmStreamConfig
 
 CONSUMERS = ("load", "act", "wgt", "collect", "drain")
 """Who takes the jobs of the queue, in the order in which a job goes through them."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Array, Const, Value, ValueLike
 
-from hwgen.register_map import FORMAT
+from hwgen.core.register_map import FORMAT
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.families.gemm_stream.params import GemmStreamConfig
 
 
 def format_bits(config: GemmStreamConfig) -> int:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Value
 from amaranth.lib import data
 
-from hwgen.numerics.post import REGISTERS, SETTINGS_BITS
+from hwgen.core.post import REGISTERS, SETTINGS_BITS
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.families.gemm_stream.params import GemmStreamConfig
 
 SIZE_BITS = 24
 """Bits of M, K, N and what is counted of them."""

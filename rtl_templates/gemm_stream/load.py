@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics.post.records import RECORD_BYTES
-from rtl_templates.hierarchy import Block
+from hwgen.core.post.records import RECORD_BYTES
+from rtl_templates.hdl.hierarchy import Block
 
 from .formats import by_format, format_bits, format_of
 from .job import post_field
 from .loops import BlockSteps
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream import GemmStreamConfig
+    from hwgen.families.gemm_stream.params import GemmStreamConfig
 
 ACT, WGT, COLUMNS = 0, 1, 2
 """What a row is of."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Const, Module, Mux, Signal, Value, ValueLike
 
 if TYPE_CHECKING:
-    from hwgen.loop_nest import LoopNest, Loops
+    from hwgen.core.loop_nest import LoopNest, Loops
 
 
 class Axis:

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import wiring
 
-from hwgen.numerics.post import RECORD, RECORD_BYTES, SETTINGS_BITS
-from hwgen.numerics.post.beats import HEAD_BITS, WORD_BITS
-from hwgen.numerics.post.fields import field_bits, first_fields, later_fields, record_fields
-from rtl_templates.hierarchy import place
-from rtl_templates.shell import stream_members
-from rtl_templates.stream import StreamSlice
+from hwgen.core.post import RECORD, RECORD_BYTES, SETTINGS_BITS
+from hwgen.core.post.beats import HEAD_BITS, WORD_BITS
+from hwgen.core.post.fields import field_bits, first_fields, later_fields, record_fields
+from rtl_templates.hdl.hierarchy import place
+from rtl_templates.hdl.shell import stream_members
+from rtl_templates.stream.stream import StreamSlice
 
 from .pipeline import OFFSETS, Post
 
 if TYPE_CHECKING:
-    from hwgen.config.product import ProductConfig
+    from hwgen.core.params.product import ProductConfig
 
 
 def post_processed(config: ProductConfig, core: wiring.Component) -> wiring.Component:

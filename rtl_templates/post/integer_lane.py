@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The datapath of one lane: an integer accumulator to a result; see `hwgen.numerics.post`."""
+"""The datapath of one lane: an integer accumulator to a result; see `hwgen.core.post`."""
 
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-from hwgen.numerics.integer import IntegerFormat
-from hwgen.numerics.post import BIAS, SINGLE
-from hwgen.numerics.post.stages import CONVERT_STAGES
-from hwgen.numerics.scale import SHIFT_BITS
-from rtl_templates.arithmetic.integer import saturated, shape_of
-from rtl_templates.arithmetic.integer_to_float import IntegerToFloat
+from hwgen.core.post import BIAS, SINGLE
+from hwgen.core.post.stages import CONVERT_STAGES
+from hwgen.formats.integer import IntegerFormat
+from hwgen.formats.scale import SHIFT_BITS
+from rtl_templates.arithmetic.float.from_integer import IntegerToFloat
+from rtl_templates.arithmetic.integer.multiply import saturated, shape_of
 from rtl_templates.arithmetic.pipeline import Pipeline, named, shift_right_sticky
-from rtl_templates.hierarchy import place
+from rtl_templates.hdl.hierarchy import place
 
 from .lane import PostLane
 

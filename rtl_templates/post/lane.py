@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What lanes of post-processing share: settings, zero point and limits, the choice of a result.
 
-`hwgen.numerics.post` says what is computed.
+`hwgen.core.post` says what is computed.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from abc import abstractmethod
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics.integer import IntegerFormat
-from hwgen.numerics.post import (
+from hwgen.core.post import (
     ACTIVATIONS,
     KINDS,
     RECORD,
@@ -21,13 +20,14 @@ from hwgen.numerics.post import (
     SINGLE,
     PostFeatures,
 )
-from hwgen.numerics.post.fields import field_bits, first_fields, later_fields
-from hwgen.numerics.post.stages import MULTIPLY_STAGES, Stages
-from rtl_templates.arithmetic.float_multiplier import FloatMultiplier
-from rtl_templates.arithmetic.float_narrow import FloatNarrow
-from rtl_templates.arithmetic.integer import add
+from hwgen.core.post.fields import field_bits, first_fields, later_fields
+from hwgen.core.post.stages import MULTIPLY_STAGES, Stages
+from hwgen.formats.integer import IntegerFormat
+from rtl_templates.arithmetic.float.multiplier import FloatMultiplier
+from rtl_templates.arithmetic.float.narrow import FloatNarrow
+from rtl_templates.arithmetic.integer.multiply import add
 from rtl_templates.arithmetic.pipeline import Pipeline, named
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, place
 
 
 class PostLane(Block):

@@ -6,12 +6,12 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics.post import RECORD_BYTES, REGISTERS, SETTINGS_BITS, PostFeatures
-from hwgen.numerics.post.fields import field_bits, first_fields, later_fields
-from hwgen.numerics.post.stages import Stages
+from hwgen.core.post import RECORD_BYTES, REGISTERS, SETTINGS_BITS, PostFeatures
+from hwgen.core.post.fields import field_bits, first_fields, later_fields
+from hwgen.core.post.stages import Stages
 from rtl_templates.arithmetic.pipeline import Pipeline
-from rtl_templates.hierarchy import Block, place
-from rtl_templates.stream import StreamBuffer
+from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.stream.stream import StreamBuffer
 
 from .integer_lane import IntegerLane
 from .single_lane import SingleLane
@@ -25,7 +25,7 @@ OFFSETS = {
 
 
 class Post(Block):
-    """Accumulators in, results out: a word of lanes a cycle; see `hwgen.numerics.post`.
+    """Accumulators in, results out: a word of lanes a cycle; see `hwgen.core.post`.
 
     Settings and records travel with the word that they came with, so that both may change with
     every word.  `i_ready` depends on registers only.
@@ -39,7 +39,7 @@ class Post(Block):
     Members
     -------
     settings : In(224)
-        The registers of `hwgen.numerics.post.REGISTERS`, the first in the least significant bits;
+        The registers of `hwgen.core.post.REGISTERS`, the first in the least significant bits;
         fields that the features have no use for are not looked at.
     i_records : In(lanes * 128)
         The column records of the lanes, if the features have them.

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The datapath of one lane: a sum in single precision to a result; see `hwgen.numerics.post`."""
+"""The datapath of one lane: a sum in single precision to a result; see `hwgen.core.post`."""
 
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-from hwgen.numerics.post import SINGLE
-from hwgen.numerics.post.stages import ADD_STAGES
-from rtl_templates.arithmetic.float_adder import FloatAdder
-from rtl_templates.arithmetic.float_to_integer import integer_part
+from hwgen.core.post import SINGLE
+from hwgen.core.post.stages import ADD_STAGES
+from rtl_templates.arithmetic.float.adder import FloatAdder
+from rtl_templates.arithmetic.float.to_integer import integer_part
 from rtl_templates.arithmetic.pipeline import Pipeline, named
-from rtl_templates.hierarchy import place
+from rtl_templates.hdl.hierarchy import place
 
 from .lane import PostLane
 

@@ -15,7 +15,7 @@ from .serial import SerialCore
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
-    from hwgen.config.spatial import SpatialConfig
+    from hwgen.families.spatial.params import SpatialConfig
 
 
 def generate(config: SpatialConfig) -> Component:

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from rtl_templates.arithmetic.block_accumulators import rounded_row
-from rtl_templates.arithmetic.block_edge import BlockEdge, registers_of
-from rtl_templates.arithmetic.block_pe import BlockPe
-from rtl_templates.arithmetic.fused_pe import FusedPe
-from rtl_templates.arithmetic.scalable import ScalableEdge, ScalablePe, chosen, mode_of
-from rtl_templates.block_beats import counted_beats, counted_terms
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.arithmetic.block.accumulators import rounded_row
+from rtl_templates.arithmetic.block.edge import BlockEdge, registers_of
+from rtl_templates.arithmetic.block.fused_pe import FusedPe
+from rtl_templates.arithmetic.block.pe import BlockPe
+from rtl_templates.arithmetic.block.scalable import ScalableEdge, ScalablePe, chosen, mode_of
+from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.stream.block_beats import counted_beats, counted_terms
 
 from .core import Array, SpatialCore
 
 if TYPE_CHECKING:
-    from hwgen.config.spatial import SpatialConfig
-    from hwgen.numerics.blocks.products import BlockProduct
+    from hwgen.families.spatial.params import SpatialConfig
+    from hwgen.formats.block.products import BlockProduct
 
 TOKENS = ("on", "first", "ends", "clear")
 """There is a beat; it is the first of a block, its last, and of the first block of a tile."""

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.arithmetic.digit_accumulator import SignConstant
-from rtl_templates.core import StreamCore
-from rtl_templates.drain import ColumnDrain
-from rtl_templates.final_addition import final_add_stream
-from rtl_templates.hierarchy import Block, place
-from rtl_templates.stream import StreamSlice
+from rtl_templates.arithmetic.integer.digit_accumulator import SignConstant
+from rtl_templates.arithmetic.integer.final_addition import final_add_stream
+from rtl_templates.hdl.core import StreamCore
+from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.stream.drain import ColumnDrain
+from rtl_templates.stream.stream import StreamSlice
 
 from .pe import PE, Edge, operand_width, plus_ones_width
 
 if TYPE_CHECKING:
-    from hwgen.config.spatial import SpatialConfig
+    from hwgen.families.spatial.params import SpatialConfig
 
 
 class SpatialRow(Block):

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, place
 
 from .core import Array, SpatialCore
 from .packed_pe import PackedPE, WeightPacker, count_of, known_bits, packing_of
 from .pe import Edge
 
 if TYPE_CHECKING:
-    from hwgen.config.spatial import SpatialConfig
+    from hwgen.families.spatial.params import SpatialConfig
 
 
 def shared(config: SpatialConfig) -> tuple[str, ...]:

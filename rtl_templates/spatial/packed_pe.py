@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processing elements of several columns, whose products share DSP blocks.
 
-`hwgen.numerics.product_packing` says how products lie in the packed one, and why they, or sums of
+`hwgen.arithmetic.product_packing` says how products lie in the packed one, and why they, or sums of
 them, can be told apart.
 """
 
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.arithmetic.integer import shape_of
-from rtl_templates.hierarchy import Block
+from rtl_templates.arithmetic.integer.multiply import shape_of
+from rtl_templates.hdl.hierarchy import Block
 
 from .sums import Addend, accumulated
 
 if TYPE_CHECKING:
-    from hwgen.config.spatial import SpatialConfig
-    from hwgen.numerics import IntegerFormat
-    from hwgen.numerics.product_packing import PackedProducts
+    from hwgen.arithmetic.product_packing import PackedProducts
+    from hwgen.families.spatial.params import SpatialConfig
+    from hwgen.formats import IntegerFormat
 
 
 def known_bits(config: SpatialConfig) -> int:

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics import TERNARY
-from rtl_templates.arithmetic.digit_accumulator import (
+from hwgen.formats import TERNARY
+from rtl_templates.arithmetic.integer.digit_accumulator import (
     accumulate_digits,
     plus_ones_of_parts,
     signed_factor,
 )
-from rtl_templates.arithmetic.integer import accumulate, shape_of
-from rtl_templates.arithmetic.recode import Digits, recode
-from rtl_templates.hierarchy import Block
+from rtl_templates.arithmetic.integer.multiply import accumulate, shape_of
+from rtl_templates.arithmetic.integer.recode import Digits, recode
+from rtl_templates.hdl.hierarchy import Block
 
 from .sums import accumulated
 
 if TYPE_CHECKING:
-    from hwgen.config.spatial import SpatialConfig
-    from hwgen.numerics.digit_sums import DigitAccumulation
+    from hwgen.arithmetic.digit_sums import DigitAccumulation
+    from hwgen.families.spatial.params import SpatialConfig
 
 
 def operand_width(config: SpatialConfig) -> int:

@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.config.spatial_timing import serial_lead
-from hwgen.numerics.digits import digit_count
-from hwgen.numerics.sparse_digits import FINAL_STEPS
-from rtl_templates.arithmetic.serial_pe import SerialFinalAdder
-from rtl_templates.core import StreamCore
-from rtl_templates.drain import ColumnDrain
-from rtl_templates.hierarchy import Block, place
-from rtl_templates.stream import StreamSlice
+from hwgen.arithmetic.digits import digit_count
+from hwgen.arithmetic.sparse_digits import FINAL_STEPS
+from hwgen.families.spatial.timing import serial_lead
+from rtl_templates.arithmetic.integer.serial_pe import SerialFinalAdder
+from rtl_templates.hdl.core import StreamCore
+from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.stream.drain import ColumnDrain
+from rtl_templates.stream.stream import StreamSlice
 
 from .serial_row import SerialRow, SerialSignConstant, Window
 
 if TYPE_CHECKING:
-    from hwgen.config.spatial import SpatialConfig
-    from hwgen.numerics.sparse_digits import SerialSum
+    from hwgen.arithmetic.sparse_digits import SerialSum
+    from hwgen.families.spatial.params import SpatialConfig
 
 SAME_FOR_ALL = ("weight", "open", "pass_starts", "tile_starts")
 """Outputs of `Slots` that go to every row."""

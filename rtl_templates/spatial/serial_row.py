@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics.sparse_digits import FINAL_STEPS, GROUP_TERMS
-from rtl_templates.arithmetic.compressor import HeapOperand, sum_of
-from rtl_templates.arithmetic.serial_pe import SerialFinalAdder, SerialPe
-from rtl_templates.arithmetic.sparse_encoder import SparseEncoder
-from rtl_templates.hierarchy import Block, place
+from hwgen.arithmetic.sparse_digits import FINAL_STEPS, GROUP_TERMS
+from rtl_templates.arithmetic.integer.compressor import HeapOperand, sum_of
+from rtl_templates.arithmetic.integer.serial_pe import SerialFinalAdder, SerialPe
+from rtl_templates.arithmetic.integer.sparse_encoder import SparseEncoder
+from rtl_templates.hdl.hierarchy import Block, place
 
 if TYPE_CHECKING:
-    from hwgen.config.spatial import SpatialConfig
-    from hwgen.numerics.sparse_digits import SerialSum
+    from hwgen.arithmetic.sparse_digits import SerialSum
+    from hwgen.families.spatial.params import SpatialConfig
 
 ENCODER = ("x", "weight", "fill", "open")
 """Inputs of an encoder."""

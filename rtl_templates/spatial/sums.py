@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from amaranth.hdl import Module, Mux, Signal, Value
 
-from rtl_templates.arithmetic.integer import accumulate, add, shape_of
+from rtl_templates.arithmetic.integer.multiply import accumulate, add, shape_of
 
 if TYPE_CHECKING:
-    from hwgen.config.spatial import SpatialConfig
+    from hwgen.families.spatial.params import SpatialConfig
 
 Addend = tuple[Value, Value | None]
 """A term, and a bit that is to be added to it."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hwgen.families import family
+from hwgen.core.registry import family
 from rtl_templates.axi.job_engine import JobEngine
 
 from .flow import CONSUMERS, EVENTS, StreamFlow
 from .job import job_layout
 
 if TYPE_CHECKING:
-    from hwgen.families.stream_engine import StreamEngineConfig
+    from hwgen.families.stream_engine.params import StreamEngineConfig
 
 __all__ = ["generate"]
 

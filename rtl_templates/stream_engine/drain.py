@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.families.stream_engine import ROWS_AHEAD
-from hwgen.families.stream_engine_registers import SIZE_BITS
-from rtl_templates.hierarchy import Block, place
-from rtl_templates.stream import StreamFifo
+from hwgen.families.stream_engine.params import ROWS_AHEAD
+from hwgen.families.stream_engine.registers import SIZE_BITS
+from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.stream.stream import StreamFifo
 
 from .job import is_used, place_of
 from .walk import RowWalk
 
 if TYPE_CHECKING:
-    from hwgen.families.stream_engine import StreamEngineConfig
+    from hwgen.families.stream_engine.params import StreamEngineConfig
 
 
 class StreamDrain(Block):

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.families.stream_engine import WORDS_AHEAD
+from hwgen.families.stream_engine.params import WORDS_AHEAD
 from rtl_templates.axi.gather import Gather
-from rtl_templates.hierarchy import Block, place
-from rtl_templates.stream import StreamFifo, StreamStore
+from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.stream.stream import StreamFifo, StreamStore
 
 if TYPE_CHECKING:
-    from hwgen.families.stream_engine import StreamEngineConfig
+    from hwgen.families.stream_engine.params import StreamEngineConfig
 
 
 class PortFeed(Block):

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 
-from hwgen.families.stream_engine import ENTRY, TABLE_BEATS
-from hwgen.families.stream_engine_registers import ENTRY_BITS, MISMATCH, SIZE_BITS
+from hwgen.families.stream_engine.params import ENTRY, TABLE_BEATS
+from hwgen.families.stream_engine.registers import ENTRY_BITS, MISMATCH, SIZE_BITS
 from rtl_templates.axi.job_flow import JobFlow
 from rtl_templates.axi.reader import BurstReader
 from rtl_templates.axi.scatter import Scatter
 from rtl_templates.axi.writer import BurstWriter
-from rtl_templates.core_block import Core
-from rtl_templates.hierarchy import place
-from rtl_templates.stream import StreamFifo
+from rtl_templates.hdl.core_block import Core
+from rtl_templates.hdl.hierarchy import place
+from rtl_templates.stream.stream import StreamFifo
 
 from .drain import StreamDrain
 from .feed import PortFeed
@@ -24,7 +24,7 @@ from .job import is_used
 from .load import StreamLoader
 
 if TYPE_CHECKING:
-    from hwgen.families.stream_engine import StreamEngineConfig
+    from hwgen.families.stream_engine.params import StreamEngineConfig
 
 CONSUMERS = ("read", "command", "write", "finish")
 """Who takes the jobs of the queue, in the order in which a job goes through them."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Const, Mux, Value
 from amaranth.lib import data
 
-from hwgen.families.stream_engine_registers import (
+from hwgen.families.stream_engine.registers import (
     ACCESS,
     FLAGS,
     MOST_PAGES,
@@ -18,7 +18,7 @@ from hwgen.families.stream_engine_registers import (
 )
 
 if TYPE_CHECKING:
-    from hwgen.families.stream_engine import StreamEngineConfig
+    from hwgen.families.stream_engine.params import StreamEngineConfig
 
 PLACE = ("address", *(name.lower() for name in ACCESS))
 """What says where the rows of a port lie."""

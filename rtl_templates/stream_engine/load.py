@@ -8,20 +8,15 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.families.stream_engine import TABLE_BEATS
-from hwgen.families.stream_engine_registers import (
-    ENTRY_BITS,
-    ENTRY_BYTES,
-    SIZE_BITS,
-    STRIDE_BITS,
-)
-from rtl_templates.hierarchy import Block, place
+from hwgen.families.stream_engine.params import TABLE_BEATS
+from hwgen.families.stream_engine.registers import ENTRY_BITS, ENTRY_BYTES, SIZE_BITS, STRIDE_BITS
+from rtl_templates.hdl.hierarchy import Block, place
 
 from .job import is_used, pages_of, place_of
 from .walk import RowWalk
 
 if TYPE_CHECKING:
-    from hwgen.families.stream_engine import StreamEngineConfig
+    from hwgen.families.stream_engine.params import StreamEngineConfig
 
 
 class StreamLoader(Block):

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
 
-from hwgen.families.stream_engine_registers import ENTRY_BITS, SIZE_BITS, STRIDE_BITS
-from rtl_templates.hierarchy import Block
+from hwgen.families.stream_engine.registers import ENTRY_BITS, SIZE_BITS, STRIDE_BITS
+from rtl_templates.hdl.hierarchy import Block
 
 
 class _Pages(NamedTuple):

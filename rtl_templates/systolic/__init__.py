@@ -14,7 +14,7 @@ from .core import OutputStationaryCore, StationaryCore
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
-    from hwgen.families.systolic import SystolicConfig
+    from hwgen.families.systolic.params import SystolicConfig
 
 
 def generate(config: SystolicConfig) -> Component:

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from hwgen.families.systolic_geometry import psum_terms
-from rtl_templates.arithmetic.integer import shape_of
-from rtl_templates.arithmetic.recode import recode
-from rtl_templates.hierarchy import Block, place
+from hwgen.families.systolic.geometry import psum_terms
+from rtl_templates.arithmetic.integer.multiply import shape_of
+from rtl_templates.arithmetic.integer.recode import recode
+from rtl_templates.hdl.hierarchy import Block, place
 
 from .edges import collect, column_skew, next_tile, row_skew
 from .pe import OutputStationaryPE, StationaryPE
 from .tile import PE, Tile, columns_of, tile_columns, tile_rows, widened
 
 if TYPE_CHECKING:
-    from hwgen.families.systolic import SystolicConfig
+    from hwgen.families.systolic.params import SystolicConfig
 
 
 class OutputStationaryArray(Block):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Module, Signal, Value
 from amaranth.lib.wiring import In, Member
 
-from rtl_templates.arithmetic.block_accumulators import rounded_row
-from rtl_templates.block_beats import counted_beats
-from rtl_templates.hierarchy import place
+from rtl_templates.arithmetic.block.accumulators import rounded_row
+from rtl_templates.hdl.hierarchy import place
+from rtl_templates.stream.block_beats import counted_beats
 
 from .array import OutputStationaryArray
 from .block_pe import BlockEdge, BlockOutputStationaryPE
@@ -18,7 +18,7 @@ from .core import OutputStationaryCore
 from .edges import row_skew
 
 if TYPE_CHECKING:
-    from hwgen.families.systolic import SystolicConfig
+    from hwgen.families.systolic.params import SystolicConfig
 
 
 class BlockOutputStationaryArray(OutputStationaryArray):

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, ClassVar
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.arithmetic.block_edge import operand_members, registers_of, shared_numbers
-from rtl_templates.arithmetic.block_elements import ElementDecoder, ElementForm, ScaleDecoder
-from rtl_templates.arithmetic.block_pe import BlockPe
-from rtl_templates.arithmetic.compressor import HeapOperand, sum_of
+from rtl_templates.arithmetic.block.edge import operand_members, registers_of, shared_numbers
+from rtl_templates.arithmetic.block.elements import ElementDecoder, ElementForm, ScaleDecoder
+from rtl_templates.arithmetic.block.pe import BlockPe
+from rtl_templates.arithmetic.integer.compressor import HeapOperand, sum_of
 from rtl_templates.arithmetic.pipeline import named
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, place
 
 if TYPE_CHECKING:
-    from hwgen.families.systolic import SystolicConfig
-    from hwgen.numerics.blocks.lanes import BlockLanes
+    from hwgen.families.systolic.params import SystolicConfig
+    from hwgen.formats.block.lanes import BlockLanes
 
 
 def bundle(config: SystolicConfig, lanes: BlockLanes) -> dict[str, int]:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.accumulators import Accumulators
-from rtl_templates.arithmetic.block_accumulators import (
+from rtl_templates.arithmetic.block.accumulators import (
     AlignedTotal,
     ExactTotal,
     exponent_width,
@@ -23,15 +22,16 @@ from rtl_templates.arithmetic.block_accumulators import (
     rounded_row,
     term_converter,
 )
-from rtl_templates.arithmetic.block_edge import shared_numbers
-from rtl_templates.arithmetic.block_elements import ElementDecoder, ElementForm, ScaleDecoder
-from rtl_templates.arithmetic.block_term import block_term, element_product
-from rtl_templates.arithmetic.compressor import HeapOperand, sum_of
-from rtl_templates.arithmetic.float_adder import FloatAdder
-from rtl_templates.arithmetic.integer import shape_of
+from rtl_templates.arithmetic.block.edge import shared_numbers
+from rtl_templates.arithmetic.block.elements import ElementDecoder, ElementForm, ScaleDecoder
+from rtl_templates.arithmetic.block.term import block_term, element_product
+from rtl_templates.arithmetic.float.adder import FloatAdder
+from rtl_templates.arithmetic.integer.accumulators import Accumulators
+from rtl_templates.arithmetic.integer.compressor import HeapOperand, sum_of
+from rtl_templates.arithmetic.integer.multiply import shape_of
 from rtl_templates.arithmetic.pipeline import named
-from rtl_templates.hierarchy import Block, place
-from rtl_templates.stream import DelayLines
+from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.stream.stream import DelayLines
 
 from .array import StationaryArray
 from .core import StationaryCore
@@ -39,9 +39,9 @@ from .edges import row_skew
 from .pe import KeepingPE
 
 if TYPE_CHECKING:
-    from hwgen.families.systolic import SystolicConfig
-    from hwgen.numerics.blocks.factors import Factor
-    from hwgen.numerics.blocks.products import BlockProduct
+    from hwgen.families.systolic.params import SystolicConfig
+    from hwgen.formats.block.factors import Factor
+    from hwgen.formats.block.products import BlockProduct
 
 
 def element_width(product: BlockProduct, factor: Factor) -> int:

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-from rtl_templates.accumulators import Accumulators
-from rtl_templates.arithmetic.digit_accumulator import SignConstant, final_add_row
-from rtl_templates.core import StreamCore
-from rtl_templates.final_addition import final_add_stream
-from rtl_templates.hierarchy import Block, place
-from rtl_templates.stream import StreamBuffer, StreamFifo
+from rtl_templates.arithmetic.integer.accumulators import Accumulators
+from rtl_templates.arithmetic.integer.digit_accumulator import SignConstant, final_add_row
+from rtl_templates.arithmetic.integer.final_addition import final_add_stream
+from rtl_templates.hdl.core import StreamCore
+from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.stream.stream import StreamBuffer, StreamFifo
 
 from .array import OutputStationaryArray, StationaryArray
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hwgen.numerics.digit_sums import DigitAccumulation
+    from hwgen.arithmetic.digit_sums import DigitAccumulation
 
 
 class OutputStationaryCore(StreamCore):

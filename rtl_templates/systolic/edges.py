@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.hierarchy import Block, place
-from rtl_templates.stream import DelayLines
+from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.stream.stream import DelayLines
 
 from .tile import TILE_ROWS, groups_per_tile, tile_rows
 
 if TYPE_CHECKING:
-    from hwgen.families.systolic import SystolicConfig
+    from hwgen.families.systolic.params import SystolicConfig
 
 
 def next_tile(

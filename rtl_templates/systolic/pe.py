@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, ClassVar
 from amaranth.hdl import Module, Mux, Shape, ShapeLike, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.arithmetic.digit_accumulator import (
+from rtl_templates.arithmetic.integer.digit_accumulator import (
     accumulate_digits,
     plus_ones_of_parts,
     signed_factor,
 )
-from rtl_templates.arithmetic.integer import accumulate, shape_of
-from rtl_templates.arithmetic.recode import Digits
-from rtl_templates.hierarchy import Block
+from rtl_templates.arithmetic.integer.multiply import accumulate, shape_of
+from rtl_templates.arithmetic.integer.recode import Digits
+from rtl_templates.hdl.hierarchy import Block
 
 if TYPE_CHECKING:
-    from hwgen.families.systolic import SystolicConfig
-    from hwgen.numerics import IntegerFormat
-    from hwgen.numerics.digit_sums import DigitAccumulation
+    from hwgen.arithmetic.digit_sums import DigitAccumulation
+    from hwgen.families.systolic.params import SystolicConfig
+    from hwgen.formats import IntegerFormat
 
 
 class OutputStationaryPE(Block):

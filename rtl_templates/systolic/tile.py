@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.families.systolic_geometry import BUS_ROWS
-from rtl_templates.drain import ColumnDrain
-from rtl_templates.hierarchy import Block, place
+from hwgen.families.systolic.geometry import BUS_ROWS
+from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.stream.drain import ColumnDrain
 
 if TYPE_CHECKING:
-    from hwgen.families.systolic import SystolicConfig
+    from hwgen.families.systolic.params import SystolicConfig
 
 PE = Any
 """A processing element: a `Block` with what `OutputStationaryPE` has as attributes."""

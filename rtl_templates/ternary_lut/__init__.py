@@ -12,7 +12,7 @@ from .core import TernaryLutCore
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
-    from hwgen.families.ternary_lut import TernaryLutConfig
+    from hwgen.families.ternary_lut.params import TernaryLutConfig
 
 
 def generate(config: TernaryLutConfig) -> Component:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A column of aligned activations: an exact sum of integers, then a floating-point total.
 
-The order and the roundings are those of `hwgen.golden.ternary_lut_aligned`.
+The order and the roundings are those of `hwgen.families.ternary_lut.golden_aligned`.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member
 
-from hwgen.families.ternary_lut_alignment import largest_exponent
-from rtl_templates.arithmetic.compressor import HeapOperand, sum_of
-from rtl_templates.arithmetic.float_adder import FloatAdder
-from rtl_templates.arithmetic.integer import add, shape_of
+from hwgen.families.ternary_lut.alignment import largest_exponent
+from rtl_templates.arithmetic.float.adder import FloatAdder
+from rtl_templates.arithmetic.float.from_scaled import ScaledToFloat
+from rtl_templates.arithmetic.integer.compressor import HeapOperand, sum_of
+from rtl_templates.arithmetic.integer.multiply import add, shape_of
 from rtl_templates.arithmetic.pipeline import Pipeline, named
-from rtl_templates.arithmetic.scaled_to_float import ScaledToFloat
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, place
 
 from .alignment import has_exponent
 from .column import column_members, old_total
 from .fetch import carry_weight, reader, value_width
 
 if TYPE_CHECKING:
-    from hwgen.families.ternary_lut import TernaryLutConfig
+    from hwgen.families.ternary_lut.params import TernaryLutConfig
 
 
 def aligned_column_members(config: TernaryLutConfig) -> dict[str, Member]:

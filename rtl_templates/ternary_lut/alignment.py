@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.families.ternary_lut_alignment import largest_exponent
-from rtl_templates.arithmetic.align import Align, LargestExponent, special_of
+from hwgen.families.ternary_lut.alignment import largest_exponent
+from rtl_templates.arithmetic.float.align import Align, LargestExponent, special_of
 from rtl_templates.arithmetic.pipeline import Pipeline
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, place
 
 if TYPE_CHECKING:
-    from hwgen.families.ternary_lut import TernaryLutConfig
+    from hwgen.families.ternary_lut.params import TernaryLutConfig
 
 
 class Alignment(Block):

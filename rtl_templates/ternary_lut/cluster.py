@@ -9,7 +9,7 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Member
 
 from rtl_templates.arithmetic.pipeline import Pipeline
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, place
 
 from .aligned_column import AlignedColumn
 from .alignment import Alignment
@@ -20,7 +20,7 @@ from .float_table import FloatTable
 from .table import Table
 
 if TYPE_CHECKING:
-    from hwgen.families.ternary_lut import TernaryLutConfig
+    from hwgen.families.ternary_lut.params import TernaryLutConfig
 
 _EACH = ("keys", "stored", "next", "total")
 """Ports of a column that a cluster has once for each of them."""

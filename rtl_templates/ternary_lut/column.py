@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 from amaranth.lib.wiring import In, Member, Out
 
-from hwgen.families.ternary_lut_choice import sum_groups
-from hwgen.numerics import enclosing_format
-from rtl_templates.arithmetic.compressor import HeapOperand, sum_of
-from rtl_templates.arithmetic.integer import accumulate, add, saturated, shape_of
-from rtl_templates.hierarchy import Block, place
+from hwgen.families.ternary_lut.choice import sum_groups
+from hwgen.formats import enclosing_format
+from rtl_templates.arithmetic.integer.compressor import HeapOperand, sum_of
+from rtl_templates.arithmetic.integer.multiply import accumulate, add, saturated, shape_of
+from rtl_templates.hdl.hierarchy import Block, place
 
 from .fetch import carry_weight, reader, value_width
 
 if TYPE_CHECKING:
-    from hwgen.families.ternary_lut import TernaryLutConfig
-    from hwgen.numerics import IntegerFormat
+    from hwgen.families.ternary_lut.params import TernaryLutConfig
+    from hwgen.formats import IntegerFormat
 
 READ_ARRIVAL = 30
 """Delay of a read, in tenths of a gate's."""

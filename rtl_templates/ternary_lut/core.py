@@ -7,9 +7,9 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-from rtl_templates.core import StreamCore
-from rtl_templates.hierarchy import place
-from rtl_templates.stream import StreamSkid, StreamSlice
+from rtl_templates.hdl.core import StreamCore
+from rtl_templates.hdl.hierarchy import place
+from rtl_templates.stream.stream import StreamSkid, StreamSlice
 
 from .cluster import Cluster
 from .rows import Rows

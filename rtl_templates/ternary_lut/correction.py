@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.arithmetic.compressor import HeapOperand, sum_of
-from rtl_templates.arithmetic.integer import shape_of
-from rtl_templates.hierarchy import Block
+from rtl_templates.arithmetic.integer.compressor import HeapOperand, sum_of
+from rtl_templates.arithmetic.integer.multiply import shape_of
+from rtl_templates.hdl.hierarchy import Block
 
 from .column import correction_format
 
 if TYPE_CHECKING:
-    from hwgen.families.ternary_lut import TernaryLutConfig
+    from hwgen.families.ternary_lut.params import TernaryLutConfig
 
 
 class Correction(Block):

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics import TERNARY
-from rtl_templates.hierarchy import Block
+from hwgen.formats import TERNARY
+from rtl_templates.hdl.hierarchy import Block
 
 if TYPE_CHECKING:
-    from hwgen.families.ternary_lut import TernaryLutConfig
+    from hwgen.families.ternary_lut.params import TernaryLutConfig
 
 
 class _Reader(Block):

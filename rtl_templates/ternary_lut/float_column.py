@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A column of floating-point numbers: reads of all tables, their sum, and the total.
 
-The order of the additions is that of `hwgen.golden.floating`.
+The order of the additions is that of `hwgen.core.golden.floating`.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.arithmetic.float_adder import FloatAdder
-from rtl_templates.arithmetic.float_multiplier import FloatMultiplier
-from rtl_templates.arithmetic.float_widen import FloatWiden
+from rtl_templates.arithmetic.float.adder import FloatAdder
+from rtl_templates.arithmetic.float.multiplier import FloatMultiplier
+from rtl_templates.arithmetic.float.widen import FloatWiden
 from rtl_templates.arithmetic.pipeline import named
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, place
 
 from .column import column_members, old_total
 from .fetch import selected_entry
 
 if TYPE_CHECKING:
-    from hwgen.families.ternary_lut import TernaryLutConfig
+    from hwgen.families.ternary_lut.params import TernaryLutConfig
 
 
 class FloatFetch(Block):

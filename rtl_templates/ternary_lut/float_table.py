@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from amaranth.hdl import Cat, Module, Signal, Value
 
-from hwgen.numerics import parent_pattern, stored_patterns
-from rtl_templates.arithmetic.float_adder import FloatAdder
-from rtl_templates.hierarchy import Block, place
+from hwgen.formats import parent_pattern, stored_patterns
+from rtl_templates.arithmetic.float.adder import FloatAdder
+from rtl_templates.hdl.hierarchy import Block, place
 
 from .table import Pattern, pattern_name, table_members
 
 if TYPE_CHECKING:
-    from hwgen.families.ternary_lut import TernaryLutConfig
+    from hwgen.families.ternary_lut.params import TernaryLutConfig
 
 
 class FloatTable(Block):

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.memories import Ram
-from rtl_templates.hierarchy import Block
-from rtl_templates.memory import place_ram
+from hwgen.core.memories import Ram
+from rtl_templates.hdl.hierarchy import Block
+from rtl_templates.hdl.memory import place_ram
 
 if TYPE_CHECKING:
-    from hwgen.families.ternary_lut import TernaryLutConfig
+    from hwgen.families.ternary_lut.params import TernaryLutConfig
 
 
 class Rows(Block):

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hwgen.families import family
+from hwgen.core.registry import family
 
 from .engine import ListEngine
 
 if TYPE_CHECKING:
-    from hwgen.families.transformer import TransformerConfig
+    from hwgen.families.transformer.params import TransformerConfig
 
 __all__ = ["ListEngine", "generate"]
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from hwgen.buses import axi_lite_signals
-from hwgen.command_lists import STATES
-from hwgen.list_registers import LAYOUT, MAGIC, list_registers
+from hwgen.core.bus import axi_lite_signals
+from hwgen.core.lists.commands import STATES
+from hwgen.core.lists.registers import LAYOUT, MAGIC, list_registers
 from rtl_templates.axi.registers import SLVERR, Action, answer_reads, answer_writes, merged
-from rtl_templates.hierarchy import Block
+from rtl_templates.hdl.hierarchy import Block
 
 from .list_memory import INDEX_BITS
 
 if TYPE_CHECKING:
-    from hwgen.families.transformer import TransformerConfig
+    from hwgen.families.transformer.params import TransformerConfig
 
 
 class ListControl(Block):
@@ -32,7 +32,7 @@ class ListControl(Block):
     Members
     -------
     awaddr, ... rready
-        AXI4-Lite; see `hwgen.buses.axi_lite_signals`.
+        AXI4-Lite; see `hwgen.core.bus.axi_lite_signals`.
     start, abort, base, length, limit, running, state, index, unit, steps, ended
         Of `Sequencer`.
     x_index, x, y_index, y, w_index, w, w_valid

@@ -12,8 +12,8 @@ from amaranth.lib.wiring import In, Member, Out
 from rtl_templates.axi.bus import fixed_fields
 from rtl_templates.axi.channels import bus_members, channels
 from rtl_templates.axi.share import MemoryShare
-from rtl_templates.hierarchy import Block, place
-from rtl_templates.shell import bus_members as top_members
+from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.hdl.shell import bus_members as top_members
 
 from .control import ListControl
 from .list_memory import ListMemory
@@ -23,7 +23,7 @@ from .unit_bus import LITE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hwgen.families.transformer import TransformerConfig
+    from hwgen.families.transformer.params import TransformerConfig
 
 
 class Unit(Block):
@@ -81,7 +81,7 @@ class ListEngine(wiring.Component):
     Members
     -------
     control : AXI4-Lite subordinate
-        The registers; see `hwgen.list_registers`.
+        The registers; see `hwgen.core.lists.registers`.
     mem : AXI4 manager
         The memory.
     interrupt : Out(1)

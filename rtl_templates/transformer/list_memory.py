@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.command_lists import BYTES, LINE
-from hwgen.memories import Ram
+from hwgen.core.lists.commands import BYTES, LINE
+from hwgen.core.memories import Ram
 from rtl_templates.axi.channels import bus_members
 from rtl_templates.axi.reader import BurstReader
 from rtl_templates.axi.writer import BurstWriter
-from rtl_templates.hierarchy import Block, place
-from rtl_templates.memory import place_ram
+from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.hdl.memory import place_ram
 
 if TYPE_CHECKING:
-    from hwgen.config.memory_port import Memory
+    from hwgen.core.params.memory_port import Memory
 
 INDEX_BITS = 24
 """Bits of the number of descriptors of a list."""

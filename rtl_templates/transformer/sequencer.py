@@ -5,16 +5,9 @@ from __future__ import annotations
 
 from amaranth.hdl import Array, Const, Module, Mux, Signal, Value
 
-from hwgen.command_lists import (
-    ALIGNMENT,
-    CONDITIONS,
-    OPERATIONS,
-    STATES,
-    WINDOW_END,
-    code_of,
-)
-from hwgen.register_map import JOB_STATUS, UNIT_REGISTERS
-from hwgen.register_map import STATES as JOB_STATES
+from hwgen.core.lists.commands import ALIGNMENT, CONDITIONS, OPERATIONS, STATES, WINDOW_END, code_of
+from hwgen.core.register_map import JOB_STATUS, UNIT_REGISTERS
+from hwgen.core.register_map import STATES as JOB_STATES
 
 from .list_memory import INDEX_BITS
 from .sequencer_parts import SLOTS, SequencerParts

@@ -9,7 +9,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from hwgen.command_lists import (
+from hwgen.core.lists.commands import (
     BYTES,
     CONDITIONS,
     OPERATIONS,
@@ -18,7 +18,7 @@ from hwgen.command_lists import (
     WINDOW_FIRST,
     code_of,
 )
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, place
 
 from .list_memory import INDEX_BITS
 from .unit_bus import UnitBus
@@ -26,7 +26,7 @@ from .unit_bus import UnitBus
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hwgen.families.transformer import TransformerConfig
+    from hwgen.families.transformer.params import TransformerConfig
 
 SLOTS = 16
 """Jobs of a unit whose descriptors are remembered: as many as the longest queue holds."""
@@ -51,8 +51,8 @@ class SequencerParts(Block):
         Address and descriptors of the list, and how many are executed at most (0: no limit).
     running : Out(1)
     state, index, unit, steps : Out
-        Code of `hwgen.command_lists.STATES`; at which descriptor; of which unit; how many were
-        executed.
+        Code of `hwgen.core.lists.commands.STATES`; at which descriptor; of which unit; how many
+        were executed.
     ended : Out(1)
         Pulse.
     x_index, x, y_index, y, w_index, w, w_valid

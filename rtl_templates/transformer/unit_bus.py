@@ -6,8 +6,8 @@ from __future__ import annotations
 from amaranth.hdl import Array, Module, Signal
 from amaranth.lib.wiring import In, Member, Out
 
-from hwgen.buses import CONTROL_ADDRESS_WIDTH, axi_lite_signals
-from rtl_templates.hierarchy import Block
+from hwgen.core.bus import CONTROL_ADDRESS_WIDTH, axi_lite_signals
+from rtl_templates.hdl.hierarchy import Block
 
 LITE = axi_lite_signals(CONTROL_ADDRESS_WIDTH)
 """Signals of a unit's registers, as the unit sees them."""

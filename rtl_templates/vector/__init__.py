@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .core import VectorCore
 
 if TYPE_CHECKING:
-    from hwgen.families.vector import VectorConfig
+    from hwgen.families.vector.params import VectorConfig
 
 
 def generate(config: VectorConfig) -> VectorCore:

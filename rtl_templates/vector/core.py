@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 
-from hwgen.families.vector_operations import CODES, Way, going
-from rtl_templates.arithmetic.float_multiplier import FloatMultiplier
+from hwgen.families.vector.operations import CODES, Way, going
+from rtl_templates.arithmetic.float.multiplier import FloatMultiplier
 from rtl_templates.arithmetic.pipeline import delayed, named
-from rtl_templates.hierarchy import place
-from rtl_templates.shell import stream_members
-from rtl_templates.stream import StreamBuffer, StreamFifo, StreamStore
+from rtl_templates.hdl.hierarchy import place
+from rtl_templates.hdl.shell import stream_members
+from rtl_templates.stream.stream import StreamBuffer, StreamFifo, StreamStore
 
 from .hadamard import HadamardBlock
 from .lanes import NOTHING, ONE, ApplyLane, ValueLane
@@ -27,7 +27,7 @@ from .rescaled import Rescaled
 from .scale import ScaleChain
 
 if TYPE_CHECKING:
-    from hwgen.families.vector import VectorConfig
+    from hwgen.families.vector.params import VectorConfig
 
 _SCALARS = 4
 """Scalars of rows that may wait; at full rate there are two at most."""

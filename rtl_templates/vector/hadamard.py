@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.arithmetic.float_adder import FloatAdder
+from rtl_templates.arithmetic.float.adder import FloatAdder
 from rtl_templates.arithmetic.pipeline import named
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, place
 
 from .lanes import NOTHING
 from .real import REAL
 
 if TYPE_CHECKING:
-    from hwgen.families.vector import VectorConfig
+    from hwgen.families.vector.params import VectorConfig
 
 
 class HadamardBlock(Block):

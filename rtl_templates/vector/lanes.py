@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from hwgen.families.vector_operations import going
-from rtl_templates.arithmetic.float_adder import FloatAdder
-from rtl_templates.arithmetic.float_multiplier import FloatMultiplier
+from hwgen.families.vector.operations import going
+from rtl_templates.arithmetic.float.adder import FloatAdder
+from rtl_templates.arithmetic.float.multiplier import FloatMultiplier
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
 from rtl_templates.arithmetic.pipeline import delayed
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, place
 
 from .real import REAL, from_real, to_real
 
 if TYPE_CHECKING:
-    from hwgen.families.vector import VectorConfig
+    from hwgen.families.vector.params import VectorConfig
 
 ONE, NOTHING = 0x3F800000, 0x80000000
 """One, and minus zero, which leaves every number as it is when it is added."""

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics.floating import FloatFormat
+from hwgen.formats.floating import FloatFormat
 from rtl_templates.arithmetic.functions.encoding import fields, lowered, named_signed
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
 from rtl_templates.arithmetic.pipeline import Pipeline, delayed, named
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, place
 
 from .real import REAL
 from .rescaled import Rescaled
 
 if TYPE_CHECKING:
-    from hwgen.families.vector import VectorConfig
-    from hwgen.families.vector_functions import Powers
+    from hwgen.families.vector.functions import Powers
+    from hwgen.families.vector.params import VectorConfig
 
 
 class PowerOfTwo(Block):

@@ -8,14 +8,14 @@ from typing import Any
 from amaranth.hdl import Const, Module, Mux
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics.floating import FLOATS, FloatFormat
-from hwgen.numerics.integer import IntegerFormat
-from rtl_templates.arithmetic.float_narrow import FloatNarrow
-from rtl_templates.arithmetic.float_to_integer import shifted_to_integer
-from rtl_templates.arithmetic.float_widen import FloatWiden
-from rtl_templates.arithmetic.integer_to_float import IntegerToFloat
+from hwgen.formats.floating import FLOATS, FloatFormat
+from hwgen.formats.integer import IntegerFormat
+from rtl_templates.arithmetic.float.from_integer import IntegerToFloat
+from rtl_templates.arithmetic.float.narrow import FloatNarrow
+from rtl_templates.arithmetic.float.to_integer import shifted_to_integer
+from rtl_templates.arithmetic.float.widen import FloatWiden
 from rtl_templates.arithmetic.pipeline import named
-from rtl_templates.hierarchy import Block
+from rtl_templates.hdl.hierarchy import Block
 
 REAL = FLOATS["fp32"]
 

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib.wiring import In, Out
 
 from rtl_templates.arithmetic.pipeline import named
-from rtl_templates.hierarchy import Block
+from rtl_templates.hdl.hierarchy import Block
 
 
 class Rescaled(Block):

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from rtl_templates.arithmetic.float_adder import FloatAdder
-from rtl_templates.arithmetic.float_multiplier import FloatMultiplier
+from rtl_templates.arithmetic.float.adder import FloatAdder
+from rtl_templates.arithmetic.float.multiplier import FloatMultiplier
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
 from rtl_templates.arithmetic.pipeline import delayed
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, place
 
 from .real import REAL
 
 if TYPE_CHECKING:
-    from hwgen.families.vector import VectorConfig
+    from hwgen.families.vector.params import VectorConfig
 
 
 class ScaleChain(Block):

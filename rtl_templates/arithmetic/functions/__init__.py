@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Function units in hardware; `hwgen.numerics.functions` chooses them."""
+"""Function units in hardware; `hwgen.arithmetic.functions` chooses them."""

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 
-from hwgen.numerics.floating import FloatFormat
-from hwgen.numerics.functions.encoding import Alignment, Result
-from hwgen.numerics.functions.formats import FixedFormat
+from hwgen.arithmetic.functions.encoding import Alignment, Result
+from hwgen.arithmetic.functions.formats import FixedFormat
+from hwgen.formats.floating import FloatFormat
 from rtl_templates.arithmetic.pipeline import named
 
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics.functions.polynomial import Polynomial
+from hwgen.arithmetic.functions.polynomial import Polynomial
 from rtl_templates.arithmetic.pipeline import Pipeline
-from rtl_templates.hierarchy import Block
+from rtl_templates.hdl.hierarchy import Block
 
 
 class Rom:

@@ -8,14 +8,14 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Out
 
-from hwgen.numerics.floating import FloatFormat
-from hwgen.numerics.functions.exponential import Exponential
-from hwgen.numerics.functions.formats import FixedFormat
-from hwgen.numerics.functions.normalised import Normalised
-from hwgen.numerics.functions.symmetric import GATED, Symmetric
-from hwgen.numerics.functions.unit import FunctionUnit
+from hwgen.arithmetic.functions.exponential import Exponential
+from hwgen.arithmetic.functions.formats import FixedFormat
+from hwgen.arithmetic.functions.normalised import Normalised
+from hwgen.arithmetic.functions.symmetric import GATED, Symmetric
+from hwgen.arithmetic.functions.unit import FunctionUnit
+from hwgen.formats.floating import FloatFormat
 from rtl_templates.arithmetic.pipeline import Pipeline, leading_zeros, named, shift_left
-from rtl_templates.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, place
 
 from .encoding import aligned, encoded, fields, named_signed
 from .table import polynomial

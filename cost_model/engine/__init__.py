@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""The flow of data through a memory engine, cycle by cycle: loads, cores, results."""

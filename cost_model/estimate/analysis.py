@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What estimates take of a structure: its components, and the path that limits its clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from cost_model.netlist.costs import Part, parts_of
+from cost_model.netlist.memories import MemoryUse, memories_of
+from cost_model.timing.limit import limiting_path
+
+if TYPE_CHECKING:
+    from cost_model.estimate.technology import Technology
+    from cost_model.netlist.fabric.fabric import Fabric
+    from cost_model.netlist.model import Design
+    from cost_model.timing.compiled import MacroSteps
+    from cost_model.timing.graph import Path
+
+
+class Analysis:
+    """What a design consists of and how fast it is, found when it is asked for.
+
+    Parameters
+    ----------
+    load : callable
+        Returns the design; called once at most, and not before anything is to be found.
+    """
+
+    def __init__(self, load: Callable[[], Design]) -> None:
+        self._load = load
+
+    @cached_property
+    def design(self) -> Design:
+        """The structure."""
+        return self._load()
+
+    def parts(self, macros: Collection[str] = (), fabric: Fabric | None = None) -> list[Part]:
+        """Return the modules that consist of anything; see `cost_model.netlist.costs`."""
+        return parts_of(self.design, macros, fabric)
+
+    def memories(self) -> list[MemoryUse]:
+        """Return the memories; see `cost_model.netlist.memories`."""
+        return memories_of(self.design)
+
+    def limiting_path(
+        self, tech: Technology, clock_mhz: float, macros: Mapping[str, MacroSteps] | None = None
+    ) -> Path | None:
+        """Return the path that limits the clock; see `cost_model.timing.limit`."""
+        return limiting_path(self.design, tech, clock_mhz, macros)

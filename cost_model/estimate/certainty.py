@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each figure of an estimate is: exact, expected, assumed, or modelled and how far off.
+
+The clock is exact where it is the one that was asked for; where Fmax limits it, everything per
+second is as uncertain as that; and where no Fmax is known, it is an assumption that the hardware
+reaches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cost_model.roofline.roofline import OF_MEMORY, OF_TOKENS
+from hwgen.core.figures import BASES, Basis, Cycles
+from hwgen.core.operation import multiplies
+from hwgen.core.registry import family
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hwgen.core.params.base import FamilyConfig
+
+    Operands = Mapping[str, tuple[NDArray[Any], NDArray[Any]]]
+
+PER_SECOND = (
+    "power_w", "tops_per_w", "tops_per_mm2", "energy_mj", "memory_energy_mj",
+    *OF_TOKENS, *OF_MEMORY,
+)  # fmt: skip
+"""Metrics beside those of cycles that depend on the clock, and are modelled at best."""
+
+
+def timed(
+    config: FamilyConfig,
+    workloads: Mapping[str, Sequence[tuple[int, int, int]]],
+    operands: Operands,
+    metrics: Mapping[str, float | int | None],
+) -> dict[str, Cycles]:
+    """Return the cycles of each workload; of given matrices A and W those of their values.
+
+    Workloads that the configuration cannot do are left out.
+    """
+    kind = family(config.family)
+    found = {}
+    for name, sizes in workloads.items():
+        number = metrics.get(f"cycles({name})")
+        if number is None:
+            continue
+        if name in operands:
+            found[name] = kind.timed_operands(config, [operands[name]])
+        elif hasattr(kind.part("cost"), "timed"):
+            found[name] = kind.timed(config, sizes)
+        else:
+            found[name] = Cycles(int(number))  # not counted a second time
+    return found
+
+
+def certainty(
+    config: FamilyConfig,
+    metrics: Mapping[str, float | int | None],
+    uncertainty: Mapping[str, float | None],
+    clock_mhz: float,
+    cycles: Mapping[str, Cycles],
+    *,
+    limited: bool = False,
+) -> dict[str, dict[str, Any]]:
+    """Return what each known metric is.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    metrics : mapping
+        By name, None if unknown.
+    uncertainty : mapping
+        By metric, the relative error that nine of ten designs stay within.
+    clock_mhz : float
+        The clock that was asked for.
+    cycles : mapping
+        Of each workload, by `timed`.
+    limited : bool
+        Whether a memory behind the ports limits the times.
+
+    Returns
+    -------
+    dict
+        By metric: ``basis``; of what is modelled, at whatever clock, ``within``, the relative
+        error that nine of ten designs stay within, if it is known; of cycles their bounds
+        ``least`` and ``most``.
+    """
+    fmax = metrics.get("fmax_mhz")
+    clock: Basis = "assumed" if fmax is None else "exact" if fmax >= clock_mhz else "modelled"
+    rate: Basis = "exact"
+    if multiplies(config):
+        rate = family(config.family).timed(config, [(1, 1, 1)]).basis
+    found: dict[str, dict[str, Any]] = {}
+    for metric, value in metrics.items():
+        if value is None:
+            continue
+        kind, _, rest = metric.partition("(")
+        basis: Basis = "modelled"
+        if kind == "cycles":
+            found[metric] = cycles[rest[:-1]].document()
+            continue
+        if kind == "latency_ms":
+            # What a memory achieves is a model.
+            served: Basis = "modelled" if limited else "exact"
+            basis = _weakest(clock, cycles[rest[:-1]].basis, served)
+        elif kind == "bandwidth_gb_s":
+            basis = clock
+        elif kind == "tops":
+            # What a full cycle does; a model of a job's cycles says nothing about it.
+            basis = _weakest(clock, "expected" if rate == "expected" else "exact")
+        elif kind == "ops_per_byte":
+            basis = "exact"
+        elif kind in PER_SECOND:
+            basis = _weakest(clock, "modelled")
+        found[metric] = {"basis": basis}
+        margin = uncertainty.get("fmax_mhz" if kind in ("bandwidth_gb_s", "tops") else metric)
+        # At an assumed clock, of what is a model beside.
+        if margin is not None and (basis == "modelled" or kind in PER_SECOND):
+            found[metric]["within"] = margin
+    return found
+
+
+def _weakest(*bases: Basis) -> Basis:
+    return max(bases, key=BASES.index)

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the hardware of a configuration costs and how fast it is: its structure, or closed forms."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cost_model.closed_forms.closed_forms import (
+    DEVICE,
+    RESOURCES,
+    Workloads,
+    evaluate,
+    fmax_mhz,
+    shares,
+    without_costs,
+)
+from cost_model.closed_forms.space import Space
+from cost_model.estimate import technology as technologies
+from cost_model.memories import macros, memories
+from cost_model.netlist.costs import breakdown as structural_breakdown
+from cost_model.netlist.costs import logic_share
+from cost_model.netlist.fabric import energy as fabric_energy
+from cost_model.netlist.fabric.fabric import fabric, has_rules
+from hwgen.core.registry import family
+
+if TYPE_CHECKING:
+    from cost_model.estimate.analysis import Analysis
+    from cost_model.netlist.costs import Part
+    from cost_model.timing.graph import Path
+    from hwgen.core.params.base import FamilyConfig
+    from hwgen.technologies.model import Memories
+
+STRUCTURE, CLOSED_FORMS = "structure", "closed forms"
+"""What costs are sums over."""
+
+
+@dataclass(frozen=True)
+class Costed:
+    """Costs of a configuration.
+
+    Parameters
+    ----------
+    metrics : dict
+        As `cost_model.closed_forms.closed_forms.evaluate` names them, None if unknown.
+    breakdown : list of dict
+        What each part costs and consists of.
+    of : str
+        `STRUCTURE` or `CLOSED_FORMS`.
+    margins : mapping
+        By quantity, the relative error that nine of ten designs stay within.
+    path : Path or None
+        What limits Fmax, if it is known.
+    made : sequence of Made
+        What the memories are made of.
+    macros_source : str or None
+        Where the figures of SRAM macros are from, if there are any in it.
+    notes : list of str
+        Why figures are missing.
+    """
+
+    metrics: dict[str, Any]
+    breakdown: list[dict[str, Any]]
+    of: str
+    margins: Mapping[str, float]
+    path: Path | None = None
+    made: Sequence[memories.Made] = ()
+    macros_source: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def costed(
+    config: FamilyConfig,
+    fixed: Mapping[str, Any],
+    tech: technologies.Technology | None,
+    workloads: Workloads,
+    analysis: Analysis | None,
+    made_of: memories.Form,
+    *,
+    fpga_energies: bool = False,
+) -> Costed:
+    """Return what a configuration costs; see `cost_model.estimate.estimate.estimate`.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    fixed : mapping
+        Its dotted parameters, with the technology, the clock and the device to estimate for.
+    tech : Technology or None
+        The technology, if it is calibrated.
+    workloads : mapping
+    analysis : Analysis or None
+    made_of : {"macros", "registers"}
+    fpga_energies : bool, optional
+        Whether there is power of FPGAs, see `cost_model.netlist.fabric.energy`.
+    """
+    if analysis is None or tech is None:
+        return _by_closed_forms(config, fixed, tech, workloads, None, made_of)
+    technology, clock = str(fixed["target.technology"]), float(fixed["target.clock_mhz"])
+    uses = analysis.memories()
+    below = config.memories.registers_below
+    chosen = memories.macros_of(uses, technology, tech, below) if made_of == "macros" else {}
+    steps = memories.steps_of(uses, chosen, technology, 1000 / clock)
+    path = analysis.limiting_path(tech, clock, steps)
+    if not tech.structure:
+        return _by_closed_forms(config, fixed, tech, workloads, path, made_of)
+    rules = fabric(technology)
+    parts = analysis.parts(chosen, rules)
+    made: list[memories.Made] = []
+    if rules is None:  # else memories are of the fabric, and counted with the rest
+        counts = {part.module: part.components for part in parts}
+        made = memories.made_of(uses, chosen, technology, tech.structure["costs"], counts)
+    notes: list[str] = []
+    metrics, breakdown = _of_structure(config, parts, path, fixed, tech, workloads, made, notes)
+    device = fixed[DEVICE]
+    library = macros.library(technology)
+    found = shares(device, _known_resources(metrics))
+    metrics |= {name: plain(value) for name, value in found.items()}
+    if rules is not None and fpga_energies:
+        at = min(clock, metrics["fmax_mhz"] or clock)
+        power = fabric_energy.powered(technology, metrics, workloads, at)
+        metrics |= {name: plain(value) for name, value in power.items()}
+        if metrics["power_w"] is not None:
+            notes.append(fabric_energy.note())
+    return Costed(
+        metrics=metrics,
+        breakdown=breakdown,
+        of=STRUCTURE,
+        margins=_margins(tech, breakdown, made, min(clock, metrics["fmax_mhz"] or clock), library),
+        path=path,
+        made=made,
+        macros_source=library.source if chosen and library else None,
+        notes=[*notes, *_of_energies(made, technology)],
+    )
+
+
+def _margins(
+    tech: technologies.Technology,
+    breakdown: Sequence[Mapping[str, Any]],
+    made: Sequence[memories.Made],
+    clock_mhz: float,
+    library: Memories | None,
+) -> dict[str, float]:
+    """Return prediction intervals of a design by its structure.
+
+    Designs with macros are none of those that the costs were checked on: of them only power has
+    one, where it is known how far off the energies of macros are.
+    """
+    counts: Counter[str] = Counter()
+    for part in breakdown:
+        counts.update(part["components"])
+    if not counts.pop("sram_bit", 0):
+        return _margins_of_logic(tech, counts, clock_mhz)
+    if library is None or library.energy_factor is None:
+        return {}
+    within = _margins_of_logic(tech, counts, clock_mhz).get("power")
+    if within is None:
+        return {}
+    total = sum(part["leakage_nw"] + part["energy_fj"] * clock_mhz for part in breakdown)
+    share = sum(each.macros_nw + each.access_pj() * 1e3 * clock_mhz for each in made) / total
+    return {"power": round(share * (library.energy_factor - 1) + (1 - share) * within, 4)}
+
+
+def _margins_of_logic(
+    tech: technologies.Technology, counts: Mapping[str, float], clock_mhz: float
+) -> dict[str, float]:
+    """Return prediction intervals of what is no macro.
+
+    What is uncertain is the logic: bits of registers are exact.
+    """
+    within = tech.structure.get("uncertainty_of_logic")
+    if not within:
+        return dict(tech.structure["uncertainty"])
+    amounts: dict[str, Callable[[Mapping[str, float]], float]] = {
+        "area": lambda costs: costs["area_um2"],
+        "power": lambda costs: costs["leakage_nw"] + costs["energy_fj"] * clock_mhz,
+    }
+    prices = tech.structure["costs"]
+    return {
+        metric: round(within[metric] * logic_share(amount, prices, counts), 4)
+        for metric, amount in amounts.items()
+    }
+
+
+def _by_closed_forms(
+    config: FamilyConfig,
+    fixed: Mapping[str, Any],
+    tech: technologies.Technology | None,
+    workloads: Workloads,
+    path: Path | None,
+    made_of: memories.Form,
+) -> Costed:
+    technology = str(fixed["target.technology"])
+    found = evaluate(config.family, fixed, {}, technology, workloads, made_of)
+    return Costed(
+        metrics={name: plain(values[0]) for name, values in found.items() if name != "valid"},
+        breakdown=_breakdown(config.family, fixed, tech) if has_rules(technology) else [],
+        of=CLOSED_FORMS,
+        margins=tech.uncertainty if tech else {},
+        path=path,
+    )
+
+
+def _of_structure(
+    config: FamilyConfig,
+    parts: list[Part],
+    path: Path | None,
+    fixed: Mapping[str, Any],
+    tech: technologies.Technology,
+    workloads: Workloads,
+    made: Sequence[memories.Made],
+    notes: list[str],
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return metrics and breakdown, costs being those of the structure and of memories in it."""
+    found = without_costs(config.family, fixed, workloads)
+    values = {name: float(value[0]) for name, value in found.items() if name != "valid"}
+    of_macros = [each for each in made if each.composition is not None]
+    if path is None:
+        values["fmax_mhz"] = _fmax(config.family, fixed, tech, notes)
+    else:
+        shortest = memories.shortest_period_ns(e.composition for e in of_macros if e.composition)
+        values["fmax_mhz"] = 1000 / max(path.period_ns, shortest)
+    asked = float(fixed["target.clock_mhz"])
+    clock = asked if math.isnan(values["fmax_mhz"]) else min(asked, values["fmax_mhz"])
+    names = {each.use.module for each in of_macros}
+    logic = structural_breakdown(
+        [part for part in parts if part.module not in names], tech.structure["costs"]
+    )
+    breakdown = [*logic, *map(memories.part_of, of_macros)]
+    breakdown.sort(key=lambda part: -part[next(iter(tech.structure["costs"]), "count")])
+    sums = {
+        quantity: sum(part[quantity] for part in breakdown) for quantity in tech.structure["costs"]
+    }
+    values |= {name: float(round(sums[name])) for name in RESOURCES if name in sums}
+    for name in values:
+        if name in ("tops", "bandwidth_gb_s"):
+            values[name] *= clock / asked
+        elif name.startswith("latency_ms("):
+            values[name] *= asked / clock
+    if "area_um2" in sums:
+        values["area_mm2"] = sums["area_um2"] * 1e-6
+        values["tops_per_mm2"] = values["tops"] / values["area_mm2"]
+    if "energy_fj" in sums:
+        power = (sums["leakage_nw"] + sums["energy_fj"] * clock) * 1e-9
+        values |= {"power_w": power, "tops_per_w": values["tops"] / power}
+        engine = family(config.family).part("cost")
+        counted = buffers_of(config) if of_macros else []
+        # Of macros, what a workload takes is counted, not taken to be that of a full cycle.
+        power -= sum(each.access_pj(counted) for each in of_macros) * clock * 1e-6
+        for name, sizes in workloads.items():
+            use = engine.use(config, sizes) if counted else None
+            accesses = memories.workload_pj(of_macros, use) if use else 0.0
+            values[f"energy_mj({name})"] = values[f"latency_ms({name})"] * power + accesses * 1e-9
+    return {name: plain(value) for name, value in values.items()}, breakdown
+
+
+def buffers_of(config: FamilyConfig) -> list[str]:
+    """Return what the memories hold whose accesses by workloads are known: buffers of engines."""
+    module = family(config.family).part("cost")
+    return [buffer.name for buffer in module.buffers(config)] if hasattr(module, "use") else []
+
+
+def _of_energies(made: Sequence[memories.Made], technology: str) -> list[str]:
+    """Return why the power of memories is not known, or that it is modelled."""
+    library = macros.library(technology)
+    if any(math.isnan(each.energy_fj) or math.isnan(each.leakage_nw) for each in made):
+        reason = library.no_energy if library and library.no_energy else "they are not published"
+        return [
+            f"energies of the SRAM macros of {technology} are not known, nor is power: {reason}"
+        ]
+    of_macros = any(each.composition is not None for each in made)
+    if not of_macros or library is None or library.energy_factor is None:
+        return []
+    told = (
+        f"energies and leakage of the SRAM macros of {technology} are modelled, and may be off by a"
+        f" factor of {library.energy_factor:g} either way: {library.energy_source}"
+    )
+    return [told]
+
+
+def _fmax(
+    family: str, fixed: Mapping[str, Any], tech: technologies.Technology, notes: list[str]
+) -> float:
+    # Whatever closed forms do not cover must not take away the other figures.
+    try:
+        return fmax_mhz(family, fixed, tech)
+    except Exception as error:
+        notes.append(f"Fmax: {error}")
+        return math.nan
+
+
+def _known_resources(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return the resources of an FPGA, NaN where unknown."""
+    found = {name: metrics.get(name) for name in RESOURCES}
+    return {name: math.nan if value is None else value for name, value in found.items()}
+
+
+def plain(value: Any) -> float | int | None:
+    """Return a number as JSON has it, None for what is unknown."""
+    number = float(value)
+    if not math.isfinite(number):
+        return None
+    return int(number) if number.is_integer() and abs(number) >= 1 else number
+
+
+def _breakdown(
+    name: str, fixed: Mapping[str, Any], tech: technologies.Technology | None
+) -> list[dict[str, Any]]:
+    view, module = Space(name, fixed).view({}), family(name).part("cost")
+    found = []
+    for part in module.parts(view.config) if hasattr(module, "parts") else ():
+        counts = part.counts(view)
+        components = {kind: plain(n) for kind, n in counts.items() if float(n)}
+        costs: dict[str, Any] = {}
+        if tech is not None:
+            costs = {quantity: plain(tech.cost(quantity, counts)) for quantity in tech.costs}
+        found.append({"part": part.name, **costs, "components": components})
+    return found

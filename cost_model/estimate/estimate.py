@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The estimate of one configuration as plain data, for people, manifests and programs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cost_model.closed_forms.closed_forms import DEVICE, RESOURCES, Workloads, metric_names
+from cost_model.closed_forms.space import Space
+from cost_model.estimate import technology as technologies
+from cost_model.estimate.certainty import certainty, timed
+from cost_model.estimate.costed import CLOSED_FORMS, Costed, buffers_of, costed, plain
+from cost_model.estimate.missing_metrics import reasons
+from cost_model.memories import memories
+from cost_model.netlist.fabric import energy as fabric_energy
+from cost_model.roofline import roofline
+from cost_model.roofline.report import roofline as report
+from cost_model.timing.limit import described, steps_of
+from hwgen.config.dotted import flattened
+from hwgen.core.figures import Cycles
+from hwgen.core.params.off_chip import OffChip
+from hwgen.core.registry import family
+from hwgen.technologies import technologies as installed
+from hwgen.technologies import technology_of
+from hwgen.technologies.fpga_model import Fpga
+from hwgen.technologies.utilization import utilization
+from hwgen.workloads import Network, network_of
+
+if TYPE_CHECKING:
+    from cost_model.estimate.analysis import Analysis
+    from cost_model.estimate.certainty import Operands
+    from hwgen.core.operation import Job
+    from hwgen.core.params.base import FamilyConfig
+
+_OF = {"area_mm2": "area", "fmax_mhz": "fmax", "power_w": "power", "luts": "luts",
+       **{name: name for name in RESOURCES}}  # fmt: skip
+"""Metrics of which the uncertainty is known, and its name in a table of costs."""
+
+
+def estimate(
+    config: FamilyConfig,
+    technology: str | None = None,
+    clock_mhz: float | None = None,
+    workloads: Workloads | None = None,
+    *,
+    operands: Operands | None = None,
+    jobs: Mapping[str, Job] | None = None,
+    analysis: Analysis | None = None,
+    made_of: memories.Form = "macros",
+    behind: OffChip | None = None,
+    fpga_energies: bool = False,
+) -> dict[str, Any]:
+    """Return what a configuration costs and how fast it is.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    technology, clock_mhz : optional
+        Instead of those of ``config.target``.
+    workloads : mapping, optional
+        Name: sizes (M, K, N) of products.
+    operands : mapping, optional
+        Name of a workload: the matrices A and W that it multiplies, whose values count where
+        cycles depend on them.
+    jobs : mapping, optional
+        Name: an operation that is no product of matrices, with its sizes and scalars.
+    analysis : Analysis, optional
+        Of the structure of its hardware.  Without it, and in technologies without costs of
+        structures, costs are those of the closed forms of its family, if it has any.
+    made_of : {"macros", "registers"}
+        What memories are made of; see `cost_model.memories.memories`.
+    behind : OffChip, optional
+        The memory behind the ports, instead of ``config.target.memory``.
+    fpga_energies : bool, optional
+        Whether FPGAs have power, by energies of another fabric; see
+        `cost_model.netlist.fabric.energy`.
+
+    Returns
+    -------
+    dict
+        JSON values: ``figures_at_mhz``, the clock that figures per second are at, and
+        ``clock_basis``, whether it is the one ``asked for``, ``fmax`` where that is less, or
+        ``assumed``, the one that was asked for where no Fmax is known; ``metrics`` as
+        `cost_model.closed_forms.closed_forms.evaluate` names them, None if unknown;
+        ``unknown``, by metric that is None, why, see `cost_model.estimate.missing_metrics`;
+        ``uncertainty``, by metric, the relative error that nine of ten designs that calibration
+        has not seen stay within; ``breakdown``, what each part costs and consists of;
+        ``certainty``, by metric, whether it is exact, expected, assumed or modelled, see
+        `cost_model.estimate.certainty`; ``extrapolated``, the parameters beyond those that the
+        costs were checked on; ``memory``, of an engine, what its buffers cost and the memory
+        behind its port takes, else None; ``roofline``, what the memory behind the ports does to
+        the workloads, see `cost_model.roofline.report.roofline`, None where ports are taken to be
+        served always; ``device``, what is used of the device that the configuration names, see
+        `hwgen.technologies.utilization`, else None; ``costs_of``, what area and power are sums
+        over, `cost_model.estimate.costed.STRUCTURE` or `CLOSED_FORMS` there; ``limiting_path``,
+        which limits Fmax, if it is known, see `cost_model.timing.limit.described`; ``notes``, why
+        figures are missing.
+    """
+    technology = technology or config.target.technology
+    clock = float(clock_mhz or config.target.clock_mhz)
+    behind = config.target.memory if behind is None else behind
+    networks = {name: network_of(sizes) for name, sizes in (workloads or {}).items()}
+    # A memory limits what is known in the end: see `_behind_memory`.
+    fixed = roofline.without_memory(flattened(config.resolved()))
+    fixed |= {"target.technology": technology, "target.clock_mhz": clock}
+    device = _device(config, technology)
+    fixed[DEVICE] = device
+    tech = technologies.technology(technology) if technologies.is_calibrated(technology) else None
+    costs = costed(config, fixed, tech, networks, analysis, made_of, fpga_energies=fpga_energies)
+    metrics, notes = costs.metrics, costs.notes
+    cycles = timed(config, networks, operands or {}, metrics)
+    cycles |= _jobs(config, jobs or {}, metrics, clock)
+    paces = {name: _count(metrics, name, cycles[name]) for name in operands or {}}
+    memory = _memory(config, networks, metrics, clock, costs.made, behind)
+    limits = _behind_memory(config.family, fixed, behind, networks, metrics, clock, paces)
+    if limits is not None and (reason := _without_energy(networks, behind)):
+        notes.append(reason)
+    uncertainty = _uncertainty(tech, costs)
+    if fpga_energies and isinstance(installed()[technology], Fpga):
+        uncertainty |= fabric_energy.margins(metrics, networks)
+    return {
+        "name": config.name,
+        "family": config.family,
+        "technology": technology,
+        "calibrated": tech is not None,
+        "clock_mhz": clock,
+        **_speed(metrics["fmax_mhz"], clock),
+        "metrics": metrics,
+        "unknown": reasons(
+            metrics, technology, streams=bool(config.ports), fpga_energies=fpga_energies
+        ),
+        "limiting_path": described(costs.path, steps_of(tech)) if costs.path and tech else None,
+        "uncertainty": uncertainty,
+        "certainty": certainty(
+            config, metrics, uncertainty, clock, cycles, limited=limits is not None
+        ),
+        "breakdown": [_plain(part) for part in costs.breakdown],
+        # Nothing to extrapolate where there is no bill; a structure is that of the hardware itself.
+        "extrapolated": _extrapolated(config.family, fixed, tech)
+        if costs.breakdown and costs.of == CLOSED_FORMS
+        else [],
+        "memories": [_plain(each.document()) for each in costs.made],
+        "memories_source": costs.macros_source,
+        "memory": memory,
+        "roofline": limits,
+        "device": _utilization(device, metrics),
+        "costs_of": costs.of if costs.breakdown else None,
+        "notes": notes,
+    }
+
+
+def _speed(fmax: float | None, clock_mhz: float) -> dict[str, Any]:
+    """Return at which clock figures per second are, and why."""
+    if fmax is None:
+        return {"meets_clock": None, "figures_at_mhz": clock_mhz, "clock_basis": "assumed"}
+    meets = fmax >= clock_mhz
+    basis = "asked for" if meets else "fmax"
+    return {"meets_clock": meets, "figures_at_mhz": min(fmax, clock_mhz), "clock_basis": basis}
+
+
+def _device(config: FamilyConfig, technology: str) -> str | None:
+    """Return the device that a configuration names, None if it is not of a technology."""
+    device = config.target.device
+    return device if device is not None and technology_of(device) == technology else None
+
+
+def _utilization(device: str | None, metrics: Mapping[str, Any]) -> dict[str, Any] | None:
+    if device is None:
+        return None
+    return utilization(device, {name: metrics.get(name) for name in RESOURCES})
+
+
+def _uncertainty(tech: technologies.Technology | None, costs: Costed) -> dict[str, float | None]:
+    """Return how far off each metric may be, Fmax by the structure or by closed forms."""
+    found = {metric: costs.margins.get(name) for metric, name in _OF.items()}
+    if tech is not None and costs.path is not None:
+        return {**found, "fmax_mhz": tech.timing["uncertainty"]}
+    return {**found, "fmax_mhz": tech.uncertainty.get("fmax") if tech else None}
+
+
+def _jobs(
+    config: FamilyConfig, jobs: Mapping[str, Job], metrics: dict[str, Any], clock_mhz: float
+) -> dict[str, Cycles]:
+    """Put cycles, time and energy of jobs into the metrics, and return the cycles."""
+    found, clock = {}, min(clock_mhz, metrics.get("fmax_mhz") or clock_mhz)
+    for name, job in jobs.items():
+        cycles = family(config.family).timed_jobs(config, [job])
+        power = metrics.get("power_w")
+        latency = cycles.number / clock * 1e-3
+        metrics[f"cycles({name})"] = cycles.number
+        metrics[f"latency_ms({name})"] = latency
+        metrics[f"energy_mj({name})"] = None if power is None else plain(latency * power)
+        found[name] = cycles
+    return found
+
+
+def _count(metrics: dict[str, Any], name: str, cycles: Cycles) -> float:
+    """Put the cycles of given matrices in the place of those of any, and return their ratio."""
+    ratio = float(cycles.number / metrics[f"cycles({name})"])
+    metrics[f"cycles({name})"] = cycles.number
+    for metric in (f"latency_ms({name})", f"energy_mj({name})"):
+        if metrics.get(metric) is not None:
+            metrics[metric] = plain(metrics[metric] * ratio)
+    return ratio
+
+
+def _behind_memory(
+    name: str,
+    fixed: Mapping[str, Any],
+    behind: OffChip,
+    networks: Mapping[str, Network],
+    metrics: dict[str, Any],
+    clock_mhz: float,
+    paces: Mapping[str, float],
+) -> dict[str, Any] | None:
+    """Limit the metrics of workloads by a memory, and return how, None without one."""
+    if not behind.limits:
+        return None
+    given = flattened({"target": {"memory": behind.model_dump(mode="json")}})
+    view = Space(name, {**fixed, **given}).view({})
+    clock = min(clock_mhz, metrics["fmax_mhz"] or clock_mhz)
+    known = {key: math.nan if value is None else value for key, value in metrics.items()}
+    with np.errstate(all="ignore"):
+        found = roofline.limited(view, networks, known, clock, paces)
+        metrics |= {key: plain(value) for key, value in found.items()}
+        return report(view, networks, metrics, clock, paces)
+
+
+def _without_energy(networks: Mapping[str, Network], behind: OffChip) -> str:
+    """Return why there is no energy of a token, if it is the memory's that is missing."""
+    if behind.energy_pj_per_bit is not None or not any(n.tokens for n in networks.values()):
+        return ""
+    return f"no energy of a token, without that of the memory: {behind.energy_source}"
+
+
+def without_figures(
+    config: FamilyConfig,
+    technology: str | None = None,
+    clock_mhz: float | None = None,
+    workloads: Workloads | None = None,
+) -> dict[str, Any]:
+    """Return an estimate in which every figure is unknown; see `estimate`."""
+    technology = technology or config.target.technology
+    return {
+        "name": config.name,
+        "family": config.family,
+        "technology": technology,
+        "calibrated": technologies.is_calibrated(technology),
+        "clock_mhz": float(clock_mhz or config.target.clock_mhz),
+        **_speed(None, float(clock_mhz or config.target.clock_mhz)),
+        "metrics": dict.fromkeys(metric_names(workloads or {}, _device(config, technology))),
+        "unknown": {},
+        "limiting_path": None,
+        "uncertainty": dict.fromkeys(_OF),
+        "certainty": {},
+        "breakdown": [],
+        "extrapolated": [],
+        "memories": [],
+        "memories_source": None,
+        "memory": None,
+        "roofline": None,
+        "device": _utilization(_device(config, technology), {}),
+        "costs_of": None,
+        "notes": [],
+    }
+
+
+def _memory(
+    config: FamilyConfig,
+    workloads: Workloads,
+    metrics: dict[str, Any],
+    clock_mhz: float,
+    made: Sequence[memories.Made],
+    behind: OffChip,
+) -> dict[str, Any] | None:
+    """Return what the memories of an engine cost, and add ``memory_energy_mj(W)`` to the metrics.
+
+    The clock is the slower one of that asked for and Fmax, as everywhere.
+    """
+    module = family(config.family).part("cost")
+    if not hasattr(module, "buffers"):
+        return None
+    buffers = memories.buffers_of(made, buffers_of(config))
+    per_bit = math.nan if behind.energy_pj_per_bit is None else behind.energy_pj_per_bit
+    clock = min(clock_mhz, metrics["fmax_mhz"] or clock_mhz)
+    found: dict[str, Any] = {}
+    for name, sizes in workloads.items():
+        cycles = metrics[f"cycles({name})"]
+        use = module.use(config, sizes)
+        energy = memories.energy_mj(
+            buffers, use, math.nan if cycles is None else cycles, clock, per_bit
+        )
+        if not buffers:
+            energy["on_chip"] = math.nan
+        metrics[f"memory_energy_mj({name})"] = plain(sum(energy.values()))
+        found[name] = {
+            "moved_bytes": use.moved_bytes,
+            **{f"{where}_mj": plain(value) for where, value in energy.items()},
+        }
+    return {
+        "buffers": [
+            {"buffer": buffer.name, "memories": buffer.memories, "words": buffer.words,
+             "width_bits": buffer.width, "kib": buffer.bits / 8192}
+            for buffer in module.buffers(config)
+        ],
+        "area_mm2": plain(sum(each.area_um2 for each in buffers) * 1e-6) if buffers else None,
+        "off_chip": behind.kind,
+        "off_chip_pj_per_bit": behind.energy_pj_per_bit,
+        "off_chip_source": behind.energy_source,
+        "workloads": found,
+    }  # fmt: skip
+
+
+def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: plain(value) if isinstance(value, float) else value for key, value in document.items()
+    }
+
+
+def _extrapolated(
+    name: str, fixed: Mapping[str, Any], tech: technologies.Technology | None
+) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for key, (low, high) in sorted(tech.ranges.items()) if tech else ():
+        owner, _, path = key.partition(":")
+        value = fixed.get(path)
+        if owner == name and isinstance(value, int) and not low <= value <= high:
+            found.append({"parameter": path, "value": value, "checked": [low, high]})
+    return found

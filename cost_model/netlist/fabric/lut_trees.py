@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Look-up tables that are trees of ones of two inputs.
+
+Two pairs of inputs have a table each, and a third one takes both; or there is one more behind, with
+a further input.  Such a tree makes only what reads each of its inputs once: ands, ors and exclusive
+ors of two.  A multiplexer, which reads one twice, is a cell of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from cost_model.netlist.fabric.gates import Gates
+from cost_model.netlist.fabric.lut_cover import Cover, Cut
+
+if TYPE_CHECKING:
+    from hwgen.technologies.fpga_model import LutTrees
+
+_LEAF, _PAIR, _TREE, _LONG, _MUX = range(5)
+
+
+class _Operation(NamedTuple):
+    """What a node is of others: of two, or a multiplexer of three."""
+
+    reads: tuple[int, ...]
+    is_mux: bool = False
+
+
+def _operations(gates: Gates, node: int) -> list[_Operation]:
+    """Return what a node is: the and of two, and an exclusive or or a multiplexer if it is one."""
+    inside = gates.ands[node]
+    assert inside is not None
+    one, other = (gates.ands[literal >> 1] for literal in inside)
+    found = [_Operation((inside[0] >> 1, inside[1] >> 1))]
+    if not (inside[0] & inside[1] & 1) or one is None or other is None:
+        return found
+    inverse = [literal for literal in one if literal ^ 1 in other]
+    if len(inverse) == 2:
+        return [_Operation((one[0] >> 1, one[1] >> 1))]
+    if inverse:
+        select = inverse[0]
+        reads = (select, *(x for x in one if x != select), *(x for x in other if x != select ^ 1))
+        found.append(_Operation(tuple(literal >> 1 for literal in reads), is_mux=True))
+    return found
+
+
+class TreeCover(Cover):
+    """The look-up tables that a network takes, of which each is a tree.
+
+    Parameters
+    ----------
+    gates : Gates
+    sinks : iterable of int
+        The literals that are needed.
+    trees : LutTrees
+        What the mapper takes each shape for.
+    """
+
+    def __init__(self, gates: Gates, sinks: Iterable[int], trees: LutTrees) -> None:
+        self.price = {
+            _PAIR: trees.pair, _TREE: trees.tree, _LONG: trees.long, _MUX: trees.multiplexer
+        }  # fmt: skip
+        self.more = trees.long_takes - 1
+        self.shapes: dict[int, dict[Cut, int]] = {}
+        super().__init__(gates, sinks, 5)
+
+    def roots(self) -> list[int]:
+        """Return the nodes that look-up tables make, one of five inputs as often as it takes."""
+        long = [
+            node for node in self.order
+            if self.reads[node] and self.shapes[node][self.best[node]] == _LONG
+        ]  # fmt: skip
+        return [*super().roots(), *long * self.more]
+
+    def cost(self, node: int, cut: Cut) -> float:
+        """Return what the mapper takes the tree of a node for."""
+        return self.price[self.shapes[node][cut]]
+
+    def _candidates(self, node: int, a: int, b: int) -> set[Cut]:
+        if node not in self.shapes:
+            self.shapes[node] = self._trees(node)
+        return set(self.shapes[node])
+
+    def _trees(self, node: int) -> dict[Cut, int]:
+        """Return the cuts of a node whose functions are trees, and their shapes."""
+        found: dict[Cut, int] = {}
+        for operation in _operations(self.gates, node):
+            if operation.is_mux:
+                found[frozenset(operation.reads)] = _MUX
+                continue
+            a, b = ([(frozenset((read,)), _LEAF), *self.shapes.get(read, {}).items()]
+                    for read in operation.reads)  # fmt: skip
+            for x, of_x in a:
+                for y, of_y in b:
+                    shape = _joined(of_x, of_y)
+                    cut = x | y
+                    if shape and len(cut) == len(x) + len(y):
+                        found[cut] = min(shape, found.get(cut, shape))
+        return found
+
+
+def _joined(a: int, b: int) -> int | None:
+    """Return the shape of what an operation makes of two trees; None if there is no such one."""
+    low, high = sorted((a, b))
+    if high == _LEAF:
+        return _PAIR
+    if high == _PAIR:
+        return _TREE
+    return _LONG if high == _TREE and low == _LEAF else None

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memories of a design: modules of their own, how often they are there, and what they hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cost_model.netlist.model import ONE, Design
+from hwgen.core.memories import Ram, holder, ram_of
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """A module that is a memory.
+
+    Parameters
+    ----------
+    module : str
+    count : int
+        How often it is there.
+    holds : mapping
+        Names of its instances without numbers (`hwgen.core.memories.HOLDS`): how many there are.
+    held : bool
+        Whether any of them does not read in every cycle, so that its data must stay.
+    """
+
+    module: str
+    count: int
+    holds: Mapping[str, int]
+    held: bool
+
+    @property
+    def ram(self) -> Ram:
+        """Its shape."""
+        found = ram_of(self.module)
+        assert found is not None  # `memories_of` takes no others
+        return found
+
+
+def memories_of(design: Design) -> list[MemoryUse]:
+    """Return the memories of a design that are modules of their own, the largest first."""
+    holds: dict[str, Counter[str]] = {}
+    held: set[str] = set()
+    for name, count in design.counts.items():
+        for instance in design.modules[name].instances:
+            if ram_of(instance.module) is None or not design.modules[instance.module].memories:
+                continue
+            holds.setdefault(instance.module, Counter())[holder(instance.name)] += count
+            enable = instance.connections.get("r_en", ())
+            if set(enable) != {ONE}:
+                held.add(instance.module)
+    found = [
+        MemoryUse(name, design.counts[name], dict(of), name in held) for name, of in holds.items()
+    ]
+    return sorted(found, key=lambda use: (-use.ram.capacity * use.count, use.module))

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of modules by where they are instantiated: constants, and what is used of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from cost_model.netlist.liveness import RIPPLING, Inputs, Liveness
+from cost_model.netlist.model import TOP, Bits, Cell, Design, Module
+
+REPEATED, LARGE = 4, 150.0
+"""A module that is there so often, and of so many gates, is mapped once, for any surroundings."""
+
+ROUNDS = 8
+"""How often what is not needed is followed from module to module, at most."""
+
+
+class Surroundings:
+    """What is known of modules by where they are instantiated.
+
+    Synthesis removes what no instance of a module needs, and folds constants that all of them get;
+    the latter not into a module that is mapped once, for any surroundings.
+    """
+
+    def __init__(self, design: Design) -> None:
+        self.is_output = is_output = outputs_of(design)
+        self.modules = folded_modules(design, is_output)
+        self.live: dict[str, Liveness] = {}
+        reads: dict[str, Inputs] = {}
+        for name in reversed(design.counts):
+            self.live[name] = Liveness(self.modules[name], reads)
+            reads[name] = self.live[name].inputs(self.modules[name])
+        # What a module needs depends on what is needed of it, and the other way round: what turned
+        # out not to be needed may make more so, in modules on either side.
+        known: dict[str, dict[str, set[int] | None]] = {}
+        for _ in range(ROUNDS):
+            needed = self._needed(design)
+            changed: set[str] = set()
+            for name in reversed(design.counts):
+                outputs = needed.get(name)
+                partly = outputs is not None and any(bits is not None for bits in outputs.values())
+                news = partly and outputs != known.get(name)
+                inside = self.modules[name].instances
+                if news or any(instance.module in changed for instance in inside):
+                    self.live[name] = Liveness(self.modules[name], reads, outputs)
+                    before, reads[name] = reads[name], self.live[name].inputs(self.modules[name])
+                    if reads[name] != before:
+                        changed.add(name)
+            if needed == known:
+                break
+            known = needed
+
+    def _needed(self, design: Design) -> dict[str, dict[str, set[int] | None]]:
+        """Return which bits of each output of a module any instance needs; None is all."""
+        found: dict[str, dict[str, set[int] | None]] = {}
+        for name in design.counts:
+            nets = self.live[name].nets
+            for number, instance in enumerate(self.modules[name].instances):
+                outputs = found.setdefault(instance.module, {})
+                for port, bits in instance.connections.items():
+                    if self.is_output(instance.module, port):
+                        before = outputs.get(port, set())
+                        if before is not None and number in self.live[name].instances:
+                            before |= {index for index, net in enumerate(bits) if net in nets}
+                        full = before is None or len(before) == len(bits)
+                        outputs[port] = None if full else before
+        return found
+
+
+def outputs_of(design: Design) -> Callable[[str, str], bool]:
+    """Return what tells whether a module, by its name, has an output of a name."""
+    outputs = {
+        name: {port.name for port in module.ports if port.output}
+        for name, module in design.modules.items()
+    }
+    return lambda module, port: port in outputs[module]
+
+
+def pruned(design: Design) -> Design:
+    """Return a design without what leads to nothing: cells, instances, upper bits, registers' bits.
+
+    Its modules have the ports that they had.
+    """
+    live = design.surroundings.live
+    modules = {
+        name: _pruned(module, live[name]) if name in live else module
+        for name, module in design.modules.items()
+    }
+    return Design(modules, design.key)
+
+
+def _pruned(module: Module, live: Liveness) -> Module:
+    cells = tuple(
+        cell if len(used) == len(cell.result) else _narrowed(cell, used)
+        for cell, used in zip(module.cells, live.used, strict=True)
+        if used
+    )
+    instances = tuple(
+        instance for number, instance in enumerate(module.instances) if number in live.instances
+    )
+    return replace(module, cells=cells, instances=instances)
+
+
+def _narrowed(cell: Cell, used: set[int]) -> Cell:
+    """Return a cell of which only some bits of the result are used."""
+    if cell.kind == "register":
+        bits = sorted(used)
+        return replace(cell, pins={
+            pin: tuple(nets[index] for index in bits) if pin in ("d", "q") else nets
+            for pin, nets in cell.pins.items()
+        })  # fmt: skip
+    if cell.kind in RIPPLING:
+        return replace(cell, pins={**cell.pins, "y": cell.pins["y"][: max(used) + 1]})
+    return cell
+
+
+def folded_modules(
+    design: Design, is_output: Callable[[str, str], bool], *, repeated: bool = True
+) -> dict[str, Module]:
+    """Return the modules with the constants that all of their instances get.
+
+    Large modules that repeat are left as they are if `repeated` says that they are mapped once.
+    """
+    found: dict[str, Module] = {}
+    given: dict[str, dict[str, list[int]]] = {}
+    sizes = sizes_of(design)
+    for name, count in design.counts.items():  # parents come first
+        module = design.modules[name]
+        once = repeated and count >= REPEATED and sizes[name] >= LARGE
+        kept = name == TOP or module.kept or once
+        found[name] = module if kept else _folded(module, given[name])
+        for instance in found[name].instances:
+            inputs = given.setdefault(instance.module, {})
+            for port, bits in instance.connections.items():
+                if is_output(instance.module, port):
+                    continue
+                constants = [min(net, 0) for net in bits]
+                if port in inputs:  # a constant is one only if all instances get it
+                    constants = [x if x == y else 0
+                                 for x, y in zip(constants, inputs[port], strict=True)]  # fmt: skip
+                inputs[port] = constants
+    return found
+
+
+def sizes_of(design: Design) -> dict[str, float]:
+    """Return about how many gates each module has, with those of modules in it."""
+    found: dict[str, float] = {}
+    for name in reversed(design.counts):
+        module = design.modules[name]
+        own = sum(5.0 * memory.width * memory.depth for memory in module.memories)
+        inside = sum(found[instance.module] for instance in module.instances)
+        found[name] = own + inside + sum(_gates(cell) for cell in module.cells)
+    return found
+
+
+def _gates(cell: Cell) -> float:
+    widest = float(max(map(len, cell.pins.values()), default=0))
+    if cell.kind == "mul":
+        return 6.0 * cell.width("a") * cell.width("b")
+    if cell.kind in ("add", "sub", "neg", "less", "register"):
+        return 5.0 * widest
+    if cell.kind in ("pmux", "shift"):
+        return 2.0 * cell.width("y") * cell.width("s" if cell.kind == "pmux" else "b")
+    return widest
+
+
+def _folded(module: Module, inputs: Mapping[str, list[int]]) -> Module:
+    """Return a module with constants in place of bits of inputs; 0 leaves a bit as it is."""
+    constants = {
+        net: constant
+        for port in module.ports
+        for net, constant in zip(port.bits, inputs.get(port.name, ()), strict=False)
+        if constant < 0
+    }
+    if not constants:
+        return module
+
+    def folded(pins: Mapping[str, Bits]) -> dict[str, Bits]:
+        return {pin: tuple(constants.get(net, net) for net in bits) for pin, bits in pins.items()}
+
+    return replace(
+        module,
+        cells=tuple(replace(cell, pins=folded(cell.pins)) for cell in module.cells),
+        instances=tuple(
+            replace(instance, connections=folded(instance.connections))
+            for instance in module.instances
+        ),
+    )

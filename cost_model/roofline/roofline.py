@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the memory behind the ports leaves of the speed of a core: the roofline.
+
+A layer takes as long as its cycles, or as its bytes behind the memory at the achieved bandwidth,
+whichever is longer; layers follow one another.  The time of a network is that of its cycles and,
+for each layer, what the memory takes longer:
+
+    time = cycles / clock + sum(times * max(0, bytes / bandwidth - own cycles / clock))
+
+The own cycles of a product are those that one more of it adds, so that with a bandwidth without
+limit the time is that of the cycles alone.  Keys and values of attentions are moved as well; the
+products of attentions, and operations on elements, are no work of the core and take no time here.
+
+All ports behind the memory share its bandwidth.  Settings and column records of post-processing
+are on the chip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from cost_model.closed_forms.component_counts import Number
+from cost_model.closed_forms.space import View
+from hwgen.core.params.off_chip import OffChip
+from hwgen.core.registry import family as family_of
+from hwgen.workloads import Gemm, Layer, Network
+
+PREFIX = "target.memory."
+"""What the dotted parameters of the memory begin with."""
+
+PORT = "memory port"
+"""The port of an engine, which all of its matrices go through."""
+
+KV_CACHE = "kv_cache"
+"""What carries keys and values of attentions."""
+
+OF_MEMORY = ("floor_share", "ops_per_byte", "gb_s_needed", "gb_s_used")
+"""Metrics of each workload with a memory: see `cost_model.closed_forms.closed_forms`."""
+
+OF_TOKENS = ("tokens_per_s", "j_per_token")
+"""Metrics of each workload that has tokens, with a memory."""
+
+
+def is_limited(fixed: Mapping[str, Any], varying: Mapping[str, Any]) -> bool:
+    """Return whether a memory with a bandwidth is behind the ports of configurations."""
+    names = (f"{PREFIX}kind", f"{PREFIX}gb_s")
+    return any(fixed.get(name) is not None or name in varying for name in names)
+
+
+def without_memory(fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return dotted parameters without those of the memory."""
+    return {name: value for name, value in fixed.items() if not name.startswith(PREFIX)}
+
+
+def metrics_of(name: str, network: Network) -> list[str]:
+    """Return the metrics that a memory adds to those of a workload."""
+    names = (*OF_TOKENS, *OF_MEMORY) if network.tokens else OF_MEMORY
+    return [f"{metric}({name})" for metric in names]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The memory behind configurations; figures may be arrays.
+
+    Parameters
+    ----------
+    config : OffChip
+    gb_s : number
+        Bandwidth that is achieved, 10**9 bytes a second.
+    pj_per_bit : number
+        NaN if it is not known.
+    """
+
+    config: OffChip
+    gb_s: Number
+    pj_per_bit: Number
+
+    def holds(self, port: str) -> bool:
+        """Return whether what a port carries is behind the memory."""
+        return port == PORT or bool(getattr(self.config.ports, port) == "dram")
+
+    def ms(self, moved: Number) -> Number:
+        """Return the time in which so many bytes are moved."""
+        return moved / (self.gb_s * 1e6)
+
+
+def memory_at(v: View) -> Memory:
+    """Return the memory of the configurations of a view."""
+    config: OffChip = v.config.target.memory
+
+    def figure(name: str, default: float | None) -> Number:
+        found = v.varying.get(PREFIX + name, default)
+        return np.nan if found is None else found
+
+    peak, share = figure("gb_s", config.peak_gb_s), figure("efficiency", config.share)
+    return Memory(config, peak * share, figure("pj_per_bit", config.energy_pj_per_bit))
+
+
+# -- bytes and cycles of a product -----------------------------------------------------------------
+
+
+def traffic(v: View, size: Gemm) -> dict[str, Number]:
+    """Return the bytes that one product moves over each port.
+
+    Returns
+    -------
+    dict
+        By what a port carries, ``weights``, ``activations`` and ``outputs``, or `PORT`.
+    """
+    module = family_of(v.space.family).part("cost")
+    if hasattr(module, "traffic_at"):
+        found: dict[str, Number] = module.traffic_at(v, size)
+        return found
+    varying = tuple(v.varying)
+    if hasattr(module, "use"):
+        return {PORT: v.figure(varying, _moved(v.space.family, size))}
+    names = ("activations", "weights", "outputs")
+    return dict(zip(names, v.figures(varying, 3, _beats(v.space.family, size)), strict=True))
+
+
+def weight_bytes(v: View, size: Gemm) -> Number:
+    """Return the bytes of the weights of a product, each once, as the hardware reads them."""
+    module = family_of(v.space.family).part("cost")
+    if hasattr(module, "weight_bytes"):
+        return v.figure(tuple(v.varying), _weight_bytes(v.space.family, size))
+    at = hasattr(module, "weight_bits_at")
+    return size.k * size.n * (module.weight_bits_at(v) if at else v.config.weight.width) / 8
+
+
+def own_cycles(v: View, size: Gemm) -> Number:
+    """Return the cycles that one more of a product adds to a sequence of it."""
+    module = family_of(v.space.family).part("cost")
+    if hasattr(module, "cycles_at"):
+        return module.cycles_at(v, [size, size]) - module.cycles_at(v, [size])
+    return v.figure(tuple(v.varying), _own(v.space.family, size))
+
+
+@lru_cache(maxsize=1024)
+def _own(family: str, size: Gemm) -> Callable[[Any], float]:
+    of = family_of(family).part("cost").cycles_of
+
+    def own(config: Any) -> float:
+        if size.k > config.max_k:
+            return np.nan
+        return float(of(config, [size, size]) - of(config, [size]))
+
+    return own
+
+
+@lru_cache(maxsize=1024)
+def _moved(family: str, size: Gemm) -> Callable[[Any], float]:
+    use = family_of(family).part("cost").use
+    return lambda config: float(use(config, [size]).moved_bytes)
+
+
+@lru_cache(maxsize=1024)
+def _weight_bytes(family: str, size: Gemm) -> Callable[[Any], float]:
+    of = family_of(family).part("cost").weight_bytes
+    return lambda config: float(of(config, size))
+
+
+@lru_cache(maxsize=1024)
+def _beats(family: str, size: Gemm) -> Callable[[Any], tuple[float, ...]]:
+    """Return what takes a configuration to the bytes of its ports, by its schedule.
+
+    They are NaN where the schedule does not count the beats of its inputs.
+    """
+    schedule = family_of(family).part("schedule").schedule
+
+    def moved(config: Any) -> tuple[float, ...]:
+        plan, ports = schedule(config, *size), {port.name: port for port in config.ports}
+        if not hasattr(plan, "input_beats") or not {"act", "wgt", "out"} <= ports.keys():
+            return (np.nan,) * 3
+        inputs = (plan.input_beats(ports[name]) * ports[name].beat_bytes for name in ("act", "wgt"))
+        return (*map(float, inputs), float(plan.output_beats * ports["out"].beat_bytes))
+
+    return moved
+
+
+def kv_bytes(v: View, network: Network, layer: Layer) -> float:
+    """Return the bytes of keys and values that a layer reads and writes, once."""
+    bits = network.kv_bits or v.config.activation.width
+    return float(network.kv_of(layer) * bits / 8)
+
+
+# -- a network -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Work:
+    """A layer on configurations with a memory; figures may be arrays.
+
+    Parameters
+    ----------
+    layer : Layer
+    compute_ms, memory_ms : number
+        Of one time, by its cycles and by its bytes.
+    moved : mapping
+        Bytes of one time, by port, of those behind the memory.
+    """
+
+    layer: Layer
+    compute_ms: Number
+    memory_ms: Number
+    moved: Mapping[str, Number]
+
+    @property
+    def stall_ms(self) -> Number:
+        """What the memory takes longer than the cycles, of one time."""
+        return np.maximum(self.memory_ms - self.compute_ms, 0)
+
+    @property
+    def bytes(self) -> Number:
+        """All bytes of one time."""
+        return sum(self.moved.values())
+
+
+def works(v: View, network: Network, clock: Number, pace: float = 1.0) -> Iterator[Work]:
+    """Yield the layers of a network that the core or the memory has work with.
+
+    Products of one size are computed once.
+
+    Parameters
+    ----------
+    v : View
+    network : Network
+    clock : number
+        MHz.
+    pace : float
+        Cycles in the place of one, where those of given values are known.
+    """
+    memory = memory_at(v)
+    known: dict[Gemm, tuple[Number, dict[str, Number]]] = {}
+    for layer in network.layers:
+        if (size := layer.product) is not None:
+            if size not in known:
+                moved = {port: n for port, n in traffic(v, size).items() if memory.holds(port)}
+                known[size] = own_cycles(v, size) * pace / clock * 1e-3, moved
+            compute, moved = known[size]
+            yield Work(layer, compute, memory.ms(sum(moved.values())), moved)
+        elif layer.attention is not None and memory.holds(KV_CACHE):
+            cached = kv_bytes(v, network, layer)
+            yield Work(layer, 0.0, memory.ms(cached), {KV_CACHE: cached})
+
+
+def floor_bytes(v: View, network: Network) -> tuple[Number, float]:
+    """Return the bytes of weights and of keys and values that a pass cannot do without.
+
+    Those that are not behind the memory are none.
+    """
+    memory = memory_at(v)
+    weights: Number = 0.0
+    if hasattr(family_of(v.space.family).part("cost"), "use") or memory.holds("weights"):
+        for layer in network.layers:
+            if layer.product:
+                weights = weights + layer.repeat * weight_bytes(v, layer.product)
+    cached = sum(layer.repeat * kv_bytes(v, network, layer) for layer in network.layers)
+    return weights, cached if memory.holds(KV_CACHE) else 0.0
+
+
+def limited(
+    v: View,
+    networks: Mapping[str, Network],
+    metrics: Mapping[str, Number],
+    clock: Number,
+    paces: Mapping[str, float] | None = None,
+) -> dict[str, Number]:
+    """Return the metrics of workloads behind a memory, in the place of those without.
+
+    Parameters
+    ----------
+    v : View
+        Of configurations with a memory.
+    networks : mapping
+    metrics : mapping
+        Those of ports that are always served: ``latency_ms(W)``, ``energy_mj(W)`` and ``power_w``,
+        NaN where unknown.
+    clock : number
+        MHz at which they are.
+    paces : mapping, optional
+        By workload; see `works`.
+    """
+    memory = memory_at(v)
+    power = metrics.get("power_w", np.nan)
+    found: dict[str, Number] = {}
+    for name, network in networks.items():
+        compute = metrics[f"latency_ms({name})"]
+        stall: Number = 0.0
+        moved: Number = 0.0
+        for work in works(v, network, clock, (paces or {}).get(name, 1.0)):
+            stall = stall + work.layer.repeat * work.stall_ms
+            moved = moved + work.layer.repeat * work.bytes
+        ms = compute + stall
+        # What waits is clocked all the same: its power is taken to be that of computing.
+        energy = metrics.get(f"energy_mj({name})", np.nan) + stall * power
+        off_chip = np.where(np.equal(moved, 0), 0.0, moved * 8 * memory.pj_per_bit * 1e-9)
+        floor = memory.ms(sum(floor_bytes(v, network)))
+        found[f"latency_ms({name})"] = ms
+        found[f"energy_mj({name})"] = energy
+        if network.tokens:
+            found[f"tokens_per_s({name})"] = network.tokens / ms * 1e3
+            found[f"j_per_token({name})"] = (energy + off_chip) * 1e-3 / network.tokens
+        found[f"floor_share({name})"] = floor / ms
+        found[f"ops_per_byte({name})"] = (
+            2.0 * network.macs / np.where(np.equal(moved, 0), np.nan, moved)
+        )
+        found[f"gb_s_needed({name})"] = moved / compute * 1e-6
+        found[f"gb_s_used({name})"] = moved / ms * 1e-6
+    return found

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C of a decoder that is compiled to jobs: the engine's driver, and the network by its host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from flows.build.drivers import driver
+from flows.build.drivers.c_templates import filled, sections, wrapped_list
+from flows.build.files import c_header
+from flows.build.drivers.model_facts import job_facts, model_facts
+from hwgen.models.run import host_arithmetic as host
+from hwgen.models.compile.host_steps import CACHE, Step, X
+from hwgen.models.compile.job_compilation import entry_number, sums_of
+from hwgen.arithmetic.hadamard import LARGEST
+
+if TYPE_CHECKING:
+    from hwgen.families.gemm_stream.jobs import JobEngine
+    from hwgen.models.compile.job_compilation import JobCompilation
+    from hwgen.models.compile.placement import Array, Placement
+
+INDENT = " " * 8
+
+_ATTENTION = ("heads", "kv_heads", "elements", "window", "hadamard")
+"""Sizes of an attention, in the order of the fields of its form."""
+
+
+def host_driver(compilation: JobCompilation) -> dict[str, str]:
+    """Return the files, name to text; C99 without a library.
+
+    Parameters
+    ----------
+    compilation : JobCompilation
+    """
+    config = compilation.config
+    document = compilation.document()
+    values = _Emission(compilation, document).values()
+    text = filled(config, "host_generate", values)
+    return {
+        f"{config.name}_regs.h": c_header(config),
+        **driver.driver(config),
+        **text,
+    }
+
+
+def exponential_fields() -> dict[str, str]:
+    """Return the fields of the pieces that round, and compute powers and inverse roots."""
+    names = ("ROUND", "LOG2_E", "LOG_2_HIGH", "LOG_2_LOW", "MOST_EXPONENT")
+    return {
+        **{name: repr(getattr(host, name)) for name in names},
+        "FACTORS": ",\n".join(f"        {factor!r}" for factor in host.FACTORS),
+        "INVERSE_ROOT": f"{host.INVERSE_ROOT:#x}",
+        "ROOT_STEPS": str(host.ROOT_STEPS),
+    }
+
+
+class _Emission:
+    """Makes the parts of the program that are the network's own."""
+
+    def __init__(self, compilation: JobCompilation, document: Mapping[str, Any]) -> None:
+        self.compilation, self.document = compilation, document
+        self.config: JobEngine = compilation.config
+        self.tables: list[str] = []
+
+    def values(self) -> dict[str, str]:
+        """Return what the template's places are filled with."""
+        steps = self.compilation.steps
+        bodies = {
+            "LAYER": self._body(steps.layer, after=False),
+            "AFTER": self._body(steps.after, after=True),
+        }
+        used = {step.operation for step in (*steps.layer, *steps.after)}
+        texts = sections("host_rows.c")
+        helpers = "".join(
+            text for name, text in texts.items() if name in used and name != "attention"
+        )
+        gates = {f"GATE_{gate}": str(number) for number, gate in enumerate(host.GATES)}
+        last = steps.after[-1].output
+        return {
+            "FACTS": self._facts(),
+            "HELPERS": helpers,
+            "ATTENTION": texts["attention"] if "attention" in used else "",
+            **bodies,
+            "TABLES": "\n".join(self.tables),
+            **exponential_fields(),
+            "CUBE": repr(host.CUBE),
+            "TWICE_ROOT": repr(host.TWICE_ROOT),
+            **gates,
+            "CODE_MOST": str(host.CODE_MOST),
+            "MOST_BLOCK": str(LARGEST),
+            "X": self._work(X),
+            "EMBEDDING": _at(self.compilation.host, "embedding"),
+            "LOGITS": self._work(last),
+            "QUERIES": self._work("queries"),
+            "SCORES": self._work("scores"),
+        }
+
+    def _facts(self) -> str:
+        """Return the sizes that a user of the header sees."""
+        document = self.document
+        sizes = {"LAYERS": "layers", "WIDTH": "width", "AT_ONCE": "tokens_at_once"}
+        return model_facts(
+            self.config, document, job_facts(document),
+            {name: f"{document[key]}u" for name, key in sizes.items()},
+        )  # fmt: skip
+
+    def _body(self, steps: Sequence[Step], *, after: bool) -> str:
+        """Return the statements of a layer, or of what is behind; products go together."""
+        lines: list[str] = []
+        ok = f"{self.config.name.upper()}_OK"
+        for products, several in groupby(steps, key=lambda step: step.operation == "gemm"):
+            if not products:
+                for step in several:
+                    lines += getattr(self, f"_{step.operation}")(step)
+                continue
+            together = list(several)
+            table = f"products_{len(self.tables)}"
+            rows = ",\n".join(self._product(step, after=after) for step in together)
+            self.tables.append(f"static const product {table}[] = {{\n{rows}\n}};\n")
+            lines += [
+                f"    /* {', '.join(step.name for step in together)} */",
+                f"    status = products(host, {table}, {len(together)}u, layer, rows);",
+                f"    if (status != {ok})",
+                "        return status;",
+            ]
+        return "\n".join(lines)
+
+    # -- places ----------------------------------------------------------------------------
+
+    def _work(self, name: str) -> str:
+        return _at(self.compilation.work, name)
+
+    def _rows(self, name: str) -> str:
+        """Return a pointer to rows that the host works on."""
+        return f"work_of(host, {self._work(name)})"
+
+    def _constant(self, name: str) -> str:
+        """Return a pointer to constants of the layer."""
+        array = self.compilation.host.arrays[name]
+        step = f" + layer * (size_t){_size(array.stride)}" if array.count > 1 else ""
+        return f"constant_of(host, {_size(array.address)}{step})"
+
+    def _places(self, step: Step, name: str) -> str:
+        """Return where constants of a product lie, and how far it is to those of the next layer."""
+        if name not in step.inputs:
+            return "NOTHING, 0u"
+        array: Array = self.compilation.host.arrays[step.inputs[name]]
+        return f"{_size(array.address)}, {_size(array.stride)}"
+
+    # -- steps -----------------------------------------------------------------------------
+
+    def _product(self, step: Step, *, after: bool) -> str:
+        """Return a row of a table of products."""
+        sizes, document = step.sizes, self.document
+        job = entry_number(document, step, after=after, layer=0, rows=1)
+        later = 0 if after else entry_number(document, step, after=False, layer=0, rows=2) - job
+        each = 0 if after else document["program"]["of_a_layer"]
+        most = 1 if after else self.compilation.most
+        places = (step.inputs["x"], f"{step.inputs['x']}.scales", step.output)
+        fields = [
+            *(f"{number}u" for number in (job, each, later)),
+            *(f"{number}u" for number in (sizes["groups"], sizes["k"], sizes["n"], most)),
+            f"UINT64_C({self.compilation.memory.at(sums_of(step)):#x})",
+            *map(self._work, places),
+            *(self._places(step, name) for name in ("scales", "offsets", "bias")),
+            f"{sizes['shift']}u",
+        ]
+        return f"    /* {step.name} */\n    {{{wrapped_list(fields, INDENT).strip()}}}"
+
+    def _rms_norm(self, step: Step) -> list[str]:
+        x, output = self._rows(step.inputs["x"]), self._rows(step.output)
+        gamma = self._constant(step.inputs["gamma"])
+        return _call("rms_norm", "rows", _length(step), x, gamma, repr(step.epsilon), output)
+
+    def _quantise(self, step: Step) -> list[str]:
+        address = f"UINT64_C({self.compilation.memory.at(f'{step.name}.rows'):#x})"
+        x, codes = self._work(step.inputs["x"]), self._work(step.output)
+        scales = self._work(f"{step.output}.scales")
+        block = _size(step.sizes["hadamard"])
+        return _call("quantise", "host", "rows", _length(step), block, x, codes, scales, address)
+
+    def _rope(self, step: Step) -> list[str]:
+        elements = _size(step.sizes["elements"])
+        turns = f"constant_of(host, {_at(self.compilation.host, step.inputs['turns'])})"
+        here = f"{turns} + (size_t)position * {elements}"
+        x, output = self._rows(step.inputs["x"]), self._rows(step.output)
+        return _call("rope", "rows", _length(step), elements, x, here, output)
+
+    def _gated(self, step: Step) -> list[str]:
+        gate = str(host.GATES.index(step.gate))
+        x, y = (self._rows(step.inputs[name]) for name in "xy")
+        return _call("gated", "rows", _length(step), gate, x, y, self._rows(step.output))
+
+    def _add(self, step: Step) -> list[str]:
+        x, y = (self._rows(step.inputs[name]) for name in "xy")
+        return _call("add", "rows", _length(step), x, y, self._rows(step.output))
+
+    def _attention(self, step: Step) -> list[str]:
+        sizes, table = step.sizes, f"attention_{len(self.tables)}"
+        heads = ", ".join(f"{sizes[key]}u" for key in _ATTENTION)
+        rows = (*(step.inputs[name] for name in ("query", "key", "value")), step.output)
+        kept = [self._work(step.inputs[part]) for part in CACHE]
+        stride = self.compilation.work.arrays[step.inputs["keys"]].stride
+        fields = [heads, repr(host.inverse_length(sizes["elements"])), *map(self._work, rows)]
+        text = wrapped_list([*fields, *kept, _size(stride)], INDENT).strip()
+        self.tables.append(f"static const attention {table} = {{{text}}};\n")
+        return [f"    attention_of(host, &{table}, layer, position, rows);"]
+
+
+def _call(name: str, *arguments: str) -> list[str]:
+    """Return a statement that calls a function."""
+    return [f"    {name}({wrapped_list(arguments, INDENT).strip()});"]
+
+
+def _length(step: Step) -> str:
+    """Return the length of a step's rows."""
+    return _size(step.sizes["length"])
+
+
+def _size(number: int) -> str:
+    """Return a number of bytes or elements in C."""
+    return f"{number}u"
+
+
+def _at(places: Placement, name: str) -> str:
+    """Return where an array lies, in C."""
+    return _size(places.at(name))

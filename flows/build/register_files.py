@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Registers as C, JSON and Markdown: an engine's map, and the words of beats of port ``post``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hwgen.core.lists import commands as command_lists, registers as list_registers
+from hwgen.core.post.beats import RECORD_WORDS, WORDS
+from hwgen.core.register_map import MAGIC, STATES, is_engine, job_window
+
+if TYPE_CHECKING:
+    from hwgen.core.params.base import FamilyConfig
+    from hwgen.families.gemm_stream.params import GemmStreamConfig
+    from hwgen.families.transformer.params import TransformerConfig
+
+_ACCESS = {"ro": "read", "rw": "read, write", "wo": "write", "w1c": "read, write 1 to clear"}
+
+
+def defines(config: FamilyConfig) -> list[str]:
+    """Return the lines of the C header: offsets, fields, and what a driver must know."""
+    if is_engine(config):
+        return _job_defines(config, config.name.upper())
+    if config.takes_jobs:
+        return _stream_defines(config, config.name.upper())
+    lists: Any = config
+    return _list_defines(lists, config.name.upper())
+
+
+def _job_defines(config: GemmStreamConfig, prefix: str) -> list[str]:
+    m, k, n = config.m_lanes, config.k_lanes, config.n_lanes
+    facts = {
+        "MAGIC": f"{MAGIC:#x}u",
+        "QUEUE_SLOTS": config.queue,
+        "DATA_BYTES": config.memory_bytes,
+        "ADDRESS_BITS": config.memory.address_width,
+        "TILE_M": m,
+        "TILE_K": k,
+        "TILE_N": n,
+        "A_ELEMENT_BYTES": config.activation_bytes,
+        "W_IS_IMAGE": int(config.loop_nest.image),
+        "W_ELEMENT_BYTES": config.weight_bytes,
+        "W_TILE_BYTES": config.w_tile_bytes,
+        "MAX_K": config.max_k,
+    }
+    if len(config.formats) > 1:
+        facts["MAX_K"] = max(each.max_k for each in config.formats)
+        facts |= {
+            f"FORMAT_{str(each.activation).upper()}": number
+            for number, each in enumerate(config.formats)
+        }
+    lines = [f"#define {prefix}_{name} {value}" for name, value in facts.items()]
+    return lines + _jobs_in_common(config, prefix, STATES)
+
+
+def _stream_defines(config: Any, prefix: str) -> list[str]:
+    facts = {
+        "MAGIC": f"{config.job_interface.magic:#x}u",
+        "QUEUE_SLOTS": config.queue,
+        "DATA_BYTES": config.memory_bytes,
+        "ADDRESS_BITS": config.memory.address_width,
+    }
+    for port in (*config.operands, *config.results):
+        facts[f"{port.name.upper()}_BEAT_BYTES"] = port.beat_bytes
+    lines = [f"#define {prefix}_{name} {value}" for name, value in facts.items()]
+    return lines + _jobs_in_common(config, prefix, config.job_interface.states)
+
+
+def _jobs_in_common(config: FamilyConfig, prefix: str, states: Sequence[str]) -> list[str]:
+    """Return the lines about jobs that engines of all kinds have."""
+    lines = ["", "/* States of a job. */"]
+    lines += [f"#define {prefix}_JOB_{state.upper()} {code}" for code, state in enumerate(states)]
+    lines += _register_defines(config, prefix)
+    window = job_window(config)
+    lines += [
+        "",
+        "/* The job window, which SUBMIT puts into the queue. */",
+        f"#define {prefix}_JOB_WINDOW {window[0].offset:#05x}u",
+        f"#define {prefix}_JOB_WORDS {len(window)}",
+    ]
+    return lines
+
+
+def _list_defines(config: TransformerConfig, prefix: str) -> list[str]:
+    facts = {
+        "MAGIC": f"{list_registers.MAGIC:#x}u",
+        "DATA_BYTES": config.memory.data_width // 8,
+        "ADDRESS_BITS": config.memory.address_width,
+        "LIST_REGISTERS": config.lists.registers,
+        "LIST_ALIGN_BYTES": command_lists.ALIGNMENT,
+        "DESCRIPTOR_BYTES": command_lists.BYTES,
+    }
+    lines = [f"#define {prefix}_{name} {value}" for name, value in facts.items()]
+    lines += ["", "/* Units, by the number that descriptors have. */"]
+    lines += [f"#define {prefix}_UNIT_{n.upper()} {i}" for i, n in enumerate(config.units)]
+    lines += ["", "/* Opcodes of descriptors. */"]
+    for operation in command_lists.OPERATIONS:
+        lines.append(f"#define {prefix}_OP_{operation.name} {operation.code}")
+    lines += ["", "/* States of a list. */"]
+    for code, state in enumerate(command_lists.STATES):
+        lines.append(f"#define {prefix}_LIST_{state.upper()} {code}")
+    for name, unit in config.units.items():
+        window = job_window(unit)
+        stem = f"{prefix}_{name.upper()}"
+        lines += [
+            "",
+            f"/* The job window of unit {name}. */",
+            f"#define {stem}_WORDS {len(window)}",
+        ]
+        lines += [f"#define {stem}_{each.name} {each.offset:#05x}u" for each in window]
+    return lines + _register_defines(config, prefix)
+
+
+def _register_defines(config: FamilyConfig, prefix: str) -> list[str]:
+    lines = ["", "/* Registers, in bytes from the first. */"]
+    for register in config.registers:
+        stem = f"{prefix}_{register.name}"
+        lines.append(f"#define {stem} {register.offset:#05x}u /* {register.text} */")
+        lines += _field_defines(stem, register)
+    return lines
+
+
+def plain(config: FamilyConfig) -> list[dict[str, Any]]:
+    """Return the registers as JSON values, for the manifest."""
+    return [
+        {
+            "name": register.name,
+            "offset": register.offset,
+            "access": register.access,
+            "bits": register.bits,
+            "description": register.text,
+            "fields": _fields(register),
+        }
+        for register in config.registers
+    ]
+
+
+def _fields(register: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": field.name,
+            "offset": field.offset,
+            "bits": field.bits,
+            "signed": field.signed,
+            "description": field.text,
+        }
+        for field in register.fields
+    ]
+
+
+def beat_words() -> list[dict[str, Any]]:
+    """Return the words of a beat of port ``post`` before the records, for the manifest."""
+    return [
+        {"name": word.name, "word": place, "description": word.text, "fields": _fields(word)}
+        for place, word in enumerate(WORDS)
+    ]
+
+
+def beat_defines(prefix: str) -> list[str]:
+    """Return the lines of the C header about the words of a beat of port ``post``."""
+    lines = []
+    for place, word in enumerate(WORDS):
+        stem = f"{prefix}_{word.name}"
+        lines.append(f"#define {stem} {place} /* word of the beat; {word.text} */")
+        lines += _field_defines(stem, word)
+    return [
+        *lines,
+        f"#define {prefix}_POST_RECORDS {len(WORDS)} /* word of the first record */",
+        f"#define {prefix}_POST_RECORD_WORDS {RECORD_WORDS}",
+    ]
+
+
+def _field_defines(stem: str, register: Any) -> list[str]:
+    lines = []
+    for field in register.fields:
+        mask = ((1 << field.bits) - 1) << field.offset
+        lines += [
+            f"#define {stem}_{field.name.upper()}_SHIFT {field.offset}",
+            f"#define {stem}_{field.name.upper()}_MASK {mask:#x}u",
+        ]
+    return lines
+
+
+def _of_jobs(config: FamilyConfig) -> tuple[str, ...]:
+    jobs: Any = config
+    counters = ", ".join(name for name, _ in jobs.job_interface.counters)
+    first = job_window(config)[0].name
+    return (
+        "what can only be read, are answered with SLVERR. A job is described in the job window,",
+        f"from `{first}` on, and put into the queue by a write to `SUBMIT`; the window keeps",
+        f"its contents. Counters ({counters}) are read low half first.",
+    )
+
+
+_OF_LISTS = (
+    "what can only be read, are answered with SLVERR, and so are writes to all but `ABORT` and the",
+    "interrupt's registers while a list runs.",
+)
+
+
+def markdown(config: FamilyConfig) -> str:
+    """Return the register map as a page; with command lists, their descriptors as well."""
+    jobs = config.takes_jobs
+    lines = [
+        f"# Registers of `{config.name}`",
+        "",
+        "32-bit registers behind `s_axi_control_*` (AXI4-Lite). Other addresses, and writes to",
+        *(_of_jobs(config) if jobs else _OF_LISTS),
+        "",
+        "| offset | register | access | bits | meaning |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for register in config.registers:
+        if not register.bits:
+            continue
+        lines.append(
+            f"| `{register.offset:#05x}` | `{register.name}` | {_ACCESS[register.access]} |"
+            f" {register.bits - 1}:0 | {register.text} |"
+        )
+        for field in register.fields:
+            top = field.offset + field.bits - 1
+            bits = f"{top}:{field.offset}" if field.bits > 1 else str(top)
+            lines.append(f"| | `.{field.name}` | | {bits} | {field.text} |")
+    if not jobs:
+        lines += ["", *descriptors()]
+    return "\n".join(lines) + "\n"
+
+
+def descriptors() -> list[str]:
+    """Return a table of the descriptors of command lists."""
+    lines = [
+        "## Descriptors",
+        "",
+        (
+            f"A descriptor has {command_lists.BYTES} bytes, little-endian: opcode, `a`, `b`, `c`"
+            " (a byte each), `small` (4 bytes), `large` (8 bytes). `r[i]` is register i; `r[0]` is"
+            " 0."
+        ),
+        "",
+        "| opcode | name | fields | meaning |",
+        "| --- | --- | --- | --- |",
+    ]
+    lines += [
+        f"| {op.code} | `{op.name}` | {', '.join(f'`{f}`' for f in op.fields)} | {op.text} |"
+        for op in command_lists.OPERATIONS
+    ]
+    conditions = ", ".join(
+        f"{code} {name.replace('_', ' ')}" for code, name in enumerate(command_lists.CONDITIONS)
+    )
+    return [*lines, "", f"Conditions of BRANCH: {conditions}; numbers are unsigned."]

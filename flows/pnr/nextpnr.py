@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run of nextpnr: a netlist, a device and a seed; its result is kept on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from flows.pnr import devices
+from flows.pnr.devices import filled, options
+from flows.synthesis.result import SeedResult
+from flows.tools import process
+from flows.tools.cache import Entry, digest
+from flows.tools.toolchain import require
+from hwgen.errors import CheckFailed
+from hwgen.technologies.fpga_model import PlaceAndRoute
+
+
+@dataclass(frozen=True)
+class Part:
+    """A device, and how nextpnr is called for it."""
+
+    target: str
+    placer: PlaceAndRoute
+    device: str
+    package: str
+    speed: str
+
+
+_NO_MATTER = {
+    "devices", "device", "timed_on", "dsp_devices", "packer", "pack", "frame_pins", "pin",
+    "usual_ns", "untimed",
+}  # fmt: skip
+"""Fields of `PlaceAndRoute` on which no result depends, other than by the netlist and the pins."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the runs of all seeds share."""
+
+    part: Part
+    clock_mhz: float
+    netlist: bytes
+    pins: str | None
+    tools: Mapping[str, str]
+    timeout: float
+
+    def entry(self, seed: int) -> Entry:
+        """Return where the cache has a seed's result."""
+        part = self.part
+        netlist = hashlib.sha256(self.netlist).hexdigest()
+        placer = part.placer.model_dump_json(exclude=_NO_MATTER)
+        shared = [netlist, placer, part.device, part.package, part.speed]
+        tool = self.tools[part.placer.tool]
+        return Entry("pnr", digest([*shared, self.clock_mhz, self.pins, tool, sources(), seed]))
+
+
+class Outcome(NamedTuple):
+    """The result of one seed, what the device has and what is used, and the files."""
+
+    result: SeedResult
+    utilization: dict[str, dict[str, int]]
+    files: dict[str, bytes]
+
+
+def sources() -> list[str]:
+    """Return the sources that drive nextpnr."""
+    return [Path(name).read_text(encoding="utf-8") for name in (__file__, devices.__file__)]
+
+
+def run_seed(job: Job, seed: int, *, use_cache: bool) -> Outcome:
+    """Return the outcome of one seed, from the cache if it is there."""
+    entry = job.entry(seed)
+    if use_cache and (document := entry.read()) is not None:
+        with suppress(KeyError, TypeError):
+            files = entry.files()
+            if files:
+                return Outcome(SeedResult(**document["seed"]), document["utilization"], files)
+    start = time.monotonic()
+    tool = require(job.part.placer.tool)
+    stem = f"seed{seed}"
+    with tempfile.TemporaryDirectory(prefix="hwgen-pnr-") as name:
+        work = Path(name)
+        (work / "netlist.json").write_bytes(job.netlist)
+        placer = job.part.placer
+        arguments = [
+            *options(placer, job.part.device, job.part.package, job.part.speed),
+            "--json", "netlist.json", "--freq", f"{job.clock_mhz:g}", "--seed", str(seed),
+            "--timing-allow-fail", "--report", "report.json",
+            *filled(placer.routed, file="routed"), *filled(placer.free_pins),
+        ]  # fmt: skip
+        if job.pins is not None:
+            (work / "pins").write_text(job.pins, encoding="utf-8")
+            arguments += filled(placer.pins, file="pins")
+        result = SeedResult(seed, None, None, None, None, None, 0.0)
+        try:
+            process.run(tool, arguments, work, "log", job.timeout)
+        except CheckFailed as error:
+            failed = replace(result, failure=str(error), wall_seconds=_since(start))
+            return Outcome(failed, {}, {f"{stem}.log": (work / "log").read_bytes()})
+        report = json.loads((work / "report.json").read_text(encoding="utf-8"))
+        result = replace(result, **_timing(report), wall_seconds=_since(start))
+        used = {
+            name: {"used": int(row["used"]), "available": int(row["available"])}
+            for name, row in report["utilization"].items()
+            if row["used"] and row["available"]  # of some things there is no number
+        }
+        files = {
+            f"{stem}.log": (work / "log").read_bytes(),
+            f"{stem}.report.json": (work / "report.json").read_bytes(),
+            f"{stem}.routed": (work / "routed").read_bytes(),
+        }
+    entry.write({"seed": asdict(result), "utilization": used}, files)
+    return Outcome(result, used, files)
+
+
+def _since(start: float) -> float:
+    return round(time.monotonic() - start, 3)
+
+
+def _timing(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return frequency, delay and ends of the critical path between registers."""
+    clocks = report["fmax"]
+    if not clocks:
+        return {}
+    worst = min(clocks, key=lambda name: clocks[name]["achieved"])
+    figures: dict[str, Any] = {
+        "fmax_mhz": clocks[worst]["achieved"],
+        "critical_path_ns": 1000 / clocks[worst]["achieved"],
+    }
+    edge = re.compile(rf"(posedge|negedge) {re.escape(worst)}")
+    for path in report["critical_paths"]:
+        if edge.fullmatch(path["from"]) and edge.fullmatch(path["to"]):
+            figures["path_start"] = _signal(path["path"][0]["from"]["cell"])
+            figures["path_end"] = _signal(path["path"][-1]["to"]["cell"])
+    return figures
+
+
+_CELLS = "SB_|TRELLIS_FF|FD1P3|DFF|CC_|MULT|P?DP[A-Z]*[0-9]|SDPX?9?B|CCU2|LUT[1-4]|ALU"
+"""How the names of primitive cells begin."""
+
+
+def _signal(cell: str) -> str:
+    """Return the signal that a cell was named for by Yosys, without the frame."""
+    return re.sub(rf"_({_CELLS}).*|\$.*", "", cell).removeprefix("core.")

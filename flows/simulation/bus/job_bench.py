@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An engine that takes jobs, its memory, and a host that submits them, for cocotb."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from flows.simulation.bus.memory_bench import MemoryBench
+
+FILL = 0xA5
+"""What memory holds where nothing was put; it must still be there after a run."""
+
+
+def _beats(regions: list[tuple[int, int]], beat: int) -> set[int]:
+    """Return the addresses of the beats that regions touch."""
+    return {
+        at
+        for address, size in regions
+        for at in range(address // beat * beat, address + size, beat)
+    }
+
+
+class BenchJob(Protocol):
+    """A job with its operands."""
+
+    def images(self) -> Iterator[tuple[int, bytes]]:
+        """Yield what is to be put into memory: address and bytes."""
+
+    def writes(self) -> list[tuple[int, int]]:
+        """Return what is written to the job window."""
+
+    def spoiled(self, rng: np.random.Generator) -> list[tuple[int, int]]:
+        """Return the same of a job whose numbers do not agree, if the engine notices that."""
+
+    def read(self) -> list[tuple[int, int]]:
+        """Return the regions that it reads: address and bytes."""
+
+    def written(self) -> list[tuple[int, int]]:
+        """Return the regions that it writes: address and bytes."""
+
+
+class JobBench(MemoryBench):
+    """The engine, its memory, and a host that submits jobs.
+
+    Parameters
+    ----------
+    dut : cocotb handle
+    config : FamilyConfig
+        Of a family that takes jobs.
+    case : object
+        With ``name``, ``latency``, ``idle``, ``event`` and ``at``; see
+        `flows.simulation.engine_regression.EngineCase`.
+    jobs : sequence of BenchJob
+    check : callable
+        Gets what reads memory; raises AssertionError unless results are as expected.
+    end : int
+        First address behind everything.
+    work : int
+        Cycles that jobs take at most, but for the memory.
+    rng : numpy Generator
+    """
+
+    def __init__(
+        self, dut: Any, config: Any, case: Any, jobs: Sequence[BenchJob],
+        check: Callable[[Callable[[int, int], Any]], None],
+        *, end: int, work: int, rng: np.random.Generator,
+    ) -> None:  # fmt: skip
+        self.config, self.case, self.jobs, self.check = config, case, jobs, check
+        self.states = config.job_interface.states
+        self.image = bytearray([FILL]) * (end + 4096)
+        self._fill()
+        super().__init__(
+            dut, config, self.image, rng, outstanding=config.memory.outstanding,
+            latency=case.latency, idle=dict(case.idle),
+        )  # fmt: skip
+        beats = len(self.image) // config.memory_bytes
+        slow = 60 + case.latency if case.idle or case.latency > 1 else 12
+        self.limit = 4000 + slow * (200 * len(jobs) + 16 * beats + work)
+
+    def _fill(self) -> None:
+        self.image[:] = bytes([FILL]) * len(self.image)
+        for job in self.jobs:
+            for address, content in job.images():
+                self.image[address : address + len(content)] = content
+
+    # -- the host --------------------------------------------------------------------------
+
+    async def submit(
+        self, job: BenchJob, limit: int, *, refused: bool = False, spoiled: bool = False
+    ) -> None:
+        """Put a job into the queue as soon as there is room; it may be `refused`."""
+        for offset, value in job.spoiled(self.rng) if spoiled else job.writes():
+            assert await self.host.write(offset, value) == 0, f"register {offset:#x} is refused"
+        for _ in range(limit):
+            if (await self.read("STATUS")) >> 8:
+                response = await self.host.write(self.registers["SUBMIT"], 1)
+                assert refused or response == 0, f"a job is refused: bresp {response}"
+                return
+        raise AssertionError("the queue stays full")
+
+    async def wait(self, jobs: int) -> None:
+        """Wait for the interrupt of the last job."""
+        for _ in range(self.limit):
+            if self.interrupt():
+                await self.write("INTERRUPT", 3)
+                if (await self.read("FINISHED")) >= jobs:
+                    return
+            await self.tick()
+        raise AssertionError(
+            f"no progress: {await self.read('FINISHED')} of {jobs} jobs after {self.limit} cycles"
+        )
+
+    # -- the case --------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Run the case."""
+        began = time.process_time()
+        await self.reset()
+        await self.write("INTERRUPT_ENABLE", 3)
+        done = 0
+        if self.case.event:
+            done = await self._interrupted()
+            self._fill()
+        for job in self.jobs:
+            await self.submit(job, self.limit)
+        await self.wait(done + len(self.jobs))
+        for _ in range(8):
+            await self.tick()
+        slots = self.config.queue
+        for number in range(max(done, done + len(self.jobs) - slots), done + len(self.jobs)):
+            state = self.states[await self.read(f"JOB_STATUS_{number % slots}")]
+            assert state == "done", f"job {number} is {state}"
+        busy = await self.read("BUSY_LOW")
+        self.dut._log.info(
+            "CASE %s cycles=%d; %d edges in %.6f s",
+            self.case.name, busy, self.monitor.cycle, time.process_time() - began,
+        )  # fmt: skip
+        self._compare()
+        if not self.case.event:
+            reads, writes = await self.read("READS_LOW"), await self.read("WRITES_LOW")
+            assert (reads, writes) == (
+                len(self.monitor.read_beats), len(self.monitor.write_beats)
+            ), "the counters of beats are wrong"  # fmt: skip
+
+    async def _interrupted(self) -> int:
+        """Run the jobs until something happens; return how many have ended."""
+        event = self.case.event
+        if event.endswith("error"):
+            job = self.jobs[min(len(self.jobs) // 2, self.config.queue - 1)]
+            of, others = job.written, [each.read for each in self.jobs]
+            if event == "read_error":
+                of, others = job.read, [each.written for each in self.jobs]
+            beat = self.config.memory_bytes
+            # What has an error one way must not be met the other way before.
+            either = {at for each in others for at in _beats(each(), beat)}
+            own = _beats(of(), beat)
+            drawn = sorted(own - either or own)
+            self.memory.errors = (drawn[int(self.rng.integers(len(drawn)))],)
+        for number, job in enumerate(self.jobs[: self.config.queue]):
+            # While jobs are being ended, further ones are refused.
+            spoiled = event == "mismatch" and number == 0
+            await self.submit(job, self.limit, refused=True, spoiled=spoiled)
+        count = await self.read("SUBMITTED")
+        if event in ("reset", "abort"):
+            for _ in range(self.case.at):
+                await self.tick()
+        if event == "reset":
+            await self.reset()
+            await self.write("INTERRUPT_ENABLE", 3)
+            return 0
+        if event == "abort":
+            await self.write("ABORT", 1)
+        for _ in range(self.limit):
+            if (await self.read("FINISHED")) == count:
+                break
+        else:
+            raise AssertionError(f"{event}: the jobs do not end")
+        assert not (await self.read("STATUS")) & 1, f"{event}: the engine stays busy"
+        states = [self.states[await self.read(f"JOB_STATUS_{i}")] for i in range(count)]
+        wanted = {"abort": "aborted"}.get(event, event)
+        assert set(states) <= {"done", wanted}, f"{event}: jobs are {', '.join(states)}"
+        if event.endswith("error") or event == "mismatch":
+            assert wanted in states, f"{event}: not reported, jobs are {', '.join(states)}"
+        await self.write("INTERRUPT", 3)
+        self.memory.errors = ()
+        return count
+
+    def _compare(self) -> None:
+        """Compare results, and what lies around them."""
+        self.check(lambda at, size: self.image[at : at + size])
+        touched = bytearray(self.image)
+        for job in self.jobs:
+            for start, size in job.written():
+                touched[start : start + size] = bytes([FILL]) * size
+            for start, content in job.images():
+                touched[start : start + len(content)] = bytes([FILL]) * len(content)
+        stray = np.flatnonzero(np.frombuffer(touched, np.uint8) != FILL)
+        assert not len(stray), f"something was written to {int(stray[0]):#x}, which is nothing's"

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host of a simulated engine that executes command lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flows.simulation.command_lists import LIST
+from flows.simulation.engine_program import Model
+from hwgen.core.lists.commands import STATES
+from hwgen.core.lists.golden import Outcome
+from hwgen.core.lists.registers import list_registers, start_writes
+
+
+class ListHost:
+    """A simulated engine, by its registers."""
+
+    def __init__(self, config: Any, model: Model) -> None:
+        self.config, self.model = config, model
+        self.at = {register.name: register.offset for register in list_registers(config)}
+
+    def write(self, name: str, value: int) -> None:
+        """Write a register."""
+        self.model.write32(self.at[name], value)
+
+    def read(self, name: str) -> int:
+        """Read a register, or the pair of that name."""
+        if name in self.at:
+            return self.model.read32(self.at[name])
+        low = self.model.read32(self.at[f"{name}_LOW"])
+        return low | self.model.read32(self.at[f"{name}_HIGH"]) << 32
+
+    def begin(self, data: bytes, registers: Sequence[int], limit: int, address: int = LIST) -> None:
+        """Put a list into memory and start it."""
+        self.model.store(address, data)
+        writes = start_writes(self.config, address, data, registers=registers, limit=limit)
+        for offset, word in writes:
+            self.model.write32(offset, word)
+
+    def outcome(self) -> Outcome:
+        """Return how the list ended, and let the interrupt fall."""
+        state = STATES[self.read("STATUS") >> 8 & 15]
+        found = Outcome(
+            state, self.read("INDEX"), self.read("UNIT"), self.read("STEPS"),
+            [0, *(self.read(f"R{i}") for i in range(1, self.config.lists.registers))],
+        )  # fmt: skip
+        self.write("INTERRUPT", 1)
+        return found

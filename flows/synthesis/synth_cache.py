@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of synthesis, kept on disk and found again.
+
+A result is kept under the digest of the Verilog, the target, the clock, the way of mapping, the
+Liberty files, the versions of the tools, and the part of this package that drives them.  It is
+found if none of this has changed, and only then: by `synthesized`, which has the Verilog, and by
+`recorded`, which need not have it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cost_model.memories import macros as composition
+from flows.build import netlists
+from flows.synthesis import (
+    boundary,
+    cell_scripts,
+    fpga,
+    levels,
+    liberty,
+    macro_files,
+    macros,
+    mapping,
+    outline,
+    timing,
+)
+from flows.synthesis import standard_cells as synthesis
+from flows.synthesis.macros import prices_of
+from flows.synthesis.mapping import Job, Way, map_design
+from flows.synthesis.result import SynthesisResult, Trial
+from flows.tools.cache import Entry, digest
+from flows.tools.process import scratch
+from flows.tools.toolchain import find, version_text
+from hwgen.errors import HwgenError
+from hwgen.technologies import technology
+
+if TYPE_CHECKING:
+    from hwgen.core.params.base import FamilyConfig
+
+CLOCK = "aclk"
+"""The clock port of every core."""
+
+Library = Sequence[tuple[Path, str]]
+"""Liberty files, and the SHA-256 of each."""
+
+
+def synthesized(job: Job, way: Way, *, use_cache: bool) -> SynthesisResult:
+    """Return the result of one way of mapping, from the cache if it is there.
+
+    Raises
+    ------
+    ToolMissing, InputError
+        If the Liberty files are missing or cannot be read.
+    CheckFailed
+        If a tool fails.
+    """
+    library, tools = _library(job.target, way.liberty_files), _tools(job.target)
+    about = (netlists.source_digest(job.verilog), job.top, job.clock, job.target, job.clock_mhz)
+    made = _made(way, job.target, job.registers_below)
+    entry = Entry(_kind(job.target, about[0]), _key(about, way, library, tools, made))
+    if use_cache and (kept := _Kept.read(entry)) and (files := entry.files()):
+        return replace(kept.result, files=files)
+    start = time.monotonic()
+    with scratch("hwgen-synth-") as work:
+        result = map_design(job, way, work)
+    seconds = round(time.monotonic() - start, 3)
+    trial = Trial(
+        result.recipe,
+        result.full_adders,
+        result.hierarchy,
+        result.area_um2,
+        result.critical_path_ns,
+        seconds,
+    )
+    result = replace(
+        result,
+        tools=tools,
+        library={path.name: content for path, content in library},
+        wall_seconds=seconds,
+        trials=(trial,),
+    )
+    paths = [str(path.absolute()) for path, _ in library]
+    entry.write(
+        {
+            "result": result.document(), "liberty": paths,
+            "macros": [str(Path(path).absolute()) for path in way.macro_files],
+            "registers_below": job.registers_below,
+        },
+        result.files,
+    )  # fmt: skip
+    return result
+
+
+def recorded(config: FamilyConfig, target: str) -> list[SynthesisResult]:
+    """Return the kept results of a configuration for a target, the latest last, without files.
+
+    Nothing is generated or mapped.  A configuration that was not emitted since the generators
+    changed has none.
+    """
+    verilog = netlists.known(config)
+    if verilog is None:
+        return []
+    return [
+        kept.result
+        for entry in Entry.all(_kind(target, verilog))
+        if (kept := _Kept.read(entry)) and kept.is_current(entry, verilog)
+    ]
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What is in an entry: a result, and where its Liberty files were."""
+
+    result: SynthesisResult
+    liberty: tuple[str, ...]
+    macros: tuple[str, ...]
+    registers_below: int
+
+    @classmethod
+    def read(cls, entry: Entry) -> _Kept | None:
+        """Return it without the files, or None if it is absent or of another version."""
+        document = entry.read()
+        try:
+            return cls(
+                SynthesisResult.of_document(document["result"]), tuple(document["liberty"]),
+                tuple(document["macros"]), document["registers_below"],
+            )  # fmt: skip
+        except (KeyError, TypeError):
+            return None
+
+    def is_current(self, entry: Entry, verilog: str) -> bool:
+        """Return whether the result would come out again, and be kept there."""
+        result = self.result
+        about = (verilog, result.name, CLOCK, result.target, result.clock_target_mhz)
+        way = Way(
+            result.recipe,
+            result.full_adders,
+            result.hierarchy,  # type: ignore[arg-type]
+            (),
+            result.memories,  # type: ignore[arg-type]
+            self.macros,
+        )
+        # The technology's own files may lie elsewhere today; others may have been chosen.
+        for paths in {self.liberty, ()}:
+            try:
+                library = _library(result.target, paths)
+                made = _made(way, result.target, self.registers_below)
+            except HwgenError:  # they are no longer there
+                continue
+            key = _key(about, way, library, _tools(result.target), made)
+            if Entry(entry.kind, key).name == entry.name:
+                return True
+        return False
+
+
+def _kind(target: str, verilog: str) -> str:
+    return f"synth/{target}/{verilog[:32]}"
+
+
+def _made(way: Way, target: str, registers_below: int) -> list[Any]:
+    """Return what decides which macros memories are made of, as JSON values."""
+    if way.memories == "registers":
+        return []
+    tech = technology(target)
+    assert tech.kind == "standard_cells"
+    contents = [_content(path, path.stat().st_mtime_ns) for path in map(Path, way.macro_files)]
+    data = tech.memories and tech.memories.model_dump_json()
+    return [registers_below, contents, data, prices_of(target)]
+
+
+def _key(
+    about: Sequence[Any], way: Way, library: Library, tools: Mapping[str, str], made: list[Any]
+) -> str:
+    contents = [content for _, content in library]
+    return digest([
+        *about, technology(about[3]).mapping, way.recipe, way.full_adders, way.hierarchy, contents,
+        tools, sources_digest(), made,
+    ])  # fmt: skip
+
+
+def _library(target: str, chosen: Sequence[str]) -> Library:
+    tech = technology(target)
+    if tech.kind == "fpga":
+        return ()
+    paths = liberty.liberty_files(tech, chosen)
+    return [(path, _content(path, path.stat().st_mtime_ns)) for path in paths]
+
+
+@cache
+def _content(path: Path, changed: int) -> str:
+    """Return the SHA-256 of a Liberty file, compressed or not, as it is since it was changed."""
+    return hashlib.sha256(liberty.read(path).encode()).hexdigest()
+
+
+def _tools(target: str) -> dict[str, str]:
+    return tool_versions(("yosys",) if technology(target).kind == "fpga" else ("yosys", "opensta"))
+
+
+def tool_versions(names: Sequence[str]) -> dict[str, str]:
+    """Return the version of each of the tools that is there."""
+    tools = {name: find(name) for name in names}
+    return {name: f"{version_text(tool)} ({tool.source})" for name, tool in tools.items() if tool}
+
+
+@cache
+def sources_digest() -> str:
+    """Return a name for the part of this package that shapes a result."""
+    modules = (
+        boundary, cell_scripts, composition, fpga, levels, liberty, macro_files, macros, mapping,
+        outline, synthesis, timing,
+    )  # fmt: skip
+    return digest([Path(str(module.__file__)).read_text(encoding="utf-8") for module in modules])

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measuring configurations by synthesis, to set beside what the cost model says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from flows.synthesis.fpga import RESOURCES
+from flows.synthesis.synth import default_way, rank, synthesize
+from flows.synthesis.synth_cache import recorded
+from flows.tools.parallel import run_all
+from hwgen.errors import CheckFailed
+
+if TYPE_CHECKING:
+    from cost_model.memories.memories import Form
+    from flows.synthesis.result import SynthesisResult
+    from hwgen.core.params.base import FamilyConfig
+
+_ESTIMATED: Mapping[str, tuple[str, float]] = {
+    "area_um2": ("area_mm2", 1e-6),
+    **{name: (name, 1) for name in ("fmax_mhz", *RESOURCES) if name != "wide_muxes"},
+}
+"""Fields of a synthesis result that the cost model estimates: its name, and its unit."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What synthesis found out about a configuration.
+
+    Parameters
+    ----------
+    figures : mapping
+        Known figures by the names of the cost model's metrics.
+    problem : str
+        Why there are none, empty if there are.
+    """
+
+    figures: Mapping[str, float]
+    problem: str = ""
+
+
+def measure(
+    configs: Sequence[FamilyConfig], jobs: int, on_progress: Callable[[int, int], None]
+) -> list[Measured]:
+    """Synthesize configurations, each for its own technology and clock.
+
+    Results are kept (`flows.synthesis.synth_cache`), so that an interrupted run continues.
+
+    Parameters
+    ----------
+    configs : sequence of FamilyConfig
+    jobs : int
+        How many tools run at once.
+    on_progress : callable
+        Called with how many configurations are done and how many there are.
+
+    Raises
+    ------
+    ToolMissing
+        If Yosys or the Liberty files are missing.
+    """
+    done = 0
+    on_progress(done, len(configs))
+
+    def follow(index: int, result: Measured) -> None:
+        nonlocal done
+        done += 1
+        on_progress(done, len(configs))
+
+    return run_all([partial(_measure, config) for config in configs], jobs, follow)
+
+
+def _measure(config: FamilyConfig) -> Measured:
+    try:
+        technology = config.target.technology
+        return Measured(figures_of(synthesize(config, technology, memories="registers")))
+    except CheckFailed as error:  # a tool gave up on this one
+        return Measured({}, str(error))
+
+
+def figures_of(result: SynthesisResult) -> dict[str, float]:
+    """Return the figures of a synthesis result that the cost model estimates, by its names."""
+    figures = {
+        metric: (getattr(result, field), scale) for field, (metric, scale) in _ESTIMATED.items()
+    }
+    return {
+        name: float(value) * scale for name, (value, scale) in figures.items() if value is not None
+    }
+
+
+def kept_result(
+    config: FamilyConfig, target: str, clock_mhz: float, memories: Form | None = None
+) -> SynthesisResult | None:
+    """Return the kept result that an estimate is best set beside, None if there is none.
+
+    Of those with the nearest clock target, it is the one that was mapped as costs are calibrated,
+    with the defaults; else the smallest that meets its clock, or the fastest.  Nothing is run.
+    With `memories`, only those are looked at whose memories are made so.
+    """
+    way = default_way(target)
+
+    def order(result: SynthesisResult) -> tuple[Any, ...]:
+        settings = (result.recipe, result.full_adders, result.hierarchy)
+        usual = settings == (way.recipe, way.full_adders, way.hierarchy)
+        return abs(result.clock_target_mhz - clock_mhz), not usual, rank(result)
+
+    results = [
+        result
+        for result in reversed(recorded(config, target))
+        if memories in (None, result.memories)
+    ]
+    return min(results, key=order, default=None)
+
+
+def beside(
+    metrics: Mapping[str, float | None], result: SynthesisResult
+) -> dict[str, dict[str, float | None]]:
+    """Return estimate and measurement side by side.
+
+    Parameters
+    ----------
+    metrics : mapping
+        Of the cost model, None if unknown.
+    result : SynthesisResult
+
+    Returns
+    -------
+    dict
+        By field of the result that is known: ``estimated``, ``measured``, in the unit of the field,
+        and ``difference_percent`` of the estimate from the measurement; None if unknown.
+    """
+    differences: dict[str, dict[str, float | None]] = {}
+    for field, (metric, scale) in _ESTIMATED.items():
+        measured, estimated = getattr(result, field), metrics.get(metric)
+        if measured is None:
+            continue
+        difference = None
+        if estimated is not None:
+            estimated /= scale
+            if measured:
+                difference = 100 * (estimated / measured - 1)
+        differences[field] = {
+            "estimated": estimated,
+            "measured": measured,
+            "difference_percent": difference,
+        }
+    return differences

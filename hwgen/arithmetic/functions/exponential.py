@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Powers of 2 and of e: the integer part of the exponent is exact, a table holds its fraction.
+
+``x * log2(e)`` is computed in fixed point, its integer part is the exponent of the result and
+``2**fraction`` the significand.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from hwgen.arithmetic.functions.encoding import Alignment, Result, shift_right
+from hwgen.arithmetic.functions.formats import FixedFormat, Format
+from hwgen.arithmetic.functions.interval import ln2
+from hwgen.arithmetic.functions.polynomial import Domain, Polynomial
+from hwgen.formats.floating import FloatFormat
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FUNCTIONS = ("exp2", "exp")
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Arguments times the logarithm of the base, in fixed point.
+
+    Parameters
+    ----------
+    function : str
+        ``exp2`` or ``exp``.
+    source : FixedFormat or FloatFormat
+    fraction : int
+        Bits behind the point.
+    factor_bits : int
+        Of the constant log2(e), behind the point; 0 for ``exp2``, whose constant is 1.
+    top : int
+        Floating-point magnitudes from ``2**top`` on are taken for infinite.
+    """
+
+    function: str
+    source: Format
+    fraction: int
+    factor_bits: int
+    top: int
+
+    @property
+    def factor(self) -> int:
+        """The constant, in units of ``2**-factor_bits``."""
+        if self.function == "exp2":
+            return 1
+        inverse = Fraction(1 << 320, ln2().low)
+        return round(inverse * (1 << self.factor_bits))
+
+    @property
+    def factor_error(self) -> float:
+        """How far the constant is from the logarithm, at most."""
+        return 0.0 if self.function == "exp2" else 0.501 * 2.0**-self.factor_bits
+
+    @property
+    def alignment(self) -> Alignment:
+        """How a floating-point argument is brought to fixed point."""
+        assert isinstance(self.source, FloatFormat)
+        return Alignment(self.source, self.top, self.fraction, self.factor, self.factor_bits)
+
+    @property
+    def cut(self) -> int:
+        """Bits of a fixed-point product that are left out."""
+        assert isinstance(self.source, FixedFormat)
+        return self.source.fraction + self.factor_bits - self.fraction
+
+    @property
+    def magnitude(self) -> float:
+        """The largest magnitude of an argument that is not taken for infinite."""
+        if isinstance(self.source, FixedFormat):
+            integer = self.source.integer
+            return max(-integer.min, integer.max) * self.source.unit
+        return math.ldexp(1, self.top)
+
+    @property
+    def width(self) -> int:
+        """Bits of the result, with a sign."""
+        if isinstance(self.source, FloatFormat):
+            return self.alignment.width + 1
+        low, high = (shift_right(end * self.factor, self.cut) for end in self._ends)
+        return max((~low if low < 0 else low).bit_length(), high.bit_length()) + 1
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        assert isinstance(self.source, FixedFormat)
+        return self.source.integer.min, self.source.integer.max
+
+    @property
+    def exponents(self) -> tuple[int, int]:
+        """Smallest and largest integer part."""
+        if isinstance(self.source, FixedFormat):
+            low, high = (
+                shift_right(end * self.factor, self.cut) >> self.fraction for end in self._ends
+            )
+            return low, high
+        end = 1 << (self.width - 1 - self.fraction)
+        return -end, end - 1
+
+    def evaluate(
+        self, raw: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return scaled arguments, and which are above and below all that are looked at."""
+        import numpy as np
+
+        if isinstance(self.source, FixedFormat):
+            never = np.zeros(raw.shape, bool)
+            return shift_right(raw * self.factor, self.cut), never, never
+        negative = (raw & self.source.sign_mask) != 0
+        magnitude, large = self.alignment.evaluate(raw)
+        return np.where(negative, -magnitude, magnitude), large & ~negative, large & negative
+
+    @property
+    def error(self) -> tuple[float, float]:
+        """Bounds of a scaled argument's error: most that it is too small, and too large."""
+        cut = 2.0**-self.fraction
+        constant = self.magnitude * self.factor_error
+        if isinstance(self.source, FixedFormat):
+            return (cut if self.cut > 0 else 0.0) + constant, constant
+        return cut + constant, cut + constant
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """A unit for powers.
+
+    Parameters
+    ----------
+    scaling : Scaling
+    table : Polynomial
+        Of ``2**f``.
+    result : Result
+    """
+
+    scaling: Scaling
+    table: Polynomial
+    result: Result
+
+    def evaluate(self, raw: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return integers or bit patterns of the results."""
+        import numpy as np
+
+        scaling, target = self.scaling, self.result.target
+        scaled, above, below = scaling.evaluate(raw)
+        fraction = scaled & ((1 << scaling.fraction) - 1)
+        significand = self.table.evaluate(fraction)
+        value = self.result.evaluate(significand, scaled >> scaling.fraction)
+        largest = target.overflow if isinstance(target, FloatFormat) else target.integer.max
+        value = np.where(below, 0, np.where(above, largest, value))
+        if isinstance(scaling.source, FloatFormat):
+            magnitude = raw & scaling.source.magnitude_mask
+            nan = target.nan if isinstance(target, FloatFormat) else 0
+            value = np.where(magnitude > scaling.source.overflow, nan, value)
+        return value
+
+    @property
+    def significand_error(self) -> float:
+        """Bound of a significand's error, with that of its argument, the significand 1 to 2."""
+        import numpy as np
+
+        argument = max(self.scaling.error)
+        # 2**d - 1 is at most d, for arguments that are off by less than a unit.
+        return float(np.abs(self.table.errors).max()) + 2 * argument
+
+    @property
+    def monotonic(self) -> bool:
+        """Whether results are proven never to fall with rising arguments."""
+        low, high = self.table.extremes
+        return self.table.monotonic and high <= 2 * low
+
+
+def limit(target: Format, function: str) -> int:
+    """Return from which power of two on all magnitudes of arguments overflow or underflow."""
+    if isinstance(target, FloatFormat):
+        reach = target.bias + target.mantissa_bits + 2
+    else:
+        reach = max(target.integer_bits, target.fraction + 2)
+    factor = 1.0 if function == "exp2" else 1.44
+    return math.ceil(math.log2(reach / factor))
+
+
+def domain(scaling: Scaling) -> Domain:
+    """Return what the table is about."""
+    return Domain("exp2", scaling.fraction, ((0, 1),))
+
+
+def scaled(function: str, source: Format, target: Format, error: float) -> Scaling:
+    """Return how arguments are scaled so that a significand is off by about `error` at most."""
+    top = limit(target, function)
+    # Of `error`, cutting off takes a half and the constant a quarter.
+    bits = max(1, math.ceil(-math.log2(error / 4)))
+    if function == "exp2":
+        if isinstance(source, FixedFormat):
+            return Scaling(function, source, max(1, min(bits, source.fraction)), 0, top)
+        return Scaling(function, source, bits, 0, top)
+    if isinstance(source, FixedFormat):
+        top = source.integer_bits + (source.signed and source.integer_bits == 0)
+    factor_bits = max(bits, bits + 1 + top)
+    return Scaling(function, source, bits, factor_bits, top)
+
+
+def result_of(target: Format, scaling: Scaling, precision: int) -> Result:
+    """Return how significands of so many bits become results."""
+    low, high = scaling.exponents
+    return Result(target, precision, low, high)

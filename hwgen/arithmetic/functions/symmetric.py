@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sigmoid, tanh, GELU and SiLU: a table for magnitudes, the rest by symmetry, constant far out.
+
+With g the table's curve: ``sigmoid(-a) = g(a)``, ``sigmoid(a) = 1 - g(a)``;
+``tanh(-a) = -g(a)``, ``tanh(a) = g(a)``; for GELU and SiLU ``f(x) = max(x, 0) - g(|x|)``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from hwgen.arithmetic.functions.curves import enclosed
+from hwgen.arithmetic.functions.encoding import Alignment, Result
+from hwgen.arithmetic.functions.formats import FixedFormat, Format
+from hwgen.arithmetic.functions.polynomial import Domain, Polynomial
+from hwgen.formats.floating import FloatFormat
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FUNCTIONS = ("sigmoid", "tanh", "gelu", "gelu_tanh", "silu")
+
+GATED = ("gelu", "gelu_tanh", "silu")
+"""Those that are the argument times a factor from 0 to 1."""
+
+SLOPE = 1.2
+"""More than the slope of any of these functions and of their curves."""
+
+
+@dataclass(frozen=True)
+class Magnitude:
+    """Magnitudes of arguments in fixed point.
+
+    Parameters
+    ----------
+    source : FixedFormat or FloatFormat
+    top : int
+        Those from ``2**top`` on have left the table.
+    fraction : int
+        Bits behind the point that are looked at.
+    """
+
+    source: Format
+    top: int
+    fraction: int
+
+    @property
+    def alignment(self) -> Alignment:
+        """How a floating-point argument is brought to fixed point."""
+        assert isinstance(self.source, FloatFormat)
+        return Alignment(self.source, self.top, self.fraction)
+
+    @property
+    def drop(self) -> int:
+        """Low bits of a fixed-point magnitude that the table does not see."""
+        assert isinstance(self.source, FixedFormat)
+        return self.source.fraction - self.fraction
+
+    @property
+    def width(self) -> int:
+        """Bits of a magnitude below ``2**top``."""
+        return self.top + self.fraction
+
+    def evaluate(
+        self, raw: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return magnitudes, which are ``2**top`` or more, and which are negative."""
+        import numpy as np
+
+        if isinstance(self.source, FixedFormat):
+            magnitude = np.abs(raw) >> self.drop
+            return magnitude, (magnitude >> self.width) != 0, raw < 0
+        magnitude, large = self.alignment.evaluate(raw)
+        return magnitude, large, (raw & self.source.sign_mask) != 0
+
+
+@dataclass(frozen=True)
+class Symmetric:
+    """A unit for one of `FUNCTIONS`.
+
+    Parameters
+    ----------
+    function : str
+    magnitude : Magnitude
+    table : Polynomial
+    target : FixedFormat or FloatFormat
+        That of the argument, if both are floating-point.
+    """
+
+    function: str
+    magnitude: Magnitude
+    table: Polynomial
+    target: Format
+
+    @property
+    def exact_argument(self) -> int:
+        """Bits behind the point of the argument where it is added, of gated functions."""
+        source = self.magnitude.source
+        return source.fraction if isinstance(source, FixedFormat) else self.magnitude.fraction
+
+    @cached_property
+    def fraction(self) -> int:
+        """Bits behind the point of the sum of table and argument."""
+        precision = self.table.precision
+        return max(precision, self.exact_argument) if self.function in GATED else precision
+
+    @property
+    def far(self) -> int:
+        """What the table would say where it has ended, in units of its results."""
+        return 1 << self.table.precision if self.function == "tanh" else 0
+
+    @property
+    def passes(self) -> bool:
+        """Whether positive arguments beyond the table are results as they are, bit by bit."""
+        both = isinstance(self.magnitude.source, FloatFormat), isinstance(self.target, FloatFormat)
+        return self.function in GATED and all(both)
+
+    @property
+    def largest(self) -> int:
+        """Bound of the magnitudes of sums, in units of the sum's last bit."""
+        one = 1 << self.fraction
+        if self.function not in GATED:
+            return 2 * one - 1
+        source = self.magnitude.source
+        if isinstance(source, FixedFormat):
+            return max(-source.integer.min, source.integer.max) << (self.fraction - source.fraction)
+        return 1 << (self.magnitude.top + self.fraction)
+
+    def sums(
+        self, raw: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return results before rounding, which arguments have left the table, which are large."""
+        import numpy as np
+
+        table = self.table
+        magnitude, large, negative = self.magnitude.evaluate(raw)
+        far = large | ((magnitude >> table.offset_bits) >= table.segments)
+        value = np.where(far, self.far, table.evaluate(np.where(far, 0, magnitude)))
+        if self.function == "sigmoid":
+            return np.where(negative, value, (1 << table.precision) - value), far, large
+        if self.function == "tanh":
+            return np.where(negative, -value, value), far, large
+        exact = np.abs(raw) if isinstance(self.magnitude.source, FixedFormat) else magnitude
+        step = np.where(negative, 0, exact) << (self.fraction - self.exact_argument)
+        total: NDArray[np.int64] = step - (value << (self.fraction - table.precision))
+        return total, far, large
+
+    @property
+    def result(self) -> Result:
+        """How a normalised sum becomes floating point."""
+        bits = self.largest.bit_length()
+        return Result(self.target, bits - 1, -self.fraction, bits - 1 - self.fraction)
+
+    def evaluate(self, raw: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return integers or bit patterns of the results."""
+        import numpy as np
+
+        total, far, large = self.sums(raw)
+        target, source = self.target, self.magnitude.source
+        if isinstance(target, FixedFormat):
+            drop = self.fraction - target.fraction
+            rounded = (total + (1 << drop >> 1)) >> drop if drop >= 0 else total << -drop
+            result = np.clip(rounded, target.integer.min, target.integer.max)
+            if isinstance(source, FloatFormat) and self.function in GATED:
+                # What is too large for the alignment is so for the target too.
+                result = np.where(
+                    large, np.where(raw & source.sign_mask, 0, target.integer.max), result
+                )
+        else:
+            negative = total < 0
+            significand = np.abs(total)
+            length = np.frexp(significand.astype(np.float64))[1].astype(np.int64)
+            precision = self.result.precision
+            normal = significand << (precision + 1 - length)
+            result = self.result.evaluate(normal, length - 1 - self.fraction)
+            result = np.where(significand == 0, 0, result)
+            result = np.where(negative, result | target.sign_mask, result)
+            if isinstance(source, FloatFormat) and self.passes:
+                result = np.where(far & ((raw & source.sign_mask) == 0), raw, result)
+        if isinstance(source, FloatFormat):
+            nan = (raw & source.magnitude_mask) > source.overflow
+            result = np.where(nan, target.nan if isinstance(target, FloatFormat) else 0, result)
+        return np.asarray(result)
+
+    @property
+    def sum_error(self) -> float:
+        """Bound of the error of results before they are rounded."""
+        import numpy as np
+
+        errors = self.table.errors
+        source = self.magnitude.source
+        cut = not isinstance(source, FixedFormat) or self.magnitude.drop
+        argument = SLOPE * 2.0**-self.magnitude.fraction if cut else 0.0
+        end = self.table.segments * 2.0 ** (self.table.offset_bits - self.magnitude.fraction)
+        beyond = rest(self.function, end) if self.reaches(end) else 0.0
+        return max(float(np.abs(errors).max()) + argument, beyond)
+
+    def reaches(self, end: float) -> bool:
+        """Whether there are arguments of a magnitude of `end`."""
+        source = self.magnitude.source
+        if isinstance(source, FloatFormat):
+            return True
+        return max(-source.integer.min, source.integer.max) * source.unit >= end
+
+    @property
+    def monotonic(self) -> bool:
+        """Whether results are proven never to fall with rising arguments; not of GELU and SiLU."""
+        import numpy as np
+
+        table = self.table
+        if self.function in GATED or not table.monotonic:
+            return False
+        ends = table.evaluate(np.array([0, (table.segments << table.offset_bits) - 1]))
+        if self.function == "tanh":
+            return bool(0 <= ends[0] <= ends[1] <= self.far)
+        return bool(1 << table.precision >= 2 * ends[0] and ends[0] >= ends[1] >= 0)
+
+
+def rest(function: str, end: float) -> float:
+    """Bound what is left of a curve from `end`, at least 2, on: it only nears its limit."""
+    import numpy as np
+
+    value, error = enclosed(function, np.array([min(end, 80.0)]))
+    left = 1 - value if function == "tanh" else value
+    return float(abs(left[0]) + error[0])
+
+
+def end_of_table(function: str, left: float) -> float:
+    """Return where the curve is nearer than `left` to its limit: a multiple of 1/16, at least 2."""
+    sixteenths = 32
+    while rest(function, sixteenths / 16) > left:
+        sixteenths += 1
+    return sixteenths / 16
+
+
+def magnitudes(
+    function: str, source: Format, target: Format, error: float
+) -> tuple[Magnitude, float]:
+    """Return how magnitudes are brought to fixed point, and where the table ends.
+
+    Cutting off takes up to a quarter of `error`.
+    """
+    end = end_of_table(function, error)
+    bits = max(1, math.ceil(-math.log2(error / (4 * SLOPE))))
+    top = math.ceil(math.log2(end))
+    if isinstance(source, FixedFormat):
+        largest = max(-source.integer.min, source.integer.max) * source.unit
+        end = min(end, largest + source.unit)
+        top = math.ceil(math.log2(end))
+        bits = min(source.fraction, max(bits, 1 - top))
+    elif isinstance(target, FixedFormat) and function in GATED:
+        top = max(top, target.integer_bits)
+    return Magnitude(source, top, bits), end
+
+
+def domain(function: str, magnitude: Magnitude) -> Domain:
+    """Return what the table is about."""
+    return Domain(function, magnitude.width, ((0, math.ldexp(1, magnitude.top)),))

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hwgen model compile``: a decoder as a command list, and what is in memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from hwgen.cli.support.common import config_option, console, emit_json, force_option, json_option
+from hwgen.cli.support.outputs import atomic_directory, check_directory
+
+if TYPE_CHECKING:
+    from hwgen.core.lists.builder import ListEngine
+    from hwgen.families.gemm_stream.jobs import JobEngine
+    from hwgen.models.compile.compiled import Compilation, Settings
+    from hwgen.models.compile.job_compilation import JobCompilation
+    from hwgen.models.compile.network_compilation import NetworkCompilation
+    from hwgen.models.files.store import Model
+
+    Compiling = Compilation | JobCompilation | NetworkCompilation
+
+
+def _number(_: Any, __: Any, text: str | None) -> int | None:
+    """Return a number of bytes, in any notation."""
+    if text is None:
+        return None
+    try:
+        found = int(text.replace("_", ""), 0)
+    except ValueError:
+        found = -1
+    if found < 0:
+        raise click.BadParameter(f"must be a number of bytes such as 0x40000000, not {text[:40]!r}")
+    return found
+
+
+@click.command("compile")
+@click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
+@config_option
+@click.option(
+    "--output",
+    metavar="DIR",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Directory to write the compiled model into.",
+)
+@click.option(
+    "--context",
+    metavar="POSITIONS",
+    type=click.IntRange(1, 1 << 24),
+    help="Positions that the cache has room for; default those of the model.",
+)
+@click.option(
+    "--at-once",
+    metavar="TOKENS",
+    type=click.IntRange(1, 256),
+    default=4,
+    show_default=True,
+    help="Tokens of a prompt that are taken at once; the rest of it follows one by one.",
+)
+@click.option(
+    "--base",
+    metavar="ADDRESS",
+    default="0",
+    show_default=True,
+    callback=_number,
+    help="Address of the first byte.",
+)
+@click.option(
+    "--memory-bytes",
+    metavar="BYTES",
+    callback=_number,
+    help="Bytes of the memory from there on; default what addresses reach.",
+)
+@force_option
+@json_option
+def compile_command(
+    source: Path,
+    config: Path,
+    output: Path,
+    context: int | None,
+    at_once: int,
+    base: int,
+    memory_bytes: int | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Compile a quantised decoder, or a network of ONNX, for an engine.
+
+    For one that executes command lists, of decoders: one list does all layers and all tokens, from
+    the tokens of a prompt in memory to the tokens that follow it. For one that multiplies matrices
+    in memory: a job for each product, and C of a host that computes the rest. What is written:
+    image.bin, the contents of memory at first; program.bin, the list or the jobs; compiled.json,
+    the memory map; layers.json, the cycles of each operation; C of a driver, with a function that
+    generates tokens, or computes the outputs of a network.
+    """
+    from hwgen.cli.model.layers import LAYERS, print_passes
+    from hwgen.core.lists.builder import executes_lists
+    from hwgen.core.load import load_config
+    from hwgen.core.register_map import is_engine
+    from hwgen.errors import InputError
+    from hwgen.models.compile.compiled import Settings
+    from hwgen.models.files.store import Model
+
+    check_directory(output)
+    core = load_config(config)
+    settings = Settings(at_once, context, base, memory_bytes)
+    found: tuple[Compiling, dict[str, Any], dict[str, str]]
+    if executes_lists(core):
+        found = _list(Model(source), core, settings)
+    elif is_engine(core):
+        model = Model(source)
+        if model.description.decodes:
+            found = _jobs(model, core, settings)
+        else:
+            _refuse_positions(model.description.name)
+            found = _network(model, core, settings)
+    else:
+        raise InputError(
+            f"{config}: family: must be one that executes command lists, or an engine that"
+            f" multiplies matrices in memory, not {core.family}"
+        )
+    compilation, timing, files = found
+    document = {**compilation.document(), "passes": timing}
+    with atomic_directory(output, force=force) as directory:
+        compilation.write(directory)
+        layers = json.dumps(timing, indent=1) + "\n"
+        for name, text in {**files, LAYERS: layers}.items():
+            (directory / name).write_text(text, encoding="utf-8")
+    if as_json:
+        emit_json({"output": str(output), **document})
+        return
+    _print(output, document, compilation)
+    print_passes(timing)
+
+
+def _list(
+    model: Model, core: ListEngine, settings: Settings
+) -> tuple[Compilation, dict[str, Any], dict[str, str]]:
+    """Return a list, its timing, and the files of its driver."""
+    from flows.build.drivers.model_driver import model_driver
+    from hwgen.cli.model.layers import passes_of
+    from hwgen.models.compile.compiled import Compilation
+
+    compilation = Compilation(model, core, settings)
+    return compilation, passes_of(compilation), model_driver(core, compilation.document())
+
+
+def _jobs(
+    model: Model, core: JobEngine, settings: Settings
+) -> tuple[JobCompilation, dict[str, Any], dict[str, str]]:
+    """Return jobs, their timing, and the files of the driver and the host."""
+    from flows.build.drivers.host_driver import host_driver
+    from hwgen.cli.model.jobs import passes_of
+    from hwgen.models.compile.job_compilation import JobCompilation
+
+    compilation = JobCompilation(model, core, settings)
+    return compilation, passes_of(compilation), host_driver(compilation)
+
+
+def _network(
+    model: Model, core: JobEngine, settings: Settings
+) -> tuple[NetworkCompilation, dict[str, Any], dict[str, str]]:
+    """Return the jobs of a network on arrays, their timing, and the files of driver and host."""
+    from flows.build.drivers.network_driver import network_driver
+    from hwgen.cli.model.networks import frame_of
+    from hwgen.models.compile.network_compilation import NetworkCompilation
+
+    compilation = NetworkCompilation(model, core, settings)
+    return compilation, frame_of(compilation), network_driver(compilation)
+
+
+def _refuse_positions(name: str) -> None:
+    """Refuse options that only decoders have."""
+    context = click.get_current_context()
+    for option, parameter in (("--context", "context"), ("--at-once", "at_once")):
+        if context.get_parameter_source(parameter) is not ParameterSource.DEFAULT:
+            raise click.UsageError(f"{option}: belongs to decoders, and {name} is none")
+
+
+def _print(output: Path, document: dict[str, Any], compilation: Compiling) -> None:
+    """Print the memory map."""
+    from rich.table import Table
+
+    from hwgen.cli.model.estimate import shortened
+    from hwgen.cli.model.layers import MOST_NAME
+    from hwgen.models.compile.compiled import Compilation
+
+    out, arrays = console(), []
+    if not isinstance(compilation, Compilation):
+        size = f"{document['program']['jobs']:,d} jobs"
+        for prefix, places in (
+            ("", compilation.memory), ("host ", compilation.host), ("host ", compilation.work),
+        ):  # fmt: skip
+            arrays += [(prefix + array.region, array) for array in places.arrays.values()]
+    else:
+        size = f"{document['list']['descriptors']:,d} descriptors"
+        arrays = [(array.region, array) for array in compilation.place.arrays.values()]
+    out.print(
+        f"{output}: {document['name']} on {document['engine']}, {size},"
+        f" {document['bytes']:,d} bytes from {document['base']:#x}",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
+    table = Table(box=None, pad_edge=False)
+    for heading in ("region", "array", "address", "bytes", "times", "every"):
+        right = heading not in ("region", "array")
+        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+    for region, array in arrays:
+        table.add_row(
+            region,
+            shortened(array.name, MOST_NAME),
+            f"{array.address:#x}",
+            f"{array.bytes:,d}",
+            f"{array.count}" if array.count > 1 else "",
+            f"{array.stride:,d}" if array.count > 1 else "",
+        )
+    out.print(table)

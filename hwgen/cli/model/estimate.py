@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``hwgen model estimate`` prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table
+
+from hwgen.cli.estimate import print_roofline
+from hwgen.cli.support.common import console
+from hwgen.reports.datasheet import number, share
+from hwgen.reports.roofline import SERVED
+
+_MOST_NAME = 32  # characters of a layer's name in a table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from hwgen.workloads.network import Network
+
+
+def print_speeds(name: str, found: Any, entry: Any) -> None:
+    """Print the speeds of passes, and what limits each layer."""
+    out = console()
+    out.print(f"{name} on {entry['name']}, {entry['technology']} at {_clock(entry)} MHz")
+    table = Table("pass", box=None, pad_edge=False)
+    by_token = "tokens" in next(iter(found.values()))
+    counts = ("tokens", "context") if by_token else ()
+    each_is = "token" if by_token else "frame"
+    headings = (*counts, "ms", f"{each_is}s/s", f"J/{each_is}", "of the bandwidth's floor")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for key, each in found.items():
+        table.add_row(
+            key,
+            *(f"{each[field]:,}" for field in counts),
+            *(number(each[field]) for field in ("ms", f"{each_is}s_per_s", f"j_per_{each_is}")),
+            share(each["floor_share"]),
+        )
+    out.print(table)
+    if "prefill" in found:
+        out.print(f"time to the first token: {number(found['prefill']['ms'])} ms")
+    if entry["roofline"]:
+        print_roofline(entry, out)
+    else:
+        out.print(SERVED)
+    for note in entry["notes"]:
+        out.print(f"note: {note}", soft_wrap=True)
+
+
+def _clock(entry: Any) -> str:
+    """Return the clock that the figures of an estimate are at."""
+    return f"{entry['figures_at_mhz'] or entry['clock_mhz']:.4g}"
+
+
+def print_targets(name: str, found: list[Any], entries: list[Any]) -> None:
+    """Print the speed of the last pass, a row for each technology."""
+    out = console()
+    passes = found[0]
+    last = next(reversed(passes))
+    by_token = "tokens" in passes[last]
+    each_is = "token" if by_token else "frame"
+    what = "a frame" if not by_token else (
+        f"{last} of {passes[last]['tokens']:,} behind {passes[last]['context']:,}"
+    )  # fmt: skip
+    out.print(f"{name} on {entries[0]['name']}: {what}")
+    table = Table("target", box=None, pad_edge=False)
+    headings = ("MHz", "mm²", "LUTs", "DSPs", f"{each_is}s/s", f"J/{each_is}", "of the floor")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    table.add_column("limited by")
+    for each, entry in zip(found, entries, strict=True):
+        metrics, speed = entry["metrics"], each[last]
+        table.add_row(
+            entry["technology"],
+            _clock(entry),
+            *(number(metrics[key]) for key in ("area_mm2", "luts", "dsps")),
+            *(number(speed[key]) for key in (f"{each_is}s_per_s", f"j_per_{each_is}")),
+            share(speed["floor_share"]),
+            limit_of(entry, last) or "-",
+        )
+    out.print(table)
+    for note in dict.fromkeys(note for entry in entries for note in entry["notes"]):
+        out.print(f"note: {note}", soft_wrap=True)
+
+
+def limit_of(entry: Any, name: str) -> str | None:
+    """Return what limits most of the time of a pass, None where that is not known."""
+    limits = entry["roofline"]
+    found: str | None = limits["workloads"][name]["limit"] if limits else None
+    return found
+
+
+def check_report(output: Path, targets: Sequence[str], *, force: bool) -> None:
+    """Refuse a report that cannot be written, before anything is computed."""
+    from hwgen.cli.report import check_sheet
+
+    if len(targets) > 1:
+        raise click.UsageError(f"--report is of one --target, not {len(targets)}")
+    check_sheet(output, "--report", force=force)
+
+
+def write_report(
+    output: Path, model: dict[str, Any], sheet: dict[str, Any], *, force: bool
+) -> None:
+    """Write the data sheet of an accelerator with a model: its passes, and their rooflines."""
+    from hwgen.cli.report import write_sheet
+
+    write_sheet(output, sheet["manifest"]["name"], {**sheet, "model": model}, force=force)
+
+
+def print_layers(network: Network, weight_bits: float, activation_bits: float) -> None:
+    """Print the products of a frame: sizes, work, and bytes in the formats of an accelerator."""
+    table = Table("layers", box=None, pad_edge=False)
+    for heading in ("times", "M", "K", "N", "million MACs", "weights kB", "activations kB"):
+        table.add_column(heading, justify="right")
+    for layer in network.layers:
+        if layer.product is not None:
+            m, k, n = layer.product
+            kilobytes = (
+                layer.repeat * bits * elements / 8e3
+                for bits, elements in ((weight_bits, k * n), (activation_bits, m * k))
+            )
+            table.add_row(
+                shortened(layer.name), f"{layer.repeat:,}", f"{m:,}", f"{k:,}", f"{n:,}",
+                number(layer.repeat * layer.product.macs / 1e6), *map(number, kilobytes),
+            )  # fmt: skip
+    console().print(table)
+
+
+def shortened(name: str, most: int = _MOST_NAME) -> str:
+    """Return the end of a name that is long."""
+    return name if len(name) <= most else "…" + name[1 - most :]
+
+
+def layers_document(network: Network) -> list[dict[str, Any]]:
+    """Return the products of a frame: name, times, sizes and work."""
+    return [
+        {"name": layer.name, "times": layer.repeat, **layer.product._asdict(),
+         "macs": layer.repeat * layer.product.macs}
+        for layer in network.layers if layer.product is not None
+    ]  # fmt: skip

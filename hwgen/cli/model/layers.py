@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of a compiled model's layers: cycles, bytes, what limits them, how busy units are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hwgen.cli.model.estimate import shortened
+from hwgen.cli.support.common import console
+
+if TYPE_CHECKING:
+    from hwgen.models.compile.compiled import Compilation
+
+LAYERS = "layers.json"
+MOST_NAME = 48
+"""Characters of a name in tables of compiled models."""
+
+_BOUND = 0.9  # of a job's cycles in which the memory moves a beat: it is the memory that limits
+
+
+def passes_of(compilation: Compilation) -> dict[str, Any]:
+    """Return the cycles of two passes, ``prefill`` and ``decode``, in all and by operation.
+
+    Notes
+    -----
+    Modelled, for a memory that answers in the next cycle: see `hwgen.core.cycles.list_timing`.
+    Decode is of one token behind a full cache, prefill of as many tokens as are taken at once.
+    """
+    settings = compilation.lowering
+    last = compilation.context - 1
+    return {
+        "prefill": _pass(compilation, settings.most, 0),
+        "decode": _pass(compilation, 1, last),
+    }
+
+
+def _pass(compilation: Compilation, tokens: int, position: int) -> dict[str, Any]:
+    from hwgen.core.cycles.list_timing import Share, timed_list
+    from hwgen.core.lists.trace import trace
+
+    config, place = compilation.config, compilation.place
+    registers = compilation.registers(position, position + tokens, 1)
+    events = trace(config, place.at("list"), compilation.data, registers)
+    timing = timed_list(config, events)
+    jobs = {job.index: job for job in compilation.jobs}
+    found: dict[tuple[str, str], Share] = {}
+    for index, share in timing.shares.items():
+        key = jobs[index].node, jobs[index].unit
+        found[key] = found.get(key, Share()) + share
+    width = config.memory_bytes
+    rows = []
+    for (node, unit), share in found.items():
+        beats = max(share.read_beats, share.write_beats)
+        peak = config.units[unit].macs_per_cycle if share.macs else 0.0
+        rows.append({
+            "operation": node, "unit": unit, "jobs": share.jobs, "cycles": share.cycles,
+            "read_bytes": share.read_beats * width, "write_bytes": share.write_beats * width,
+            "limit": "memory" if beats >= _BOUND * share.cycles else "unit",
+            "memory_share": round(beats / share.cycles, 4),
+            "utilisation": round(share.macs / (peak * share.cycles), 4) if peak else None,
+        })  # fmt: skip
+    return {
+        "tokens": tokens, "context": position, "cycles": timing.cycles, "basis": "modelled",
+        "least": timing.least, "most": timing.most, "operations": rows,
+    }  # fmt: skip
+
+
+def print_passes(passes: dict[str, Any]) -> None:
+    """Print the cycles of passes, and the operations of the last one."""
+    from rich.table import Table
+
+    out = console()
+    for name, found in passes.items():
+        of = f" of {found['tokens']} behind {found['context']}" if "tokens" in found else ""
+        text = f"{name}{of}: {found['cycles']:,d} cycles ({_basis(found)})"
+        out.print(text, highlight=False, soft_wrap=True)
+    last = list(passes)[-1]
+    table = Table(box=None, pad_edge=False)
+    for heading in (last, "unit", "jobs", "cycles", "bytes", "limit", "memory", "MACs"):
+        right = heading not in (last, "unit", "limit")
+        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+    for row in passes[last]["operations"]:
+        used = row["utilisation"]
+        table.add_row(
+            shortened(row["operation"], MOST_NAME),
+            row["unit"],
+            f"{row['jobs']:,d}" if row["jobs"] else "",
+            f"{row['cycles']:,d}" if row["jobs"] else "",
+            f"{row['read_bytes'] + row['write_bytes']:,d}",
+            row["limit"],
+            f"{100 * row['memory_share']:.1f} %" if row["jobs"] else "",
+            "" if used is None else f"{100 * used:.1f} %",
+        )
+    out.print(table)
+
+
+def _basis(found: dict[str, Any]) -> str:
+    """Return what the cycles of a pass are."""
+    if "least" in found:
+        return f"modelled, at least {found['least']:,d}, at most {found['most']:,d}"
+    return "modelled, of the engine's jobs one after the other, without the host"

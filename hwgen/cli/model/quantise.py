@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hwgen model quantise``: a decoder in integers, and how near it stays."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hwgen.cli.support.common import console, emit_json, force_option, json_option
+from hwgen.cli.support.outputs import atomic_directory, check_directory
+
+
+@click.command("quantise")
+@click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--output",
+    metavar="DIR",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Directory to write the quantised model into.",
+)
+@click.option(
+    "--calibration",
+    metavar="FILE",
+    required=True,
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Text, or tokens (.npy), that shows how large activations are; 2,048 tokens of each are"
+    " read; may be repeated, up to 8,192 tokens. Of a network that is no decoder an input (.npy, or"
+    " .npz by name) that errors are measured with.",
+)
+@click.option(
+    "--weights",
+    type=click.Choice(["int8", "int4", "ternary", "kept"]),
+    default="int8",
+    show_default=True,
+    help="Weights of products; kept: integers as the file has them, others int8.",
+)
+@click.option(
+    "--group",
+    type=click.Choice(["32", "64", "128"]),
+    help="Elements along K that share a scale, instead of an output channel's.",
+)
+@click.option(
+    "--activation-bits",
+    type=click.IntRange(4, 16),
+    default=8,
+    show_default=True,
+    help="Bits of activations, each row with its own scale.",
+)
+@click.option("--no-smooth", is_flag=True, help="Leave channels of activations as they are.")
+@click.option(
+    "--rotate/--no-rotate",
+    default=None,
+    help="Turn what stands between layers, so that no channel is larger than the others; default"
+    " with int8 and int4.",
+)
+@click.option(
+    "--compensate/--no-compensate",
+    default=None,
+    help="Make good what the rounding of a weight does by those behind it; default with int8 and"
+    " int4.",
+)
+@click.option(
+    "--hadamard",
+    type=click.Choice(["2", "4", "8", "16", "32", "64"]),
+    help="Elements of blocks that hardware turns by a Hadamard matrix before it quantises them"
+    " (`hadamard_quantise`); int8 is then nearest to the model. Default: hardware turns nothing.",
+)
+@click.option(
+    "--judge",
+    "judged",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Text, or tokens (.npy), to compare predictions with those of the model on; may be"
+    " repeated.",
+)
+@click.option(
+    "--positions",
+    type=click.IntRange(2, 1 << 20),
+    default=512,
+    show_default=True,
+    help="Tokens of that text.",
+)
+@force_option
+@json_option
+def quantise_command(
+    source: Path,
+    output: Path,
+    calibration: tuple[Path, ...],
+    weights: str,
+    group: str | None,
+    activation_bits: int,
+    no_smooth: bool,
+    rotate: bool | None,
+    compensate: bool | None,
+    hadamard: str | None,
+    judged: tuple[Path, ...],
+    positions: int,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Turn weights and activations of a model into integers, keys and values of a decoder too.
+
+    Activations have a scale for each token or row, keys and values one for each token and head.
+    The error of every product in calibration is reported.
+    """
+    from hwgen.cli.model.arrays import calibrated
+    from hwgen.models.files.store import Model
+    from hwgen.models.quantise.evaluation import judge
+    from hwgen.models.quantise.quantise import quantise
+    from hwgen.models.quantise.recipe import Recipe
+    from hwgen.models.run.float_engine import FloatEngine
+
+    check_directory(output)
+    model = Model(source)
+    recipe = Recipe(
+        weights,  # type: ignore[arg-type]  # of the option's choices
+        int(group) if group else None,
+        not no_smooth,
+        activation_bits,
+        rotate=rotate,
+        compensate=compensate,
+        hadamard=int(hadamard or 0),
+    )
+    if not model.description.decodes:
+        _refuse_of_decoders(calibration, judged, rotate or hadamard, compensate)
+        with atomic_directory(output, force=force) as directory:
+            reports = calibrated(model, directory, calibration[0], recipe)
+        found = {}
+    else:
+        first, *more = [_tokens(model, path) for path in calibration]
+        texts = {str(path): _tokens(model, path)[:positions] for path in judged}
+        with atomic_directory(output, force=force) as directory:
+            reports = quantise(model, directory, first, recipe, more)
+        engines = FloatEngine(model), FloatEngine(Model(output))
+        found = {name: judge(*engines, tokens) for name, tokens in texts.items()}
+    if as_json:
+        judgements = {name: each.document() for name, each in found.items()}
+        layers = [report.document() for report in reports]
+        emit_json({"output": str(output), "layers": layers, "judgements": judgements})
+        return
+    _print_quantised(output, reports, found)
+
+
+def _refuse_of_decoders(
+    calibration: tuple[Path, ...],
+    judged: tuple[Path, ...],
+    turn: bool | str | None,
+    compensate: bool | None,
+) -> None:
+    """Refuse what only decoders have."""
+    if judged:
+        raise click.UsageError("--judge compares predictions of a decoder, which this is not")
+    if turn or compensate:
+        raise click.UsageError(
+            "--rotate, --hadamard and --compensate belong to decoders, which this is not"
+        )
+    if len(calibration) > 1:
+        raise click.UsageError("--calibration: one file with inputs, of a network on arrays")
+
+
+def _tokens(model: Any, path: Path) -> list[int]:
+    """Return the tokens of a file: numbers, or a text."""
+    from hwgen.core.files.arrays import check_regular
+    from hwgen.errors import InputError
+    from hwgen.models.files.tokenizer_json import tokenizer_of
+
+    check_regular(path, "texts")
+    if path.suffix == ".npy":
+        from hwgen.cli.model.run import token_numbers
+
+        found = token_numbers(path)
+    else:
+        with path.open("rb") as file:
+            text = file.read(1 << 20).decode("utf-8", "surrogateescape")
+        found = tokenizer_of(model.tokenizer()).encode(text, special=False)
+    if len(found) < 2:
+        raise InputError(f"{path}: holds {len(found)} tokens; two are needed at least")
+    return found
+
+
+def _print_quantised(output: Path, reports: Any, judgements: dict[str, Any]) -> None:
+    """Print the error of each product, the worst of a kind, and how near predictions are."""
+    from rich.table import Table
+
+    from hwgen.cli.model.estimate import shortened
+
+    out = console()
+    kinds: dict[str, list[Any]] = {}
+    for report in reports:
+        kinds.setdefault(re.split("[./]", report.name)[-1], []).append(report)
+    table = Table(box=None, pad_edge=False)
+    headings = ("product", "layers", "mean error", "largest", "in", "saturated", "smoothed")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in ("product", "in") else "right")
+    for kind, found in kinds.items():
+        worst = max(found, key=lambda report: report.error)
+        mean = sum(report.error for report in found) / len(found)
+        parts = [report.saturated for report in found if report.saturated is not None]
+        table.add_row(
+            kind,
+            str(len(found)),
+            f"{100 * mean:.2f} %",
+            f"{100 * worst.error:.2f} %",
+            shortened(worst.name),
+            f"{100 * sum(parts) / len(parts):.2f} %" if parts else "-",
+            f"{sum(report.smoothed for report in found)}",
+        )
+    out.print(f"{output}: errors of products in calibration, relative to their results")
+    out.print(table)
+    for name, judgement in judgements.items():
+        out.print(
+            f"{name}, {judgement.positions} positions: the same token is the most likely in"
+            f" {100 * judgement.top1:.1f} %, divergence {judgement.kl:.4f}, loss"
+            f" {judgement.loss:.3f}, before {judgement.reference_loss:.3f} (nats)",
+            soft_wrap=True,
+        )

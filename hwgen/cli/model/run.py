@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hwgen model run``: a decoder by the reference, by golden models, or by simulated hardware."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from hwgen.cli.support.common import console, emit_json, task_progress
+
+if TYPE_CHECKING:
+    from flows.simulation.models.model_run import Record
+    from hwgen.core.params.base import FamilyConfig
+    from hwgen.models.files.store import Model
+    from hwgen.models.files.tokenizer import Tokenizer
+    from hwgen.models.files.tokenizer_json import JsonTokenizer
+    from hwgen.models.graph.units import Units
+    from hwgen.models.run.sampling import Sampling
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be run; see the options of ``hwgen model run``."""
+
+    source: Path
+    prompt: str | None
+    prompt_tokens: Path | None
+    count: int
+    engine: str
+    units: tuple[Path, ...]
+    layers: str | None
+    journal: Path | None
+    sampling: Sampling | None = None
+
+
+def run(request: Request, *, as_json: bool) -> None:
+    """Continue a text and print it, and what was simulated."""
+    from hwgen.models.files.store import Model
+    from hwgen.models.files.tokenizer_json import tokenizer_of
+    from hwgen.models.run.engine import Run, generate
+
+    model = Model(request.source)
+    tokenizer = tokenizer_of(model.tokenizer()) if request.prompt is not None else None
+    given = (
+        tokenizer.encode(request.prompt or "")
+        if tokenizer
+        else token_numbers(request.prompt_tokens)
+    )
+    found: list[int] = []
+    start = time.monotonic()
+    with task_progress("simulating", quiet=as_json) as update:
+        engine, record = engine_of(
+            model, request, _engines(model, len(given), request.count), update
+        )
+        end = tokenizer.end if tokenizer else None
+        tokens = generate(Run(engine), given, request.count, end, request.sampling)
+        found.extend(tokens)
+    continuation = Continuation(
+        request, model.description.name, tokenizer, given, found, time.monotonic() - start
+    )
+    if record is None:
+        continuation.tell(as_json=as_json)
+    else:
+        continuation.tell(simulated_counts(record), simulated_line(record), as_json=as_json)
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """How a model went on.
+
+    Parameters
+    ----------
+    request : Request
+    name : str
+        Of the model.
+    tokenizer : Tokenizer or None
+        None: tokens are numbers.
+    given, found : list of int
+        Tokens of the prompt, and those behind it.
+    seconds : float
+        How long it took.
+    """
+
+    request: Request
+    name: str
+    tokenizer: Tokenizer | JsonTokenizer | None
+    given: list[int]
+    found: list[int]
+    seconds: float
+
+    def tell(
+        self, simulated: Mapping[str, Any] | None = None, line: str = "", *, as_json: bool
+    ) -> None:
+        """Print it, and what was simulated of it: as JSON, or as a line behind the text."""
+        text = self.tokenizer.decode(self.found) if self.tokenizer else ""
+        document: dict[str, Any] = {
+            "model": self.name,
+            "engine": self.request.engine,
+            "prompt_tokens": self.given,
+            "tokens": self.found,
+            "text": text,
+            "wall_seconds": round(self.seconds, 3),
+        }
+        if simulated is not None:
+            document["simulated"] = simulated
+        if as_json:
+            emit_json(document)
+            return
+        numbers = " ".join(map(str, self.found))
+        click.echo(f"{self.request.prompt}{text}" if self.tokenizer else numbers)
+        if line:
+            console().print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def simulated_counts(record: Record) -> dict[str, Any]:
+    """Return what was simulated, for `--json`."""
+    return {
+        "operations": record.simulated + record.kept,
+        "of_journal": record.kept,
+        "cycles": dict(record.cycles),
+    }
+
+
+def simulated_line(record: Record) -> str:
+    """Return what was simulated, in words."""
+    kept = f", {record.kept} of them before" if record.kept else ""
+    cycles = ", ".join(f"{name} {count:,d}" for name, count in record.cycles.items())
+    return (
+        f"{record.simulated + record.kept} operations simulated{kept}, each equal to the golden"
+        f" model in every bit; cycles: {cycles}"
+    )
+
+
+@dataclass(frozen=True)
+class Engines:
+    """How the engines of a kind of model are made, each when it is asked for.
+
+    Parameters
+    ----------
+    floating, golden, simulated : callable
+        Of nothing; of the hardware's units; of configurations and the record of what is simulated.
+    operations : callable
+        Of the last, and of the layers that are simulated: how many operations that will be.
+    """
+
+    floating: Callable[[], Any]
+    golden: Callable[[Units], Any]
+    simulated: Callable[[Sequence[FamilyConfig], Record], Any]
+    operations: Callable[[Any, frozenset[int] | None], int]
+
+
+class Chosen(Protocol):
+    """The options of ``hwgen model run`` that name an engine."""
+
+    @property
+    def engine(self) -> str:
+        """Its name: float, golden or rtl."""
+
+    @property
+    def units(self) -> tuple[Path, ...]:
+        """Configurations of the hardware."""
+
+    @property
+    def layers(self) -> str | None:
+        """Which layers are simulated; default all."""
+
+    @property
+    def journal(self) -> Path | None:
+        """Where what was simulated is written down."""
+
+
+def engine_of(model: Model, request: Chosen, engines: Engines, update: Any) -> tuple[Any, Any]:
+    """Return the engine that a request names, and the record of what is simulated.
+
+    Raises
+    ------
+    click.UsageError
+        If the options do not go together.
+    """
+    if request.engine != "rtl" and (request.layers is not None or request.journal is not None):
+        raise click.UsageError("--layers and --journal belong to --engine rtl")
+    if request.engine == "float":
+        if request.units:
+            raise click.UsageError("--unit belongs to --engine golden and --engine rtl")
+        return engines.floating(), None
+    if not request.units:
+        raise click.UsageError(f"--engine {request.engine} needs the hardware: give --unit FILE")
+    from hwgen.core.load import load_config
+
+    configs = [load_config(path) for path in request.units]
+    if request.engine == "golden":
+        from hwgen.models.graph.units import Units
+
+        return engines.golden(Units(configs)), None
+    from flows.build import remember
+    from flows.simulation.models.model_run import Record, digest_of
+
+    remember(len(configs))  # each is simulated many times
+    layers = layers_of(request.layers, model.description.layers)
+    digest = digest_of(model, configs) if request.journal else ""
+    record = Record(layers, request.journal, digest)
+    engine = engines.simulated(configs, record)
+    total = engines.operations(engine, layers)
+
+    def show(record: Record) -> None:
+        done = record.simulated + record.kept
+        update(record.node, done, max(total, done + 1))
+
+    record.on_operation = show
+    return engine, record
+
+
+def _engines(model: Model, prompt: int, count: int) -> Engines:
+    """Return the engines of a decoder that continues a prompt by some tokens."""
+
+    def floating() -> Any:
+        from hwgen.models.run.float_engine import FloatEngine
+
+        return FloatEngine(model)
+
+    def golden(units: Units) -> Any:
+        from hwgen.models.run.golden_engine import GoldenEngine
+
+        return GoldenEngine(model, units)
+
+    def simulated(configs: Sequence[FamilyConfig], record: Record) -> Any:
+        from flows.simulation.models.model_run import RtlEngine
+
+        return RtlEngine(model, configs, record)
+
+    def operations(engine: Any, layers: frozenset[int] | None) -> int:
+        later: int = engine.operations(1, layers) * (count - 1)
+        total: int = engine.operations(prompt, layers) + later
+        return total
+
+    return Engines(floating, golden, simulated, operations)
+
+
+def layers_of(text: str | None, count: int) -> frozenset[int] | None:
+    """Return the layers that an option names."""
+    if text is None:
+        return None
+    try:
+        found = frozenset(int(part) for part in text.split(","))
+    except ValueError:
+        found = frozenset({-1})
+    if not all(0 <= layer < count for layer in found):
+        raise click.UsageError(
+            f"--layers: must be numbers from 0 to {count - 1} with commas, not {text[:40]!r}"
+        )
+    return found
+
+
+def token_numbers(path: Path | None) -> list[int]:
+    """Return tokens of a file."""
+    from hwgen.core.files.arrays import read_npy
+    from hwgen.errors import InputError
+
+    assert path is not None
+    array = read_npy(path)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) > 1 << 24:
+        raise InputError(f"{path}: must be integers in one row, not {array.dtype} {array.shape}")
+    return [int(number) for number in array]

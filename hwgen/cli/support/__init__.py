@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options, operands and outputs that commands share."""

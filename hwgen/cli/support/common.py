@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What commands share: options, tables and JSON, and progress."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from hwgen.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from hwgen.core.params.base import FamilyConfig
+    from hwgen.core.params.off_chip import OffChip
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# -- options -----------------------------------------------------------------------------------
+
+
+def config_option(function: F) -> F:
+    """Add ``--config FILE`` (parameter `config`, a `Path` of an existing, readable file)."""
+    about = "Configuration file (YAML); `hwgen init FAMILY` writes one."
+    return _config(about, required=True)(function)
+
+
+def optional_config(about: str) -> Callable[[F], F]:
+    """Return what adds a ``--config FILE`` that may be left out (parameter `config`)."""
+    return _config(about, required=False)
+
+
+def _config(about: str, *, required: bool) -> Callable[[F], F]:
+    return click.option(
+        "--config",
+        metavar="FILE",
+        required=required,
+        type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
+        help=about,
+    )
+
+
+def clock_option(meaning: str) -> Callable[[F], F]:
+    """Return what adds ``--clock-mhz`` (parameter `clock_mhz`, None if it is not given)."""
+    return click.option("--clock-mhz", metavar="MHZ", callback=_megahertz, help=meaning)
+
+
+def _megahertz(context: click.Context, option: click.Parameter, value: str | None) -> float | None:
+    """Return a clock within the bounds of ``target.clock_mhz``; no nan or inf is."""
+    from hwgen.core.params.target import CLOCK_MHZ
+
+    if value is None:
+        return None
+    low, high = CLOCK_MHZ
+    with suppress(ValueError):
+        if low <= (clock := float(value)) <= high:
+            return clock
+    raise click.BadParameter(
+        f"the clock target must be {low:g}..{high:g} MHz, not {value:.80}", context, option
+    )
+
+
+def json_option(function: F) -> F:
+    """Add ``--json`` (parameter `as_json`); errors then also go to stdout as JSON."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+
+
+def fpga_energies_option(function: F) -> F:
+    """Add ``--fpga-energies`` (parameter `fpga_energies`), as estimates take it."""
+    return click.option(
+        "--fpga-energies", is_flag=True,
+        help="Power of FPGAs, by published energies of another fabric: to a factor of 3, without"
+        " static power. Without this option it is not known.",
+    )(function)  # fmt: skip
+
+
+def force_option(function: F) -> F:
+    """Add ``--force`` (parameter `force`), as `atomic_directory` and `write_file` take it."""
+    return click.option("--force", is_flag=True, help="Overwrite files hwgen did not write.")(
+        function
+    )
+
+
+def tool_run_options(function: F) -> F:
+    """Add ``--no-cache`` and ``--jobs`` (parameters `no_cache`, `jobs`) of runs of slow tools."""
+    jobs = click.option(
+        "--jobs",
+        type=click.IntRange(1, 64),
+        help="Tools that run at once; default one a processor.",
+    )
+    no_cache = click.option(
+        "--no-cache", is_flag=True, help="Run again, even if the result is known."
+    )
+    return no_cache(jobs(function))
+
+
+def workload_options(function: F) -> F:
+    """Add ``--gemm``, ``--workload`` and ``--context``, passed as `gemms`, `names`, `context`."""
+    gemm = click.option(
+        "--gemm", "gemms", metavar="M,K,N", multiple=True,
+        help="A product to time; may be repeated.",
+    )  # fmt: skip
+    workload = click.option(
+        "--workload", "names", metavar="NAME|FILE", multiple=True,
+        help="A shipped workload, or a file of one; may be repeated.",
+    )  # fmt: skip
+    context = click.option(
+        "--context", metavar="POSITIONS", type=click.IntRange(0, 2**31 - 1),
+        help="Earlier positions that attention looks at, instead of the workload's.",
+    )  # fmt: skip
+    return gemm(workload(context(function)))
+
+
+def memory_options(function: F) -> F:
+    """Add ``--memory``, ``--gb-s`` and ``--efficiency``, as `given_memory` takes them."""
+    memory = click.option(
+        "--memory", metavar="KIND|PJ",
+        help="The memory behind the ports instead of the configuration's: a kind, such as ddr4 or"
+        " hbm2, or what a bit of it takes, in pJ.",
+    )  # fmt: skip
+    bandwidth = click.option(
+        "--gb-s", "gb_s", metavar="GB/S", help="Its peak bandwidth; default that of the kind."
+    )
+    share = click.option(
+        "--efficiency", metavar="SHARE", help="What is achieved of it; default that of the kind."
+    )
+    return memory(bandwidth(share(function)))
+
+
+def given_memory(
+    core: FamilyConfig, memory: str | None, gb_s: str | None, efficiency: str | None
+) -> OffChip:
+    """Return the memory behind the ports of a core, what options say in the place of its own.
+
+    Raises
+    ------
+    InputError
+        If an option is not what it must be.
+    """
+    from pydantic import ValidationError
+
+    from hwgen.config.parameters import either, plain_parameters
+    from hwgen.core.load import complaint
+    from hwgen.core.params.off_chip import OffChip
+    from hwgen.errors import did_you_mean
+    from hwgen.technologies.off_chip import memory_kinds
+
+    values = core.target.memory.model_dump(mode="json")
+    if memory in memory_kinds():
+        # What is said of another kind does not hold for this one.
+        values = {"kind": memory, "ports": values["ports"]}
+    elif memory is not None:
+        values["pj_per_bit"] = _float(memory)
+        if values["pj_per_bit"] is None:
+            raise InputError(
+                f"--memory: must be {either(tuple(memory_kinds()))}, or pJ per bit, 0 or more, not"
+                f" {memory[:80]!r}{did_you_mean(memory, memory_kinds())}"
+            )
+    given = {"--memory": ("pj_per_bit", None), "--gb-s": ("gb_s", gb_s),
+             "--efficiency": ("efficiency", efficiency)}  # fmt: skip
+    for field, text in given.values():
+        if text is not None:
+            number = _float(text)
+            values[field] = text if number is None else number
+    try:
+        return OffChip.model_validate(values)
+    except ValidationError as error:
+        item = error.errors()[0]
+        field = str(item["loc"][0]) if item["loc"] else ""
+        option = next((name for name, (key, _) in given.items() if key == field), "")
+        if not option:
+            raise InputError(f"--{item['msg']}") from None
+        text = complaint(plain_parameters(OffChip)[field,], item["input"])
+        raise InputError(f"{option}: {text}") from None
+
+
+def _float(text: str) -> float | None:
+    with suppress(ValueError):
+        return float(text)
+    return None
+
+
+def headed(name: str, rest: str) -> Text:
+    """Return a line that begins with a name in bold."""
+    from rich.text import Text
+
+    return Text.assemble((name, "bold"), rest)
+
+
+def print_device(device: Mapping[str, Any]) -> None:
+    """Print what share of a device is used, as `hwgen.technologies.utilization` says it."""
+    from rich.table import Table
+
+    from hwgen.reports.datasheet import fitting, shares_of
+
+    table = Table(f"  {fitting(device)}", box=None, pad_edge=False)
+    for heading in ("used", "there", "share"):
+        table.add_column(heading, justify="right")
+    for name, *cells in shares_of(device):
+        table.add_row(f"  {name}", *cells)
+    console().print(table)
+
+
+def emit_json(data: Any) -> None:
+    """Print `data` as JSON on stdout."""
+    click.echo(json.dumps(data, indent=2, allow_nan=False))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a rich console on stdout, wide enough for tables when it is not a terminal.
+
+    It prints text as it is: names of files may hold what rich takes for markup or an emoji.  What
+    is to stand out is a `rich.text.Text`, or has a ``style``.
+    """
+    from rich.console import Console
+
+    out = Console(highlight=False, markup=False, emoji=False, stderr=stderr)
+    if not out.is_terminal and "COLUMNS" not in os.environ:
+        out.width = 120
+    return out
+
+
+@contextmanager
+def cycle_progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Show the progress of a simulation with its speed and the time that is left.
+
+    Yields
+    ------
+    callable
+        Takes the cycles done and the cycles in all.
+    """
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("simulating"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total:.0f} cycles"),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    out = console()
+    quiet = quiet or not out.is_terminal  # or it leaves an empty line behind
+    with Progress(*columns, console=out, transient=True, disable=quiet) as progress:
+        task = progress.add_task("", total=1, rate="")
+
+        def update(cycles: int, total: int) -> None:
+            speed = progress.tasks[0].speed
+            rate = f"{speed:,.0f} cycles/s" if speed else ""
+            progress.update(task, completed=cycles, total=total, rate=rate)
+
+        yield update
+
+
+@contextmanager
+def task_progress(doing: str, *, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Show the progress of some long tasks, on stderr where that is a terminal.
+
+    Parameters
+    ----------
+    doing : str
+        What is being done, e.g. ``synthesizing``.
+
+    Yields
+    ------
+    callable
+        Takes what was done last, how many tasks are done, and how many there are.
+    """
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn(doing),
+        BarColumn(),
+        TextColumn("{task.completed:.0f} of {task.total:.0f}"),
+        TextColumn("{task.fields[label]}", markup=False),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    out = console(stderr=True)
+    quiet = quiet or not out.is_terminal
+    with Progress(*columns, console=out, transient=True, disable=quiet) as progress:
+        task = progress.add_task("", total=1, label="")
+
+        def update(label: str, done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total, label=label)
+
+        yield update

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hwgen run`` for operations that are no products of matrices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hwgen.cli.support.common import console, cycle_progress, emit_json
+from hwgen.cli.support.outputs import check_file, write_file
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hwgen.core.figures import Cycles
+    from hwgen.core.operation import Operation
+
+
+def run(
+    core: Any,
+    operation: Operation,
+    operands: tuple[str, ...],
+    scalars: tuple[str, ...],
+    output: Path,
+    *,
+    check: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Carry out an operation, write its results and say how long it took.
+
+    Parameters
+    ----------
+    core : FamilyConfig
+    operation : Operation
+    operands, scalars : tuple of str
+        ``NAME=FILE.npy`` and ``NAME=VALUE``, as options have them.
+    output : Path
+        File for the first result; others go beside it.
+    check : bool
+        Whether results are compared with the golden model.
+    force, as_json : bool
+    """
+    import io
+    import time
+
+    import numpy as np
+
+    from flows.simulation.operations import compare, run_operation, sizes_text
+    from hwgen.core.registry import family
+
+    files = [output]
+    files += [output.with_suffix(f".{t.name}.npy") for t in operation.results[1:]]
+    for file in files:
+        check_file(file, force=force)
+    arrays = _arrays(operation, operands)
+    given = operation.check_scalars(_numbers(scalars))
+    operation.check_operands(arrays)
+    start = time.monotonic()
+    with cycle_progress(quiet=as_json) as update:
+        found = run_operation(core, operation, arrays, given, on_progress=update)
+    seconds = time.monotonic() - start
+    if check:
+        golden = family(core.family).part("golden").operate(core, operation, arrays, given)
+        compare(found.results, golden)
+    for file, tensor in zip(files, operation.results, strict=True):
+        buffer = io.BytesIO()
+        np.save(buffer, found.results[tensor.name].astype(tensor.format.file_dtype))
+        write_file(file, buffer.getvalue(), force=force)
+    work = operation.work(found.sizes)
+    share = work / (core.operations_per_cycle * found.cycles)
+    if as_json:
+        emit_json(
+            {
+                "outputs": {
+                    tensor.name: str(file)
+                    for file, tensor in zip(files, operation.results, strict=True)
+                },
+                "operation": operation.name,
+                "sizes": dict(found.sizes),
+                "cycles": found.cycles,
+                "cycle_model": {"cycles": found.expected.number, **found.expected.document()},
+                "utilisation": share,
+                "checked": check,
+                "wall_seconds": round(seconds, 3),
+            }
+        )
+        return
+    out = console()
+    checked = ", equal to the golden model" if check else ""
+    out.print(
+        f"{', '.join(map(str, files))}: {operation.name} of {sizes_text(found.sizes)} on"
+        f" {core.name}{checked}"
+    )
+    out.print(
+        f"  {found.cycles} cycles, {_agrees(found.expected)},"
+        f" {work / found.cycles:.3g} operations a cycle",
+        soft_wrap=True,
+    )
+
+
+def _agrees(expected: Cycles) -> str:
+    if expected.basis == "exact":
+        return "as the cycle model says"
+    return f"where the cycle model says {expected}"
+
+
+def _arrays(operation: Operation, given: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    """Return operands by name from ``NAME=FILE`` texts."""
+    from hwgen.core.files.arrays import read_npy
+
+    formats = {tensor.name: tensor.format for tensor in operation.operands}
+    found: dict[str, NDArray[Any]] = {}
+    for text in given:
+        name, equals, file = text.partition("=")
+        if not equals or not file:
+            raise click.UsageError(f"--operand: must be NAME=FILE.npy, not {text[:80]!r}")
+        if name in found:
+            raise click.UsageError(f"--operand: {name} is given twice")
+        array = read_npy(Path(file))
+        found[name] = _widened(array, formats[name]) if name in formats else array
+    return found
+
+
+def _widened(array: NDArray[Any], fmt: Any) -> NDArray[Any]:
+    """Return numbers in the type of their format, if it holds all of them."""
+    from hwgen.formats.floating import FloatFormat
+
+    if isinstance(fmt, FloatFormat) and array.dtype.kind == "f" and array.dtype != fmt.dtype:
+        fits = array.astype(fmt.dtype)
+        same = fits.astype("f8") == array.astype("f8")
+        if (same | (array != array)).all():
+            return fits
+    return array
+
+
+def _numbers(given: tuple[str, ...]) -> dict[str, float]:
+    """Return scalars by name from ``NAME=VALUE`` texts."""
+    found = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            raise click.UsageError(f"--set: must be NAME=VALUE, not {text[:80]!r}") from None
+    return found

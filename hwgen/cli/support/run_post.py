@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is done with the results of a product that is run: post-processing and second scales."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hwgen.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hwgen.core.post import Columns, PostFeatures, PostSettings
+
+Processing = tuple[()] | tuple["PostSettings", "Columns | None"]
+"""Settings and records of post-processing, nothing without."""
+
+
+def post_processing(
+    core: Any,
+    post: Path | None,
+    n: int,
+    of_rows: NDArray[np.float32] | None = None,
+    of_columns: NDArray[np.float32] | None = None,
+) -> Processing:
+    """Return what is done with results.
+
+    Parameters
+    ----------
+    core : FamilyConfig
+    post : Path or None
+        A file that says it.
+    n : int
+        Columns of C.
+    of_rows, of_columns : ndarray of float32, optional
+        Second scales of A, one or one of each row, and of W, one or one of each column.  Hardware
+        that scales sums multiplies by them; who asks for nothing then gets its fp32 results.
+
+    Raises
+    ------
+    InputError
+        If the hardware does not offer it.
+    """
+    from hwgen.core.post import RAW, PostSettings
+    from hwgen.core.post.settings_file import load_post
+
+    features = core.post_features
+    if features is None:
+        if post is not None:
+            raise InputError(
+                f"--post: {core.name!r} has no post-processing; name post.outputs in its"
+                " configuration, or leave the option out"
+            )
+        return ()
+    second = _factor(of_rows, of_columns)
+    if post is not None:
+        given = load_post(post, features, n, second)
+        if second is None and of_rows is not None and given[0].output != RAW:
+            raise InputError(
+                "--post: rows of A have second scales, which are no factors of columns; take raw"
+                " results, or a format of A with one scale for the tensor"
+            )
+        return given
+    choices: list[tuple[PostSettings, Columns | None]] = [(PostSettings(RAW), None)]
+    if second is not None and features.single:
+        choices = _scaled(features, second, n) + choices
+    for settings, columns in choices:
+        try:
+            settings.check(features)
+        except InputError:
+            continue
+        return settings, columns
+    raise InputError(
+        f"{core.name!r} gives no raw results but {', '.join(features.outputs)}; say with --post"
+        " what is done with them"
+    )
+
+
+def _scaled(
+    features: PostFeatures, second: NDArray[np.float64], n: int
+) -> list[tuple[PostSettings, Columns | None]]:
+    """Return settings with which hardware multiplies by second scales, the best first."""
+    import numpy as np
+
+    from hwgen.core.post import FLOATS, RAW, SINGLE, Columns, PostSettings
+
+    offered = [SINGLE.name] if RAW in features.outputs else FLOATS
+    found: list[tuple[PostSettings, Columns | None]] = []
+    for output in offered:
+        if second.ndim:
+            columns = Columns.scaled(output, np.broadcast_to(second, n), single=True)
+            found.append((PostSettings(output, columns=True, single=True), columns))
+        else:
+            found.append((PostSettings.scaled(output, float(second), single=True), None))
+    return found
+
+
+def _factor(
+    of_rows: NDArray[np.float32] | None, of_columns: NDArray[np.float32] | None
+) -> NDArray[np.float64] | None:
+    """Return the second scales of both operands as a factor, or one of each column, if any.
+
+    None as well where rows of A have their own.
+    """
+    given = [scales for scales in (of_rows, of_columns) if scales is not None]
+    if not given or (of_rows is not None and of_rows.size > 1):
+        return None
+    factor = given[0].astype("float64")
+    for scales in given[1:]:
+        factor = factor * scales
+    return factor.reshape(()) if factor.size == 1 else factor
+
+
+def with_second_scales(
+    c: NDArray[Any],
+    of_rows: NDArray[np.float32] | None,
+    of_columns: NDArray[np.float32] | None,
+    processing: Processing,
+) -> NDArray[Any]:
+    """Return results times the second scales of the operands, in their type.
+
+    Parameters
+    ----------
+    c : ndarray
+        Results.
+    of_rows, of_columns : ndarray of float32 or None
+        Second scales of A and of W.
+    processing : tuple
+        What has been done with the results: what was scaled has these scales.
+    """
+    from hwgen.core.post import RAW
+
+    if processing and processing[0].output != RAW:
+        return c
+    if of_rows is not None:
+        c = c * of_rows[:, None]
+    return c if of_columns is None else c * of_columns

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command lists: encoding, building, golden interpreter."""

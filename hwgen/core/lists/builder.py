@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From operations on arrays in memory to command lists.
+
+A `ListBuilder` appends jobs of an engine's units to a program.  It knows which arrays each job
+reads and writes, so that a job waits for the units that it depends on and for no others, and writes
+only those registers of a job window that differ from what they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from hwgen.core.lists.commands import Program
+from hwgen.core.operation import GEMM, Operation
+from hwgen.errors import InputError
+from hwgen.families.gemm_stream.jobs import Job, plan_of
+from hwgen.families.stream_engine.jobs import TAIL, Place, StreamJob
+
+if TYPE_CHECKING:
+    from hwgen.core.params.base import FamilyConfig
+    from hwgen.families.transformer.params import TransformerConfig
+
+    ListEngine = TransformerConfig
+
+_GAP = 4
+"""Registers that are written again rather than begin another WINDOW."""
+
+
+def executes_lists(config: FamilyConfig) -> TypeGuard[ListEngine]:
+    """Return whether an accelerator executes command lists."""
+    from hwgen.families.transformer.params import TransformerConfig
+
+    return isinstance(config, TransformerConfig)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number that depends on a register: ``r[register] + constant``."""
+
+    constant: int
+    register: int = 0
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of an array in memory.
+
+    Parameters
+    ----------
+    array : str
+        Name: jobs that name the same one wait for each other.
+    address : int
+        Of the first row, less what `register` holds.
+    rows, blocks, stride, step : int
+        See `hwgen.families.stream_engine.jobs.Place`; `stride` -1: rows follow each other.
+    register : int
+        Register of lists that is added to the address.
+    """
+
+    array: str
+    address: int
+    rows: int = 1
+    stride: int = -1
+    blocks: int = 1
+    step: int = 0
+    register: int = 0
+
+    def place(self, row_bytes: int) -> Place:
+        """Return the place of rows of so many bytes, without the register."""
+        stride = row_bytes if self.stride < 0 else self.stride
+        return Place(self.address, row_bytes, self.rows, stride, self.blocks, self.step)
+
+
+@dataclass(frozen=True)
+class Pages:
+    """Pages in which rows of keys and values lie.
+
+    Parameters
+    ----------
+    table : int
+        Address of the table of pages.
+    keys : int
+        Keys of a page.
+    count : Number
+        Pages that go past.
+    """
+
+    table: int
+    keys: int
+    count: Number
+
+
+@dataclass
+class _Pending:
+    reads: set[str] = field(default_factory=set)
+    writes: set[str] = field(default_factory=set)
+
+
+class ListBuilder:
+    """A command list under construction.
+
+    Parameters
+    ----------
+    config : ListEngine
+
+    Attributes
+    ----------
+    program : Program
+        What is built; descriptors that are no jobs go to it directly.
+    submitted : list of (int, str)
+        The descriptor and the unit of each job, in order.
+    """
+
+    def __init__(self, config: ListEngine) -> None:
+        self.config = config
+        self.program = Program(list(config.units), config.lists.registers)
+        self.submitted: list[tuple[int, str]] = []
+        self._held: dict[str, dict[int, int]] = {name: {} for name in config.units}
+        self._pending = {name: _Pending() for name in config.units}
+
+    def unit(self, operation: str, multiple: int = 0, **formats: str) -> str:
+        """Return the first unit that offers an operation, with operands or results of formats.
+
+        Parameters
+        ----------
+        operation : str
+        multiple : int
+            What the length of its rows must be a multiple of, if that matters.
+        **formats : str
+            Names of formats by the name of an operand or result.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        for name, unit in self.config.units.items():
+            for offered in unit.operations:
+                known = {t.name: t.format.name for t in (*offered.operands, *offered.results)}
+                fits = not multiple or offered.block == multiple
+                if offered.name == operation and fits and formats.items() <= known.items():
+                    return str(name)
+        wanted = ", ".join(f"{key} {value}" for key, value in formats.items())
+        if multiple:
+            wanted += f" in blocks of {multiple}"
+        raise InputError(f"no unit of {self.config.name!r} offers {operation} with {wanted or '-'}")
+
+    def forget(self) -> None:
+        """Assume nothing about job windows from here on: a label that lists branch to."""
+        for held in self._held.values():
+            held.clear()
+
+    def label(self, name: str) -> None:
+        """Set a label; all units have finished there."""
+        self.wait()
+        self.forget()
+        self.program.label(name)
+
+    def wait(self) -> None:
+        """Wait for all units."""
+        self.program.wait()
+        self._pending = {name: _Pending() for name in self.config.units}
+
+    # -- jobs ------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        unit: str,
+        writes: Iterable[tuple[int, int]],
+        numbers: Mapping[str, Number],
+        *,
+        reads: Iterable[str],
+        results: Iterable[str],
+    ) -> None:
+        """Append a job.
+
+        Parameters
+        ----------
+        unit : str
+        writes : iterable of (offset, value)
+            The whole job window.
+        numbers : mapping of Number
+            Registers whose contents depend on registers of the list; of addresses and others that
+            have two, the name without ``_LOW``.
+        reads, results : iterable of str
+            Arrays that the job reads, and that it writes.
+        """
+        interface = self.config.units[unit].job_interface
+        offsets = {register.name: register.offset for register in interface.window}
+        needs, gives = set(reads), set(results)
+        after = []
+        for name, pending in self._pending.items():
+            if needs & pending.writes or gives & (pending.reads | pending.writes):
+                after.append(name)
+        wanted = dict(writes)
+        if unit in after:
+            flag = next(flag for flag in interface.flags if flag.name == "after")
+            wanted[offsets["JOB_FLAGS"]] |= 1 << flag.offset
+            after.remove(unit)
+        puts = []
+        for name, number in numbers.items():
+            wide = f"{name}_LOW" in offsets
+            offset = offsets[f"{name}_LOW" if wide else name]
+            puts.append((offset, number, wide))
+            for each in (offset, offset + 4)[: 1 + wide]:
+                wanted.pop(each)
+                self._held[unit].pop(each, None)
+        self._window(unit, wanted)
+        for offset, number, wide in puts:
+            self.program.put(unit, offset, number.register, value=number.constant, wide=wide)
+        self.submitted.append((len(self.program), unit))
+        self.program.submit(unit, after=after)
+        for name in after:
+            self._pending[name] = _Pending()
+        self._pending[unit].reads |= needs
+        self._pending[unit].writes |= gives
+
+    def _window(self, unit: str, wanted: Mapping[int, int]) -> None:
+        """Write what differs from what the window holds, in as few pieces as is worth it."""
+        held = self._held[unit]
+        run: list[int] = []
+        for offset in sorted(wanted):
+            near = run and offset - run[-1] <= 4 * _GAP
+            between = range(run[-1] + 4, offset, 4) if run else range(0)
+            if held.get(offset) == wanted[offset]:
+                continue
+            if run and not (near and all(each in wanted for each in between)):
+                self._run(unit, run[0], run[-1], wanted)
+                run = []
+            run.append(offset)
+        if run:
+            self._run(unit, run[0], run[-1], wanted)
+        held.update(wanted)
+
+    def _run(self, unit: str, first: int, last: int, wanted: Mapping[int, int]) -> None:
+        self.program.window(unit, first, [wanted[at] for at in range(first, last + 4, 4)])
+
+    # -- operations ------------------------------------------------------------------------
+
+    def gemm(self, a: Rows, w: Rows, c: Rows, k: int, n: int, *, unit: str | None = None) -> None:
+        """Append ``C = A W``: accumulators of `a.rows` rows.
+
+        Parameters
+        ----------
+        a, w, c : Rows
+            W as `hwgen.families.gemm_stream.schedule.Plan.pack_weights` has it, its rows one
+            behind the other.
+        k, n : int
+        unit : str, optional
+            By default the first one that multiplies.
+        """
+        name = unit or self.unit(GEMM)
+        plan = plan_of(self.config.units[name], a.rows, k, n)
+        stride = {key: None if rows.stride < 0 else rows.stride
+                  for key, rows in (("a", a), ("w", w), ("c", c))}  # fmt: skip
+        job = Job(
+            plan, a_address=a.address, w_address=w.address, c_address=c.address,
+            a_stride=stride["a"], w_stride=stride["w"], c_stride=stride["c"],
+        )  # fmt: skip
+        numbers = {
+            f"{key}_ADDRESS": Number(rows.address, rows.register)
+            for key, rows in (("A", a), ("W", w), ("C", c))
+            if rows.register
+        }
+        self.submit(name, job.writes(), numbers, reads=(a.array, w.array), results=(c.array,))
+
+    def rows(
+        self,
+        operation: str,
+        length: int,
+        arrays: Mapping[str, Rows],
+        *,
+        unit: str,
+        scalars: Mapping[str, float] | None = None,
+    ) -> None:
+        """Append a row operation of a vector unit.
+
+        Parameters
+        ----------
+        operation : str
+        length : int
+            Of a row.
+        arrays : mapping of Rows
+            Operands and results by name; a ``gamma`` for all rows with a stride of 0.
+        unit : str
+        scalars : mapping of float, optional
+        """
+        from hwgen.families.vector.operations import CODES
+        from hwgen.families.vector.schedule import command, constants
+
+        config: Any = self.config.units[unit]
+        offered: Operation = next(o for o in config.operations if o.name == operation)
+        x = arrays["x"]
+        offered.check_sizes({"rows": x.rows * x.blocks, "length": length})
+        given = offered.check_scalars(scalars or {})
+        c1, c2 = constants(config.compute, offered, length, given)
+        beat = command(CODES[operation], x.rows * x.blocks, length, c1, c2).tobytes()
+        places, numbers = {}, {}
+        first, *others = offered.results
+        ports = {tensor.name: tensor.port for tensor in offered.operands}
+        ports |= {first.name: first.port, **{tensor.name: TAIL for tensor in others}}
+        for tensor in (*offered.operands, *offered.results):
+            per_row = tensor.shape == ("rows",)
+            size = (1 if per_row else length) * tensor.format.width // 8
+            port = ports[tensor.name]
+            places[port] = arrays[tensor.name].place(size)
+            if arrays[tensor.name].register:
+                each = arrays[tensor.name]
+                numbers[f"{port.upper()}_ADDRESS"] = Number(each.address, each.register)
+        job = StreamJob(config, {"cmd": beat}, places)
+        self.submit(
+            unit, job.writes(), numbers,
+            reads=[arrays[tensor.name].array for tensor in offered.operands],
+            results=[arrays[tensor.name].array for tensor in offered.results],
+        )  # fmt: skip
+
+    def attention(
+        self,
+        arrays: Mapping[str, Rows],
+        *,
+        unit: str,
+        queries: int,
+        group: int,
+        keys: Number,
+        key_bytes: Number,
+        last: Number,
+        scale_bytes: Number | None = None,
+        causal: bool = True,
+        first: Number | None = None,
+        pages: Pages | None = None,
+    ) -> None:
+        """Append the attention of some queries of a head of keys.
+
+        Parameters
+        ----------
+        arrays : mapping of Rows
+            ``query``, its rows those of the group's heads, its blocks the queries, ``query_scale``,
+            ``key``, ``value``, and ``output``, as the query; of a unit with scales of tokens also
+            ``key_scale`` and ``value_scale``.  Rows of keys lie one behind the other.
+        unit : str
+        queries, group : int
+            Together no more rows than the unit has.
+        keys : Number
+            Keys that go past.
+        key_bytes : Number
+            Their bytes, of all rows together.
+        last : Number
+            The key behind the last one that the first query looks at.
+        scale_bytes : Number, optional
+            Bytes of the scales of those keys.
+        causal : bool
+            Whether each further query looks at one more.
+        first : Number, optional
+            The first key that the first query looks at, below 0 too, each further query at one
+            less; by default all look at all before theirs.
+        pages : Pages, optional
+            Where keys, values and scales lie, by their addresses the first page's; `key_bytes` and
+            `scale_bytes` are then those of the last page.
+        """
+        import numpy as np
+
+        from hwgen.families.attention.params import FIRST_MOVES, LAST_MOVES
+
+        config: Any = self.config.units[unit]
+        core = config.compute
+        if core.scaled_keys != (scale_bytes is not None):
+            wanted = "none" if scale_bytes is None else "token"
+            raise InputError(
+                f"unit {unit!r} of a list must have scales: {wanted}, not {core.scales}"
+            )
+        moves = LAST_MOVES * causal | FIRST_MOVES * (first is not None)
+        begin = first or Number(0)
+        words = [queries * group, keys.constant, group, begin.constant, last.constant, moves]
+        ports = {port.name: port for port in core.ports}
+        places, numbers = {}, {"COMMAND_1": keys, "COMMAND_3": begin, "COMMAND_4": last}
+        for name, rows in arrays.items():
+            port = "out" if name == "output" else name
+            size = ports[port].beat_bytes * (1 if name.endswith("_scale") else core.steps)
+            of_keys = key_bytes if name in ("key", "value") else None
+            if name in ("key_scale", "value_scale"):
+                of_keys = scale_bytes
+            if of_keys is None:
+                places[port] = rows.place(size)
+            elif pages is not None:
+                whole, count = size * pages.keys, max(1, pages.count.constant)
+                ends = whole if of_keys.register else of_keys.constant
+                places[port] = Place.paged(rows.address, whole, [0] * count, pages.table, last=ends)
+                numbers |= {f"{port.upper()}_BLOCKS": pages.count, f"{port.upper()}_LAST": of_keys}
+            else:  # all rows as one
+                places[port] = rows.place(of_keys.constant)
+                numbers[f"{port.upper()}_BYTES"] = of_keys
+            if rows.register:
+                numbers[f"{port.upper()}_ADDRESS"] = Number(rows.address, rows.register)
+        beat = np.array(words, "<i4").tobytes()
+        job = StreamJob(config, {"command": beat}, places)
+        self.submit(
+            unit, job.writes(), {n: v for n, v in numbers.items() if v.register},
+            reads=[rows.array for name, rows in arrays.items() if name != "output"],
+            results=[arrays["output"].array],
+        )  # fmt: skip

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Units of an engine as command lists see them, by the golden models of their families.
+
+A family offers ``execute(config, held, memory)`` in its golden model: it does the job that the
+registers of the job window describe, held by name, and raises `ValueError` if it is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hwgen.core.lists.golden import MemoryFault
+from hwgen.core.register_map import job_window
+from hwgen.core.registry import family
+from hwgen.errors import HwgenError
+
+if TYPE_CHECKING:
+    from hwgen.core.lists.golden import Memory
+
+
+@dataclass
+class GoldenUnit:
+    """A unit; see `hwgen.core.lists.golden.Unit`.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+        Of a family that takes jobs.
+    memory : Memory
+    held : dict of int
+        Contents of the job window by register.
+    """
+
+    config: Any
+    memory: Memory
+    held: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._registers = {register.offset: register for register in job_window(self.config)}
+        self.held = {register.name: 0 for register in self._registers.values()} | self.held
+
+    def put(self, offset: int, word: int) -> bool:
+        """Write a register of the job window; say whether there is one."""
+        register = self._registers.get(offset)
+        if register is None:
+            return False
+        self.held[register.name] = word & ((1 << register.bits) - 1)
+        return True
+
+    def submit(self) -> bool:
+        """Do the job in the window; say whether it succeeded."""
+        try:
+            family(self.config.family).part("golden").execute(self.config, self.held, self.memory)
+        except (ValueError, HwgenError, MemoryFault):
+            return False
+        return True
+
+
+def units_of(config: Any, memory: Memory) -> list[GoldenUnit]:
+    """Return the units of an engine, in the order of their numbers."""
+    units: Mapping[str, Any] = config.units
+    return [GoldenUnit(unit, memory) for unit in units.values()]

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Building blocks of a family's configuration model.
+
+A model is frozen, refuses unknown keys, never converts a value silently, and carries in each
+field the description, bounds and unit from which the template, the reference page and the
+editors' JSON Schema are made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from hwgen.config.base import M as M
+from hwgen.config.base import Model as Model
+from hwgen.config.base import check_rules as check_rules
+from hwgen.config.names import reserved
+from hwgen.config.parameters import either
+from hwgen.core.bus import BusPort
+from hwgen.core.params.off_chip import OffChip
+from hwgen.core.params.target import MemoryChoice, Target
+from hwgen.errors import did_you_mean
+from hwgen.formats import BINARY, FLOATS, TERNARY, IntegerFormat, NumberFormat, number_format
+
+if TYPE_CHECKING:
+    from hwgen.core.operation import Operation
+    from hwgen.core.port import StreamPort
+    from hwgen.core.post import PostFeatures
+    from hwgen.core.register_map import Register
+
+AUTO = "auto"
+"""A parameter that the generator chooses."""
+
+
+def _identifier(value: Any) -> Any:
+    if isinstance(value, str):
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", value):
+            raise PydanticCustomError(
+                "identifier",
+                "must be a letter followed by up to 62 letters, digits or underscores"
+                " (it names the Verilog module and the output files), not {value}",
+                {"value": repr(value[:80])},
+            )
+        if reason := reserved(value):
+            other = f"{value}_core" if not reserved(f"{value}_core") else f"core_{value}"
+            raise PydanticCustomError(
+                "reserved",
+                "must not be {value}, {reason}; try {other}",
+                {"value": repr(value), "reason": reason, "other": repr(other)},
+            )
+    return value
+
+
+Identifier = Annotated[
+    str,
+    BeforeValidator(_identifier),
+    WithJsonSchema({"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_]{0,62}$"}),
+]
+
+
+def format_field(
+    allowed: str, names: tuple[str, ...], *words: str
+) -> Callable[[Any], NumberFormat | str]:
+    """Return a validator that turns a format's name into the format.
+
+    Parameters
+    ----------
+    allowed : str
+        The allowed names as text for the error message.
+    names : tuple of str
+        The allowed names.
+    *words : str
+        Further legal values that are kept as they are (for example ``exact``).
+    """
+
+    def check(value: Any) -> NumberFormat | str:
+        if isinstance(value, NumberFormat):
+            value = value.name
+        if value in words:
+            return str(value)
+        if isinstance(value, str) and value in names:
+            return number_format(value)
+        shown = repr(value)[:80]
+        hint = did_you_mean(value, names + words) if isinstance(value, str) else ""
+        raise PydanticCustomError(
+            "format",
+            "must be {allowed}, not {shown}{hint}",
+            {"allowed": allowed, "shown": shown, "hint": hint},
+        )
+
+    return check
+
+
+def integer_names(low: int, high: int) -> tuple[str, ...]:
+    """Return the names of the signed, then the unsigned formats of ``low..high`` bits."""
+    return tuple(f"{u}int{w}" for u in ("", "u") for w in range(low, high + 1))
+
+
+_as_name = PlainSerializer(str, return_type=str)
+_WIDEST = 16
+OPERANDS = integer_names(2, _WIDEST)
+"""Names of the integer formats of operands."""
+
+ACCUMULATORS = integer_names(2, 64)
+"""Names of the integer formats of accumulators."""
+
+IntegerOperand = Annotated[
+    IntegerFormat,
+    BeforeValidator(format_field("int2..int16 or uint2..uint16", OPERANDS)),
+    _as_name,
+    WithJsonSchema({"type": "string", "enum": list(OPERANDS)}),
+]
+"""An operand format: signed or unsigned integer of 2 to 16 bits."""
+
+_FLOATS = tuple(name for name, fmt in FLOATS.items() if fmt.width <= _WIDEST)
+
+OperandFormat = Annotated[
+    Any,
+    BeforeValidator(
+        format_field(f"int2..int16, uint2..uint16, {either(_FLOATS)}", (*OPERANDS, *_FLOATS))
+    ),
+    _as_name,
+    WithJsonSchema({"type": "string", "enum": [*OPERANDS, *_FLOATS]}),
+]
+"""An operand format: an `IntegerOperand`, or a `FloatFormat` of up to 16 bits."""
+
+
+_LOW_BIT = (TERNARY.name, BINARY.name, "int2", "int3", "int4")
+
+LowBitOperand = Annotated[
+    IntegerFormat,
+    BeforeValidator(format_field("ternary or int1..int4", _LOW_BIT)),
+    _as_name,
+    WithJsonSchema({"type": "string", "enum": list(_LOW_BIT)}),
+]
+"""Weights for look-up tables: ternary, -1 and 1 (``int1``), or two's complement of a few bits."""
+
+IntegerAccumulator = Annotated[
+    IntegerFormat | Literal["exact"],
+    BeforeValidator(format_field("exact, int2..int64 or uint2..uint64", ACCUMULATORS, "exact")),
+    _as_name,
+    WithJsonSchema({"type": "string", "enum": ["exact", *ACCUMULATORS]}),
+]
+"""An accumulator: ``exact`` (as wide as the longest reduction needs) or a given format."""
+
+Accumulator = Annotated[
+    Any,
+    BeforeValidator(
+        format_field(
+            f"exact, int2..int64, uint2..uint64, {either(tuple(FLOATS))}",
+            (*ACCUMULATORS, *FLOATS),
+            "exact",
+        )
+    ),
+    _as_name,
+    WithJsonSchema({"type": "string", "enum": ["exact", *ACCUMULATORS, *FLOATS]}),
+]
+"""An accumulator: an `IntegerAccumulator` or a `FloatFormat`."""
+
+
+def or_auto(unit: str) -> Callable[[dict[str, Any]], None]:
+    """Return what makes the schema of a bounded integer in `unit` allow ``auto``, too.
+
+    The model that has the field replaces the word by a number before it validates.
+    """
+
+    def extend(schema: dict[str, Any]) -> None:
+        number = {key: schema.pop(key) for key in ("type", "minimum", "maximum")}
+        schema["anyOf"] = [number, {"type": "string", "const": AUTO}]
+        schema["unit"] = unit
+
+    return extend
+
+
+class FamilyConfig(Model):
+    """What the configuration of every family has.
+
+    A family's model adds its formats, its ``array`` and its ``pipeline``, and sets ``family`` to
+    a literal of its own name.
+    """
+
+    takes_jobs: ClassVar[bool] = False
+    """Whether it is an engine whose jobs are described in registers and wait in a queue.
+
+    Such a family has ``memory``, ``queue`` and ``job_interface`` (`hwgen.core.register_map`).
+    """
+
+    name: Identifier = Field(description="Name of the top module and of the emitted files.")
+    family: str = Field(description="Family of the accelerator.")
+    target: Target = Field(
+        default_factory=Target, description="Defaults for `hwgen estimate` and `hwgen synth`."
+    )
+    memories: MemoryChoice = Field(
+        default_factory=MemoryChoice, description="Which memories are SRAM macros."
+    )
+
+    def too_wide(self) -> list[str]:
+        """Return what makes a module wider than can be emitted, each ``dotted.field: text``.
+
+        No rule of the configuration: sweeps estimate such cores as well.
+        """
+        return []
+
+    @classmethod
+    def cores_in(cls, data: Mapping[str, Any]) -> Mapping[str, type[FamilyConfig]]:
+        """Return the models of the cores that a configuration holds, by field: none."""
+        return {}
+
+    @property
+    def buses(self) -> tuple[BusPort, ...]:
+        """Memory-mapped ports: none, unless the accelerator is an engine with a memory port."""
+        return ()
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """What it computes: the product of matrices, unless the family says something else."""
+        from hwgen.core.operation import gemm
+
+        return (gemm(self),)
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether products of matrices are among its operations."""
+        from hwgen.core.operation import GEMM
+
+        return any(operation.name == GEMM for operation in self.operations)
+
+    @property
+    def proven(self) -> dict[str, Any]:
+        """What is proven of the error of its results, for the manifest: nothing, where exact."""
+        return {}
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """What works at the same time, for the manifest: nothing, but for engines of units."""
+        return {}
+
+    @property
+    def registers(self) -> tuple[Register, ...]:
+        """The registers behind port ``control``: none, unless it is an engine."""
+        return ()
+
+    @property
+    def post_features(self) -> PostFeatures | None:
+        """What post-processing hardware offers: none, unless the family has some."""
+        return None
+
+    if TYPE_CHECKING:
+        # Fields of some families, properties of others.
+
+        @property
+        def activation(self) -> NumberFormat:
+            """Format of A."""
+
+        @property
+        def weight(self) -> NumberFormat:
+            """Format of W."""
+
+        @property
+        def max_k(self) -> int:
+            """Longest reduction."""
+
+    @property
+    def result(self) -> Any:
+        """Format of the accumulators."""
+        raise NotImplementedError
+
+    @property
+    def saturates(self) -> bool:
+        """Whether accumulators clamp."""
+        raise NotImplementedError
+
+    @property
+    def macs_per_cycle(self) -> float:
+        """Multiply-accumulates of a full cycle."""
+        raise NotImplementedError
+
+    @property
+    def operations_per_cycle(self) -> float:
+        """Arithmetic operations of a full cycle, two for each multiply-accumulate."""
+        return 2 * self.macs_per_cycle
+
+    @property
+    def natural_sizes(self) -> tuple[int, int, int]:
+        """M, K and N that fill the array once."""
+        raise NotImplementedError
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the last input beat of a reduction to its first result beat."""
+        raise NotImplementedError
+
+    @property
+    def ports(self) -> tuple[StreamPort, ...]:
+        """The stream ports."""
+        raise NotImplementedError
+
+    def resolved(self) -> dict[str, Any]:
+        """Return every parameter, defaults included, as plain JSON values.
+
+        A distribution of activations, a device and a memory are named only where they are given, as
+        is which memories are macros: none of them shapes any hardware.
+        """
+        values = self.model_dump(mode="json")
+        if self.memories == MemoryChoice():
+            del values["memories"]
+        if self.target.activation_sigma is None:
+            del values["target"]["activation_sigma"]
+        if self.target.device is None:
+            del values["target"]["device"]
+        if self.target.memory == OffChip():
+            del values["target"]["memory"]
+        return values
+
+    def identity(self) -> dict[str, Any]:
+        """Return the parameters that `digest` is of."""
+        return self.resolved()
+
+    @property
+    def digest(self) -> str:
+        """Hexadecimal SHA-256 over the resolved configuration and hwgen's version."""
+        from hwgen import __version__
+
+        text = json.dumps([__version__, self.identity()], sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operands in block formats, and in floating point where products are summed exactly.
+
+What a family needs to compute with them: types of its fields, the arithmetic that follows from
+them, and the rules between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, ValidationError, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from hwgen.config.parameters import either
+from hwgen.core.params.base import ACCUMULATORS, OPERANDS, format_field
+from hwgen.errors import InputError, did_you_mean
+from hwgen.formats import SMALL_FLOATS, TERNARY, FloatFormat, IntegerFormat, floating
+from hwgen.formats.block import BlockFormat
+from hwgen.formats.block.factors import Factor
+from hwgen.formats.block.operands import BlockOperand
+from hwgen.formats.block.products import MAX_PLACES, BlockAccumulator, BlockProduct
+from hwgen.formats.block.scalable import DEPTHS, SCALABLE
+from hwgen.formats.block.terms import TABLE_BITS
+from hwgen.formats.registry import FORMATS_BESIDE, block_format, shipped
+
+GROUP_SIZES = (16, 32, 64, 128, 256)
+GROUPS = tuple(
+    f"{kind}_g{size}{beside}"
+    for size in GROUP_SIZES
+    for beside in ("", "_min", "_zero")
+    for kind in (*(f"int{w}" for w in range(2, 9)), *(["ternary"] if not beside else []))
+)
+"""Groups of integers that cores take."""
+
+LONGEST_SUM = 400
+"""Bits of the longest exact sum of products that cores make: not that of two bf16 operands."""
+
+SCALARS = ("fp16", "bf16", "fp8_e5m2", "fp8_e4m3", *SMALL_FLOATS)
+"""Floating-point numbers whose products can be summed exactly in integers."""
+
+BLOCKS = shipped()
+"""Block formats with a file that cores take."""
+
+_PROBLEMS = 4
+"""Problems of a format inside a configuration that a message names."""
+
+_ALIGNED = tuple(f"aligned({places})" for places in range(1, MAX_PLACES + 1))
+_SUMS = f"exact, int2..int64, uint2..uint64, fp32 or aligned(n) with n of 1..{MAX_PLACES}"
+_INTEGERS = (*OPERANDS, TERNARY.name)
+_NAMES = (*_INTEGERS, *SCALARS, *BLOCKS, *GROUPS)
+_DRAWN = [
+    name for name in _NAMES if name not in ("bf16", "q4_1") and not name.endswith(("_min", "_zero"))
+]
+"""What random designs have: sums of bf16 are hundreds of bits long, minima are few operands'."""
+
+_ENDINGS = [f"_g{size}" for size in GROUP_SIZES]
+_WORDS = (
+    f"int2..int16, uint2..uint16, {TERNARY}, {', '.join(SCALARS)}, {', '.join(BLOCKS)}, or integers"
+    f" in groups: int2..int8 or ternary with {either(_ENDINGS)}"
+    ", of integers also _min or _zero behind it, or the file of a format of your own (NAME.yaml)"
+)
+
+
+def _operand(value: Any) -> Any:
+    if isinstance(value, BlockOperand):
+        return value
+    if isinstance(value, (IntegerFormat, FloatFormat)):
+        value = value.name
+    if isinstance(value, str) and value in (*BLOCKS, *GROUPS):
+        return BlockOperand(block_format(value))
+    if isinstance(value, str) and value.endswith((".yaml", ".yml")):
+        return BlockOperand(_of_file(value))
+    if isinstance(value, Mapping):
+        return BlockOperand(_of_contents(value))
+    if isinstance(value, str) and value in SCALARS:
+        return SMALL_FLOATS.get(value) or floating(value)
+    if isinstance(value, str) and value in _INTEGERS:
+        return format_field("", _INTEGERS)(value)
+    shown, near, why = repr(value)[:80], "", ""
+    if isinstance(value, str):
+        near, why = did_you_mean(value, _NAMES), _why_not(value)
+    raise PydanticCustomError(
+        "unusable" if why else "format",
+        "must be {allowed}, not {shown}{hint}",
+        {"allowed": _WORDS, "shown": shown, "hint": why or near},
+    )
+
+
+def _why_not(name: str) -> str:
+    """Return why a block format that there is cannot be taken."""
+    try:
+        fmt = block_format(name)
+    except InputError:
+        return ""
+    return f"; blocks of {fmt.block} need a name of their own: give it in a file of your own"
+
+
+def _of_file(name: str) -> BlockFormat:
+    """Return the format of a file beside the configuration's."""
+    try:
+        return block_format(str(FORMATS_BESIDE.get() / name))
+    except InputError as error:
+        text = "; ".join(str(error).splitlines())
+        raise PydanticCustomError("unusable", "{text}", {"text": text}) from None
+
+
+def _of_contents(contents: Mapping[str, Any]) -> BlockFormat:
+    """Return a format that a configuration holds, as a file of it would."""
+    from hwgen.formats.format_file import FormatFile
+
+    try:
+        return FormatFile.model_validate(dict(contents)).format()
+    except ValidationError as error:
+        lines = []
+        for item in error.errors(include_url=False):
+            place, text = ".".join(map(_shown, item["loc"])), str(item["msg"])
+            text = "missing" if item["type"] == "missing" else text
+            lines.append(f"{place}: {text}" if place else text)
+        if len(lines) > _PROBLEMS:
+            lines[_PROBLEMS:] = [f"and {len(lines) - _PROBLEMS} more"]
+        raise PydanticCustomError("unusable", "{text}", {"text": "; ".join(lines)}) from None
+
+
+def _shown(key: Any) -> str:
+    """Return a key of the user's for a message of one line."""
+    return key if isinstance(key, str) and key.isidentifier() else repr(str(key)[:40])
+
+
+def _plain(value: Any) -> Any:
+    """Return an operand as plain data: its name, or the contents of a format of the user's."""
+    if isinstance(value, BlockOperand) and not _is_named(value.format):
+        from hwgen.formats.format_file import document_of
+
+        return document_of(value.format)
+    return str(value)
+
+
+def _is_named(fmt: BlockFormat) -> bool:
+    return fmt.name in (*BLOCKS, *GROUPS) and block_format(fmt.name) == fmt
+
+
+BlockOrPlainOperand = Annotated[
+    Any,
+    BeforeValidator(_operand),
+    PlainSerializer(_plain),
+    WithJsonSchema({"type": "string", "enum": list(_NAMES), "words": _WORDS, "drawn": _DRAWN}),
+]
+"""An operand: an integer, a floating-point number, or in a block format.
+
+A format of the user's own is named by its file, beside the configuration's, and becomes its
+contents, so that the identity of a configuration is of them.
+"""
+
+
+def _accumulator(value: Any) -> Any:
+    if isinstance(value, (BlockAccumulator, FloatFormat)):
+        value = value.name
+    if isinstance(value, str) and (value == "fp32" or value.startswith("aligned")):
+        try:
+            return BlockAccumulator.named(value)
+        except ValueError as error:
+            raise PydanticCustomError("format", "{text}", {"text": str(error)}) from None
+    return format_field(_SUMS, ACCUMULATORS, "exact")(value)
+
+
+BlockOrIntegerAccumulator = Annotated[
+    Any,
+    BeforeValidator(_accumulator),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema(
+        {"type": "string", "enum": ["exact", *ACCUMULATORS, "fp32", *_ALIGNED], "words": _SUMS}
+    ),
+]
+"""An accumulator: of integers ``exact`` or a format, of blocks ``exact``, fp32 or aligned(n)."""
+
+
+@lru_cache(maxsize=1024)
+def factor_of(fmt: Any) -> Factor:
+    """Return what products of blocks take of an operand's format.
+
+    It is kept, as what follows from the values of a format's codes takes long to compute.
+    """
+    return Factor(fmt.format if isinstance(fmt, BlockOperand) else fmt)
+
+
+def is_plain(activation: Any, weight: Any) -> bool:
+    """Whether products are of integers alone."""
+    return isinstance(activation, IntegerFormat) and isinstance(weight, IntegerFormat)
+
+
+@lru_cache(maxsize=16384)
+def _sum_bits(a: Factor, w: Factor, depth: int) -> int:
+    """Return the bits of the exact sum of a block's products."""
+    length = a.block or w.block or depth
+    return BlockProduct(a, w, BlockAccumulator("exact"), length, 1, 1).sum.width
+
+
+def broken_by_operands(
+    activation: Any,
+    weight: Any,
+    accumulator: Any,
+    depth: int,
+    depth_field: str,
+    *,
+    sums: bool = True,
+) -> list[str]:
+    """Return the rules between operands, their accumulator and a depth that are broken.
+
+    Parameters
+    ----------
+    activation, weight, accumulator
+        Formats, not of integers alone.
+    depth : int
+        Products that a PE takes at a time.
+    depth_field : str
+        The parameter that says so, empty if none does.
+    sums : bool
+        Whether the products of a block are summed exactly.
+    """
+    a, w = factor_of(activation), factor_of(weight)
+    if str(a) == str(w) and a != w:
+        text = (
+            f"weight: must have another name than activation, not {w}: they are different formats"
+        )
+        return [text]
+    if sums and (bits := _sum_bits(a, w, depth)) > LONGEST_SUM:
+        text = (
+            f"weight: must be shorter than {weight} with activation {activation}: exact sums of"
+            f" their products have {bits} bits, and {LONGEST_SUM} are the most; take integers or a"
+            " block format"
+        )
+        return [text]
+    if a.minimum and w.minimum:
+        text = (
+            f"activation: must have no minimum with weight {weight}, which has one, not"
+            f" {activation}: the products of two minima are no sums of elements"
+        )
+        return [text]
+    if a.block and w.block and a.block != w.block:
+        text = (
+            f"weight: must have blocks of {a.block}, as activation {activation}, not of {w.block},"
+            f" as {weight}; or take an activation without blocks"
+        )
+        return [text]
+    broken = []
+    if isinstance(accumulator, IntegerFormat):
+        broken.append(
+            f"accumulator: must be exact, fp32 or aligned(n) with {activation} x {weight}, not"
+            f" {accumulator}; sums of scaled blocks are no integers"
+        )
+    if (a.minimum or w.minimum) and str(accumulator).startswith("aligned"):
+        broken.append(
+            f"accumulator: must be exact or fp32 with {activation} x {weight}, not {accumulator}:"
+            " a term with a minimum has no exponent of its own"
+        )
+    length = a.block or w.block
+    if length and length % depth and depth % length:
+        divisors = [d for d in range(1, length + 1) if length % d == 0]
+        whole = f"{', '.join(map(str, divisors))} or a multiple of {length}"
+        broken.append(
+            f"{depth_field or 'weight'}: must be {whole} with blocks of {length}, not {depth}"
+        )
+    several = length and depth > length and depth % length == 0
+    if several and isinstance(accumulator, BlockAccumulator) and accumulator.kind == "fp32":
+        broken.append(
+            f"{depth_field}: must be at most {length}, a block, with accumulator fp32, not"
+            f" {depth}: blocks are added one after the other; use exact or aligned(n)"
+        )
+    return broken
+
+
+def broken_by_hybrid(activation: Any, weight: Any) -> list[str]:
+    """Return why significands of one operand cannot be multiplied by integers of the other."""
+    factors = factor_of(activation), factor_of(weight)
+    operands = f"{activation} x {weight}"
+    shifted = [factor for factor in factors if factor.fields is not None]
+    others = [factor for factor in factors if factor.fields is None]
+    if len(shifted) != 1:
+        why = "both are floating point" if shifted else "none is floating point"
+    elif any(factor.minimum for factor in factors):
+        why = "the sum of the other operand's elements, for minima, takes whole numbers"
+    elif others[0].special_width and not others[0].zero_width:
+        why = f"{others[0]} has special numbers"
+    else:
+        return []
+    return [f"array.pe: must be mac with {operands}, not hybrid: {why}"]
+
+
+def broken_by_terms(activation: Any, weight: Any) -> list[str]:
+    """Return why elements of W cannot be taken term by term."""
+    a, w = factor_of(activation), factor_of(weight)
+    if w.has_nan or w.has_infinities:
+        why = f"not every {w} is finite"
+    elif w.zero_width or w.width + w.special_width > TABLE_BITS:
+        why = f"the terms of {w} depend on more than {TABLE_BITS} bits"
+    elif a.special_width:
+        why = f"{a} has special numbers or zero points"
+    elif a.minimum or w.minimum:
+        why = "the sum of the other operand's elements, for minima, takes whole numbers"
+    else:
+        return []
+    return [f"array.pe: must not be bit_serial with {activation} x {weight}: {why}"]
+
+
+def broken_by_fused(
+    activation: Any, weight: Any, accumulator: Any, depth: int, depth_field: str
+) -> list[str]:
+    """Return why products of these operands cannot be aligned each by itself."""
+    a, w = factor_of(activation), factor_of(weight)
+    operands = f"{activation} x {weight}"
+    scales = [factor.scale for factor in (a, w) if factor.scale is not None]
+    broken = []
+    if a.fields is None or w.fields is None or a.special_width or w.special_width:
+        other = activation if a.fields is None or a.special_width else weight
+        why = f"{other} is not floating point"
+    elif any(scale.range != (1, 1) for scale in scales) or a.minimum or w.minimum:
+        why = "scales must be powers of two"
+    else:
+        why = ""
+    if why:
+        broken.append(f"array.pe: must not be fused with {operands}: {why}")
+    if not str(accumulator).startswith("aligned"):
+        broken.append(f"accumulator: must be aligned(n) with array.pe fused, not {accumulator}")
+    length = a.block or w.block or 1
+    if depth % length:
+        field = depth_field or "array.pe"
+        broken.append(
+            f"{field}: must be a multiple of {length}, a block of {operands}, with array.pe fused,"
+            f" not {depth}: each product has the scale of its block"
+        )
+    return broken
+
+
+def broken_by_scalable(activation: Any, weight: Any, accumulator: Any, depth: int) -> list[str]:
+    """Return why a datapath of several formats cannot have these operands, sums and lanes."""
+    operands, known = f"{activation} x {weight}", either(tuple(SCALABLE))
+    broken = []
+    if str(activation) != str(weight) or str(activation) not in SCALABLE:
+        broken.append(
+            f"array.pe: must not be scalable with {operands}: it multiplies {known} with itself"
+        )
+    elif any(operand != _operand(str(operand)) for operand in (activation, weight)):
+        broken.append(f"array.pe: must not be scalable with a format of your own, {operands}")
+    if str(accumulator) != "fp32":
+        broken.append(f"accumulator: must be fp32 with array.pe scalable, not {accumulator}")
+    if depth not in DEPTHS:
+        broken.append(
+            f"array.depth: must be {either(tuple(map(str, DEPTHS)))} with array.pe scalable, not"
+            f" {depth}: the scale of a block comes in equal parts with its beats"
+        )
+    return broken
+
+
+def block_product(
+    activation: Any, weight: Any, accumulator: Any, depth: int, max_k: int, pe: str = "mac"
+) -> BlockProduct:
+    """Return the arithmetic of products of blocks; without any, of what a PE takes at a time."""
+    a, w = factor_of(activation), factor_of(weight)
+    length = a.block or w.block or depth
+    step = max(1, depth // length)
+    blocks = -(-max_k // (length * step)) * step
+    kept = accumulator if isinstance(accumulator, BlockAccumulator) else BlockAccumulator("exact")
+    return BlockProduct(
+        a, w, kept, length, step, blocks, hybrid=pe == "hybrid", serial=pe == "bit_serial",
+        fused=pe == "fused",
+    )  # fmt: skip

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The core of an engine: a configuration of another family inside a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from hwgen.config.parameters import either
+from hwgen.core.params.base import FamilyConfig
+from hwgen.core.params.target import Target
+from hwgen.core.registry import families
+
+
+@dataclass(frozen=True)
+class InnerCore:
+    """Which cores an engine takes, and what of them the engine has.
+
+    Parameters
+    ----------
+    fits : callable
+        Says whether a configuration's class can be inside the engine.
+    outer : tuple of str
+        Fields of a core that are those of the engine.
+    where : str
+        The engine in a message.
+    """
+
+    fits: Callable[[type[FamilyConfig]], bool]
+    outer: tuple[str, ...]
+    where: str
+
+    def family(self, name: object) -> type[FamilyConfig] | None:
+        """Return the configuration of a family, None if it cannot work inside the engine."""
+        known = families()
+        config = known[name].config if isinstance(name, str) and name in known else None
+        return config if config is not None and self.fits(config) else None
+
+    def families(self) -> dict[str, type[FamilyConfig]]:
+        """Return the configurations of the families that can work inside the engine, by name."""
+        return {name: config for name in families() if (config := self.family(name))}
+
+    def validate(self, value: Any, info: ValidationInfo) -> Any:
+        """Return the configuration of the core; it has the target of the engine."""
+        if isinstance(value, FamilyConfig):
+            return value
+        if not isinstance(value, dict):
+            raise PydanticCustomError("compute", "must hold the parameters of a core")
+        model = self.family(value.get("family"))
+        if model is None:
+            known = either(tuple(self.families()))
+            raise PydanticCustomError(
+                "core", "must have a family inside {where}: {known}",
+                {"where": self.where, "known": known},
+            )  # fmt: skip
+        for key in self.outer:
+            if key in value:
+                raise PydanticCustomError(
+                    "rules", "{key}: belongs to the engine; remove it here", {"key": key}
+                )
+        target = info.data.get("target", Target())
+        return model.model_validate({**value, "name": "core", "target": target})
+
+    def given(self, core: FamilyConfig) -> dict[str, Any]:
+        """Return what a configuration file says of a core."""
+        values = core.model_dump(mode="json", exclude_defaults=True, exclude=set(self.outer))
+        return {"family": core.family, **values}

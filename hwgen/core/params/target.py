@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a core is made for: technology, device, clock, and what its memories are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from hwgen.config.base import Model, check_rules
+from hwgen.core.params.off_chip import OffChip, TargetMemory
+from hwgen.errors import did_you_mean
+from hwgen.technologies import DEFAULT, devices, technologies, technology_of
+
+CLOCK_MHZ = (1.0, 5000.0)
+"""Bounds of ``target.clock_mhz``."""
+
+REGISTERS_BELOW = 2048
+"""Bits of the smallest memory that is made of macros: about where the smallest published macros are
+smaller than registers in every shipped technology that is manufactured."""
+
+
+def _installed(name: str) -> str:
+    known = technologies()
+    if name not in known:
+        raise PydanticCustomError("literal_error", "must be the name of an installed technology")
+    return name
+
+
+def _list_installed(schema: dict[str, Any]) -> None:
+    schema["enum"] = list(technologies())
+
+
+def _known_device(name: str | None) -> str | None:
+    if name is not None and technology_of(name) is None:
+        known = devices()
+        raise PydanticCustomError(
+            "device",
+            "must be the name of a device, not {name}{hint}; there are {known}",
+            {
+                "name": repr(name[:80]),
+                "hint": did_you_mean(name, known),
+                "known": ", ".join(known),
+            },
+        )
+    return name
+
+
+class Target(Model):
+    """Defaults for estimation and synthesis."""
+
+    technology: Annotated[str, AfterValidator(_installed)] = Field(
+        DEFAULT,
+        description="Standard-cell library or FPGA family; by default that of `device`.",
+        json_schema_extra=_list_installed,
+    )
+    device: Annotated[str | None, AfterValidator(_known_device)] = Field(
+        None,
+        description="FPGA device, one that `hwgen technologies` lists: estimates, synthesis and"
+        " sweeps say what share of it is used and whether the core fits.",
+    )
+    clock_mhz: float = Field(
+        500.0,
+        ge=CLOCK_MHZ[0],
+        le=CLOCK_MHZ[1],
+        description="Clock target.",
+        json_schema_extra={"unit": "MHz"},
+    )
+    activation_sigma: float | None = Field(
+        None,
+        ge=0.1,
+        le=65536,
+        description="Standard deviation of the activations, normally distributed around zero;"
+        " `null`: uniformly. The time of serial PEs depends on it, no hardware does.",
+        json_schema_extra={"unit": "least significant bits"},
+    )
+    memory: TargetMemory = Field(
+        default_factory=OffChip,
+        description="The memory behind the ports, which limits every figure per second of a"
+        " workload; the name of a kind alone will do. Without one, ports are taken to be served"
+        " always.",
+        json_schema_extra={"stands_for": "kind"},
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _technology_of_device(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and data.get("technology") is None:
+            device = data.get("device")
+            found = technology_of(device) if isinstance(device, str) else None
+            if found is not None and "technology" not in data:
+                return {**data, "technology": found}
+        return data
+
+    @model_validator(mode="after")
+    def _of_one_technology(self) -> Self:
+        own = self.technology if self.device is None else technology_of(self.device)
+        if own == self.technology:
+            return self
+        there = ", ".join(devices(self.technology)) or "none"
+        text = (
+            f"device: {self.device!r} is of {own}, not of {self.technology}; remove"
+            f" target.technology, or take a device of {self.technology} (there is: {there})"
+        )
+        return check_rules(self, [text])
+
+
+class MemoryChoice(Model):
+    """What memories are made of."""
+
+    registers_below: int = Field(
+        REGISTERS_BELOW,
+        ge=0,
+        le=1 << 30,
+        description="Memories of fewer bits are registers in estimates and in synthesis for"
+        " standard cells, larger ones SRAM macros; the hardware does not depend on it.",
+        json_schema_extra={"unit": "bits"},
+    )

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What post-processing hardware offers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hwgen.core.post.stages import Stages
+from hwgen.core.post.words import (
+    ACTIVATIONS,
+    BIAS,
+    FLOATS,
+    INTEGERS,
+    KINDS,
+    OUTPUTS,
+    RAW,
+    ROUNDINGS,
+    SINGLE,
+)
+from hwgen.errors import InputError, did_you_mean
+from hwgen.formats.floating import FloatFormat, floating
+from hwgen.formats.integer import IntegerFormat, enclosing_format, integer
+
+
+def output_format(
+    output: str, accumulator: IntegerFormat | FloatFormat
+) -> IntegerFormat | FloatFormat:
+    """Return the format of an output's elements; of `raw` as many as the accumulator needs."""
+    if output == RAW and isinstance(accumulator, FloatFormat):
+        return accumulator
+    if output == RAW:
+        return IntegerFormat(32 if accumulator.width <= 32 else 64, accumulator.signed)
+    return floating(output) if output in FLOATS else integer(output)
+
+
+def element_bytes(output: str, accumulator: IntegerFormat | FloatFormat) -> int:
+    """Return the bytes of an output's element in memory."""
+    return output_format(output, accumulator).lane_width // 8
+
+
+@dataclass(frozen=True)
+class PostFeatures:
+    """What post-processing hardware offers; what it does not is not built.
+
+    Parameters
+    ----------
+    accumulator : IntegerFormat or FloatFormat
+        Integers of 2 to 64 bits, or single precision.
+    outputs : tuple of str
+        Of `OUTPUTS`, at least one.
+    activations : tuple of str
+        Of `ACTIVATIONS`, at least one.
+    roundings : tuple of str
+        Of `ROUNDINGS`, at least one.
+    columns : bool
+        Whether there are column records.
+    tensor : bool
+        Whether a job can do without them, its scale in the settings.
+
+    Raises
+    ------
+    InputError
+        Naming what is wrong and what is allowed.
+    """
+
+    accumulator: IntegerFormat | FloatFormat
+    outputs: tuple[str, ...]
+    activations: tuple[str, ...] = ("none", "relu")
+    roundings: tuple[str, ...] = ("half_even",)
+    columns: bool = True
+    tensor: bool = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.accumulator, FloatFormat):
+            if self.accumulator != SINGLE:
+                raise InputError(
+                    f"accumulator: must be {SINGLE}, or an integer, not {self.accumulator}"
+                )
+        elif not 2 <= self.accumulator.width <= 64:
+            raise InputError(f"accumulator: must be 2..64 bits wide, not {self.accumulator}")
+        for name, chosen, known in (
+            ("outputs", self.outputs, OUTPUTS),
+            ("activations", self.activations, ACTIVATIONS),
+            ("roundings", self.roundings, ROUNDINGS),
+        ):
+            if not chosen:
+                raise InputError(f"{name}: must name at least one of {', '.join(known)}")
+            for value in chosen:
+                check_word(name, value, known)
+        if set(self.outputs) == {RAW} and "leaky" in self.activations:
+            raise InputError(
+                "activations: leaky scales negative numbers, but raw outputs are not scaled; add"
+                " another output, or remove leaky"
+            )
+        if not (self.columns or self.tensor):
+            raise InputError("columns, tensor: at least one of them must be true")
+
+    @property
+    def single(self) -> bool:
+        """Whether accumulators, and with them biases and all scales, are in single precision."""
+        return isinstance(self.accumulator, FloatFormat)
+
+    @property
+    def scales(self) -> bool:
+        """Whether something is scaled."""
+        return bool(self.integers or self.floats)
+
+    @property
+    def integers(self) -> tuple[IntegerFormat, ...]:
+        """Formats of the integer outputs."""
+        return tuple(integer(name) for name in self.outputs if name in INTEGERS)
+
+    @property
+    def floats(self) -> tuple[FloatFormat, ...]:
+        """Formats of the floating-point outputs."""
+        return tuple(floating(name) for name in self.outputs if name in FLOATS)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Those of `KINDS` that the outputs need."""
+        return tuple(
+            kind for kind in KINDS if kind in self.outputs or (kind == "integer" and self.integers)
+        )
+
+    @property
+    def total(self) -> IntegerFormat:
+        """Format of an integer accumulator with its bias, which holds every sum; up to 65 bits."""
+        assert isinstance(self.accumulator, IntegerFormat)
+        if not self.columns:
+            return self.accumulator
+        return enclosing_format(self.accumulator.min + BIAS.min, self.accumulator.max + BIAS.max)
+
+    @property
+    def limit_bits(self) -> int:
+        """Bits of a signed number that holds every integer output; there must be one."""
+        limits = enclosing_format(
+            min(fmt.min for fmt in self.integers), max(fmt.max for fmt in self.integers)
+        )
+        return limits.width + (not limits.signed)
+
+    @property
+    def raw(self) -> IntegerFormat | FloatFormat:
+        """Format of raw outputs."""
+        return output_format(RAW, self.accumulator)
+
+    @property
+    def lane_width(self) -> int:
+        """Bits of a result: 64 if there are raw ones as wide, else 32."""
+        return self.raw.width if RAW in self.outputs else 32
+
+    @property
+    def widest(self) -> IntegerFormat | FloatFormat:
+        """Format of the outputs whose elements are the largest in memory, the first of them."""
+        formats = [output_format(output, self.accumulator) for output in self.outputs]
+        return max(formats, key=lambda fmt: fmt.lane_width)
+
+    @property
+    def latency(self) -> int:
+        """Cycles from a word's handshake to the first cycle in which its results are valid."""
+        return Stages(self).results + 1
+
+
+def check_word(name: str, value: object, known: tuple[str, ...]) -> None:
+    """Check that a value is one of the known words.
+
+    Raises
+    ------
+    InputError
+        Naming them, and the nearest.
+    """
+    if value not in known:
+        hint = did_you_mean(value, known) if isinstance(value, str) else ""
+        raise InputError(f"{name}: must be one of {', '.join(known)}, not {value!r}{hint}")

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters of attention, and the formats of the numbers between scores and results."""
+
+from __future__ import annotations
+
+from functools import cache, cached_property
+from typing import Any, Literal
+
+from pydantic import Field
+
+from hwgen.arithmetic.functions import FunctionUnit, Wanted, design
+from hwgen.core.params.base import AUTO, FamilyConfig, OperandFormat
+from hwgen.families.attention.parameters import Array, Dots, Pipeline, Softmax
+from hwgen.formats import FloatFormat, IntegerFormat, dot_format, integer
+from hwgen.formats.integer import enclosing_format
+
+SCALE = IntegerFormat(16, signed=False)
+"""Scales of keys and values, in units of 2**-16, and mantissas of those of queries."""
+
+QUERY_SCALE = IntegerFormat(22, signed=False)
+"""Scales of queries: a mantissa of 16 bits, above it by how many bits a score is shifted."""
+
+SUM_GUARD = 8
+"""Bits behind the point that sums of weights have beyond the weights that values take."""
+
+OUTPUT_GUARD = 4
+"""Bits of a quotient beyond those of a result."""
+
+
+@cache
+def _unit(function: str, source: str, target: str) -> FunctionUnit:
+    return design(function, source, target, Wanted(ulp=1))
+
+
+class AttentionFormats(FamilyConfig):
+    """What attention is given, and what follows from it without regard to time."""
+
+    family: Literal["attention"] = Field("attention", description="Family of the accelerator.")
+    query: OperandFormat = Field(integer("int8"), description="Format of Q.")
+    key: OperandFormat = Field(integer("int8"), description="Format of K.")
+    value: OperandFormat = Field(
+        integer("int8"),
+        description="Format of V. Q, K, V and results are all integers or all floating point.",
+    )
+    output: OperandFormat = Field(
+        integer("int16"),
+        description="Format of the results: averages of V with as many more bits behind the point"
+        " as it is wider than V; with floating point the nearest numbers of this format.",
+    )
+    scales: Literal["token", "none"] = Field(
+        "token",
+        description="Scales of keys and of values: one for each token, or none beside those of the"
+        " queries.",
+    )
+    head: int = Field(
+        64,
+        ge=1,
+        le=256,
+        description="Size of a head; smaller ones are filled up with zeros.",
+        json_schema_extra={"unit": "elements"},
+    )
+    max_keys: int = Field(
+        8192,
+        ge=1,
+        le=1 << 20,
+        description="Most keys that a row of queries looks at.",
+        json_schema_extra={"unit": "keys"},
+    )
+    alignment_bits: int = Field(
+        10,
+        ge=2,
+        le=14,
+        description="With floating point: bits behind the leading one of a row's largest"
+        " element, to which queries, keys and values are aligned; all of these are kept.",
+        json_schema_extra={"unit": "bits"},
+    )
+    array: Array = Field(default_factory=Array, description="The arrays of multipliers.")
+    softmax: Softmax = Field(default_factory=Softmax, description="Formats within the softmax.")
+    pipeline: Pipeline = Field(default_factory=Pipeline, description="Pipelining.")
+
+    # -- geometry --------------------------------------------------------------------------
+
+    @property
+    def doubled(self) -> bool:
+        """Whether queries come in and results leave while keys and values of another job go by."""
+        return self.array.buffers == "double"
+
+    @property
+    def steps(self) -> int:
+        """Beats of a query, a key or a value."""
+        return -(-self.head // self.array.lanes)
+
+    @property
+    def fewest_units(self) -> int:
+        """The fewest softmax units that keep up."""
+        rows = self.array.rows
+        return next(n for n in range(1, rows + 1) if not rows % n and rows // n <= self.steps)
+
+    @property
+    def units(self) -> int:
+        """Softmax units."""
+        return self.fewest_units if self.array.units == AUTO else int(self.array.units)
+
+    @property
+    def phases(self) -> int:
+        """Rows that a softmax unit takes one after the other."""
+        return self.array.rows // self.units
+
+    @property
+    def scaled_keys(self) -> bool:
+        """Whether keys and values have scales."""
+        return self.scales == "token"
+
+    @property
+    def macs_per_cycle(self) -> int:
+        """Multiply-accumulates of a full cycle, of both arrays."""
+        return 2 * self.array.rows * self.array.lanes
+
+    # -- formats ---------------------------------------------------------------------------
+
+    @property
+    def floating(self) -> bool:
+        """Whether operands and results are floating point."""
+        return isinstance(self.query, FloatFormat)
+
+    def inner(self, operand: Any) -> IntegerFormat:
+        """Return the format in which the arrays take an operand's format."""
+        if isinstance(operand, FloatFormat):
+            return IntegerFormat(self.alignment_bits + 2, signed=True)
+        found: IntegerFormat = operand
+        return found
+
+    @property
+    def align_shift(self) -> int:
+        """What is added to the shift of a query's scale, less both biased exponents."""
+        return int(2 * self.alignment_bits + self.query.bias + self.key.bias)
+
+    @property
+    def row_shift(self) -> IntegerFormat:
+        """Format of the shift of a row's scale, less the exponent of its queries."""
+        low = self.align_shift - (1 << self.query.exponent_bits) + 1
+        return enclosing_format(min(low, -1), self.align_shift + 63)
+
+    @property
+    def row_scale_bits(self) -> int:
+        """Bits of what is kept of a row's scale: of floats with a bit for those not finite."""
+        if self.floating:
+            return SCALE.width + self.row_shift.width + 1
+        return QUERY_SCALE.width
+
+    @property
+    def value_level(self) -> IntegerFormat:
+        """Format of the running maximum of weights times their values' powers of two."""
+        top = (1 << self.softmax.integer_bits) + (1 << self.value.exponent_bits)
+        return enclosing_format(-(1 << self.softmax.integer_bits), top)
+
+    @property
+    def gap_bits(self) -> int:
+        """Bits by which both running maxima differ."""
+        return int(self.value.exponent_bits) if self.floating else 0
+
+    @property
+    def kept_bits(self) -> int:
+        """Bits that are kept of a row beside its sums of values."""
+        return self.sum_bits + (self.gap_bits + 1 if self.floating else 0)
+
+    @property
+    def quotient(self) -> IntegerFormat:
+        """Format of a sum of values times the reciprocal of that of weights, of floats."""
+        return IntegerFormat(self.total.width + self.reciprocal_bits + 1, signed=True)
+
+    @property
+    def quotient_scale(self) -> int:
+        """Power of two of a quotient's unit, without the exponents that it comes with."""
+        return int(
+            SUM_GUARD + 1 - self.value.bias - self.alignment_bits - self.sum_bits
+            - self.reciprocal_bits
+        )  # fmt: skip
+
+    @property
+    def key_bits(self) -> int:
+        """Bits by which sums of all keys are wider than a weight."""
+        return max(1, (self.max_keys - 1).bit_length())
+
+    @property
+    def score(self) -> IntegerFormat:
+        """Format of a score, the exact product of a query and a key."""
+        return dot_format(self.inner(self.query), self.inner(self.key), self.head)
+
+    @property
+    def scaled(self) -> IntegerFormat:
+        """Format of a scaled score, in units of ``2**-softmax.fraction_bits``."""
+        return IntegerFormat(
+            1 + self.softmax.integer_bits + self.softmax.fraction_bits, signed=True
+        )
+
+    @property
+    def level(self) -> IntegerFormat:
+        """Format of the running maximum, a power of two above all scaled scores."""
+        return IntegerFormat(self.softmax.integer_bits + 2, signed=True)
+
+    @property
+    def sum_fraction(self) -> int:
+        """Bits behind the point of a sum of weights."""
+        return self.softmax.weight_bits + SUM_GUARD
+
+    @property
+    def sum_bits(self) -> int:
+        """Bits of a sum of weights."""
+        return self.sum_fraction + self.key_bits
+
+    @property
+    def weight_width(self) -> int:
+        """Bits of a weight that values are multiplied by.
+
+        It may be 1, also times the largest scale, which is less: that product is rounded.
+        """
+        bits = self.softmax.weight_bits
+        return bits + (not self.scaled_keys or bits < SCALE.width)
+
+    @property
+    def total(self) -> IntegerFormat:
+        """Format of the sums of weighted values."""
+        most = self.max_keys << self.softmax.weight_bits
+        value = self.inner(self.value)
+        return enclosing_format(most * value.min, most * value.max)
+
+    @property
+    def clears(self) -> int:
+        """Shift from which on nothing is left of sums."""
+        return max(self.total.width, self.sum_bits)
+
+    @property
+    def fraction(self) -> int:
+        """Bits of a result behind the point, relative to V."""
+        signs = self.output.signed - self.value.signed
+        return int(self.output.width - self.value.width - signs)
+
+    @property
+    def quotient_fraction(self) -> int:
+        """Bits behind the point of what is multiplied by the reciprocal of a sum."""
+        return min(self.fraction + OUTPUT_GUARD, self.softmax.weight_bits + self.key_bits - 1)
+
+    @property
+    def reciprocal_bits(self) -> int:
+        """Bits behind the point of the reciprocal and of its argument."""
+        precision = self.output.precision + 3 if self.floating else self.output.width + 1
+        return int(max(8, precision))
+
+    @cached_property
+    def powers(self) -> FunctionUnit:
+        """The unit of powers of two, of what is behind the point of a scaled score."""
+        softmax = self.softmax
+        return _unit("exp2", f"uq0.{softmax.fraction_bits}", f"uq1.{softmax.weight_bits}")
+
+    @cached_property
+    def reciprocals(self) -> FunctionUnit:
+        """The unit of reciprocals of normalised sums."""
+        name = f"uq1.{self.reciprocal_bits}"
+        return _unit("reciprocal", name, name)
+
+    @cached_property
+    def dots(self) -> Dots:
+        """The products of a row of queries and keys, as an array of its own."""
+        return Dots.model_validate(
+            {
+                "name": self.name,
+                "family": self.family,
+                "activation": self.inner(self.query).name,
+                "weight": self.inner(self.key).name,
+                "max_k": max(self.head, self.array.lanes),
+                "array": {"depth": self.array.lanes},
+                "pipeline": {"pe": self.pipeline.dot},
+            }
+        )
+
+    @property
+    def bound_bits(self) -> int:
+        """Bits of the first key of a row's range, and of the one behind the last, signed."""
+        return (self.max_keys + self.array.rows).bit_length() + 1

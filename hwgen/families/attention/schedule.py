@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention as jobs of the core: rows of queries that share keys, and the keys that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hwgen.core.operation import lengths_of
+from hwgen.families.attention.formats import SCALE
+from hwgen.families.attention.memory import AttentionMemory
+from hwgen.families.attention.params import FIRST_MOVES, LAST_MOVES
+
+_SPECIAL = 0.02  # vectors of random ones with an element that is no finite number
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hwgen.core.operation import Operation, Sizes
+    from hwgen.core.port import Beats, StreamPort
+    from hwgen.families.attention.params import AttentionConfig
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Which keys a query looks at.
+
+    Parameters
+    ----------
+    causal : bool
+        None behind its own position.
+    offset : int
+        Position of the first query among the keys.
+    window : int
+        Only so many keys up to its own position, whether causal or not; 0 for all.
+    """
+
+    causal: bool = False
+    offset: int = 0
+    window: int = 0
+
+    @classmethod
+    def of(cls, scalars: Mapping[str, float]) -> Mask:
+        """Return the mask that the scalars of an operation describe."""
+        return cls(bool(scalars["causal"]), int(scalars["offset"]), int(scalars["window"]))
+
+    def ranges(
+        self, queries: NDArray[np.int64], keys: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the first key that each query looks at, and the one behind the last.
+
+        Bounds may lie outside of the keys; a range that ends where it starts, or before, is empty.
+        """
+        position = np.asarray(queries, np.int64) + self.offset
+        last = position + 1 if self.causal else np.full_like(position, keys)
+        first = position + 1 - self.window if self.window else np.zeros_like(position)
+        return first, last
+
+
+@dataclass(frozen=True)
+class Block:
+    """A job: rows of queries of one head of keys, and the keys that they need.
+
+    Parameters
+    ----------
+    head : int
+        Of keys and values.
+    heads : range
+        Heads of queries within their group.
+    queries : range
+        Of each head; rows are ordered by query, then by head.
+    keys : range
+        Keys that go past.
+    first, last : int
+        Keys that the first query looks at, as `Mask.ranges`, counted from `keys.start`.
+    moves : int
+        Which of the two bounds move with the queries.
+    """
+
+    head: int
+    heads: range
+    queries: range
+    keys: range
+    first: int
+    last: int
+    moves: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of queries."""
+        return len(self.heads) * len(self.queries)
+
+    @property
+    def command(self) -> tuple[int, ...]:
+        """The words of the command."""
+        return (
+            self.rows, len(self.keys), len(self.heads), self.first, self.last, self.moves
+        )  # fmt: skip
+
+
+def blocks_of(config: AttentionConfig, sizes: Sizes, mask: Mask) -> Iterator[Block]:
+    """Yield the jobs of an attention, in order.
+
+    A block holds all heads of a group for as many queries as there are rows for, or a part of the
+    heads of one query. Keys that no row of a block looks at do not go past.
+    """
+    rows, group = config.array.rows, sizes["group"]
+    heads_at_once = min(group, rows)
+    queries_at_once = rows // heads_at_once
+    moves = (FIRST_MOVES if mask.window else 0) | (LAST_MOVES if mask.causal else 0)
+    for head in range(sizes["kv_heads"]):
+        for start in range(0, sizes["queries"], queries_at_once):
+            queries = range(start, min(start + queries_at_once, sizes["queries"]))
+            ends = np.array([queries[0], queries[-1]])
+            first, last = (bound.tolist() for bound in mask.ranges(ends, sizes["keys"]))
+            low = min(max(first[0], 0), sizes["keys"])
+            high = max(low, min(last[1], sizes["keys"]))
+            for at in range(0, group, heads_at_once):
+                heads = range(at, min(at + heads_at_once, group))
+                # Bounds move by fewer than `rows`: further away they mean the same.
+                start_at, end_at = (
+                    min(max(bound - low, -rows), high - low) for bound in (first[0], last[0])
+                )
+                yield Block(head, heads, queries, range(low, high), start_at, end_at, moves)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The beats of an attention."""
+
+    config: AttentionConfig
+    sizes: Sizes
+    mask: Mask
+    operands: Mapping[str, NDArray[Any]]
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """The jobs in order."""
+        return tuple(blocks_of(self.config, self.sizes, self.mask))
+
+    @property
+    def output_beats(self) -> int:
+        """Result beats of all jobs."""
+        return sum(block.rows for block in self.blocks) * self.config.steps
+
+    def stream(self, port: StreamPort, blocks: Any = None) -> Iterator[tuple[Beats, bool]]:
+        """Yield the beats of an input port in order, and whether the final one has ``tlast``."""
+        for block in self.blocks:
+            values = self._values(port.name, block)
+            if len(values):
+                yield port.pack(values.reshape(-1, port.lanes)), False
+
+    def _values(self, name: str, block: Block) -> NDArray[Any]:
+        """Return the elements that a port takes for a job."""
+        if name == "command":
+            return np.array(block.command, np.int64)
+        array: NDArray[Any] = self.operands[name][block.head]
+        if name.startswith("query"):
+            part = array[block.heads.start : block.heads.stop]
+            part = part[:, block.queries.start : block.queries.stop].swapaxes(0, 1)
+        else:
+            part = array[block.keys.start : block.keys.stop]
+        if name.endswith("_scale"):
+            return np.asarray(part.reshape(-1, 1))
+        vectors = part.reshape(-1, part.shape[-1])
+        wide: NDArray[Any] = np.zeros(
+            (len(vectors), self.config.steps * self.config.array.lanes), part.dtype
+        )
+        wide[:, : vectors.shape[1]] = vectors
+        return wide
+
+    def output_last(self) -> Iterator[bool]:
+        """Yield ``tlast`` of every result beat: at the end of a job."""
+        for block in self.blocks:
+            beats = block.rows * self.config.steps
+            yield from (beat == beats - 1 for beat in range(beats))
+
+    def unpack(self, beats: Beats) -> dict[str, NDArray[Any]]:
+        """Return the results by name from result beats, shape (output_beats, bytes)."""
+        port, sizes = self.config.ports[-1], self.sizes
+        rows = port.unpack(beats).reshape(-1, self.config.steps * port.lanes)
+        names = ("kv_heads", "group", "queries", "elements")
+        found = np.zeros([sizes[name] for name in names], rows.dtype)
+        at = 0
+        for block in self.blocks:
+            part = rows[at : at + block.rows, : sizes["elements"]]
+            shape = (len(block.queries), len(block.heads), sizes["elements"])
+            part = part.reshape(shape).swapaxes(0, 1)
+            heads = slice(block.heads.start, block.heads.stop)
+            found[block.head, heads, block.queries.start : block.queries.stop] = part
+            at += block.rows
+        return {"output": found}
+
+    def memory(self) -> AttentionMemory:
+        """Return how it goes from memory to memory."""
+        return AttentionMemory(self)
+
+    def locate(self, name: str, index: tuple[int, ...]) -> int:
+        """Return the result beat that holds an element of the result."""
+        head, of_group, query, element = index
+        at = 0
+        for block in self.blocks:
+            if block.head == head and of_group in block.heads and query in block.queries:
+                row = (query - block.queries.start) * len(block.heads)
+                row += of_group - block.heads.start
+                step = element // self.config.array.lanes
+                return (at + row) * self.config.steps + step
+            at += block.rows
+        raise IndexError(index)
+
+
+def job(
+    config: AttentionConfig,
+    operation: Operation,
+    operands: Mapping[str, NDArray[Any]],
+    scalars: Mapping[str, float],
+) -> Plan:
+    """Return the beats of an attention; see `hwgen.core.operation`."""
+    return Plan(config, operation.check_operands(operands), Mask.of(scalars), operands)
+
+
+def operands(
+    config: AttentionConfig,
+    operation: Operation,
+    sizes: Sizes,
+    kind: str,
+    rng: np.random.Generator,
+) -> dict[str, NDArray[Any]]:
+    """Return operands for a regression; see `flows.simulation.operation_cases`.
+
+    Scales of queries mostly leave scaled scores within their range and differ in all rows; some
+    are anything, so that scores saturate, or are all the same.
+    """
+    found = {}
+    for index, tensor in enumerate(operation.operands):
+        shape, fmt = lengths_of(tensor, sizes), tensor.format
+        ends = {"lowest": fmt.min, "highest": fmt.max, "opposite": (fmt.min, fmt.max)[index % 2]}
+        if kind in ends:
+            values = np.full(shape, ends[kind])
+        elif kind == "alternating":
+            values = np.where(np.indices(shape).sum(axis=0) % 2, fmt.min, fmt.max)
+        else:
+            values = fmt.random(rng, shape)
+            if kind != "random":
+                values[rng.random(shape) < (0.8 if kind == "sparse" else 1)] = 0
+        if tensor.name == "query_scale" and kind != "highest":
+            values = np.where(rng.random(shape) < 0.1, values, _usual_scales(config, rng, shape))
+        found[tensor.name] = values.astype(fmt.dtype)
+        if config.floating and kind == "random" and not tensor.name.endswith("scale"):
+            _make_special(found[tensor.name], fmt, rng)
+    return found
+
+
+def _make_special(vectors: NDArray[Any], fmt: Any, rng: np.random.Generator) -> None:
+    """Put infinities and NaNs into a few vectors."""
+    ends = np.array([value for value in fmt.specials if not np.isfinite(value)])
+    flat = vectors.reshape(-1, vectors.shape[-1])  # the same elements
+    some = np.flatnonzero(rng.random(len(flat)) < _SPECIAL)
+    flat[some, rng.integers(flat.shape[1], size=len(some))] = rng.choice(ends, len(some))
+
+
+def _usual_scales(
+    config: AttentionConfig, rng: np.random.Generator, shape: tuple[int, ...]
+) -> NDArray[np.int64]:
+    """Return scales of queries with which random scores are some powers of two apart."""
+    typical = SCALE.width * (1 + config.scaled_keys) + config.head.bit_length() // 2
+    if not config.floating:
+        typical += config.query.width + config.key.width - 4
+    shift = typical - config.softmax.fraction_bits - rng.integers(-1, 5, shape)
+    mantissa = rng.integers(1 << (SCALE.width - 1), SCALE.max, shape, endpoint=True)
+    return np.clip(shift, 0, 63) << SCALE.width | mantissa
+
+
+__all__ = ["Block", "Mask", "Plan", "blocks_of", "job", "operands"]

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spatial arrays: `cube`, `adder_tree` and `broadcast_2d`."""

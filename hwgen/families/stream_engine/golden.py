@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Golden model of an engine around a stream core: what the core computes, and what its jobs do.
+
+`execute` is for families of cores whose golden model offers ``respond(config, beats)``: the beats
+of results, shape (count, bytes), that a job gives for the beats of each input port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hwgen.core.registry import family
+from hwgen.families.stream_engine.jobs import TAIL, Place, leaves_bytes
+from hwgen.families.stream_engine.registers import ENTRY_BYTES, MOST_PAGES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hwgen.core.lists.golden import Memory
+    from hwgen.core.operation import Operation
+    from hwgen.core.port import StreamPort
+    from hwgen.families.stream_engine.params import StreamEngineConfig
+
+    Beats = NDArray[np.uint8]
+
+
+def operate(
+    config: StreamEngineConfig,
+    operation: Operation,
+    operands: Mapping[str, NDArray[Any]],
+    scalars: Mapping[str, float],
+) -> dict[str, NDArray[Any]]:
+    """Return the results of an operation by name; see the golden model of the core's family."""
+    core = config.compute
+    found: dict[str, NDArray[Any]] = (
+        family(core.family).part("golden").operate(core, operation, operands, scalars)
+    )
+    return found
+
+
+def execute(config: StreamEngineConfig, held: Mapping[str, int], memory: Memory) -> None:
+    """Do the job that the registers of the job window describe.
+
+    Parameters
+    ----------
+    config : StreamEngineConfig
+    held : mapping of int
+        Contents by register name.
+    memory : Memory
+        Read and written.
+
+    Raises
+    ------
+    MemoryFault
+        By the memory, if something is read or written that is not there.
+    ValueError
+        If the numbers of the job do not agree.
+    """
+    core = config.compute
+    beats: dict[str, Beats] = {}
+    for port in config.commands:
+        words = [held[f"{port.name.upper()}_{i}"] for i in range(-(-port.beat_bytes // 4))]
+        beat = b"".join(word.to_bytes(4, "little") for word in words)[: port.beat_bytes]
+        beats[port.name] = np.frombuffer(beat, np.uint8).reshape(1, -1)
+    for port in config.operands:
+        beats[port.name] = _read(port, _found(config, held, port.name.upper(), memory), memory)
+    out = config.results[0]
+    results = family(core.family).part("golden").respond(core, beats)
+    place = _place(held, out.name.upper())
+    tail = held.get("TAIL_BYTES", 0)
+    count = -(-place.row_bytes // out.beat_bytes)
+    rows = place.rows * place.blocks
+    if not place.row_bytes * rows or len(results) != rows * (count + bool(tail)):
+        raise ValueError(f"{rows} rows of {count} beats, but the core gives {len(results)}")
+    results = results.reshape(rows, -1)
+    for address, row in zip(place.addresses(), results, strict=True):
+        memory.write(address, row[: place.row_bytes].tobytes())
+    if tail:
+        behind = _place(held, TAIL.upper(), place)
+        for address, row in zip(behind.addresses(), results, strict=True):
+            start = count * out.beat_bytes
+            memory.write(address, row[start : start + tail].tobytes())
+
+
+def _found(config: StreamEngineConfig, held: Mapping[str, int], name: str, memory: Memory) -> Place:
+    """Return the place that the registers of a port hold, with its pages."""
+    place = _place(held, name)
+    table = held.get(f"{name}_TABLE_LOW", 0) | held.get(f"{name}_TABLE_HIGH", 0) << 32
+    if not table or not place.row_bytes * place.rows * place.blocks:
+        return place
+    skip, last = held[f"{name}_SKIP"], held[f"{name}_LAST"]
+    if not leaves_bytes(place.row_bytes, place.blocks, skip, last):
+        raise ValueError(f"pages of {place.row_bytes} bytes from byte {skip} to byte {last}")
+    if place.blocks > MOST_PAGES:
+        raise ValueError(f"{place.blocks} pages")
+    table -= table % ENTRY_BYTES
+    entries = np.frombuffer(memory.read(table, ENTRY_BYTES * place.blocks), "<u4")
+    pages = [int(entry) * config.memory_bytes for entry in entries]
+    return Place.paged(place.address, place.row_bytes, pages, table, skip=skip, last=last)
+
+
+def _place(held: Mapping[str, int], name: str, like: Place | None = None) -> Place:
+    """Return the place that the registers of a port hold; rows and blocks perhaps of another."""
+    rows = held[f"{name}_ROWS"] if like is None else like.rows
+    blocks = held[f"{name}_BLOCKS"] if like is None else like.blocks
+    address = held[f"{name}_ADDRESS_LOW"] | held[f"{name}_ADDRESS_HIGH"] << 32
+    return Place(
+        address, held[f"{name}_BYTES"], rows, held[f"{name}_STRIDE"], blocks, held[f"{name}_STEP"]
+    )
+
+
+def _read(port: StreamPort, place: Place, memory: Memory) -> Beats:
+    """Return the beats of a port; behind the end of a row are zeros."""
+    size, found = port.beat_bytes, [np.zeros(0, np.uint8)]
+    for address, length in place.spans() if place.row_bytes else []:
+        row = np.frombuffer(memory.read(address, length), np.uint8)
+        found.append(np.pad(row, (0, -length % size)))
+    return np.concatenate(found).reshape(-1, size)

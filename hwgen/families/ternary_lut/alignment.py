@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the activations of a beat are aligned so that tables and columns add integers.
+
+An activation becomes the multiple of ``2**(e - fraction_bits)`` that is nearest to it, where `e` is
+the largest exponent of the beat; all sums of the beat are then exact.  Let `u` be the unit roundoff
+of the format, ``2**-precision``, `n` the terms of a beat, `d` the additions in a row by which a
+chain of rounded additions makes a beat's sum, and `S` the sum of the magnitudes of the beat's
+activations.
+
+- The chain's sum is off by at most ``d * u * S``, to first order in `u` (N. J. Higham, Accuracy and
+  Stability of Numerical Algorithms, 2nd edition, section 4.2), or ``d * u / (1 - d * u) * S``.
+- The largest activation is aligned exactly, each other is off by at most
+  ``2**(e - fraction_bits - 1)``, and ``2**e <= S``: together ``(n - 1) * 2**-(fraction_bits + 1) *
+  S`` at most.
+
+- The sum is rounded to the accumulator's format, which adds ``2**-precision * S`` of that format
+  if the sum has more places than it.  (The chain's has the precision of the activations, and is
+  widened exactly.)
+
+The second and third together are no larger than the first, even to first order, from a number of
+fraction bits on: `least_fraction_bits`.  Only where the chain is a single addition, of two terms,
+that a bf16 accumulator takes, 40 bits, the most there are, leave ``2**-41 * S`` more.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hwgen.families.ternary_lut.params import TernaryLutConfig
+    from hwgen.formats import FloatFormat
+
+MOST_FRACTION_BITS = 40
+"""Largest number of fraction bits; sums of a beat then have at most 52 bits."""
+
+COLUMN_CUTS: tuple[tuple[str, ...], ...] = (
+    (),
+    ("converted",),
+    ("summed", "converted"),
+    ("read", "summed", "converted"),
+    ("read", "summed", "normalised", "converted"),
+)
+"""Behind what the registers of ``pipeline.reduce`` are: the reads of tables, their sum, the shift
+that normalises it, its conversion."""
+
+
+def exact_fraction_bits(fmt: FloatFormat) -> int:
+    """Return the fraction bits with which every number is aligned to the largest without loss."""
+    return largest_exponent(fmt) - 1 + fmt.mantissa_bits
+
+
+def largest_exponent(fmt: FloatFormat) -> int:
+    """Return the largest biased exponent of a finite number."""
+    return (1 << fmt.exponent_bits) - 1 - fmt.infinities
+
+
+def rounded_additions(group_size: int, tables: int) -> int:
+    """Return the additions in a row of a chain of rounded ones: of a table, of a column's tree."""
+    return group_size - 1 + (tables - 1).bit_length()
+
+
+def least_fraction_bits(config: TernaryLutConfig) -> int:
+    """Return the fewest fraction bits whose error bound is no larger than that of the chain."""
+    fmt, result, terms = config.activation, config.result, config.terms
+    additions = rounded_additions(config.array.group_size, config.array.tables)
+    most = min(exact_fraction_bits(fmt), MOST_FRACTION_BITS)
+    for bits in range(fmt.mantissa_bits, most):
+        # In units of the chain's roundoff; the sum is rounded if it is longer than the result.
+        longer = (terms * ((2 << bits) - 1)).bit_length() > result.precision
+        rounding = Fraction(longer << fmt.precision, 1 << result.precision)
+        if Fraction((terms - 1) << fmt.precision, 2 << bits) + rounding <= additions:
+            return bits
+    return most
+
+
+def broken_rules(config: TernaryLutConfig) -> list[str]:
+    """Return the rules about alignment that are broken."""
+    alignment, bits, a = config.array.alignment, config.array.fraction_bits, config.activation
+    problem = ""
+    if alignment == "none" or (alignment == "auto" and not config.aligned):
+        if bits != "auto":
+            problem = (
+                f"array.fraction_bits: must be auto without alignment, not {bits}; only activations"
+                " that are aligned beat by beat have fraction bits to choose"
+            )
+    elif not config.is_float:
+        problem = (
+            f"array.alignment: must be none with activation {a}, not {alignment}; integers need no"
+            " alignment"
+        )
+    elif config.array.method == "multiply":
+        problem = (
+            f"array.alignment: must be none with method multiply, not {alignment}; the baseline"
+            " multiplies floating-point numbers"
+        )
+    elif alignment == "exact":
+        problem = _broken_if_exact(a, bits)
+    else:
+        most = min(exact_fraction_bits(a), MOST_FRACTION_BITS)
+        if bits != "auto" and not a.mantissa_bits <= bits <= most:
+            problem = (
+                f"array.fraction_bits: must be {a.mantissa_bits} to {most} with activation {a}, not"
+                f" {bits}: fewer would round the largest activation, more would be of no use"
+            )
+    return [problem] if problem else []
+
+
+def _broken_if_exact(fmt: FloatFormat, bits: int | str) -> str:
+    exact = exact_fraction_bits(fmt)
+    if exact > MOST_FRACTION_BITS:
+        return (
+            f"array.alignment: must be none or beat with activation {fmt}, not exact; its numbers"
+            f" as multiples of the smallest are integers of {exact + 2} bits"
+        )
+    if bits not in ("auto", exact):
+        return (
+            f"array.fraction_bits: must be auto with alignment exact, not {bits}; the format"
+            " decides"
+        )
+    return ""
+
+
+def chosen_alignment(config: TernaryLutConfig) -> dict[str, str | int]:
+    """Return the fields of `array` that are chosen where they are `auto`."""
+    array = config.array
+    alignment = array.alignment
+    if alignment == "auto":
+        alignment = "beat" if config.aligned else "none"
+    bits = array.fraction_bits
+    if alignment == "exact":
+        bits = exact_fraction_bits(config.activation)
+    elif alignment == "beat" and bits == "auto":
+        bits = least_fraction_bits(config)
+    return {"alignment": alignment, "fraction_bits": bits}

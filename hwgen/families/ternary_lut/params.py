@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ternary-LUT cores: configuration and the figures derived from it.
+
+Weights are met as *digits*: ternary weights as they are, integers of b bits as b bit planes of
+-1 and 1 (`hwgen.formats.bit_planes`), one after the other.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Literal, Self
+
+from pydantic import Field, ModelWrapValidatorHandler, model_validator
+
+from hwgen.core.loop_nest import LoopNest
+from hwgen.core.params.base import AUTO, LowBitOperand, OperandFormat
+from hwgen.core.params.module_limits import DATA_BITS, input_bits
+from hwgen.core.params.product import ProductConfig
+from hwgen.core.port import StreamPort
+from hwgen.core.registry import Family
+from hwgen.families.ternary_lut import (
+    alignment as ternary_lut_alignment,
+)
+from hwgen.families.ternary_lut import (
+    choice as ternary_lut_choice,
+)
+from hwgen.families.ternary_lut.parameters import Array, Pipeline
+from hwgen.formats import (
+    BINARY,
+    TERNARY,
+    FloatFormat,
+    IntegerFormat,
+    bit_planes,
+    dot_format,
+    enclosing_format,
+    integer,
+    ternary,
+)
+
+_PIPELINE_FIELDS = frozenset(Pipeline.model_fields)
+
+
+class TernaryLutConfig(ProductConfig):
+    """Low-bit weights by tables of the sums of groups of activations."""
+
+    family: Literal["ternary_lut"] = Field("ternary_lut", description="Family of the accelerator.")
+    activation: OperandFormat = Field(integer("int8"), description="Format of A.")
+    weight: LowBitOperand = Field(
+        TERNARY,
+        description="Format of W: `ternary` is -1, 0 and 1, `int1` is -1 and 1; `int2` to `int4`"
+        " take as many cycles as they have bits. With a floating-point activation `ternary`.",
+    )
+    array: Array = Field(default_factory=Array, description="Tables and fetch ports.")
+    pipeline: Pipeline = Field(default_factory=Pipeline, description="Pipelining.")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _chosen(cls, data: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        """Replace every `auto` by what is chosen for it."""
+        pipeline = data.get("pipeline") if isinstance(data, dict) else None
+        if not isinstance(pipeline, dict):
+            return ternary_lut_choice.chosen(validate(data), [])
+        automatic = [
+            field
+            for field, value in pipeline.items()
+            if value == AUTO and field in _PIPELINE_FIELDS
+        ]
+        numbers = {field: value for field, value in pipeline.items() if field not in automatic}
+        return ternary_lut_choice.chosen(validate({**data, "pipeline": numbers}), automatic)
+
+    def broken_rules(self) -> list[str]:
+        """Return the rules between fields that are broken."""
+        broken = super().broken_rules()
+        array = self.array
+        if array.fetch_ports % array.clusters:
+            broken.append(
+                f"array.clusters: must divide fetch_ports, {array.fetch_ports}, so that clusters"
+                f" are alike, not {array.clusters}"
+            )
+        if self.weight is not TERNARY and array.method != "lut":
+            broken.append(
+                f"array.method: must be lut with {self.weight} weights, not {array.method}; the"
+                " baselines are for ternary weights"
+            )
+        if self.is_float and self.weight is not TERNARY:
+            broken.append(
+                f"weight: must be ternary with activation {self.activation}, not {self.weight}; bit"
+                " planes are added up in integers"
+            )
+        elif self.planes > 1 and self.saturates:
+            exact = self.partial_sum(self.max_k)
+            broken.append(
+                f"overflow: must be wrap, not saturate, with {self.weight} weights and an"
+                f" accumulator that can overflow, {self.result}: totals of some of the bit planes"
+                f" cannot be clamped; use wrap, {exact} or exact"
+            )
+        if self.array.method != "lut" and self.array.group_size != 1:
+            broken.append(
+                f"array.group_size: must be 1 with method {self.array.method}, which serves every"
+                f" weight alone, not {self.array.group_size}"
+            )
+        broken += ternary_lut_alignment.broken_rules(self)
+        if self.is_float and not self.aligned and self.array.reduction == "compressors":
+            broken.append(
+                f"array.reduction: must be adders with activation {self.activation} and alignment"
+                " none; compressors add integers"
+            )
+        if not self.is_float and self.pipeline.accumulate:
+            broken.append(
+                f"pipeline.accumulate: must be 0 with activation {self.activation}; integers are"
+                " accumulated in one cycle"
+            )
+        return broken
+
+    def too_wide(self) -> list[str]:
+        """Return what makes a module wider than can be emitted."""
+        array = self.array
+        # A cluster takes a beat of A, the keys of its columns, and totals out of their memory.
+        totals = self.total_width if array.accumulator_depth > 1 else 0
+        column = array.tables * self.key_width
+        inputs = input_bits(self.ports)
+        cluster = self.terms * self.activation.width
+        cluster += array.fetch_ports // array.clusters * (column + totals)
+        broken = []
+        if max(inputs, cluster) > DATA_BITS:
+            most = array.fetch_ports - -(-(inputs - DATA_BITS) // column)
+            within = (DATA_BITS - self.terms * self.activation.width) // (column + totals)
+            most = min(most, within * array.clusters) // array.clusters * array.clusters
+            broken.append(
+                f"array.fetch_ports: must be at most {most} with {array.tables} tables of"
+                f" {array.group_size} weights, not {array.fetch_ports}: a module takes at most"
+                f" {DATA_BITS:,} bits, and this one would take {max(inputs, cluster):,} of keys,"
+                " activations and totals; more array.clusters have fewer of them each"
+            )
+        # A column reads all tables.
+        held = self.table_width + self.key_width
+        if array.tables * held > DATA_BITS - totals:
+            broken.append(
+                f"array.tables: must be at most {(DATA_BITS - totals) // held} with tables of"
+                f" {self.table_width:,} bits, not {array.tables}: a column takes at most"
+                f" {DATA_BITS:,} bits of tables and keys; smaller groups have smaller tables"
+            )
+        return broken
+
+    def resolved(self) -> dict[str, Any]:
+        """Return every parameter that the formats have, as plain JSON values."""
+        values = super().resolved()
+        if not self.aligned:
+            del values["array"]["fraction_bits"]
+        if not self.is_float:
+            del values["pipeline"]["accumulate"], values["array"]["alignment"]
+        elif not self.aligned:
+            del values["array"]["reduction"]
+        return values
+
+    def identity(self) -> dict[str, Any]:
+        """Return the parameters that `digest` is of.
+
+        Without alignment hardware is what it was before there was a choice, and so is its digest.
+        """
+        values = self.resolved()
+        if not self.aligned:
+            values["array"].pop("alignment", None)
+        return values
+
+    # -- geometry --------------------------------------------------------------------------
+
+    @property
+    def terms(self) -> int:
+        """Terms of the reduction in one cycle."""
+        return self.array.tables * self.array.group_size
+
+    @property
+    def planes(self) -> int:
+        """Beats of weights, one a bit plane, for each group of columns."""
+        return 1 if self.weight is TERNARY else self.weight.width
+
+    @property
+    def macs_per_cycle(self) -> float:
+        """Multiply-accumulates of a full cycle; with bit planes, of a cycle on average."""
+        whole, rest = divmod(self.terms * self.array.fetch_ports, self.planes)
+        return whole + rest / self.planes if rest else whole
+
+    @property
+    def natural_sizes(self) -> tuple[int, int, int]:
+        """M, K and N that fill a cycle."""
+        return (1, self.terms, self.array.fetch_ports)
+
+    @property
+    def core_latency(self) -> int:
+        """Cycles from the last input beat of a reduction to its first beat of accumulators.
+
+        One in the key register, the registers of the reduction and of the adder that
+        accumulates, one for the totals.
+        """
+        return 1 + self.total_stages
+
+    @property
+    def total_stages(self) -> int:
+        """Registers from the tables to the totals."""
+        return self.reduce_latency + self.pipeline.accumulate + 1
+
+    @property
+    def reduce_latency(self) -> int:
+        """Registers between the tables and the adder that accumulates."""
+        levels = (self.array.tables - 1).bit_length() + (self.array.method == "multiply")
+        return self.pipeline.reduce * (levels if self.is_float and not self.aligned else 1)
+
+    # -- formats ---------------------------------------------------------------------------
+
+    @property
+    def aligned(self) -> bool:
+        """Whether floating-point activations are aligned, and tables and columns add integers."""
+        if not self.is_float or self.array.method == "multiply":
+            return False
+        return self.array.alignment != "none"
+
+    @property
+    def fraction_bits(self) -> int:
+        """Places of an aligned activation below the leading one of the largest of its beat."""
+        return int(self.array.fraction_bits)
+
+    @cached_property
+    def integer_core(self) -> TernaryLutConfig:
+        """The core that adds the aligned activations of a beat, its accumulator their exact sum."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        values["activation"] = IntegerFormat(self.fraction_bits + 2, True)
+        values["accumulator"] = "exact"
+        values["max_k"] = self.terms
+        registers = {"table": self.pipeline.table - self.alignment_registers, "reduce": 0}
+        values["pipeline"] = self.pipeline.model_copy(update=registers)
+        return type(self).model_construct(**values)
+
+    @property
+    def alignment_registers(self) -> int:
+        """How many of the registers that build tables lie behind the alignment of activations.
+
+        One behind the aligned activations, and then one behind the largest exponent.
+        """
+        most = {"beat": 2, "exact": 1}[self.array.alignment] if self.aligned else 0
+        return min(most, self.pipeline.table - 1)
+
+    @property
+    def column_cuts(self) -> tuple[str, ...]:
+        """Behind what a column of aligned activations has registers, but for the accumulator's."""
+        return ternary_lut_alignment.COLUMN_CUTS[self.pipeline.reduce]
+
+    @property
+    def sum_registers(self) -> int:
+        """How many of them are in front of the conversion of a beat's sum."""
+        return len({"read", "summed"} & set(self.column_cuts))
+
+    @property
+    def digit(self) -> IntegerFormat:
+        """Format of what keys stand for: ternary weights, or the signs of a bit plane."""
+        return TERNARY if self.weight is TERNARY else BINARY
+
+    @property
+    def stored_patterns(self) -> tuple[tuple[int, ...], ...]:
+        """The digits of the groups whose sums a table stores, in the order of its entries."""
+        mu = self.array.group_size
+        if self.digit is TERNARY:
+            return ternary.stored_patterns(mu)
+        return bit_planes.stored_patterns(mu)
+
+    @property
+    def index_width(self) -> int:
+        """Bits of an index: an entry of a table, or, of ternary weights, the group of zeros."""
+        mu = self.array.group_size
+        return ternary.index_width(mu) if self.digit is TERNARY else mu - 1
+
+    @property
+    def key(self) -> IntegerFormat | FloatFormat:
+        """Format of a key: sign and index, or a weight as it is multiplied."""
+        if self.array.method != "multiply":
+            return IntegerFormat(1 + self.index_width, False)
+        return self.activation if self.is_float else self.weight
+
+    @property
+    def key_width(self) -> int:
+        """Bits of a key."""
+        return self.key.width
+
+    @property
+    def table_width(self) -> int:
+        """Bits that the table of a group holds: of `select`, both polarities of an integer."""
+        words = {
+            "lut": len(self.stored_patterns),
+            "select": 1 if self.is_float and not self.aligned else 2,
+            "multiply": 1,
+        }
+        return words[self.array.method] * int(self.entry.width)
+
+    @property
+    def total_width(self) -> int:
+        """Bits of a total; that of several bit planes is twice the result."""
+        return int(self.result.width) + (self.planes > 1)
+
+    @property
+    def addend(self) -> IntegerFormat:
+        """Format of what is added to a total at once, of integers; exact and signed.
+
+        Beside the sum of the last of several bit planes it is what that sum is short of: together
+        they are -2 times the activations whose digit is -1.
+        """
+        a = self.activation
+        bound, twice = self.terms * max(-a.min, a.max), 2 * self.terms * (self.planes > 1)
+        return enclosing_format(-max(bound, twice * a.max), max(bound, -twice * a.min))
+
+    def digit_sum(self, terms: int) -> IntegerFormat:
+        """Format of a sum of up to `terms` products of integers with digits, exact."""
+        return dot_format(self.activation, self.digit, terms)
+
+    @cached_property
+    def entry(self) -> Any:
+        """Format of a table entry, of integers exact: its first non-zero digit is +1."""
+        a, others = self.activation, self.array.group_size - 1
+        if self.aligned:
+            return self.integer_core.entry
+        if self.is_float:
+            return a
+        return enclosing_format(
+            a.min + others * min(a.min, -a.max), a.max + others * max(a.max, -a.min)
+        )
+
+    @property
+    def block_loop_nest(self) -> LoopNest | str:
+        """The loops in which the core goes through a block, or why it cannot."""
+        if self.is_float:
+            return (
+                f"activation: must be an integer format in a memory engine, not {self.activation};"
+                " sums of blocks would round in another order"
+            )
+        return LoopNest(
+            m_lanes=1,
+            k_lanes=self.terms,
+            n_lanes=self.array.fetch_ports,
+            act=(("rows", "act_row"), ("k_tiles", "beat")),
+            wgt=(("rows", "nothing"), ("k_tiles", "weight_row"), ("weight_beats", "beat")),
+            out=(("rows", "result_row"), ("column_tiles", "beat")),
+            weight_rows=1,
+            weight_beats=self.planes,
+            image=True,
+            max_column_tiles=self.array.accumulator_depth,
+        )
+
+    # -- ports -----------------------------------------------------------------------------
+
+    @cached_property
+    def core_ports(self) -> tuple[StreamPort, ...]:
+        """Stream ports of the core alone: the inputs by name, then the accumulators."""
+        array, key = self.array, self.key
+        one = plane = ""
+        if self.planes > 1:
+            one, plane = "a bit plane (the most significant first) of ", "last bit plane of the "
+        return (
+            StreamPort(
+                "act",
+                "in",
+                self.activation,
+                self.terms,
+                self.activation.width,
+                "A[m, k0..k0+terms-1], terms = tables * group_size",
+                "the end of the reduction",
+            ),
+            StreamPort(
+                "wgt",
+                "in",
+                key,
+                array.fetch_ports * array.tables,
+                key.width,
+                f"keys of {one}W[k0..k0+terms-1, n0..n0+fetch_ports-1],"
+                " all tables of a column together",
+                f"the {plane}last columns that use this beat of act",
+            ),
+            StreamPort(
+                "out",
+                "out",
+                self.result,
+                array.fetch_ports,
+                self.result.lane_width,
+                "C[m, n0..n0+fetch_ports-1]",
+                "the last columns of a row of C, or of the columns held together",
+            ),
+        )
+
+
+FAMILY = Family(
+    name="ternary_lut",
+    summary="ternary and low-bit weights by look-up tables of activation sums, any group size",
+    config=TernaryLutConfig,
+    schedule="hwgen.families.ternary_lut.schedule",
+    golden="hwgen.core.golden.stream",
+    rtl="rtl_templates.ternary_lut",
+    cost="cost_model.families.ternary_lut",
+)

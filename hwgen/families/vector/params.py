@@ -1,0 +1,532 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Vector units: row operations between streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
+
+from hwgen.config.parameters import either
+from hwgen.core.operation import Operation, Scalar, Size, Tensor
+from hwgen.core.params.base import FamilyConfig, Model, check_rules, format_field
+from hwgen.core.port import StreamPort
+from hwgen.core.registry import Family
+from hwgen.families.vector.functions import Powers, online_bound, powers_of, unit_within
+from hwgen.families.vector.operations import NAMED, ONLINE_SOFTMAX, WAYS, Way
+from hwgen.formats.floating import FloatFormat, floating
+from hwgen.formats.integer import IntegerFormat
+
+if TYPE_CHECKING:
+    from hwgen.arithmetic.functions.unit import FunctionUnit
+
+INTEGERS = ("int8", "int16", "int32")
+FLOATS = ("fp16", "bf16", "fp32")
+FORMATS = (*INTEGERS, *FLOATS)
+
+COMMAND_WORDS = 5
+"""Words of 32 bits in a command: code, rows, length, `c1`, `c2`."""
+
+MOST_ROWS = (1 << 31) - 1
+
+Name = Literal[
+    "softmax",
+    "rms_norm",
+    "layer_norm",
+    "rope",
+    "gated",
+    "add",
+    "quantise",
+    "dequantise",
+    "argmax",
+    "dequantise_rows",
+    "hadamard_quantise",
+]
+_SILU_BITS = 19
+"""Most `function_bits` of silu, larger results of which are rounded to fp32 by more."""
+
+Gate = Literal["silu", "gelu", "gelu_tanh", "sigmoid", "relu2"]
+
+
+def _formats(names: tuple[str, ...]) -> Any:
+    return (
+        BeforeValidator(format_field(either(names), names)),
+        PlainSerializer(str, return_type=str),
+        WithJsonSchema({"type": "string", "enum": list(names)}),
+    )
+
+
+Element = Annotated[Any, *_formats(FORMATS)]
+Parameter = Annotated[Any, *_formats(FLOATS)]
+
+
+class Array(Model):
+    """What is computed, and how much of it at a time."""
+
+    operations: list[Name] = Field(
+        ["softmax", "rms_norm", "gated", "add"],
+        min_length=1,
+        description="Row operations that the hardware offers; `quantise` also by one scale for all"
+        f" rows. There are {', '.join(NAMED)}.",
+    )
+    lanes: int = Field(
+        4,
+        ge=1,
+        le=64,
+        description="Elements that are taken in one cycle, a power of two.",
+        json_schema_extra={"unit": "elements"},
+    )
+    longest_row: int = Field(
+        1024,
+        ge=1,
+        le=1 << 20,
+        description="Longest row; rows wait in memories of that size for what is computed of them.",
+        json_schema_extra={"unit": "elements"},
+    )
+    softmax: Literal["two_pass", "online"] = Field(
+        "two_pass",
+        description="How `softmax` finds a row's maximum and sum: one after the other, or both in"
+        " one pass, with a running maximum and a sum that is rescaled by shifts.",
+    )
+    gate: Gate = Field("silu", description="Function of `gated`; `relu2` is max(x, 0) squared.")
+    hadamard: int = Field(
+        4,
+        ge=2,
+        le=64,
+        description="Elements of a block that `hadamard_quantise` turns, a power of two, at most"
+        " `lanes`.",
+        json_schema_extra={"unit": "elements"},
+    )
+    function_bits: int = Field(
+        13,
+        ge=6,
+        le=20,
+        description="Largest error of exponentials, reciprocals and reciprocal square roots,"
+        " relative, and of gates, absolute, 2 to the minus this.",
+        json_schema_extra={"unit": "bits"},
+    )
+
+    def __hash__(self) -> int:
+        """Return a hash: configurations are keys of caches, and lists have none."""
+        values = (self.lanes, self.longest_row, self.softmax, self.gate, self.function_bits)
+        return hash((*self.operations, *values, self.hadamard))
+
+
+class Pipeline(Model):
+    """Registers inside the operators; all work in single precision."""
+
+    adder: int = Field(3, ge=1, le=8, description="Of an adder.",
+                       json_schema_extra={"unit": "registers"})  # fmt: skip
+    multiplier: int = Field(2, ge=1, le=8, description="Of a multiplier.",
+                            json_schema_extra={"unit": "registers"})  # fmt: skip
+    function: int = Field(3, ge=1, le=8, description="Of a function.",
+                          json_schema_extra={"unit": "registers"})  # fmt: skip
+
+
+class VectorConfig(FamilyConfig):
+    """Row operations between AXI4-Stream ports."""
+
+    family: Literal["vector"] = Field("vector", description="Family of the accelerator.")
+    input: Element = Field(floating("bf16"), description="Format of x and of the second operand.")
+    output: Element = Field(floating("bf16"), description="Format of the results.")
+    parameters: Parameter = Field(
+        floating("bf16"), description="Format of gamma, beta, cosines, sines and scales of columns."
+    )
+    array: Array = Field(default_factory=Array, description="The lanes.")
+    pipeline: Pipeline = Field(default_factory=Pipeline, description="Pipelining.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        array, names, broken = self.array, self.array.operations, []
+        if len(set(names)) != len(names):
+            broken.append("array.operations: must name each operation once")
+        if array.lanes & (array.lanes - 1):
+            broken.append(f"array.lanes: must be a power of two, not {array.lanes}")
+        if "rope" in names and array.lanes < 2:
+            broken.append("array.lanes: rope turns pairs, so it must be at least 2, not 1")
+        for name in ("quantise", "hadamard_quantise"):
+            if name in names and not isinstance(self.output, IntegerFormat):
+                broken.append(
+                    f"output: {name} gives integers, {either(INTEGERS)}, not {self.output}; change"
+                    f" it, or remove {name} from array.operations"
+                )
+        broken += self._broken_turns()
+        wide = [name for name in ("quantise", "hadamard_quantise", "argmax") if name in names]
+        if wide and array.lanes * self.output.width < 32:
+            broken.append(
+                f"array.lanes: a beat of results must have 32 bits for {wide[0]}, not"
+                f" {array.lanes} x {self.output.width}; take {32 // self.output.width} lanes"
+            )
+        if "gated" not in names and "gate" in array.model_fields_set:
+            broken.append("array.gate: is for gated, which array.operations does not name")
+        if "gated" in names and array.gate == "silu" and array.function_bits > _SILU_BITS:
+            broken.append(
+                f"array.function_bits: silu of fp32 is exact to {_SILU_BITS} bits at most, not"
+                f" {array.function_bits}; its large values alone are rounded by more"
+            )
+        if "softmax" not in names and array.softmax != "two_pass":
+            broken.append("array.softmax: is for softmax, which array.operations does not name")
+        if "argmax" in names and array.longest_row > 1 << 23:
+            broken.append("array.longest_row: positions of argmax have 23 bits")
+        return check_rules(self, broken)
+
+    def _broken_turns(self) -> list[str]:
+        """Return what does not fit turns of blocks."""
+        array, name = self.array, "hadamard_quantise"
+        if name not in array.operations:
+            if "hadamard" not in array.model_fields_set:
+                return []
+            return [f"array.hadamard: is for {name}, which array.operations does not name"]
+        broken = []
+        if array.hadamard & (array.hadamard - 1) or array.hadamard > array.lanes:
+            broken.append(
+                f"array.hadamard: must be a power of two and at most array.lanes, {array.lanes},"
+                f" not {array.hadamard}"
+            )
+        if array.hadamard > array.longest_row:
+            broken.append(
+                f"array.longest_row: must hold a block of {array.hadamard}, not {array.longest_row}"
+            )
+        if str(self.input) != "fp32":
+            broken.append(
+                f"input: {name} takes fp32, not {self.input}; change it, or remove {name} from"
+                " array.operations"
+            )
+        return broken
+
+    def resolved(self) -> dict[str, Any]:
+        """Return every parameter that means something, as plain JSON values."""
+        values = super().resolved()
+        if "gated" not in self.array.operations:
+            del values["array"]["gate"]
+        if not self.online:  # digests stay what they were before there was a choice
+            del values["array"]["softmax"]
+        if not self.turns:
+            del values["array"]["hadamard"]
+        return values
+
+    # -- what is there ---------------------------------------------------------------------------
+
+    @cached_property
+    def ways(self) -> dict[str, Way]:
+        """The ways of the operations that are offered, by name, in the order of their codes."""
+        names: set[str] = set(self.array.operations)
+        if "quantise" in names:
+            names.add("quantise_tensor")
+        known = {**WAYS, "softmax": ONLINE_SOFTMAX} if self.array.softmax == "online" else WAYS
+        return {name: way for name, way in known.items() if name in names}
+
+    @property
+    def online(self) -> bool:
+        """Whether `softmax` is offered, in one pass."""
+        return self.any_way(lambda way: way.value == "power")
+
+    @cached_property
+    def powers(self) -> Powers:
+        """How exponentials become powers of two in one pass."""
+        return powers_of(self.input, self.array.function_bits)
+
+    @property
+    def real(self) -> FloatFormat:
+        """Format of what is computed between input and output."""
+        return floating("fp32")
+
+    def any_way(self, test: Callable[[Way], bool]) -> bool:
+        """Return whether any operation goes a way like that."""
+        return any(test(way) for way in self.ways.values())
+
+    @cached_property
+    def turns(self) -> int:
+        """Elements of a block that is turned by some operation, 0 if there is none."""
+        return self.array.hadamard if self.any_way(lambda way: way.turned) else 0
+
+    @cached_property
+    def has_first(self) -> bool:
+        """Whether there is a first stage."""
+        return self.any_way(lambda way: bool(way.first))
+
+    @cached_property
+    def has_second(self) -> bool:
+        """Whether there are values that wait for what is computed of their row."""
+        return self.any_way(lambda way: bool(way.second))
+
+    @cached_property
+    def takes_p(self) -> bool:
+        """Whether there is a port ``p``."""
+        return self.any_way(lambda way: way.takes_p)
+
+    @cached_property
+    def takes_r(self) -> bool:
+        """Whether there is a port ``r``."""
+        return self.any_way(lambda way: way.takes_r)
+
+    @cached_property
+    def takes_y(self) -> bool:
+        """Whether there is a port ``y``."""
+        return self.any_way(lambda way: way.takes_y)
+
+    @cached_property
+    def p_lanes(self) -> int:
+        """Numbers in a beat of port ``p``: gamma and beta of each lane, or one number."""
+        both = self.any_way(lambda way: way.factor == way.term == "p")
+        return self.array.lanes * (2 if both else 1)
+
+    @cached_property
+    def functions(self) -> dict[str, FunctionUnit]:
+        """The function units by name, but for `relu2`, which is a multiplier."""
+        error = 2.0**-self.array.function_bits
+        found = {}
+        wanted = {
+            "exp": self.any_way(lambda way: way.value == "exp"),
+            "reciprocal": self.any_way(lambda way: way.scale == "reciprocal"),
+            "rsqrt": self.any_way(lambda way: way.scale == "rsqrt"),
+        }
+        for name in (name for name, used in wanted.items() if used):
+            found[name] = unit_within(name, self.real, self.real, relative=error)
+        if self.online:
+            found["exp2"] = self.powers.unit
+        if "gated" in self.array.operations and self.array.gate != "relu2":
+            gate = self.array.gate
+            found[gate] = unit_within(gate, self.real, self.real, absolute=error)
+        return found
+
+    @property
+    def proven(self) -> dict[str, Any]:
+        """The function units with the bounds of their errors, for the manifest."""
+        found = {name: unit.document() for name, unit in self.functions.items()}
+        if self.online:
+            found["softmax"] = {"bound": online_bound(self).document()}
+        return found
+
+    # -- figures that hardware, golden model and cycles share ---------------------------------
+
+    @property
+    def lane_bits(self) -> int:
+        """Bits of a lane's number."""
+        return (self.array.lanes - 1).bit_length()
+
+    @property
+    def partial_sums(self) -> int:
+        """Sums that a row's beats are added to in turn, so that no addition waits for another."""
+        return self.pipeline.adder + 1
+
+    @property
+    def longest_beats(self) -> int:
+        """Beats of the longest row, with the one that may follow it."""
+        tail = self.any_way(lambda way: way.tail)
+        return -(-self.array.longest_row // self.array.lanes) + tail
+
+    @property
+    def sum_latency(self) -> int:
+        """Cycles from the last beat of a row to its sum."""
+        levels = self.lane_bits + 1 + (self.partial_sums - 1).bit_length()
+        return levels * self.pipeline.adder + 1
+
+    @property
+    def max_latency(self) -> int:
+        """Cycles from the last beat of a row to its largest element."""
+        return self.lane_bits + 1
+
+    @property
+    def turn_latency(self) -> int:
+        """Cycles that beats of all operations take where blocks of some are turned."""
+        return max(0, self.turns.bit_length() - 1) * self.pipeline.adder
+
+    def first_latency(self, way: Way) -> int:
+        """Cycles from a row's last beat to ``a``; one more for the register of the conversion."""
+        if not way.first:
+            return 0
+        if way.first == "sum":
+            return 1 + self.sum_latency + way.mean * self.pipeline.multiplier
+        return 1 + self.max_latency
+
+    def centred_latency(self, way: Way) -> int:
+        """Cycles from a beat to its elements, centred or not."""
+        return 1 + way.centred * self.pipeline.adder
+
+    def value_latency(self, way: Way) -> int:
+        """Cycles from a beat to ``v``."""
+        gate = self.pipeline.multiplier if self.array.gate == "relu2" else self.pipeline.function
+        extra = {
+            "x": 0, "exp": self.pipeline.function, "power": self.weight_latency, "gate": gate,
+        }[way.value]  # fmt: skip
+        return self.centred_latency(way) + extra
+
+    @property
+    def weight_latency(self) -> int:
+        """Cycles from elements to their powers of two over the running maximum.
+
+        A power's table does not wait for the maximum.
+        """
+        later = max(self.pipeline.function, self.max_latency)
+        return self.pipeline.multiplier + later + 1
+
+    def reduced_latency(self, way: Way) -> int:
+        """Cycles from a row's last beat to ``b``."""
+        if way.direct:
+            return self.value_latency(way)
+        square = self.pipeline.multiplier if way.second == "squares" else 0
+        return self.value_latency(way) + square + self.sum_latency
+
+    def scale_latency(self, way: Way) -> int:
+        """Cycles from ``b`` to ``s``."""
+        found = self.pipeline.multiplier + way.epsilon * self.pipeline.adder
+        return found + (self.pipeline.function if way.scale else 0)
+
+    @property
+    def apply_latency(self) -> int:
+        """Cycles from a beat of ``v`` to its results."""
+        has_factor = self.any_way(lambda way: bool(way.factor))
+        has_term = self.any_way(lambda way: bool(way.term))
+        multiplications = 1 + has_factor
+        return multiplications * self.pipeline.multiplier + has_term * self.pipeline.adder + 1
+
+    @cached_property
+    def first_depth(self) -> int:
+        """Beats that wait for ``a``: a row, and what arrives while its reduction ends."""
+        late = max(self.first_latency(way) for way in self.ways.values())
+        return self.longest_beats + late + 4
+
+    @cached_property
+    def second_depth(self) -> int:
+        """Beats that wait for ``s``."""
+        late = max(
+            self.reduced_latency(way) + self.scale_latency(way) - self.value_latency(way)
+            for way in self.ways.values()
+            if way.second
+        )
+        return self.longest_beats + late + 4
+
+    # -- the contract ----------------------------------------------------------------------------
+
+    @cached_property
+    def operations(self) -> tuple[Operation, ...]:
+        """The row operations."""
+        return tuple(self._operation(name, way) for name, way in self.ways.items())
+
+    def _operation(self, name: str, way: Way) -> Operation:
+        matrix, whole = ("rows", "length"), float(self.output.max)
+        operands = [Tensor("x", "x", matrix, self.input)]
+        if way.takes_y:
+            operands.append(Tensor("y", "y", matrix, self.input))
+        if way.factor == "p":
+            text = "scales" if way.second in ("", "given") else "gamma"
+            operands.append(Tensor(text, "p", ("length",), self.parameters))
+        if way.term == "p":
+            operands.append(Tensor("beta", "p", ("length",), self.parameters))
+        if way.factor == "turn":
+            operands.append(Tensor("turns", "p", matrix, self.parameters))
+        if way.takes_r:
+            operands.append(Tensor("row_scales", "r", ("rows",), self.real))
+        results = [Tensor("result", "out", matrix, self.output, "scales" if way.tail else "")]
+        if way.tail:
+            results.append(Tensor("scales", "out", ("rows",), self.real))
+        if way.last_only:
+            results = [Tensor("positions", "out", ("rows",), IntegerFormat(32, True))]
+        scalars = []
+        if way.epsilon:
+            scalars.append(Scalar("epsilon", "Added to the mean of squares.", 1e-5, 0.0, 1e30))
+        elif name == "softmax":
+            unit = whole if isinstance(self.output, IntegerFormat) else 1.0
+            scalars.append(Scalar("scale", "Multiplies the result.", unit, 1e-30, 1e30))
+        elif way.second in ("", "given") and name != "rope":
+            scalars.append(Scalar("scale", "Multiplies x.", 1.0, -1e30, 1e30))
+        block = self.turns if way.turned else 2 if name == "rope" else 1
+        usual = min(3 * self.array.lanes, self.array.longest_row // block * block)
+        sizes = [
+            Size("rows", MOST_ROWS, 3),
+            Size("length", self.array.longest_row, usual, block),
+        ]
+        per_element = self._work(way)
+        return Operation(
+            name,
+            way.summary,
+            tuple(operands),
+            tuple(results),
+            tuple(sizes),
+            lambda sizes: per_element * sizes["rows"] * sizes["length"],
+            tuple(scalars),
+        )
+
+    def _work(self, way: Way) -> int:
+        """Return the arithmetic operations of an element."""
+        squares = way.second == "squares"
+        turns = self.turns.bit_length() - 1 if way.turned else 0
+        return (
+            turns + bool(way.first) + way.centred + (way.value != "x") + bool(way.second) + squares
+            + (not way.last_only) + bool(way.factor) + bool(way.term) + (way.factor == "turn")
+        )  # fmt: skip
+
+    @property
+    def operations_per_cycle(self) -> float:
+        """Arithmetic operations of a full cycle, of the operation with most of them."""
+        return self.array.lanes * max(self._work(way) for way in self.ways.values())
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the last input beat of a row to its last result, of the slowest operation."""
+        return max(self.job_latency(way) for way in self.ways.values())
+
+    def job_latency(self, way: Way) -> int:
+        """Cycles of a job beyond those of its beats."""
+        found = self.turn_latency
+        if self.has_first:
+            found += self.first_latency(way) if way.first else 2
+        if self.has_second:
+            waiting = self.reduced_latency(way) + self.scale_latency(way)
+            waiting += way.direct  # which is there before the values are
+            found += waiting if way.second else self.value_latency(way) + 2
+        else:
+            found += self.value_latency(way)
+        return found + self.apply_latency
+
+    @cached_property
+    def ports(self) -> tuple[StreamPort, ...]:
+        """The stream ports: the inputs by name, then the output."""
+        x, out, lanes = self.input, self.output, self.array.lanes
+        word = IntegerFormat(32, False)
+        found = [
+            StreamPort(
+                "cmd",
+                "in",
+                word,
+                COMMAND_WORDS,
+                32,
+                "a job: code, rows, length, c1, c2 (fp32)",
+                per_job=True,
+            ),
+            StreamPort("x", "in", x, lanes, x.width, "x[row, i..i+lanes-1]"),
+        ]
+        if self.takes_y:
+            found.append(StreamPort("y", "in", x, lanes, x.width, "y[row, i..i+lanes-1]"))
+        if self.takes_p:
+            p = self.parameters
+            text = "gamma or scales of columns i..i+lanes-1, then beta of these, for every row"
+            if self.any_way(lambda way: way.factor == "turn"):
+                text += "; of rope cosine and sine of pairs in turn"
+            found.append(StreamPort("p", "in", p, self.p_lanes, p.width, text))
+        if self.takes_r:
+            found.append(StreamPort("r", "in", self.real, 1, 32, "scale of a row, one for each"))
+        text = "result[row, i..i+lanes-1]"
+        if self.any_way(lambda way: way.tail):
+            text += "; the scale of the row behind it (fp32)"
+        tail = 4 if self.any_way(lambda way: way.tail) else 0
+        found.append(
+            StreamPort(
+                "out", "out", out, lanes, out.width, text, "the end of a row", tail_bytes=tail
+            )
+        )
+        return tuple(found)
+
+
+FAMILY = Family(
+    name="vector",
+    summary="row operations: softmax, normalisation, rotary embedding, gates, quantisation",
+    config=VectorConfig,
+    schedule="hwgen.families.vector.schedule",
+    golden="hwgen.families.vector.golden",
+    rtl="rtl_templates.vector",
+    cost="cost_model.families.vector",
+)

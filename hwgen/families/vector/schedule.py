@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of vector units: their commands, and the beats of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hwgen.families.vector.memory import VectorMemory
+from hwgen.families.vector.operations import CODES, Way
+from hwgen.formats.integer import IntegerFormat
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hwgen.core.operation import Operation
+    from hwgen.core.port import Beats, StreamPort
+    from hwgen.families.vector.params import VectorConfig
+
+
+def beats_of_row(config: VectorConfig, length: int) -> int:
+    """Return the beats of a row of `x`."""
+    return -(-length // config.array.lanes)
+
+
+def constants(
+    config: VectorConfig, operation: Operation, length: int, scalars: Mapping[str, float]
+) -> tuple[float, float]:
+    """Return `c1` and `c2` of a command.
+
+    `c1` is one over the length for normalisations, one over the largest integer for `quantise`,
+    one over the scale for `softmax`, else the scale; `c2` is epsilon.
+    """
+    one, way = np.float32(1.0), config.ways[operation.name]
+    c1 = np.float32(scalars.get("scale", 1.0))
+    if way.epsilon:
+        c1 = one / np.float32(length)
+    elif way.tail:
+        c1 = one / np.float32(config.output.max)
+    elif way.scale:
+        c1 = one / c1
+    return float(c1), float(np.float32(scalars.get("epsilon", 0.0)))
+
+
+def command(code: int, rows: int, length: int, c1: float, c2: float) -> Beats:
+    """Return the beat of port ``cmd`` of a job, shape (1, 20)."""
+    words = np.array([code, rows, length, 0, 0], "<u4")
+    words[3:] = np.array([c1, c2], "<f4").view("<u4")
+    return words.view(np.uint8).reshape(1, -1)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The beats of a job; see `hwgen.core.operation.Plan`."""
+
+    config: VectorConfig
+    operation: Operation
+    sizes: Mapping[str, int]
+    operands: Mapping[str, NDArray[Any]]
+    scalars: Mapping[str, float]
+
+    @property
+    def way(self) -> Way:
+        """The way of the operation through the stages."""
+        return self.config.ways[self.operation.name]
+
+    @property
+    def steps(self) -> int:
+        """Beats of a row of `x`."""
+        return beats_of_row(self.config, self.sizes["length"])
+
+    @property
+    def output_steps(self) -> int:
+        """Beats of results of a row."""
+        return 1 if self.way.last_only else self.steps + self.way.tail
+
+    @property
+    def output_beats(self) -> int:
+        """Beats of results."""
+        return self.sizes["rows"] * self.output_steps
+
+    def stream(self, port: StreamPort, blocks: Any = None) -> Iterator[tuple[Beats, bool]]:
+        """Yield the beats of an input port and whether ``tlast`` is set: it is on none."""
+        rows, length = self.sizes["rows"], self.sizes["length"]
+        if port.name == "cmd":
+            c1, c2 = constants(self.config, self.operation, length, self.scalars)
+            yield command(CODES[self.operation.name], rows, length, c1, c2), False
+            return
+        if port.name == "r":
+            if self.way.takes_r:
+                yield port.pack(np.asarray(self.operands["row_scales"]).reshape(rows, 1)), False
+            return
+        if port.name in ("x", "y"):
+            matrix = self.operands.get(port.name)
+            for row in matrix if matrix is not None else ():
+                yield self._packed(port, row), False
+        elif self.way.factor == "turn":
+            for row in self.operands["turns"]:
+                yield self._packed(port, row), False
+        elif self.way.takes_p:
+            lines = [self.operands[t.name] for t in self.operation.operands if t.port == "p"]
+            block = self._packed(port, *lines)
+            for _ in range(rows):
+                yield block, False
+
+    def _packed(self, port: StreamPort, *lines: NDArray[Any]) -> Beats:
+        """Return the beats of a row; what is behind its end means nothing, and is the largest."""
+        lanes = self.config.array.lanes
+        padded = np.full((len(lines), self.steps * lanes), port.format.max, port.format.dtype)
+        padded[:, : self.sizes["length"]] = lines
+        beats = padded.reshape(len(lines), self.steps, lanes).transpose(1, 0, 2)
+        return port.pack(beats.reshape(self.steps, -1))
+
+    def output_last(self) -> Iterator[bool]:
+        """Yield ``tlast`` of every result beat: the end of a row."""
+        for _ in range(self.sizes["rows"]):
+            for step in range(self.output_steps):
+                yield step == self.output_steps - 1
+
+    def unpack(self, beats: Beats) -> dict[str, NDArray[Any]]:
+        """Return the results by name from result beats, shape (output_beats, bytes)."""
+        rows, port = self.sizes["rows"], self.config.ports[-1]
+        image = beats.reshape(rows, self.output_steps, -1)
+        word = replace(port, lanes=1, lane_width=32)
+        if self.way.last_only:
+            low = np.ascontiguousarray(image[:, 0, :4])
+            positions = replace(word, format=IntegerFormat(32, True)).unpack(low)
+            return {"positions": positions.reshape(-1)}
+        values = port.unpack(image[:, : self.steps])
+        found = {"result": values.reshape(rows, -1)[:, : self.sizes["length"]]}
+        if self.way.tail:
+            low = np.ascontiguousarray(image[:, -1, :4])
+            found["scales"] = replace(word, format=self.config.real).unpack(low).reshape(-1)
+        return found
+
+    def memory(self) -> VectorMemory:
+        """Return how it goes from memory to memory."""
+        return VectorMemory(self)
+
+    def locate(self, name: str, index: tuple[int, ...]) -> int:
+        """Return the result beat of an element."""
+        start = index[0] * self.output_steps
+        if len(index) == 1:
+            return start + self.output_steps - 1
+        return start + index[1] // self.config.array.lanes
+
+
+def job(
+    config: VectorConfig,
+    operation: Operation,
+    operands: Mapping[str, NDArray[Any]],
+    scalars: Mapping[str, float],
+) -> Plan:
+    """Return the plan of a job.
+
+    Raises
+    ------
+    InputError
+        If operands or scalars do not fit the operation.
+    """
+    sizes = operation.check_operands(operands)
+    return Plan(config, operation, sizes, operands, operation.check_scalars(scalars))

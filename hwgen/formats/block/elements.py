@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elements of block formats: at most 8 bits, each code a number.
+
+An element format is a table of the values of its codes.  That holds floating-point numbers of every
+kind, integers, and code books that no formula gives, on one footing; hardware reads from it the
+integers that its multipliers take (`Element.integers`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from hwgen.formats.floating import FLOATS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Rounding = Literal["even", "away", "up", "zero"]
+"""To nearest, halves to the even code, away from zero or up; or towards zero."""
+
+MAX_WIDTH = 8
+
+_NARROW_FLOAT = re.compile(r"e([1-5])m([0-3])")
+_INTEGER = re.compile(r"(u?)int([2-8])(?:f([1-8]))?")
+
+
+@dataclass(frozen=True)
+class Element:
+    """The values of codes.
+
+    Parameters
+    ----------
+    name : str
+    width : int
+        Bits of a code, 1..8.
+    values : tuple of float
+        By code; NaN where a code is no number.  One of them is zero.
+    """
+
+    name: str
+    width: int
+    values: tuple[float, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @cached_property
+    def finite(self) -> tuple[float, ...]:
+        """The different numbers, in ascending order."""
+        return tuple(sorted({value + 0.0 for value in self.values if math.isfinite(value)}))
+
+    @property
+    def max(self) -> float:
+        """Largest magnitude."""
+        return max(abs(value) for value in self.finite)
+
+    @property
+    def emax(self) -> int:
+        """Exponent of the largest magnitude: ``floor(log2(max))``."""
+        return math.frexp(self.max)[1] - 1
+
+    @cached_property
+    def exponent(self) -> int:
+        """Largest e for which every value is a multiple of ``2**e``."""
+        ratios = (value.as_integer_ratio() for value in self.finite if value)
+        # In lowest terms, over a power of two.
+        return min((n & -n).bit_length() - over.bit_length() for n, over in ratios)
+
+    @cached_property
+    def integers(self) -> tuple[int | None, ...]:
+        """The values by code in units of ``2**exponent``, None where a code is no number."""
+        unit = Fraction(2) ** self.exponent
+        return tuple(
+            int(Fraction(value) / unit) if math.isfinite(value) else None for value in self.values
+        )
+
+    def encode(self, values: NDArray[np.float64], rounding: Rounding = "even") -> NDArray[np.uint8]:
+        """Return the codes of numbers, rounded, too large ones saturated.
+
+        Parameters
+        ----------
+        values : ndarray of float64
+            Finite.
+        rounding : {"even", "away", "up", "zero"}
+
+        Returns
+        -------
+        ndarray of uint8
+            Zero is the smallest of its codes.
+        """
+        import numpy as np
+
+        known, codes = _sorted_codes(self)
+        above = np.clip(np.searchsorted(known, values, side="right"), 1, len(known) - 1)
+        low, high = known[above - 1], known[above]
+        if rounding == "zero":
+            up = np.where(values < 0, values > low, values >= high)
+        else:
+            # Differences to a power of two's multiples nearby; both are exact, or far from a tie.
+            to_low, to_high = values - low, high - values
+            ties = {"away": values > 0, "up": True, "even": codes[above] & 1 == 0}
+            tie = ties[rounding]
+            up = (to_high < to_low) | ((to_high == to_low) & tie)
+        up |= values >= known[-1]
+        up &= values > known[0]
+        return codes[np.where(up, above, above - 1)]
+
+    def decode(self, codes: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the numbers of codes, NaN where they are none."""
+        import numpy as np
+
+        return np.asarray(_table(self)[codes])
+
+
+@cache
+def _table(element: Element) -> NDArray[np.float64]:
+    import numpy as np
+
+    table = np.array(element.values)
+    table.flags.writeable = False
+    return table
+
+
+@cache
+def _sorted_codes(element: Element) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+    """Return the numbers in ascending order, and the first code of each."""
+    import numpy as np
+
+    first: dict[float, int] = {}
+    for code, value in enumerate(element.values):
+        if math.isfinite(value):
+            first.setdefault(value + 0.0, code)
+    known = sorted(first)
+    return np.array(known), np.array([first[value] for value in known], np.uint8)
+
+
+def float_element(exponent_bits: int, mantissa_bits: int) -> Element:
+    """Return a floating-point element: sign, exponent, mantissa from the top bit down.
+
+    ``e4m3`` and ``e5m2`` have the NaNs and infinities of the 8-bit formats of that name; narrower
+    ones are numbers throughout (OCP Microscaling Formats 1.0, section 5.3).
+    """
+    name = f"e{exponent_bits}m{mantissa_bits}"
+    width = 1 + exponent_bits + mantissa_bits
+    if (known := FLOATS.get(f"fp8_{name}")) is not None:
+        import numpy as np
+
+        patterns = np.arange(1 << known.width, dtype=known.bits_dtype)
+        return Element(name, width, tuple(known.to_float64(patterns).tolist()))
+    bias = max((1 << exponent_bits - 1) - 1, 0)
+    values = []
+    for code in range(1 << width):
+        mantissa = code & ((1 << mantissa_bits) - 1)
+        biased = code >> mantissa_bits & ((1 << exponent_bits) - 1)
+        significand = mantissa + ((biased > 0) << mantissa_bits)
+        magnitude = math.ldexp(significand, max(biased, 1) - bias - mantissa_bits)
+        values.append(-magnitude if code >> (width - 1) else magnitude)
+    return Element(name, width, tuple(values))
+
+
+def integer_element(width: int, *, signed: bool, places: int = 0) -> Element:
+    """Return integers, unsigned or in two's complement, with `places` fractional bits.
+
+    Signed ones are symmetric: the smallest one's code is no number.
+    """
+    name = f"{'' if signed else 'u'}int{width}" + (f"f{places}" if places else "")
+    values = []
+    for code in range(1 << width):
+        number = code - (1 << width) * (signed and code >> (width - 1) == 1)
+        lowest = signed and number == -(1 << (width - 1))
+        values.append(math.nan if lowest else math.ldexp(number, -places))
+    return Element(name, width, tuple(values))
+
+
+def offset_element(width: int) -> Element:
+    """Return integers from ``-2**(width-1)`` up, in the order of their codes (excess code)."""
+    half = 1 << (width - 1)
+    return Element(f"offset{width}", width, tuple(float(code - half) for code in range(2 * half)))
+
+
+@cache
+def element(name: str) -> Element:
+    """Return the element format called `name`.
+
+    ``e2m1`` and other floating-point formats of at most 8 bits, ``int2`` to ``int8`` (symmetric),
+    ``uint2`` to ``uint8``, either with fractional bits as in ``int8f6``, ``offset4`` (the code less
+    8) and its like, ``ternary``.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    if name == "ternary":
+        return Element("ternary", 2, (0.0, 1.0, math.nan, -1.0))
+    if (match := _NARROW_FLOAT.fullmatch(name)) and 1 + int(match[1]) + int(match[2]) <= MAX_WIDTH:
+        return float_element(int(match[1]), int(match[2]))
+    if match := _INTEGER.fullmatch(name):
+        places = int(match[3] or 0)
+        return integer_element(int(match[2]), signed=not match[1], places=places)
+    if name.startswith("offset") and name[6:] in map(str, range(2, MAX_WIDTH + 1)):
+        return offset_element(int(name[6:]))
+    raise ValueError(
+        f"must be e2m1 or another floating-point format of at most {MAX_WIDTH} bits, int2..int8,"
+        f" uint2..uint8, these with fractional bits as in int8f6, offset2..offset8 or ternary, not"
+        f" {name!r}"
+    )

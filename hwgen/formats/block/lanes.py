@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lanes of beats: what a beat holds of a row of A or a column of W in blocks.
+
+From the least significant bit up: codes, a part of the scale and the minimum behind it, and which
+special number or zero point the block has.  Where a block takes several beats its scale and minimum
+are spread over them, equal parts, the low ones first; the special number or zero point is in each
+of them, as elements depend on it.  Where a beat holds several blocks there is a scale and a choice
+for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hwgen.formats.block.factors import Factor
+from hwgen.formats.block.operands import BlockOperand
+from hwgen.formats.floating import FloatFormat
+from hwgen.formats.integer import IntegerFormat
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Bits = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class BlockLanes:
+    """A lane of a beat.
+
+    Parameters
+    ----------
+    factor : Factor
+    length : int
+        Elements of a block.
+    depth : int
+        Elements in a beat: a divisor or a multiple of `length`.
+    serial : bool
+        Whether processing elements take its elements term by term.
+    mode, mode_bits, whole : int
+        Of a datapath of several formats: the number of this one, its bits, the highest of a lane,
+        and all bits of a lane, as many as the longest takes; 0 of others.
+    """
+
+    factor: Factor
+    length: int
+    depth: int
+    serial: bool = False
+    mode: int = 0
+    mode_bits: int = 0
+    whole: int = 0
+
+    @property
+    def beats(self) -> int:
+        """Beats of a block, 1 if a beat holds several."""
+        return max(1, self.length // self.depth)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks in a beat, 1 if a block takes several."""
+        return max(1, self.depth // self.length)
+
+    @property
+    def scale_part(self) -> int:
+        """Bits of a beat for the scale of a block and its minimum."""
+        return -(-self.factor.shared_width // self.beats)
+
+    @property
+    def width(self) -> int:
+        """Bits of a lane."""
+        return self.whole or self._used
+
+    @property
+    def _used(self) -> int:
+        """Bits of a lane without the number of a format and what fills it up."""
+        beside = self.blocks * (self.scale_part + self.factor.special_width)
+        return self.depth * self.factor.width + beside
+
+    @property
+    def words(self) -> str:
+        """What a lane holds, in words."""
+        count = f"{self.blocks} x " if self.blocks > 1 else ""
+        parts = [f"{self.depth} x {self.factor.width} bits of elements"]
+        if self.scale_part:
+            share = "" if self.beats == 1 else f", 1/{self.beats} of it"
+            what = "scale" if self.factor.minimum is None else "scale and minimum"
+            parts.append(f"{count}{self.scale_part} bits of {what}{share}")
+        if self.factor.special_width:
+            what = "zero point" if self.factor.zero_width else "special number"
+            parts.append(f"{count}{self.factor.special_width} bits of {what}")
+        if self.whole:
+            parts.append(f"{self.mode_bits} highest bits of the format's number, {self.mode}")
+        return " + ".join(parts)
+
+    def steps(self, k: int) -> int:
+        """Return the beats of a reduction: whole blocks."""
+        return -(-k // max(self.length, self.depth)) * self.beats
+
+    # -- packing ---------------------------------------------------------------------------
+
+    def pack(self, fmt: Any, lines: NDArray[Any]) -> Bits:
+        """Return the bits of lanes.
+
+        Parameters
+        ----------
+        fmt : BlockOperand, IntegerFormat or FloatFormat
+            The format of the operand.
+        lines : ndarray, shape (lines, k)
+            What it says an operand is, blocks along the last axis.
+
+        Returns
+        -------
+        ndarray of 0 and 1, shape (lines, beats of a reduction, width)
+        """
+        import numpy as np
+
+        count, k = lines.shape
+        steps = self.steps(k)
+        whole = steps * self.depth
+        shared = special = None
+        if isinstance(fmt, BlockOperand):
+            codes, scales, chosen = fmt.lines(lines, whole // self.length)
+            shared = _bits(scales, self.factor.scale_width)
+            minima = fmt.minima(lines, whole // self.length)
+            if minima is not None:
+                beside = _bits(minima, fmt.format.minimum_width)
+                shared = np.concatenate([shared, beside], axis=-1)
+            special = _bits(chosen, self.factor.special_width)
+        else:
+            codes = np.zeros((count, whole), np.int64)
+            codes[:, :k] = fmt.encode(lines)
+        return self.arranged(_bits(codes.reshape(count, whole), self.factor.width), shared, special)
+
+    def arranged(
+        self,
+        elements: NDArray[Any],
+        shared: NDArray[Any] | None = None,
+        special: NDArray[Any] | None = None,
+    ) -> NDArray[Any]:
+        """Return what stands for the bits of lines in the order of lanes, zeros where none is.
+
+        Parameters
+        ----------
+        elements : ndarray, shape (lines, k, bits)
+            Whole steps of them.
+        shared, special : ndarray, shape (lines, blocks, bits), optional
+            Of scales and minima; of choices.
+
+        Returns
+        -------
+        ndarray, shape (lines, beats, width)
+        """
+        import numpy as np
+
+        count, k, _ = elements.shape
+        steps = k // self.depth
+        parts = [elements.reshape(count, steps, -1)]
+        if shared is not None:
+            padding = self.scale_part * self.beats - self.factor.shared_width
+            padded = np.pad(shared, ((0, 0), (0, 0), (0, padding)))
+            parts.append(padded.reshape(count, steps, -1))
+        if special is not None:
+            parts.append(np.repeat(special, self.beats, axis=1).reshape(count, steps, -1))
+        if self.whole:
+            filled = np.zeros((count, steps, self.whole - self._used), elements.dtype)
+            filled[..., -self.mode_bits :] = _bits(np.array(self.mode), self.mode_bits)
+            parts.append(filled)
+        return np.concatenate(parts, axis=-1)
+
+    def unpack(self, fmt: Any, bits: Bits, k: int) -> NDArray[Any]:
+        """Return lines, shape (lines, k), from what `pack` made of them."""
+        import numpy as np
+
+        count, steps, _ = bits.shape
+        places = np.cumsum([self.depth * self.factor.width, self.blocks * self.scale_part])
+        elements, shared, special = np.split(bits[..., : self._used], places, axis=-1)
+        codes = _numbers(elements.reshape(count, steps * self.depth, self.factor.width))
+        if isinstance(fmt, BlockOperand):
+            blocks = steps * self.depth // self.length
+            shared = shared.reshape(count, blocks, self.beats * self.scale_part)
+            scales = shared[..., : self.factor.scale_width]
+            minima = shared[..., self.factor.scale_width : self.factor.shared_width]
+            minimum = fmt.format.minimum
+            places_of = (count, steps * self.blocks, self.factor.special_width)
+            chosen = special.reshape(places_of)[:, :: self.beats]
+            return fmt.records(
+                codes.astype(np.uint8),
+                _numbers(scales).astype(fmt.format.scale.dtype),
+                _numbers(chosen).astype(np.uint8),
+                k,
+                _numbers(minima).astype(minimum.bits_dtype) if minimum else None,
+            )
+        if isinstance(fmt, FloatFormat):
+            return fmt.decode(codes[:, :k].astype(fmt.bits_dtype))
+        assert isinstance(fmt, IntegerFormat)
+        return fmt.decode(codes[:, :k])
+
+
+def _bits(numbers: NDArray[Any], width: int) -> Bits:
+    """Return the bits of numbers along a new last axis, the least significant first."""
+    import numpy as np
+
+    places = np.arange(width, dtype=np.int64)
+    return np.asarray((numbers[..., None].astype(np.int64) >> places & 1).astype(np.uint8))
+
+
+def _numbers(bits: Bits) -> NDArray[np.int64]:
+    """Return the numbers of bits along the last axis."""
+    import numpy as np
+
+    return np.asarray(bits.astype(np.int64) @ (1 << np.arange(bits.shape[-1], dtype=np.int64)))

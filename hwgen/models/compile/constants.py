@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a compiled network has in memory before it runs: weights, scales and tables, packed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hwgen.errors import InputError
+from hwgen.families.gemm_stream.jobs import plan_of
+from hwgen.models.graph.description import Node
+from hwgen.models.graph.layered import Layered
+from hwgen.models.run.engine import sizes_of
+from hwgen.models.run.golden_engine import GoldenEngine
+from hwgen.models.run.token_scales import TokenScales
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hwgen.core.lists.builder import ListEngine
+
+NOTHING = np.uint32(0x80000000)
+"""Minus zero: what is added to a number to leave it as it is."""
+
+
+class Constants:
+    """Contents of arrays, by the operation that takes them.
+
+    Parameters
+    ----------
+    config : ListEngine
+    engine : GoldenEngine
+        Of the network, with the engine's units.
+    decoder : Layered
+    scales : TokenScales
+    units : mapping of str
+        Names of the units by what they do; see `hwgen.models.compile.lowering`.
+    """
+
+    def __init__(
+        self,
+        config: ListEngine,
+        engine: GoldenEngine,
+        decoder: Layered,
+        scales: TokenScales,
+        units: dict[str, str],
+    ) -> None:
+        self.config, self.engine, self.decoder = config, engine, decoder
+        self.scales, self.units = scales, units
+
+    def of(self, node: Node) -> dict[str, NDArray[Any]]:
+        """Return the arrays of an operation's own, by the rest of their names."""
+        model = self.engine.model
+        if node.operation == "rms_norm":
+            return {"gamma": self._parameters("rms_norm", model.numbers(node.inputs["gamma"]))}
+        if node.operation == "gemm":
+            found = {"weights": self._packed(node)}
+            groups = model.groups(node.inputs["weights"])
+            assert groups is not None
+            found["scales"] = self._parameters("sums", groups.scales[:, 0])
+            if "bias" in node.inputs:
+                found["bias"] = model.numbers(node.inputs["bias"])
+            return found
+        if node.operation == "attention":
+            factors: dict[str, NDArray[Any]] = {
+                f"{name}_factor": self._parameters(
+                    "scales", np.array([self.scales.factor(node, name)])
+                )
+                for name in ("query", "key", "value")
+            }
+            unit = np.full(sizes_of(node)[2], self.scales.result(node))
+            return {**factors, "result_factor": self._parameters("results", unit)}
+        return {}
+
+    def shared(self, context: int) -> dict[str, NDArray[Any]]:
+        """Return the arrays of all layers together, by name."""
+        table = self.engine.model.numbers(self.decoder.embed.inputs["table"])
+        found: dict[str, NDArray[Any]] = {
+            "embedding": table,
+            "nothing": np.full(table.shape[1], NOTHING, np.uint32),
+        }
+        for node in self.decoder.layers[0]:
+            if node.operation == "rope":
+                turns = self.engine.turns(node, np.arange(context))
+                found.setdefault(turns_of(node), self._parameters("rope", turns))
+        return found
+
+    def _packed(self, node: Node) -> NDArray[Any]:
+        """Return weights as the unit that multiplies reads them."""
+        name = node.inputs["weights"]
+        unit = self.config.units[self.engine.cores[name].name]
+        groups = self.engine.model.groups(name)
+        assert groups is not None
+        matrix = np.ascontiguousarray(groups.values.T).astype(unit.weight.dtype)
+        packed: NDArray[Any] = plan_of(unit, 1, *matrix.shape).pack_weights(matrix)
+        return packed
+
+    def _parameters(self, purpose: str, values: NDArray[Any]) -> NDArray[Any]:
+        """Return numbers in the format in which a unit takes them."""
+        fmt = self.config.units[self.units[purpose]].compute.parameters
+        if purpose in ("scales", "results") and fmt.name != "fp32":
+            raise InputError(
+                f"units.{self.units[purpose]}.compute.parameters: must be fp32, not {fmt}:"
+                " scales of tokens go through it"
+            )
+        bits: NDArray[Any] = fmt.encode(values)
+        return bits
+
+
+def turns_of(node: Node) -> str:
+    """Return the name of the table of cosines and sines of an operation."""
+    parts = [str(node.attributes.get(key, "")) for key in ("elements", "base", "scale")]
+    return ".".join(["turns", *filter(None, parts), *filter(None, [node.inputs.get("factors")])])

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The container of GGUF: metadata and the places of tensors, believed only when checked.
+
+Read here and not by the `gguf` package, whose reader takes the lengths in a file as they stand: a
+count of 2**60 keeps it busy for ever, and what it raises names neither tensor nor place.  Tests
+compare what is read with that package.  Nothing is allocated that the file's own length does not
+cover, and no two tensors may share bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hwgen.core.files.arrays import check_regular
+from hwgen.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_MAX_ENTRIES = 1 << 16  # keys, and tensors
+_MAX_NAME = 1 << 10
+_MAX_ITEMS = 1 << 22  # of an array in the metadata: vocabularies have up to 2**18 tokens
+_STRING, _ARRAY, _BOOL = 8, 9, 7
+_NUMBERS = {
+    0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q",
+    12: "<d",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Place:
+    """A tensor's entry.
+
+    Parameters
+    ----------
+    name : str
+    shape : tuple of int
+        The last index is the fastest, which GGUF itself names first.
+    code : int
+        Its type; see `hwgen.models.files.gguf_blocks`.
+    offset : int
+        Byte of the file where its data begin.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    code: int
+    offset: int
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+class GgufFile:
+    """A GGUF file, mapped into memory.
+
+    Parameters
+    ----------
+    path : Path
+
+    Attributes
+    ----------
+    metadata : dict
+        Numbers, texts, and lists of them, by key.
+    places : dict of Place
+        Tensors by name.
+    data : ndarray of uint8
+        The whole file.
+
+    Raises
+    ------
+    InputError
+        If the file is none, is truncated, or says what cannot be.
+    """
+
+    def __init__(self, path: Path) -> None:
+        import numpy as np
+
+        check_regular(path, "models")
+        self.path = path
+        self.size = path.stat().st_size
+        if self.size < 24:
+            raise InputError(f"{path} is no GGUF file: it has {self.size} bytes")
+        self.data: NDArray[np.uint8] = np.memmap(path, np.uint8, mode="r")
+        self._at = 0
+        self.metadata: dict[str, Any] = {}
+        self.places: dict[str, Place] = {}
+        tensors, keys = self._header()
+        for number in range(keys):
+            self._entry(number)
+        self._tensors(tensors)
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def _fail(self, what: str, problem: str, at: int | None = None) -> InputError:
+        place = self._at if at is None else at
+        return InputError(f"{self.path}: {what}: {problem}, at byte {place}")
+
+    def _take(self, count: int, what: str) -> bytes:
+        """Return the next bytes."""
+        if count > self.size - self._at:
+            raise self._fail(
+                what, f"takes {count} bytes, but the file ends after {self.size - self._at}"
+            )
+        found = self.data[self._at : self._at + count].tobytes()
+        self._at += count
+        return found
+
+    def _number(self, form: str, what: str) -> Any:
+        return struct.unpack(form, self._take(struct.calcsize(form), what))[0]
+
+    def _text(self, what: str, limit: int | None = None) -> str:
+        start, length = self._at, self._number("<Q", what)
+        if limit is not None and length > limit:
+            raise self._fail(what, f"has {length} bytes, more than {limit}", start)
+        # Tokens are bytes that need be no characters; they are kept all the same.
+        return self._take(length, what).decode("utf-8", "surrogateescape")
+
+    def _header(self) -> tuple[int, int]:
+        magic = self._take(4, "the header")
+        if magic != b"GGUF":
+            raise InputError(f"{self.path} is no GGUF file: it begins with {magic!r}")
+        version = self._number("<I", "the version")
+        if version not in (2, 3):
+            turned = " (it may be big-endian, which is not read)" if version >> 16 else ""
+            raise self._fail("the version", f"must be 2 or 3, not {version}{turned}", 4)
+        tensors, keys = (self._number("<Q", what) for what in ("tensors", "keys"))
+        for what, count in (("tensors", tensors), ("keys", keys)):
+            if count > _MAX_ENTRIES:
+                raise self._fail(what, f"must be at most {_MAX_ENTRIES}, not {count}", 8)
+        return tensors, keys
+
+    def _entry(self, number: int) -> None:
+        key = self._text(f"the name of key {number}", _MAX_NAME)
+        what = f"key {key[:80]!r}"
+        if key in self.metadata:
+            raise self._fail(what, "is there twice")
+        kind = self._number("<I", what)
+        self.metadata[key] = self._array(what) if kind == _ARRAY else self._value(kind, what)
+
+    def _value(self, kind: int, what: str) -> Any:
+        if kind == _STRING:
+            return self._text(what)
+        if kind not in _NUMBERS:
+            raise self._fail(what, f"has the unknown type {kind}", self._at - 4)
+        if kind == _BOOL:  # whatever is not zero is true, where `struct` takes any byte
+            return self._take(1, what) != b"\0"
+        return self._number(_NUMBERS[kind], what)
+
+    def _array(self, what: str) -> list[Any]:
+        import numpy as np
+
+        start = self._at
+        kind, count = self._number("<I", what), self._number("<Q", what)
+        if count > _MAX_ITEMS:
+            raise self._fail(what, f"has {count} items, more than {_MAX_ITEMS}", start)
+        if kind == _STRING:
+            if count * 8 > self.size - self._at:
+                raise self._fail(what, f"has {count} texts, for which no room is left", start)
+            return [self._text(what) for _ in range(count)]
+        if kind not in _NUMBERS:
+            raise self._fail(what, f"is an array of the unknown type {kind}", start)
+        dtype = np.dtype(_NUMBERS[kind])
+        return list(np.frombuffer(self._take(count * dtype.itemsize, what), dtype).tolist())
+
+    # -- tensors ---------------------------------------------------------------------------
+
+    def _tensors(self, count: int) -> None:
+        found = [self._place(number) for number in range(count)]
+        align = self.metadata.get("general.alignment", 32)
+        if type(align) is not int or not 8 <= align <= 1 << 20 or align & (align - 1):
+            raise InputError(
+                f"{self.path}: general.alignment must be a power of two from 8, not {align!r:.40}"
+            )
+        start = -(-self._at // align) * align
+        for place in found:
+            if place.offset % align:
+                raise InputError(
+                    f"{self.path}: tensor {place.name!r:.80}: its offset {place.offset} is no"
+                    f" multiple of {align}"
+                )
+            self.places[place.name] = Place(
+                place.name, place.shape, place.code, start + place.offset
+            )
+
+    def _place(self, number: int) -> Place:
+        start = self._at
+        name = self._text(f"the name of tensor {number}", _MAX_NAME)
+        what = f"tensor {name[:80]!r}"
+        if name in self.places:
+            raise self._fail(what, "is there twice", start)
+        count = self._number("<I", what)
+        if not 1 <= count <= 4:
+            raise self._fail(what, f"must have 1 to 4 dimensions, not {count}", self._at - 4)
+        lengths = [self._number("<Q", what) for _ in range(count)]
+        if 0 in lengths or math.prod(lengths) > 1 << 48:
+            raise self._fail(what, f"cannot have the dimensions {lengths}", start)
+        code, offset = self._number("<I", what), self._number("<Q", what)
+        place = Place(name, tuple(reversed(lengths)), code, offset)
+        self.places[name] = place
+        return place
+
+    def claim(self, sizes: Iterator[tuple[str, int]]) -> None:
+        """Check that tensors lie within the file, and that no two share a byte.
+
+        Parameters
+        ----------
+        sizes : iterable of (str, int)
+            Names of tensors and their bytes.
+
+        Raises
+        ------
+        InputError
+            If one does not fit.
+        """
+        spans = []
+        for name, count in sizes:
+            place = self.places[name]
+            if place.offset + count > self.size:
+                raise InputError(
+                    f"{self.path}: tensor {name[:80]!r}: takes {count} bytes from byte"
+                    f" {place.offset}, but the file ends at {self.size}"
+                )
+            spans.append((place.offset, place.offset + count, name))
+        spans.sort()
+        for (_, end, first), (begin, _, second) in pairwise(spans):
+            if begin < end:
+                raise InputError(
+                    f"{self.path}: tensors {first[:80]!r} and {second[:80]!r} share bytes, from"
+                    f" byte {begin} on"
+                )
+
+    # -- metadata --------------------------------------------------------------------------
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """Return a text of the metadata."""
+        return str(self._typed(key, str, default))
+
+    def integer(self, key: str, default: int | None = None, most: int = 1 << 24) -> int:
+        """Return an integer from 1 to `most` of the metadata."""
+        value = self._typed(key, int, default)
+        if isinstance(value, bool) or not 1 <= value <= most:
+            raise InputError(f"{self.path}: {key}: must be 1..{most}, not {value!r:.40}")
+        return int(value)
+
+    def real(self, key: str, default: float | None = None) -> float:
+        """Return a positive number of the metadata."""
+        value = float(self._typed(key, (int, float), default))
+        if not 0 < value < math.inf:
+            raise InputError(f"{self.path}: {key}: must be a positive number, not {value}")
+        return value
+
+    def _typed(self, key: str, kind: Any, default: Any) -> Any:
+        value = self.metadata.get(key, default)
+        if value is None:
+            raise InputError(f"{self.path}: the metadata lack {key}")
+        if not isinstance(value, kind):
+            raise InputError(
+                f"{self.path}: {key}: {type(value).__name__} values are not supported here"
+            )
+        return value

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors of GGUF files as weights of a model, a few rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hwgen.errors import InputError
+from hwgen.models.files.gguf_blocks import I2_S, I2_S_TAIL, TYPES, Groups, i2_s
+from hwgen.models.files.gguf_file import GgufFile, Place
+from hwgen.models.files.store import Writer
+from hwgen.models.graph.decoder import DecoderShape, neighbours, turned
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_PIECE = 1 << 23  # elements that are unpacked at once
+
+
+def bytes_of(place: Place) -> int:
+    """Return the bytes of a tensor, 0 if its type is not known."""
+    if place.code == I2_S:
+        return place.elements // 4 + I2_S_TAIL
+    kind = TYPES.get(place.code)
+    return 0 if kind is None else place.elements // kind.elements * kind.bytes
+
+
+def write_tensor(
+    file: GgufFile,
+    writer: Writer,
+    name: str,
+    place: Place,
+    shape: DecoderShape,
+    scale: Place | None,
+    i2s_layout: str | None,
+) -> None:
+    """Write a tensor, its rows in the order that operations want.
+
+    Parameters
+    ----------
+    file : GgufFile
+    writer : Writer
+    name : str
+        As operations have it.
+    place : Place
+        Of a type that is read, within the file.
+    shape : DecoderShape
+    scale : Place, optional
+        Of a number that the whole tensor is multiplied by.
+    i2s_layout : str, optional
+        See `I2_S_LAYOUTS`.
+
+    Raises
+    ------
+    InputError
+        If a number is not finite, or a code has no meaning.
+    """
+    rows = place.shape[0] if len(place.shape) > 1 else 1
+    order = np.arange(rows)
+    turn = shape.pairs == "halves" and turned(name)
+    if turn and len(place.shape) > 1:
+        order = np.array(neighbours(rows, shape.elements))
+    factor = None if scale is None else _scale(file, scale)
+    if place.code == I2_S:
+        groups = _ternary(file, place, i2s_layout or "")
+        scales = groups.scales if factor is None else groups.scales * factor
+        writer.groups(name, [Groups(groups.values[order], scales)], place.shape, "I2_S", 2)
+        return
+    kind = TYPES[place.code]
+    length = bytes_of(place)
+    data = file.data[place.offset : place.offset + length].reshape(rows, -1)
+    step = max(1, _PIECE // place.shape[-1])
+
+    def pieces() -> Iterator[Any]:
+        for start in range(0, rows, step):
+            chosen = order[start : start + step]
+            piece: Any = kind.rows(data[chosen])
+            _check_finite(file, place, piece, chosen, length // rows)
+            if turn and len(place.shape) == 1:
+                piece = piece[:, neighbours(place.shape[0], shape.elements)]
+            if factor is not None:
+                piece = _times(piece, factor)
+            yield piece
+
+    if kind.unpack is None:
+        writer.numbers(name, pieces(), place.shape, kind.name)
+    else:
+        writer.groups(name, pieces(), place.shape, kind.name, kind.bits)
+
+
+def _times(piece: Any, factor: np.float32) -> Any:
+    """Return rows times the scale of the whole tensor."""
+    if not isinstance(piece, Groups):
+        return piece.astype(np.float32) * factor
+    return Groups(
+        piece.values,
+        piece.scales * factor,
+        None if piece.offsets is None else piece.offsets * factor,
+    )
+
+
+def _check_finite(
+    file: GgufFile, place: Place, piece: Any, rows: NDArray[Any], row_bytes: int
+) -> None:
+    """Refuse a NaN or an infinity, and say where it is."""
+    grouped = isinstance(piece, Groups)
+    parts: list[Any] = [part for part in piece[1:] if part is not None] if grouped else [piece]
+    for array in parts:
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # an integer of 8 bits times it is finite, too
+            finite = np.isfinite(array.astype(np.float32) * np.float32(128 if grouped else 1))
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0]
+            what = "scale" if grouped else "element"
+            raise InputError(
+                f"{file.path}: tensor {place.name[:80]!r}: {what} {column} of row {rows[row]} is"
+                f" {array[row, column]}, in the row at byte {place.offset + rows[row] * row_bytes}"
+            )
+
+
+def _scale(file: GgufFile, place: Place) -> np.float32:
+    """Return the scale of a whole tensor."""
+    kind = TYPES[place.code]
+    piece: Any = kind.rows(file.data[place.offset : place.offset + kind.bytes].reshape(1, -1))
+    _check_finite(file, place, piece, np.zeros(1, int), kind.bytes)
+    return np.float32(piece[0, 0])
+
+
+def _ternary(file: GgufFile, place: Place, layout: str) -> Groups:
+    """Return the weights of a tensor of type I2_S."""
+    count = place.elements // 4
+    data = file.data[place.offset : place.offset + count + 4]
+    scale = np.array(data[count:]).view("<f4")
+    if not np.isfinite(scale[0]):
+        raise InputError(
+            f"{file.path}: tensor {place.name[:80]!r}: its scale is {scale[0]}, at byte"
+            f" {place.offset + count}"
+        )
+    values = i2_s(np.asarray(data[:count]), layout)
+    if values.max() > 1:
+        raise InputError(
+            f"{file.path}: tensor {place.name[:80]!r}: holds the code 3, which is no ternary"
+            " weight; the layout may be another one"
+        )
+    return Groups(values.reshape(place.shape), scale.astype(np.float32).reshape(1, 1))

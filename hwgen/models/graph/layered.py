@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A decoder as what a loop over its layers needs: one form for all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hwgen.errors import InputError
+from hwgen.models.graph.description import Description, Node
+
+INPUT = "x"
+"""Name that the array between layers has."""
+
+
+@dataclass(frozen=True)
+class Layered:
+    """A decoder.
+
+    Parameters
+    ----------
+    description : Description
+    embed : Node
+        The lookup that comes first.
+    layers : tuple of tuple of Node
+        Operations of each layer, all alike but for weights and the scales of keys and values.
+    after : tuple of Node
+        Operations behind the last layer, of which the last one gives the logits.
+    """
+
+    description: Description
+    embed: Node
+    layers: tuple[tuple[Node, ...], ...]
+    after: tuple[Node, ...]
+
+    def length(self, array: str) -> int:
+        """Return the elements of a row of an array."""
+        found = self.description.arrays[array][-1]
+        assert isinstance(found, int)
+        return found
+
+
+def layered(description: Description) -> Layered:
+    """Return a decoder by its layers.
+
+    Raises
+    ------
+    InputError
+        If it is no decoder, or its layers are not alike.
+    """
+    if not description.decodes or description.context is None or not description.vocabulary:
+        raise InputError(
+            f"{description.name} is no decoder: it makes no tokens, and decoders are what is"
+            " compiled; `hwgen model run DIR --input FILE.npy --engine rtl --unit FILE` runs a"
+            " network of arrays on the hardware of configurations"
+        )
+    nodes = description.nodes
+    embed = nodes[0]
+    if embed.operation != "embed" or any(node.operation == "embed" for node in nodes[1:]):
+        raise InputError(f"{nodes[0].name}: a decoder begins with one lookup of embeddings")
+    groups: list[list[Node]] = [[] for _ in range(description.layers)]
+    after: list[Node] = []
+    for node in nodes[1:]:
+        if node.layer is None:
+            after.append(node)
+        elif after or node.layer < max((i for i, g in enumerate(groups) if g), default=0):
+            raise InputError(f"{node.name}: layers do not follow each other")
+        else:
+            groups[node.layer].append(node)
+    if not after or after[-1].output not in description.outputs:
+        raise InputError(f"{description.name}: what gives the logits must come last")
+    found = Layered(description, embed, tuple(map(tuple, groups)), tuple(after))
+    _check(found)
+    return found
+
+
+def _check(decoder: Layered) -> None:
+    """Refuse layers that are not alike, or take more than the one before gives."""
+    x, first = decoder.embed.output, None
+    for number, nodes in enumerate(decoder.layers):
+        if not nodes:
+            raise InputError(f"layer {number} has no operations")
+        form = _form(decoder, nodes, x)
+        if first is None:
+            first = form
+        elif form != first:
+            place = next((i for i, (a, b) in enumerate(zip(form, first, strict=False)) if a != b),
+                         min(len(form), len(first)))  # fmt: skip
+            name = nodes[min(place, len(nodes) - 1)].name
+            raise InputError(
+                f"{name}: layer {number} is not like the first one; one list does all layers"
+            )
+        x = nodes[-1].output
+    _form(decoder, decoder.after, x)
+
+
+def _form(decoder: Layered, nodes: tuple[Node, ...], x: str) -> list[Any]:
+    """Return what operations are, whatever their names."""
+    tensors = decoder.description.tensors
+    names = {x: INPUT}
+    found: list[Any] = []
+    for index, node in enumerate(nodes):
+        inputs: list[Any] = []
+        for operand, array in sorted(node.inputs.items()):
+            if array in tensors:
+                tensor = tensors[array]
+                inputs.append((operand, tensor.shape, tensor.scales and tensor.scales.shape[1]))
+            elif array in names:
+                inputs.append((operand, names[array]))
+            else:
+                raise InputError(
+                    f"{node.name}: {operand} is not of this layer nor what the layer before gives"
+                )
+        names[node.output] = str(index)
+        same = {k: v for k, v in node.attributes.items() if not k.endswith("_unit")}
+        found.append((node.operation, tuple(inputs), tuple(sorted(same.items())),
+                      decoder.length(node.output)))  # fmt: skip
+    return found

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hardware that a model runs on: accelerators, and which of them does what.
+
+Operations are asked for by name and formats; nothing is converted on the way, so that what one
+unit gives is what another one takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hwgen.core.operation import GEMM, multiplies
+from hwgen.core.registry import family
+from hwgen.errors import InputError
+from hwgen.formats.block.operands import BlockOperand
+from hwgen.models.quantise.hadamard_blocks import HADAMARD
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hwgen.core.operation import Operation
+    from hwgen.core.params.base import FamilyConfig
+    from hwgen.models.files.gguf_blocks import Groups
+
+REAL = "fp32"
+"""Format of everything between products."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """An operation of an accelerator.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    operation : Operation
+    """
+
+    config: FamilyConfig
+    operation: Operation
+
+    def __call__(
+        self, operands: dict[str, NDArray[Any]], **scalars: float
+    ) -> dict[str, NDArray[Any]]:
+        """Return the results by name, as the hardware's golden model computes them."""
+        part = family(self.config.family).part("golden")
+        found: dict[str, NDArray[Any]] = part.operate(
+            self.config, self.operation, operands, scalars
+        )
+        return found
+
+    def format_of(self, name: str) -> str:
+        """Return the name of an operand's or result's format."""
+        tensors = (*self.operation.operands, *self.operation.results)
+        return str(next(tensor.format for tensor in tensors if tensor.name == name))
+
+
+def _parts(config: FamilyConfig) -> Iterable[FamilyConfig]:
+    """Return the units of an engine of several, else the configuration itself."""
+    units = getattr(config, "units", None)
+    return units.values() if isinstance(units, Mapping) else (config,)
+
+
+class Units:
+    """Accelerators by what they do.
+
+    Parameters
+    ----------
+    configs : iterable of FamilyConfig
+        Where several can do the same, the first one does.
+    make : callable
+        Makes a unit of a configuration and one of its operations.
+    """
+
+    def __init__(
+        self,
+        configs: Iterable[FamilyConfig],
+        make: Callable[[FamilyConfig, Operation], Unit] = Unit,
+    ) -> None:
+        self.configs = tuple(unit for config in configs for unit in _parts(config))
+        self._units = [
+            make(config, operation) for config in self.configs for operation in config.operations
+        ]
+
+    def find(self, name: str, **formats: str) -> Unit:
+        """Return the unit of an operation.
+
+        Parameters
+        ----------
+        name : str
+            Of the operation.
+        **formats : str
+            Formats that operands or results must have, by name.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        offered = [unit for unit in self._units if unit.operation.name == name]
+        for unit in offered:
+            if all(unit.format_of(key) == value for key, value in formats.items()):
+                return unit
+        wanted = ", ".join(f"{key} in {value}" for key, value in formats.items())
+        there = ", ".join(
+            f"{unit.config.name} ({', '.join(unit.format_of(key) for key in formats)})"
+            for unit in offered
+        )
+        raise InputError(
+            f"the model needs {name} with {wanted}; "
+            + (f"there is {there}" if there else "no unit has that operation")
+            + "; name a configuration that has it with --unit"
+        )
+
+    def quantise(self, block: int = 0) -> Unit:
+        """Return the unit that makes int8 of rows in single precision.
+
+        Parameters
+        ----------
+        block : int
+            Elements of the blocks that are turned before; 0: none are.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        if not block:
+            return self.find("quantise", x=REAL, result="int8")
+        there = []
+        for unit in self._units:
+            if unit.operation.name == HADAMARD:
+                own = unit.operation.block
+                if own == block and (unit.format_of("x"), unit.format_of("result")) == (
+                    REAL, "int8",
+                ):  # fmt: skip
+                    return unit
+                there.append(f"{unit.config.name} has {own}")
+        raise InputError(
+            f"the model needs {HADAMARD} from {REAL} to int8 in blocks of {block}; "
+            + (", ".join(there) or "no unit has that operation")
+            + "; name a configuration that has it with --unit, or quantise the model with another"
+            " --hadamard or without"
+        )
+
+    def offers(self, name: str, **formats: str) -> Unit | None:
+        """Return the unit of an operation, or None; see `find`."""
+        try:
+            return self.find(name, **formats)
+        except InputError:
+            return None
+
+    def first(self, names: Sequence[str], **formats: str) -> Unit:
+        """Return the unit of the first of some operations that there is; see `find`."""
+        for name in names[:-1]:
+            if any(unit.operation.name == name for unit in self._units):
+                try:
+                    return self.find(name, **formats)
+                except InputError:
+                    continue  # of other formats: the next operation may do
+        return self.find(names[-1], **formats)
+
+    def rows(self, name: str, length: int, gate: str = "") -> Unit | None:
+        """Return the unit of an operation on rows in single precision, None if there is none.
+
+        Parameters
+        ----------
+        name : str
+            Of the operation.
+        length : int
+            Of the rows.
+        gate : str
+            The function of a gate.
+        """
+        for unit in self._units:
+            if unit.operation.name != name:
+                continue
+            if unit.format_of("x") != REAL or unit.format_of("result") != REAL:
+                continue
+            longest = min((s.most for s in unit.operation.sizes if s.name == "length"), default=0)
+            parameters = {t.format for t in unit.operation.operands if t.port == "p"}
+            same_gate = not gate or getattr(getattr(unit.config, "array", None), "gate", "") == gate
+            if length <= longest and same_gate and all(str(f) == REAL for f in parameters):
+                return unit
+        return None
+
+    def attention(self, elements: int) -> Unit:
+        """Return the unit of attention over heads of some elements, with scales of tokens.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        for unit in self._units:
+            if unit.operation.name != "attention":
+                continue
+            names = {tensor.name for tensor in unit.operation.operands}
+            sizes = {size.name: size.most for size in unit.operation.sizes}
+            if "key_scale" in names and sizes["elements"] >= elements:
+                return unit
+        raise InputError(
+            f"the model needs attention over heads of {elements} elements with scales of tokens; no"
+            " unit has it; name a configuration that has it with --unit"
+        )
+
+    def core(self, low: int, high: int, k: int) -> FamilyConfig:
+        """Return a core that multiplies int8 by integers, with sums that cannot overflow.
+
+        Parameters
+        ----------
+        low, high : int
+            Smallest and largest weight.
+        k : int
+            Length of the sums.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        reasons = []
+        for config in self.configs:
+            if not multiplies(config):
+                continue
+            weight: Any = config.weight
+            result: Any = config.result
+            if str(config.activation) != "int8" or not hasattr(weight, "min"):
+                reasons.append(f"{config.name} takes {config.activation} by {weight}")
+            elif weight.min > low or weight.max < high:
+                reasons.append(f"{config.name} has weights of {weight}")
+            elif str(result) != "int32" or 128 * max(-low, high) * k > result.max:
+                reasons.append(f"sums of {k} do not fit into {config.name}'s {result}")
+            elif (config.max_k or k) < k:
+                reasons.append(f"{config.name} adds up at most {config.max_k}")
+            else:
+                return config
+        raise InputError(
+            f"the model needs {GEMM} of int8 by {low}..{high} with int32 sums of {k}: "
+            + ("; ".join(reasons) or "no unit multiplies matrices")
+        )
+
+    def block_core(self, groups: Groups) -> FamilyConfig:
+        """Return a core that multiplies int8 by weights in groups, with sums in single precision.
+
+        Parameters
+        ----------
+        groups : Groups
+
+        Raises
+        ------
+        InputError
+            If there is none; it says what each has, and what to do.
+        """
+        from hwgen.models.quantise.group_weights import misfit, suggested
+
+        reasons = []
+        for config in self.configs:
+            if not multiplies(config):
+                continue
+            weight: Any = config.weight
+            if str(config.activation) != "int8" or not isinstance(weight, BlockOperand):
+                reasons.append(f"{config.name} takes {config.activation} by {weight}")
+            elif str(config.result) != REAL:
+                reasons.append(f"{config.name} gives {config.result}")
+            elif reason := misfit(weight, groups):
+                reasons.append(f"{config.name}, with weights of {weight}, {reason}")
+            elif (config.max_k or groups.values.shape[1]) < groups.values.shape[1]:
+                reasons.append(f"{config.name} adds up at most {config.max_k}")
+            else:
+                return config
+        length = groups.values.shape[1] // groups.scales.shape[1]
+        low, high = int(groups.values.min()), int(groups.values.max())
+        name = suggested(groups)
+        raise InputError(
+            f"the model needs {GEMM} of int8 by {low}..{high} in groups of {length} with"
+            f" {'scales' if groups.offsets is None else 'scales and minima'}: "
+            + ("; ".join(reasons) or "no unit multiplies matrices")
+            + (f"; name a core with weight: {name} by --unit," if name else ";")
+            + " compile the model for an engine that multiplies matrices in memory, or quantise it"
+            " without --group"
+        )

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the products of a model take, seen on some text."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hwgen.arithmetic.hadamard import turned
+from hwgen.models.quantise.compensation import factor
+from hwgen.models.run.engine import Cache, Run
+from hwgen.models.run.float_engine import FloatEngine
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hwgen.models.files.store import Model
+    from hwgen.models.graph.description import Node
+
+    Reals = NDArray[np.float32]
+
+MOST_CALIBRATION = 8192
+"""Tokens of calibration in all; what comes behind them is left out."""
+
+MOST_OF_A_TEXT = 2048
+"""Tokens that are read of each text."""
+
+_ROWS = 3000  # that are kept of each array
+
+
+class Inputs:
+    """What products take in calibration.
+
+    Attributes
+    ----------
+    rows : ndarray, shape (rows, k)
+        Some of the rows.
+    moments : ndarray or None, shape (k, k)
+        Sum of x xᵀ over all rows.
+    count : int
+        Rows of the sum.
+    """
+
+    def __init__(self) -> None:
+        self.rows: Reals = np.zeros((0, 0), np.float32)
+        self.moments: Reals | None = None
+        self.count = 0
+        self._pieces: list[Reals] = []
+        self._factor: tuple[NDArray[np.intp], Reals] | None = None
+
+    def take(self, x: Reals, share: float, *, moments: bool) -> None:
+        """Take rows, and keep a share of them."""
+        step = max(1, round(1 / share))
+        self._pieces.append(x[-self.count % step :: step].copy())
+        self.count += len(x)
+        if moments:
+            sums = x.T @ x
+            self.moments = sums if self.moments is None else self.moments + sums
+
+    def done(self) -> None:
+        """Put what was kept together."""
+        self.rows, self._pieces = np.concatenate(self._pieces), []
+
+    def divide(self, factors: Reals) -> None:
+        """Divide channels."""
+        self.rows = self.rows / factors
+        if self.moments is not None:
+            self.moments = self.moments / (factors[:, None] * factors)
+
+    def turn(self, block: int) -> None:
+        """Turn blocks of channels, as hardware does before it quantises them."""
+        self.rows = turned(self.rows, block)
+        if self.moments is not None:
+            self.moments = turned(turned(self.moments, block).T, block)
+
+    @property
+    def sizes(self) -> Reals:
+        """Mean squares of the channels."""
+        assert self.moments is not None
+        return np.asarray(np.diagonal(self.moments) / np.float32(self.count))
+
+    def factor(self, bits: int) -> tuple[NDArray[np.intp], Reals]:
+        """Return how errors spread, see `hwgen.models.quantise.compensation.factor`; it is kept.
+
+        Parameters
+        ----------
+        bits : int
+            Of the integers that the inputs become, whose rounding counts as noise.
+        """
+        if self._factor is None:
+            assert self.moments is not None
+            step = np.abs(self.rows).max(1) / ((1 << (bits - 1)) - 1)
+            moments = self.moments.astype(np.float64) / self.count
+            self._factor = factor(moments, float(np.square(step).mean()) / 12)
+        return self._factor
+
+    def forget(self) -> None:
+        """Give back the memory of what is large."""
+        self.moments = self._factor = None
+
+
+class _Watching(FloatEngine):
+    """Keeps what products take, and the largest magnitudes of queries, keys and values."""
+
+    def __init__(
+        self, model: Model, arrays: Collection[str], share: float, moments: bool, block: int
+    ) -> None:
+        super().__init__(model)
+        self.taken = {name: Inputs() for name in arrays}
+        self.largest: dict[str, Reals] = {}
+        self._share, self._moments, self._block = share, moments, block
+        self._last = ""
+
+    def gemm(self, node: Node, x: Reals) -> Reals:
+        """Return the product, and keep x; logits, which nothing follows, are not computed."""
+        name = node.inputs["x"]
+        if name != self._last:  # products that take the same array follow one another
+            self.taken[name].take(x, self._share, moments=self._moments)
+        self._last = name
+        if node.output in self.model.description.outputs:
+            return np.zeros((len(x), 1), np.float32)
+        return super().gemm(node, x)
+
+    def attention(self, node: Node, cache: Cache, query: Reals, key: Reals, value: Reals) -> Reals:
+        """Return the attention, and keep the largest magnitudes of channels."""
+        block = self._block
+        seen = {"query": query, "key": key, "value": value}
+        if block:
+            seen |= {"query": turned(query, block) / np.float32(block), "key": turned(key, block)}
+        for operand, rows in seen.items():
+            name = f"{node.name}.{operand}"
+            found = np.abs(rows).max(0)
+            self.largest[name] = np.maximum(self.largest.get(name, found), found)
+        return super().attention(node, cache, query, key, value)
+
+
+def calibrated(
+    model: Model,
+    texts: Sequence[Sequence[int]],
+    arrays: Collection[str],
+    *,
+    moments: bool,
+    block: int = 0,
+) -> tuple[dict[str, Inputs], dict[str, Reals]]:
+    """Return what products take on texts, and how large queries, keys and values become.
+
+    Parameters
+    ----------
+    model : Model
+        A decoder in real numbers.
+    texts : sequence of sequences of int
+        Tokens, `MOST_OF_A_TEXT` of each and `MOST_CALIBRATION` in all.
+    arrays : collection of str
+        What products take.
+    moments : bool
+        Whether moments of second order are wanted.
+    block : int
+        Elements of blocks in which hardware turns queries, divided by as many, and keys; 0: none.
+
+    Returns
+    -------
+    inputs : dict of Inputs
+        By array.
+    largest : dict of ndarray
+        Largest magnitude of each channel by ``NODE.query``, ``NODE.key`` and ``NODE.value``.
+    """
+    most = min(MOST_OF_A_TEXT, model.description.context or MOST_OF_A_TEXT)
+    pieces, count = [], 0
+    for text in texts:
+        pieces.append(text[: min(most, MOST_CALIBRATION - count)])
+        count += len(pieces[-1])
+    watching = _Watching(model, arrays, min(1.0, _ROWS / count), moments, block)
+    for tokens in filter(len, pieces):
+        Run(watching).feed(tokens, every=True)
+    for inputs in watching.taken.values():
+        inputs.done()
+    return watching.taken, watching.largest

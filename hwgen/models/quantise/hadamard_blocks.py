@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decoders whose activations hardware turns in blocks before it quantises them.
+
+Rows that products take are multiplied by a Hadamard matrix H of 1 and -1, block by block, and the
+weights by H over the block's length, which takes that back (QuaRot, Ashkboos et al. 2024, arXiv
+2404.00456). What is large in one element is so spread over its block. Queries and keys are turned
+as well; their products grow by the length of a block, by which the weights of queries are divided.
+"""
+
+from __future__ import annotations
+
+from hwgen.errors import InputError
+from hwgen.models.graph.description import Description, Node
+from hwgen.models.run.engine import real, sizes_of
+
+HADAMARD = "hadamard_quantise"
+"""Operation that turns blocks before it quantises them."""
+
+TURNED = ("query", "key")
+"""Operands of attention that are turned; values are not."""
+
+
+def blocks_of(description: Description) -> set[int]:
+    """Return the elements of the blocks that hardware is to turn."""
+    return {int(real(node, "hadamard")) for node in description.nodes} - {0}
+
+
+def query_products(description: Description) -> dict[str, Node]:
+    """Return the products that queries are made by, by the name of the attention.
+
+    Raises
+    ------
+    InputError
+        If queries are made otherwise than by a product of their own, turned by their position or
+        not.
+    """
+    makers = {node.output: node for node in description.nodes}
+    users: dict[str, list[Node]] = {}
+    for node in description.nodes:
+        for name in node.inputs.values():
+            users.setdefault(name, []).append(node)
+    found: dict[str, Node] = {}
+    for node in description.nodes:
+        if node.operation != "attention":
+            continue
+        array = node.inputs["query"]
+        maker = makers.get(array)
+        alone = len(users[array]) == 1
+        if maker is not None and maker.operation == "rope":
+            array = maker.inputs["x"]
+            maker, alone = makers.get(array), alone and len(users[array]) == 1
+        if (
+            maker is None
+            or maker.operation != "gemm"
+            or not alone
+            or len(users[maker.inputs["weights"]]) > 1
+        ):
+            raise InputError(
+                f"{node.name}: its queries are not made by a product of their own; leave out"
+                " --hadamard"
+            )
+        found[node.name] = maker
+    return found
+
+
+def check_blocks(description: Description, block: int) -> None:
+    """Refuse a decoder whose rows are no whole blocks, or whose queries cannot be scaled."""
+    query_products(description)
+    for node in description.nodes:
+        length: object = None
+        if node.operation == "gemm":
+            length = description.tensors[node.inputs["weights"]].shape[1]
+        elif node.operation == "attention":
+            length = sizes_of(node)[2]
+        if isinstance(length, int) and length % block:
+            raise InputError(
+                f"{node.name}: rows of {length} elements are no whole blocks of {block}; take a"
+                " --hadamard that divides them"
+            )

@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantisation of models: integer weights, rows of activations, keys and values.
+
+The result is a model again: its products take integers, made of each row by an operation
+``quantise``, and weights that are integers with scales; its attention keeps keys and values as
+integers with a scale for each token and head.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hwgen.arithmetic.hadamard import turned
+from hwgen.errors import InputError
+from hwgen.models.files.gguf_blocks import Groups
+from hwgen.models.files.store import TOKENIZER, WEIGHTS, Model, Writer, write_description
+from hwgen.models.graph.description import Description, Node
+from hwgen.models.quantise.calibration import Inputs, calibrated
+from hwgen.models.quantise.hadamard_blocks import check_blocks, query_products
+from hwgen.models.quantise.recipe import Recipe
+from hwgen.models.quantise.rotation import Changed, rotated
+from hwgen.models.quantise.smoothing import Site, balanced_factors, chosen_factors, sites_of
+from hwgen.models.run.float_engine import rounded
+from hwgen.models.run.threads import one_thread
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Reals = NDArray[np.float32]
+
+_MARGIN = 1.25  # scales of queries, keys and values may be larger than in calibration
+_REPORTED = 256  # rows of calibration that errors are reported of
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """What quantisation does to a product.
+
+    Parameters
+    ----------
+    name : str
+    error : float
+        Root of the mean square of its results' error, relative to that of the results.
+    saturated : float or None
+        Share of the weights that are the largest or smallest integer; None of ternary weights.
+    smoothed : bool
+    """
+
+    name: str
+    error: float
+    saturated: float | None
+    smoothed: bool
+
+    def document(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "name": self.name,
+            "error": round(self.error, 6),
+            "saturated": None if self.saturated is None else round(self.saturated, 6),
+            "smoothed": self.smoothed,
+        }
+
+
+def quantise(
+    model: Model,
+    directory: Path,
+    tokens: Sequence[int],
+    recipe: Recipe,
+    more: Sequence[Sequence[int]] = (),
+) -> list[LayerReport]:
+    """Write a quantised model into a directory.
+
+    Parameters
+    ----------
+    model : Model
+        A decoder that is not quantised.
+    directory : Path
+        Empty.
+    tokens : sequence of int
+        To calibrate with.
+    recipe : Recipe
+    more : sequence of sequences of int
+        Other texts to calibrate with; see `hwgen.models.quantise.calibration` for how much is read.
+
+    Returns
+    -------
+    list of LayerReport
+        One for each product.
+
+    Raises
+    ------
+    InputError
+        If the model is quantised already, or is to be turned and cannot be.
+    """
+    with one_thread():
+        return _quantised(model, directory, tokens, recipe, more)
+
+
+def _quantised(
+    model: Model,
+    directory: Path,
+    tokens: Sequence[int],
+    recipe: Recipe,
+    more: Sequence[Sequence[int]],
+) -> list[LayerReport]:
+    if any(node.operation == "quantise" for node in model.description.nodes):
+        raise InputError(f"{model.path} is quantised already; quantise the model it was made from")
+    turned = rotated(model) if recipe.rotates else None
+    if recipe.rotate and turned is None:
+        raise InputError(
+            f"{model.path}: its residual stream cannot be turned: not RMS norms alone read it"
+        )
+    model = turned or model
+    description = model.description
+    sites = sites_of(description)
+    inputs = {site.array for site in sites}
+    if recipe.hadamard:
+        check_blocks(description, recipe.hadamard)
+    taken, largest = calibrated(
+        model, [tokens, *more], inputs, moments=recipe.compensates, block=recipe.hadamard
+    )
+    work = _Work(model, recipe, taken, largest)
+    with (directory / WEIGHTS).open("wb") as file:
+        work.prepare(sites)
+        work.write(Writer(file), sites)
+    nodes = tuple(work.nodes(sites))
+    arrays = dict(description.arrays)
+    for node in nodes:
+        if node.operation == "quantise":
+            arrays[node.output] = arrays[node.inputs["x"]]
+    made = description.model_copy(
+        update={"nodes": nodes, "arrays": arrays, "tensors": work.writer.tensors}
+    )
+    write_description(directory, Description.model_validate(made.model_dump()))
+    if (model.path / TOKENIZER).exists():
+        (directory / TOKENIZER).write_bytes((model.path / TOKENIZER).read_bytes())
+    return work.reports
+
+
+def _joined(groups: Groups) -> Groups:
+    """Return weights with one scale a row where all groups of each row have the same.
+
+    Ternary networks are trained with one scale a matrix, which block formats repeat.
+    """
+    first = groups.scales[:, :1]
+    if groups.offsets is not None or not (groups.scales == first).all():
+        return groups
+    return Groups(groups.values, np.ascontiguousarray(first))
+
+
+class _Work:
+    """Weights on their way to integers."""
+
+    def __init__(
+        self, model: Model, recipe: Recipe, taken: dict[str, Inputs], largest: dict[str, Reals]
+    ) -> None:
+        self.model = model
+        self.recipe = recipe
+        self.taken = taken
+        self.largest = largest
+        self.reports: list[LayerReport] = []
+        self._changed: dict[str, Reals] = {}
+        self._names: dict[str, str] = {}
+        self._smoothed: set[str] = set()
+        self.writer: Writer
+
+    def _weights(self, name: str) -> Reals:
+        return self._changed[name] if name in self._changed else self.model.numbers(name)
+
+    def prepare(self, sites: Sequence[Site]) -> None:
+        """Name the weights of products, and divide channels where that helps."""
+        shared = {
+            name for node in self.model.description.nodes for operand, name in node.inputs.items()
+            if operand != "weights"
+        }  # fmt: skip
+        for site in sites:
+            for node in site.products:
+                weights = node.inputs["weights"]
+                self._names[node.name] = f"{node.name}.weights" if weights in shared else weights
+        if self.recipe.smooth and self.recipe.weights != "kept":
+            for site in sites:
+                self._smooth(site)
+        if self.recipe.hadamard:
+            self._turn(sites)
+
+    def _turn(self, sites: Sequence[Site]) -> None:
+        """Turn the weights of products back, whose inputs hardware turns in blocks."""
+        block = self.recipe.hadamard
+        for site in sites:
+            self.taken[site.array].turn(block)
+            for node in site.products:
+                name = self._names[node.name]
+                known = name if name in self._changed else node.inputs["weights"]
+                self._changed[name] = turned(self._weights(known), block) / np.float32(block)
+        for node in query_products(self.model.description).values():
+            changed = [self._names[node.name]]
+            if "bias" in node.inputs:
+                changed.append(node.inputs["bias"])
+            for name in changed:
+                self._changed[name] = self._weights(name) / np.float32(block)
+
+    def _smooth(self, site: Site) -> None:
+        maker = site.maker
+        if maker is None:
+            return
+        weights = [self._weights(node.inputs["weights"]) for node in site.products]
+        rows = self.taken[site.array].rows
+        if self.recipe.hadamard:
+            factors = balanced_factors(site, np.square(rows).mean(0), weights)
+        else:
+            chosen = chosen_factors(site, rows, weights)
+            if chosen is None:
+                return
+            factors = chosen
+        if maker.operation == "rms_norm":
+            gamma = maker.inputs["gamma"]
+            self._changed[gamma] = self._weights(gamma) / factors
+        else:
+            name = maker.inputs["weights"]
+            self._changed[name] = self._weights(name) / factors[:, None]
+            if "bias" in maker.inputs:
+                bias = maker.inputs["bias"]
+                self._changed[bias] = self._weights(bias) / factors
+            if site.heads is not None:
+                self.largest[f"{site.array.removesuffix(':0')}.value"] /= factors
+        spread = site.spread(factors)
+        self.taken[site.array].divide(spread)
+        for node, matrix in zip(site.products, weights, strict=True):
+            self._changed[self._names[node.name]] = matrix * spread
+            self._smoothed.add(node.name)
+
+    def write(self, writer: Writer, sites: Sequence[Site]) -> None:
+        """Write all weights, those of products as integers, and report their errors."""
+        self.writer = writer
+        products = {node.name: site for site in sites for node in site.products}
+        for node in self.model.description.nodes:
+            for operand, name in node.inputs.items():
+                if node.name in products and operand == "weights":
+                    self._product(writer, node, products[node.name])
+                elif name in self.model.description.tensors and name not in writer.tensors:
+                    self._other(writer, name)
+
+    def _other(self, writer: Writer, name: str) -> None:
+        tensor = self.model.description.tensors[name]
+        groups = self.model.groups(name)
+        if groups is not None:
+            writer.groups(name, [groups], tensor.shape, tensor.origin, tensor.bits)
+        elif name in self._changed:
+            writer.numbers(name, [self._changed[name]], tensor.shape, "F32")
+        elif isinstance(self.model, Changed) and self.model.changed(name):
+            numbers = self.model.numbers(name)
+            # A table of tokens was int8 or wider: a rounding to 11 bits is none beside that.
+            half = numbers.ndim == 2 and float(np.abs(numbers).max()) < np.finfo(np.float16).max
+            dtype = np.float16 if half else np.float32
+            writer.numbers(name, [numbers.astype(dtype)], tensor.shape, "F16" if half else "F32")
+        else:
+            part = self.model.part(tensor.values)
+            writer.numbers(name, [part], tensor.shape, tensor.origin)
+
+    def _product(self, writer: Writer, node: Node, site: Site) -> None:
+        source, name = node.inputs["weights"], self._names[node.name]
+        if name in writer.tensors:
+            return
+        tensor = self.model.description.tensors[source]
+        groups = self.model.groups(source) if self.recipe.weights == "kept" else None
+        groups = groups and _joined(groups)
+        origin, bits = tensor.origin, tensor.bits
+        weights = self._weights(name) if name in self._changed else self._weights(source)
+        inputs = self.taken[site.array]
+        if groups is None:
+            recipe = self.recipe if self.recipe.weights != "kept" else Recipe(compensate=False)
+            groups = recipe.of(node.name, weights, inputs if recipe.compensates else None)
+            origin, bits = recipe.weights, recipe.bits
+        if node is site.products[-1]:
+            inputs.forget()
+        writer.groups(name, [groups], tensor.shape, origin, bits)
+        x = inputs.rows[:: max(1, len(inputs.rows) // _REPORTED)]
+        wanted = x @ weights.T
+        found = rounded(x, self.recipe.activation_bits) @ groups.numbers().T
+        size = float(np.square(wanted).mean())
+        limits = groups.values.max(), groups.values.min()
+        self.reports.append(
+            LayerReport(
+                node.name,
+                math.sqrt(float(np.square(found - wanted).mean()) / max(size, 1e-30)),
+                float(np.isin(groups.values, limits).mean()) if groups.values.max() > 1 else None,
+                node.name in self._smoothed,
+            )
+        )
+
+    def nodes(self, sites: Sequence[Site]) -> list[Node]:
+        """Return the operations, with integers before products."""
+        taken = {site.array for site in sites}
+        products = {node.name for site in sites for node in site.products}
+        found = []
+        made: set[str] = set()
+        for node in self.model.description.nodes:
+            x = node.inputs.get("x", "")
+            if node.name in products and x in taken:
+                name = f"{x.removesuffix(':0')}.quantise"
+                if x not in made:
+                    made.add(x)
+                    found.append(
+                        Node(
+                            name=name, operation="quantise", inputs={"x": x}, output=f"{name}:0",
+                            attributes={"bits": self.recipe.activation_bits, **self._blocks},
+                            layer=node.layer,
+                        )
+                    )  # fmt: skip
+                inputs = {**node.inputs, "x": f"{name}:0", "weights": self._names[node.name]}
+                node = node.model_copy(update={"inputs": inputs})
+            elif node.operation == "attention":
+                node = self._attention(node)
+            found.append(node)
+        return found
+
+    @property
+    def _blocks(self) -> dict[str, int]:
+        return {"hadamard": self.recipe.hadamard} if self.recipe.hadamard else {}
+
+    def _attention(self, node: Node) -> Node:
+        """Return an attention of integers, with what the largest scales of tokens stand for."""
+        bits = self.recipe.kv_bits
+        most = (1 << (bits - 1)) - 1
+        units: dict[str, float] = {
+            f"{name}_unit": (float(self.largest[f"{node.name}.{name}"].max()) or 1.0)
+            / most
+            * _MARGIN
+            for name in ("query", "key", "value")
+        }
+        made = {**node.attributes, "bits": bits, **units, **self._blocks}
+        return node.model_copy(update={"attributes": made})

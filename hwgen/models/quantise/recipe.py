@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a model is quantised, and weights as integers by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from hwgen.errors import InputError
+from hwgen.models.files.gguf_blocks import Groups
+from hwgen.models.quantise.compensation import clipped, compensated
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hwgen.models.quantise.calibration import Inputs
+
+    Reals = NDArray[np.float32]
+
+Weights = Literal["int8", "int4", "ternary", "kept"]
+KINDS_OF_WEIGHTS = ("int8", "int4", "ternary", "kept")
+GROUPS = (32, 64, 128)
+"""Groups of weights along K that are offered."""
+
+_CLIPPED = 4  # up to so many bits, scales smaller than those of the largest magnitude pay
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is quantised.
+
+    Parameters
+    ----------
+    weights : str
+        ``int8``, ``int4``, ``ternary`` by the mean magnitude, or ``kept`` as the file has them.
+    group : int or None
+        Elements along K that share a scale; None: one scale for each output channel, and of
+        ternary weights one for the matrix.
+    smooth : bool
+        Whether channels are made alike.
+    activation_bits, kv_bits : int
+    rotate : bool, optional
+        Whether the residual stream and values are turned; default whether weights are int8 or
+        int4 and hardware turns nothing. Weights that were trained to be ternary would not stay so.
+    compensate : bool, optional
+        Whether errors of rounding are made good by other weights; default whether weights are int8
+        or int4.
+    hadamard : int
+        Elements of blocks that hardware turns before it quantises them; 0: none. Then nothing is
+        turned beforehand.
+
+    Raises
+    ------
+    InputError
+        If weights that are kept are to be changed, or channels are to be turned twice.
+    """
+
+    weights: Weights = "int8"
+    group: int | None = None
+    smooth: bool = True
+    activation_bits: int = 8
+    kv_bits: int = 8
+    rotate: bool | None = None
+    compensate: bool | None = None
+    hadamard: int = 0
+
+    def __post_init__(self) -> None:
+        if self.weights == "kept" and (self.rotate or self.compensate):
+            raise InputError("weights that are kept cannot be turned or compensated")
+        if self.weights == "kept" and self.hadamard:
+            raise InputError("weights that are kept cannot be turned in blocks of `hadamard`")
+        if self.rotate and self.hadamard:
+            raise InputError("either the model is turned beforehand (rotate) or blocks by hardware")
+
+    @property
+    def bits(self) -> int:
+        """Bits of a weight; those of weights that are kept are the file's."""
+        return {"int8": 8, "int4": 4, "ternary": 2, "kept": 8}[self.weights]
+
+    @property
+    def rotates(self) -> bool:
+        """Whether the residual stream and values are turned."""
+        if self.rotate is None:
+            return self.weights in ("int8", "int4") and not self.hadamard
+        return self.rotate
+
+    @property
+    def compensates(self) -> bool:
+        """Whether errors of rounding are made good by other weights."""
+        return self.weights in ("int8", "int4") if self.compensate is None else self.compensate
+
+    def of(self, name: str, weights: Reals, inputs: Inputs | None = None) -> Groups:
+        """Return weights as integers with scales.
+
+        Parameters
+        ----------
+        name : str
+            Of the product.
+        weights : ndarray, shape (n, k)
+        inputs : Inputs, optional
+            What the product takes in calibration, if errors are to be made good by it.
+
+        Raises
+        ------
+        InputError
+            If rows are no whole groups.
+        """
+        rows, k = weights.shape
+        if self.group is not None and k % self.group:
+            raise InputError(f"{name}: rows of {k} elements are no whole groups of {self.group}")
+        grouped = weights.reshape(rows, -1, self.group or k)
+        if self.weights == "ternary":
+            axis = None if self.group is None else 2
+            scale = np.abs(grouped).mean(axis=axis, keepdims=True)
+            most = 1
+        else:
+            most = (1 << (self.bits - 1)) - 1
+            largest = np.abs(grouped).max(axis=2, keepdims=True)
+            if inputs is not None and self.bits <= _CLIPPED:
+                sizes = inputs.sizes.reshape(grouped.shape[1:])
+                scale = clipped(grouped, largest, most, sizes)
+            else:
+                scale = largest / np.float32(most)
+        scale = np.where(scale > 0, scale, np.float32(1)).astype(np.float32)
+        if self.group is not None:
+            scale = held(scale)
+        if inputs is not None:
+            values = compensated(weights, scale[..., 0], most, *inputs.factor(self.activation_bits))
+        else:
+            values = np.clip(np.rint(grouped / scale), -most, most).astype(np.int8)
+        return Groups(values.reshape(rows, k), scale[..., 0])
+
+
+def held(scale: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return scales of groups as fp16 holds them, as GGUF's and those of cores are; above 0."""
+    limits = np.finfo(np.float16)
+    limited = np.clip(scale, limits.smallest_subnormal, limits.max)
+    return limited.astype(np.float16).astype(np.float32)

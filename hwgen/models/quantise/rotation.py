@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decoders turned inside: the same numbers come out, and no channel is larger than the others.
+
+What stands between the blocks of a decoder, the residual stream, is read through norms only.  An
+RMS norm without its factors commutes with every orthogonal matrix R, so that the factors may go
+into the matrices that follow, and R into the table of tokens, into all that write to the stream,
+and transposed into all that read it (QuaRot, Ashkboos et al. 2024, arXiv 2404.00456).  Values of
+attention are turned likewise, each head by its own matrix, which the product behind attention
+takes back.  R is a matrix of Hadamard's kind with random signs: it spreads what is large in one
+channel over all of them.  Nothing is added at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hwgen.models.files.store import Model
+from hwgen.models.graph.description import Description, Node, Part, Tensor
+from hwgen.models.run.engine import sizes_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hwgen.models.files.gguf_blocks import Groups
+
+    Reals = NDArray[np.float32]
+
+_SEED = 0
+
+
+class Changed(Model):
+    """A model with some weights of its own, in single precision and in memory.
+
+    Parameters
+    ----------
+    model : Model
+        What the rest is from.
+    description : Description
+    weights : dict of ndarray
+        By name; those that the model does not have are among `description.tensors`.
+    """
+
+    def __init__(
+        self, model: Model, description: Description, weights: Mapping[str, Reals]
+    ) -> None:
+        self.path = model.path
+        self.description = description
+        self._model = model
+        self._weights = weights
+
+    def numbers(self, name: str) -> Reals:
+        """Return a tensor in single precision."""
+        return self._weights[name] if name in self._weights else self._model.numbers(name)
+
+    def groups(self, name: str) -> Groups | None:
+        """Return a tensor as integers with scales; None if it is plain numbers."""
+        return None if name in self._weights else self._model.groups(name)
+
+    def part(self, part: Part) -> NDArray[Any]:
+        """Return an array of the model's weights."""
+        return self._model.part(part)
+
+    def changed(self, name: str) -> bool:
+        """Return whether a tensor is not that of the model."""
+        return name in self._weights
+
+
+def orthogonal(size: int, seed: int = _SEED) -> NDArray[np.float64]:
+    """Return an orthogonal matrix whose elements are of similar size.
+
+    The Kronecker product of the discrete Hartley transform of the odd part of `size` with a
+    Hadamard matrix (Sylvester's), rows with random signs.
+
+    Parameters
+    ----------
+    size : int
+    seed : int
+        Of the signs.
+
+    Returns
+    -------
+    ndarray, shape (size, size)
+    """
+    odd = size // (size & -size)
+    angle = 2 * np.pi * np.outer(np.arange(odd), np.arange(odd)) / odd
+    found = (np.cos(angle) + np.sin(angle)) / np.sqrt(odd)
+    while len(found) < size:
+        found = np.kron(found, np.array([[1, 1], [1, -1]]) / np.sqrt(2))
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], size)
+    return np.asarray(signs[:, None] * found)
+
+
+class _Stream:
+    """The residual stream of a decoder: who writes to it, and through which norms it is read."""
+
+    def __init__(self, description: Description) -> None:
+        self.users: dict[str, list[Node]] = {}
+        for node in description.nodes:
+            for name in node.inputs.values():
+                self.users.setdefault(name, []).append(node)
+        makers = {node.output: node for node in description.nodes}
+        embed = next((n for n in description.nodes if n.operation == "embed"), None)
+        self.table = embed.inputs["table"] if embed else ""
+        self.writers: list[Node] = []
+        self.norms: list[Node] = []
+        self.arrays = {embed.output} if embed else set()
+        for node in description.nodes:
+            if node.operation == "add" and self.arrays & set(node.inputs.values()):
+                self.arrays.add(node.output)
+        self.turns = bool(self.arrays)
+        for array in self.arrays:
+            for node in self.users.get(array, []):
+                if node.operation == "rms_norm" and node.inputs["x"] == array:
+                    self.norms.append(node)
+                elif node.operation != "add":
+                    self.turns = False
+            maker = makers[array]
+            for name in maker.inputs.values() if maker.operation == "add" else ():
+                if name not in self.arrays:
+                    self._writer(makers.get(name))
+        for norm in self.norms:
+            readers = self.readers(norm)
+            self.turns &= all(
+                r.operation == "gemm" and r.inputs["x"] == norm.output for r in readers
+            )
+            self.turns &= norm.output not in description.outputs
+        self.turns &= self._alone() and not self.arrays & set(description.outputs)
+
+    def _writer(self, node: Node | None) -> None:
+        if node is None or node.operation != "gemm" or len(self.users[node.output]) > 1:
+            self.turns = False
+        else:
+            self.writers.append(node)
+
+    def readers(self, norm: Node) -> list[Node]:
+        """Return what takes the result of a norm."""
+        return self.users.get(norm.output, [])
+
+    def _alone(self) -> bool:
+        """Return whether no weights are both read and written with, or by more than one."""
+        shared = {norm.inputs["gamma"] for norm in self.norms}
+        for node in (*self.writers, *(r for norm in self.norms for r in self.readers(norm))):
+            shared.add(node.inputs["weights"])
+        tied = {self.table} if len(self.users.get(self.table, [])) == 2 else set()
+        return all(len(self.users[name]) == 1 for name in shared - tied)
+
+
+def rotated(model: Model) -> Changed | None:
+    """Return a decoder whose residual stream and values are turned, None if that cannot be.
+
+    It cannot be where the stream is read by something else than an RMS norm with products behind
+    it, or written to by something else than the table of tokens and products.
+    """
+    description = model.description
+    stream = _Stream(description)
+    if not stream.turns:
+        return None
+    weights: dict[str, Reals] = {}
+    tensors = dict(description.tensors)
+    names: dict[str, str] = {}
+    width = tensors[stream.table].shape[-1]
+    turn = orthogonal(width)
+
+    def put(name: str, array: NDArray[Any]) -> None:
+        weights[name] = np.asarray(array, np.float32)
+        part = Part(dtype="float32", shape=array.shape, offset=0)
+        tensors[name] = Tensor(values=part, origin="F32", bits=32)
+
+    for norm in stream.norms:
+        gamma = model.numbers(norm.inputs["gamma"]).astype(np.float64)
+        for node in stream.readers(norm):
+            name = node.inputs["weights"]
+            new = f"{node.name}.weights" if name == stream.table else name
+            names[node.name] = new
+            put(new, _product(model.numbers(name), gamma[:, None] * turn))
+        put(norm.inputs["gamma"], np.ones(width))
+    put(stream.table, _product(model.numbers(stream.table), turn))
+    for node in stream.writers:
+        source = node.inputs["weights"]
+        put(source, turn.T @ model.numbers(source))
+        if "bias" in node.inputs:
+            put(node.inputs["bias"], model.numbers(node.inputs["bias"]) @ turn)
+    nodes = tuple(
+        node.model_copy(update={"inputs": {**node.inputs, "weights": names[node.name]}})
+        if node.name in names
+        else node
+        for node in description.nodes
+    )
+    made = description.model_copy(update={"nodes": nodes, "tensors": tensors})
+    found = Changed(model, made, weights)
+    _turn_values(found, stream, weights)
+    return found
+
+
+def _product(matrix: Reals, turn: NDArray[np.float64], rows: int = 4096) -> Reals:
+    """Return a product in double precision, rounded, some rows at a time."""
+    pieces = [(matrix[i : i + rows] @ turn).astype(np.float32) for i in range(0, len(matrix), rows)]
+    return np.concatenate(pieces)
+
+
+def _turn_values(model: Changed, stream: _Stream, weights: dict[str, Reals]) -> None:
+    """Turn the values of each attention whose results only a product takes."""
+    makers = {node.output: node for node in model.description.nodes}
+    for node in model.description.nodes:
+        if node.operation != "attention":
+            continue
+        maker = makers.get(node.inputs["value"])
+        users: Sequence[Node] = stream.users.get(node.output, [])
+        if (
+            maker is None
+            or maker.operation != "gemm"
+            or "bias" in maker.inputs
+            or len(users) != 1
+            or users[0].operation != "gemm"
+            or not all(model.changed(n.inputs["weights"]) for n in (maker, users[0]))
+            or len(stream.users[maker.output]) > 1
+        ):
+            continue
+        heads, kv_heads, elements = sizes_of(node)
+        turn = orthogonal(elements)
+        before, behind = maker.inputs["weights"], users[0].inputs["weights"]
+        by_head = weights[before].reshape(kv_heads, elements, -1)
+        weights[before] = np.asarray(turn.T @ by_head, np.float32).reshape(weights[before].shape)
+        rows = weights[behind].reshape(-1, heads, elements)
+        weights[behind] = np.asarray(rows @ turn, np.float32).reshape(weights[behind].shape)

@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A quantised decoder by the golden models of hardware units: what the hardware computes.
+
+Between products rows are in single precision. A row becomes int8 by ``quantise``, and its product
+with int8 weights is turned back by ``dequantise_rows``, or by ``dequantise`` with the row's scale
+as the job's scalar, a job for each row; the scales of output channels are parameters. Sums of
+products are exact integers that no order changes. What the host computes is told by
+`GoldenEngine.attention`: the scales of queries, keys and values in the units that attention takes
+them in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hwgen.core.registry import family
+from hwgen.errors import InputError
+from hwgen.families.attention.operands import query_scales
+from hwgen.formats.block.operands import BlockOperand
+from hwgen.models.files.store import Model
+from hwgen.models.graph.description import Node
+from hwgen.models.graph.units import REAL, Unit, Units
+from hwgen.models.quantise.group_weights import records
+from hwgen.models.quantise.hadamard_blocks import TURNED
+from hwgen.models.run.engine import Cache, Engine, real, sizes_of
+from hwgen.models.run.exact_products import ExactWeights
+from hwgen.models.run.token_scales import FORMAT, TokenScales, core_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hwgen.core.params.base import FamilyConfig
+    from hwgen.models.files.gguf_blocks import Groups
+
+    Reals = NDArray[np.float32]
+
+_SCALE_MOST = (1 << 16) - 1  # of a scale of a key or value
+
+
+class Rows(NamedTuple):
+    """Rows in integers.
+
+    Parameters
+    ----------
+    values : ndarray of int8, shape (rows, k)
+    scales : ndarray of float32, shape (rows,)
+    """
+
+    values: NDArray[np.int8]
+    scales: Reals
+
+
+def _block(node: Node, name: str) -> int:
+    """Return the elements of blocks in which an operand of attention is turned."""
+    return int(real(node, "hadamard")) if name in TURNED else 0
+
+
+class GoldenEngine(Engine):
+    """Operations as hardware units compute them, bit for bit.
+
+    Parameters
+    ----------
+    model : Model
+        Quantised: int8 activations, weights with a scale for each output channel, or in groups.
+    units : Units
+
+    Attributes
+    ----------
+    cores : dict of FamilyConfig
+        What multiplies by weights, by their name.
+
+    Raises
+    ------
+    InputError
+        If the model is not of that kind, or no unit has an operation that it needs.
+    """
+
+    def __init__(self, model: Model, units: Units) -> None:
+        super().__init__(model)
+        self.units = units
+        self.cores: dict[str, FamilyConfig] = {}
+        self._scale = units.offers("dequantise", x=REAL, result=FORMAT)
+        self._token_scales: TokenScales | None = None
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse a model whose operations the units do not have."""
+        description = self.model.description
+        for node in description.nodes:
+            if node.operation == "gemm":
+                self._check_product(node)
+            elif node.operation == "quantise":
+                self.units.quantise(int(real(node, "hadamard")))
+            elif node.operation == "attention":
+                for name in ("query", "value"):
+                    self.units.quantise(_block(node, name))
+                if node.attributes.get("bits", 0) != 8:
+                    raise InputError(
+                        f"{node.name}: keys and values are not in int8; run `hwgen model quantise`"
+                    )
+                unit = self.units.attention(sizes_of(node)[2])
+                self.units.find("dequantise", x=unit.format_of("output"), result=REAL)
+            elif node.operation in ("rms_norm", "rope", "gated", "add"):
+                unit = self.units.find(node.operation, x=REAL, result=REAL)
+                gate = getattr(core_of(unit.config), "array", None)
+                if (
+                    node.operation == "gated"
+                    and getattr(gate, "gate", "") != node.attributes["gate"]
+                ):
+                    raise InputError(
+                        f"{node.name}: its gate is {node.attributes['gate']}, that of"
+                        f" {unit.config.name} is {getattr(gate, 'gate', '')}"
+                    )
+
+    def _check_product(self, node: Node) -> None:
+        makers = {n.output: n for n in self.model.description.nodes}
+        maker = makers.get(node.inputs["x"])
+        if maker is None or maker.operation != "quantise" or maker.attributes["bits"] != 8:
+            raise InputError(
+                f"{node.name}: its rows are not in int8; run `hwgen model quantise` first"
+            )
+        name = node.inputs["weights"]
+        groups = self.model.groups(name)
+        if groups is None:
+            raise InputError(
+                f"{node.name}: its weights are no integers; run `hwgen model quantise` first"
+            )
+        try:
+            self.cores[name] = self._core(groups)
+        except InputError as error:
+            raise InputError(f"{node.name}: {error}") from None
+        self._back_unit(name)
+
+    def _core(self, groups: Groups) -> FamilyConfig:
+        """Return what multiplies by weights; one scale a row may be that of blocks, too."""
+        if groups.scales.shape[1] > 1 or groups.offsets is not None:
+            return self.units.block_core(groups)
+        low, high = int(groups.values.min()), int(groups.values.max())
+        try:
+            return self.units.core(min(low, -1), max(high, 1), groups.values.shape[1])
+        except InputError as error:
+            try:
+                return self.units.block_core(groups)
+            except InputError:
+                raise error from None
+
+    def operations(self, rows: int, layers: Collection[int] | None = None) -> int:
+        """Return how many operations of hardware a pass over tokens takes.
+
+        Parameters
+        ----------
+        rows : int
+            Tokens of the pass; of the last operation one row is computed.
+        layers : collection of int, optional
+            Those that count, all and what is outside of layers by default.
+        """
+        outputs = self.model.description.outputs
+        count = 0
+        for node in self.model.description.nodes:
+            if layers is not None and node.layer not in layers:
+                continue
+            if node.operation == "gemm":
+                by_rows = self._back_unit(node.inputs["weights"]).operation.name
+                one = by_rows == "dequantise_rows" or node.output in outputs
+                back = 1 if one else rows
+                count += 1 + back + ("bias" in node.inputs)
+            elif node.operation == "attention":
+                count += 5  # queries, keys, values as integers, attention, its results as numbers
+                count += 3 * (self._scale is not None)
+            elif node.operation != "embed":
+                count += 1
+        return count
+
+    # -- products --------------------------------------------------------------------------
+
+    def quantise(self, node: Node, x: Reals) -> Rows:
+        """Return rows in integers, with their scales."""
+        found = self.units.quantise(int(real(node, "hadamard")))({"x": x})
+        return Rows(found["result"], found["scales"])
+
+    def last(self, x: Any) -> Any:
+        """Return the last row of an array."""
+        return Rows(x.values[-1:], x.scales[-1:]) if isinstance(x, Rows) else x[-1:]
+
+    def gemm(self, node: Node, x: Any) -> Reals:
+        """Return rows times weights, in single precision."""
+        name = node.inputs["weights"]
+        total = self._product(x.values, name)
+        found = self._back(name, total, x.scales)
+        if "bias" in node.inputs:
+            bias = np.broadcast_to(self.weights(node.inputs["bias"]), found.shape)
+            found = self.add(node, found, np.ascontiguousarray(bias))
+        return found
+
+    def _back_unit(self, name: str) -> Unit:
+        """Return the unit that turns sums of products by some weights into numbers."""
+        result = str(self.cores[name].result)
+        return self.units.first(("dequantise_rows", "dequantise"), x=result, result=REAL)
+
+    def _back(self, name: str, total: NDArray[Any], rows: Reals) -> Reals:
+        """Return sums in single precision, times the scales of their rows and columns."""
+        unit, columns = self._back_unit(name), self._scales(name)
+        if unit.operation.name == "dequantise_rows":
+            operands = {"x": total, "row_scales": rows, "scales": columns}
+            return np.asarray(unit(operands, scale=1.0)["result"], np.float32)
+        parts = [
+            unit({"x": sums[None], "scales": columns}, scale=float(scale))["result"]
+            for sums, scale in zip(total, rows, strict=True)
+        ]
+        return np.concatenate(parts).astype(np.float32)
+
+    def _groups(self, name: str) -> Groups:
+        found = self.model.groups(name)
+        assert found is not None
+        return found
+
+    def _blocks(self, name: str) -> bool:
+        """Return whether a core takes weights with their scales."""
+        return isinstance(self.cores[name].weight, BlockOperand)
+
+    def _scales(self, name: str) -> Reals:
+        """Return the scales of the output channels of weights, which sums are multiplied by."""
+        key = f"{name}.scales"
+        if key not in self._kept:
+            scales = self._groups(name).scales[:, 0]
+            found = np.ones_like(scales) if self._blocks(name) else np.ascontiguousarray(scales)
+            self._kept[key] = found
+        kept: Reals = self._kept[key]
+        return kept
+
+    def matrix(self, name: str) -> NDArray[Any]:
+        """Return weights as their core takes them, shape (k, n)."""
+        groups = self._groups(name)
+        weight: Any = self.cores[name].weight
+        if self._blocks(name):
+            return records(weight, groups)
+        return np.ascontiguousarray(groups.values.T)
+
+    def _product(self, x: NDArray[np.int8], name: str) -> NDArray[Any]:
+        """Return exact sums; of blocks with scales those that a core makes of them."""
+        key = f"{name}.values"
+        if self._blocks(name):
+            core = self.cores[name]
+            if key not in self._kept:
+                self._kept[key] = self.matrix(name)
+            part = family(core.family).part("golden")
+            return np.asarray(part.golden(core, x, self._kept[key]))
+        if key not in self._kept:
+            self._kept[key] = ExactWeights(self._groups(name).values)
+        found: NDArray[np.int32] = self._kept[key].product(x)
+        return found
+
+    # -- rows ------------------------------------------------------------------------------
+
+    def _rows(self, name: str, operands: dict[str, Any], **scalars: float) -> Reals:
+        unit = self.units.find(name, x=REAL, result=REAL)
+        return np.asarray(unit(operands, **scalars)["result"], np.float32)
+
+    def rms_norm(self, node: Node, x: Reals) -> Reals:
+        """Return rows divided by the root of their mean square, times gamma."""
+        gamma = self._parameter(node.inputs["gamma"], "rms_norm", "gamma")
+        return self._rows("rms_norm", {"x": x, "gamma": gamma}, epsilon=real(node, "epsilon"))
+
+    def _parameter(self, name: str, operation: str, operand: str) -> Reals:
+        """Return weights in the format in which a unit takes them."""
+        key = f"{name}.{operand}"
+        if key not in self._kept:
+            unit = self.units.find(operation, x=REAL, result=REAL)
+            fmt: Any = next(t.format for t in unit.operation.operands if t.name == operand)
+            bits = fmt.encode(self.model.numbers(name))
+            self._kept[key] = fmt.decode(bits)
+        found: Reals = self._kept[key]
+        return found
+
+    def rope(self, node: Node, x: Reals, positions: NDArray[Any]) -> Reals:
+        """Return rows with pairs of neighbours turned: a row for each head."""
+        turns = self.turns(node, positions)
+        heads = x.reshape(-1, turns.shape[1])
+        repeated = np.repeat(turns, len(heads) // len(turns), axis=0)
+        return self._rows("rope", {"x": heads, "turns": repeated}).reshape(x.shape)
+
+    def gated(self, node: Node, x: Reals, y: Reals) -> Reals:
+        """Return gate(x) times y."""
+        return self._rows("gated", {"x": x, "y": y}, scale=1.0)
+
+    def add(self, node: Node, x: Reals, y: Reals) -> Reals:
+        """Return x plus y."""
+        return self._rows("add", {"x": x, "y": y}, scale=1.0)
+
+    # -- attention -------------------------------------------------------------------------
+
+    def attention(self, node: Node, cache: Cache, query: Reals, key: Reals, value: Reals) -> Reals:
+        """Return attention of rows behind what is in a cache, which takes their keys and values.
+
+        Where no unit makes scales of tokens, the host does, in double precision: those of keys and
+        values are rounded to units of `key_unit` and `value_unit` over 65535; those of queries,
+        times the key's unit and what a scaled score counts, to a mantissa and a shift.
+        """
+        _, kv_heads, elements = sizes_of(node)
+        rows, before = len(query), cache.length
+        unit = self.units.attention(elements)
+        core: Any = core_of(unit.config)
+        integers = {
+            name: self.units.quantise(_block(node, name))({"x": array.reshape(-1, elements)})
+            for name, array in (("query", query), ("key", key), ("value", value))
+        }
+        scales = {name: found["scales"] for name, found in integers.items()}
+        if self._scale is None:
+            scales, stands_for = self._scales_by_host(node, core, scales)
+        else:
+            scales, stands_for = self._scales_by_unit(node, core, scales, self._scale)
+        held: dict[str, NDArray[Any]] = {}
+        for name in ("key", "value"):
+            held[name] = integers[name]["result"].reshape(rows, kv_heads, elements)
+            held[f"{name}_scale"] = scales[name].astype(np.uint16).reshape(rows, -1)
+        cache.append(**held)
+        query_int, query_scale = integers["query"]["result"], scales["query"]
+        operands = {
+            "query": query_int.reshape(rows, kv_heads, -1, elements).transpose(1, 2, 0, 3),
+            "query_scale": query_scale.reshape(rows, kv_heads, -1).transpose(1, 2, 0),
+            **{name: np.moveaxis(cache.held(name), 0, 1) for name in held},
+        }
+        window = real(node, "window")
+        output = unit(operands, causal=1, offset=before, window=window)["output"]
+        by_row = output.transpose(2, 0, 1, 3).reshape(rows, -1)
+        back = self.units.find("dequantise", x=unit.format_of("output"), result=REAL)
+        ones = np.ones(by_row.shape[1], np.float32)
+        result = back({"x": by_row, "scales": ones}, scale=float(stands_for))["result"]
+        return np.asarray(result, np.float32)
+
+    def _scales_by_host(
+        self, node: Node, core: Any, scales: dict[str, Reals]
+    ) -> tuple[dict[str, NDArray[Any]], np.float32]:
+        """Return scales of tokens in units of the hardware, and what a unit of results is."""
+        found: dict[str, NDArray[Any]] = {}
+        for name in ("key", "value"):
+            wide = scales[name].astype(np.float64) / real(node, f"{name}_unit")
+            found[name] = np.minimum(np.rint(wide * _SCALE_MOST), _SCALE_MOST)
+        one = real(node, "key_unit") / _SCALE_MOST / math.sqrt(sizes_of(node)[2])
+        one *= math.log2(math.e) * 2.0**core.softmax.fraction_bits
+        by_token = scales["query"].astype(np.float64)
+        found["query"] = query_scales(np.maximum(by_token, 1e-30) * one)
+        unit = real(node, "value_unit") * (_SCALE_MOST + 1) / _SCALE_MOST * 2.0**-core.fraction
+        return found, np.float32(unit)
+
+    def _scales_by_unit(
+        self, node: Node, core: Any, scales: dict[str, Reals], unit: Unit
+    ) -> tuple[dict[str, NDArray[Any]], np.float32]:
+        """Return the same as a unit computes it; see `hwgen.models.run.token_scales`."""
+        if self._token_scales is None:
+            self._token_scales = TokenScales(self.model.description.nodes, core)
+        factors = self._token_scales
+        found: dict[str, NDArray[Any]] = {}
+        for name, numbers in scales.items():
+            operands = {"x": numbers[:, None], "scales": np.array([factors.factor(node, name)])}
+            found[name] = unit(operands, scale=1.0)["result"].reshape(-1)
+        found["query"] = found["query"].astype(np.int64) | factors.word
+        return found, factors.result(node)

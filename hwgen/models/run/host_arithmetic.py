@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the host of an engine computes of a decoder, defined to the last bit.
+
+Everything is made of additions, subtractions, multiplications and divisions in double precision, in
+the order that stands here, and rounded to single precision once.  Sums run from the first element
+to the last.  The C that `flows.build.drivers.host_driver` emits does the same operations in the
+same order, so that its results are equal in every bit wherever ``double`` is that of IEEE 754.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hwgen.arithmetic.hadamard import turned
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Reals = NDArray[np.float32]
+    Wide = NDArray[np.float64]
+
+ROUND = 6755399441055744.0
+"""1.5 * 2^52: added and subtracted again, it rounds a number to an integer, halves to even."""
+
+LOG2_E = math.log2(math.e)
+LOG_2_HIGH = 0.6931471803691238
+"""The logarithm of 2 in so many bits that its products with small integers are exact."""
+LOG_2_LOW = 1.9082149292705877e-10
+"""What is left of it."""
+
+FACTORS = tuple(1.0 / math.factorial(power) for power in range(13, -1, -1))
+"""Taylor's, of the exponential; for arguments up to log(2) / 2 they leave less than 2^-56."""
+
+MOST_EXPONENT = 700.0
+"""Arguments of the exponential are limited to it, either way."""
+
+INVERSE_ROOT = 0x5FE6EB50C7B537A9
+"""What half of a number's bits are subtracted from to begin looking for its inverse root."""
+
+ROOT_STEPS = 4
+
+CUBE = 0.044715
+TWICE_ROOT = 2 * math.sqrt(2 / math.pi)
+"""Of the GELU by a hyperbolic tangent."""
+
+GATES = ("silu", "relu2", "sigmoid", "gelu_tanh")
+"""Gates that the host has."""
+
+CODE_MOST = 127
+"""Largest magnitude of an integer that a row is turned into."""
+
+
+def exponential(x: Wide) -> Wide:
+    """Return e^x, off by two units in the last place at most."""
+    x = np.minimum(np.maximum(x, -MOST_EXPONENT), MOST_EXPONENT)
+    power = (x * LOG2_E + ROUND) - ROUND
+    rest = (x - power * LOG_2_HIGH) - power * LOG_2_LOW
+    found = np.full_like(x, FACTORS[0])
+    for factor in FACTORS[1:]:
+        found = found * rest + factor
+    return np.asarray(np.ldexp(found, power.astype(np.int64)))
+
+
+def inverse_root(x: Wide) -> Wide:
+    """Return 1 / sqrt(x) of positive numbers, by Newton's iteration."""
+    y = (INVERSE_ROOT - (x.view(np.int64) >> 1)).view(np.float64)
+    for _ in range(ROOT_STEPS):
+        y = y * (1.5 - 0.5 * x * y * y)
+    return y
+
+
+def total(x: Wide) -> Wide:
+    """Return sums along the last axis, added up from its first element on."""
+    found: Wide = np.cumsum(x, axis=-1)[..., -1]
+    return found
+
+
+def rms_norm(x: Reals, gamma: Reals, epsilon: float) -> Reals:
+    """Return rows divided by the root of their mean square, times gamma."""
+    wide = x.astype(np.float64)
+    mean = total(wide * wide) / float(x.shape[1])
+    factor = inverse_root(mean + epsilon)[:, None]
+    return np.asarray(wide * factor * gamma.astype(np.float64), np.float32)
+
+
+def quantise(x: Reals, block: int = 0) -> tuple[NDArray[np.int8], Reals]:
+    """Return rows as integers up to `CODE_MOST`, and their scales, 1 of rows of zeros.
+
+    Blocks of so many elements are turned before, see `hwgen.arithmetic.hadamard`, in single
+    precision.
+    """
+    x = turned(x, block)
+    scales = np.abs(x).max(axis=-1) / np.float32(CODE_MOST)
+    scales = np.where(scales > 0, scales, np.float32(1))
+    codes = (x.astype(np.float64) / scales.astype(np.float64)[..., None] + ROUND) - ROUND
+    limited = np.minimum(np.maximum(codes, -CODE_MOST), CODE_MOST)
+    return limited.astype(np.int8), scales
+
+
+def dequantise(
+    sums: NDArray[np.int32],
+    row_scales: Reals,
+    scales: Reals,
+    offsets: Wide | None,
+    codes: NDArray[np.int8],
+) -> Reals:
+    """Return what the sums of a product stand for.
+
+    Parameters
+    ----------
+    sums : ndarray of int32, shape (groups, rows, n)
+    row_scales : ndarray of float32, shape (rows,)
+    scales : ndarray of float32, shape (groups, n)
+        Of the weights.
+    offsets : ndarray of float64, shape (groups, n), or None
+        What each weight is more than its integer times its scale.
+    codes : ndarray of int8, shape (rows, k)
+        What was multiplied.
+    """
+    found = np.zeros(sums.shape[1:], np.float64)
+    groups = codes.reshape(len(codes), len(sums), -1)
+    for group, part in enumerate(sums):
+        found = found + part * scales[group].astype(np.float64)
+        if offsets is not None:
+            added = groups[:, group].sum(axis=1, dtype=np.int64).astype(np.float64)
+            found = found + added[:, None] * offsets[group]
+    return np.asarray(found * row_scales.astype(np.float64)[:, None], np.float32)
+
+
+def rope(x: Reals, turns: Reals) -> Reals:
+    """Return rows with pairs of neighbours turned.
+
+    Parameters
+    ----------
+    x : ndarray of float32, shape (rows, heads * elements)
+    turns : ndarray of float32, shape (rows, elements)
+        Cosines and sines in turn.
+    """
+    heads = x.reshape(len(x), -1, turns.shape[1]).astype(np.float64)
+    wide = turns.astype(np.float64)[:, None]
+    u, w, c, s = heads[..., ::2], heads[..., 1::2], wide[..., ::2], wide[..., 1::2]
+    found = np.empty(heads.shape, np.float32)
+    found[..., ::2], found[..., 1::2] = u * c - w * s, w * c + u * s
+    return found.reshape(x.shape)
+
+
+def gated(name: str, x: Reals, y: Reals) -> Reals:
+    """Return gate(x) times y, of one of `GATES`."""
+    wide, other = x.astype(np.float64), y.astype(np.float64)
+    if name == "relu2":
+        positive = np.maximum(wide, 0.0)
+        found = positive * positive
+    elif name == "sigmoid":
+        found = 1.0 / (1.0 + exponential(-wide))
+    elif name == "silu":
+        found = wide / (1.0 + exponential(-wide))
+    else:
+        inner = wide + CUBE * wide * wide * wide
+        found = wide / (1.0 + exponential(-(TWICE_ROOT * inner)))
+    return np.asarray(found * other, np.float32)
+
+
+def add(x: Reals, y: Reals) -> Reals:
+    """Return sums in single precision."""
+    return np.asarray(x + y, np.float32)
+
+
+def attend(
+    query: NDArray[np.int8],
+    query_scales: Reals,
+    keys: NDArray[np.int8],
+    key_scales: Reals,
+    values: NDArray[np.int8],
+    value_scales: Reals,
+) -> Reals:
+    """Return attention of one position.
+
+    Parameters
+    ----------
+    query : ndarray of int8, shape (kv_heads, group, elements)
+        Heads of queries by the head of keys that they look at.
+    query_scales : ndarray of float32, shape (kv_heads, group)
+    keys, values : ndarray of int8, shape (kv_heads, positions, elements)
+        Those that are looked at.
+    key_scales, value_scales : ndarray of float32, shape (kv_heads, positions)
+
+    Returns
+    -------
+    ndarray of float32, shape (kv_heads, group, elements)
+    """
+    # Integers: exact in double precision, in any order.
+    products = query.astype(np.float64) @ keys.astype(np.float64).transpose(0, 2, 1)
+    each = query_scales.astype(np.float64) * inverse_length(query.shape[-1])
+    scores = products * (each[..., None] * key_scales.astype(np.float64)[:, None])
+    weights = exponential(scores - scores.max(axis=-1, keepdims=True))
+    scaled = weights * value_scales.astype(np.float64)[:, None]
+    wide = values.astype(np.float64)
+    found = np.empty(query.shape, np.float32)
+    for head in range(len(query)):
+        for member in range(query.shape[1]):
+            parts = scaled[head, member][:, None] * wide[head]
+            sums = np.cumsum(parts, axis=0)[-1]
+            found[head, member] = sums / total(weights[head, member])
+    return found
+
+
+def inverse_length(elements: int) -> float:
+    """Return what scores of attention are multiplied by."""
+    return 1.0 / math.sqrt(elements)
+
+
+class Draws:
+    """Tokens drawn by their probabilities, from numbers of SplitMix64.
+
+    Parameters
+    ----------
+    temperature : float
+        What logits are divided by, above 0.
+    top_k : int or None
+        How many of the most likely tokens are drawn from, and those as likely as the last of them.
+    seed : int
+    """
+
+    def __init__(self, temperature: float, top_k: int | None, seed: int) -> None:
+        self.temperature, self.top_k = temperature, top_k
+        self._state = seed & _WORD
+
+    def __call__(self, logits: Reals) -> int:
+        """Return a token, of logits of shape (vocabulary,)."""
+        least = -np.inf
+        if self.top_k is not None and self.top_k < len(logits):
+            least = np.partition(logits, -self.top_k)[-self.top_k]
+        wide = (logits.astype(np.float64) - float(logits.max())) / self.temperature
+        shares = np.cumsum(np.where(logits >= least, exponential(wide), 0.0))
+        place = int(np.searchsorted(shares, self._uniform() * shares[-1], side="right"))
+        return min(place, int(np.flatnonzero(logits >= least)[-1]))
+
+    def _uniform(self) -> float:
+        """Return a number of 53 bits in 0..1, by SplitMix64 (doi 10.1145/2660193.2660195)."""
+        self._state = (self._state + 0x9E3779B97F4A7C15) & _WORD
+        word = self._state
+        word = ((word ^ word >> 30) * 0xBF58476D1CE4E5B9) & _WORD
+        word = ((word ^ word >> 27) * 0x94D049BB133111EB) & _WORD
+        return float((word ^ word >> 31) >> 11) * 2.0**-53
+
+
+_WORD = (1 << 64) - 1

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantised numbers on arrays of any shape: the integers are those of ONNX Runtime on a CPU.
+
+An integer `q` with scale `s` and zero point `z` stands for ``(q - z) * s``.  Sums of products are
+exact; they are turned into integers by one multiplication in single precision and rounded once, to
+nearest, ties to even, before the zero point is added, as the kernels of ONNX Runtime do it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwgen.models.run.tensor_operations import Array, Attributes, Host
+
+ROUNDINGS: dict[str, Any] = {
+    "even": np.rint,
+    "zero": np.trunc,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "half_up": lambda x: np.floor(x + np.float32(0.5)),
+}
+"""Roundings to an integer by name."""
+
+
+def limits_of(dtype: str) -> tuple[int, int]:
+    """Return the least and the largest integer of a type."""
+    info = np.iinfo(np.dtype(dtype))
+    return int(info.min), int(info.max)
+
+
+def _along(parameter: Array, ndim: int, axis: int) -> Array:
+    """Return scales or zeros in a shape that goes with an array."""
+    if parameter.size == 1:
+        return parameter.reshape(())
+    shape = [1] * ndim
+    shape[axis] = parameter.size
+    return parameter.reshape(shape)
+
+
+def quantise_linear(at: Attributes, x: Array, scale: Array, zero: Array | None = None) -> Array:
+    """Return integers of numbers."""
+    axis = int(at.get("axis", -1))
+    with np.errstate(all="ignore"):
+        found = x.astype(np.float32) / _along(scale, x.ndim, axis)
+        offset = np.float32(0) if zero is None else _along(zero, x.ndim, axis).astype(np.float32)
+        rounded = ROUNDINGS[at.get("rounding", "even")]
+        found = rounded(found + offset) if at.get("zero_first") else rounded(found) + offset
+        found = np.nan_to_num(np.clip(found, at["low"], at["high"]))
+    return np.asarray(found.astype(at["dtype"]))
+
+
+def dequantise_linear(at: Attributes, x: Array, scale: Array, zero: Array | None = None) -> Array:
+    """Return the numbers of integers."""
+    axis = int(at.get("axis", -1))
+    if zero is not None:
+        x = x.astype(np.int32) - _along(zero, x.ndim, axis).astype(np.int32)
+    return np.asarray(x.astype(np.float32) * _along(scale, x.ndim, axis))
+
+
+def requantise(at: Attributes, x: Array, scale: Array, zero: Array | None = None) -> Array:
+    """Return narrow integers of sums."""
+    offset = 0 if zero is None else int(zero.reshape(-1)[0])
+    return _requantised(at, x, scale.reshape(() if scale.size == 1 else (-1,)), offset)
+
+
+def _requantised(at: Attributes, x: Array, scale: Any, zero: int) -> Array:
+    low, high = limits_of(at["dtype"])
+    low, high = at.get("low", low), at.get("high", high)
+    with np.errstate(all="ignore"):
+        found = np.clip(x.astype(np.float32) * scale, low - zero, high - zero)
+    return np.asarray((np.rint(found).astype(np.int32) + zero).astype(at["dtype"]))
+
+
+def dynamic_parameters(x: Array) -> tuple[np.float32, np.uint8]:
+    """Return scale and zero point of uint8 that `x` is quantised by, as DynamicQuantizeLinear."""
+    low = min(np.float32(x.min(initial=0)), np.float32(0))
+    high = max(np.float32(x.max(initial=0)), np.float32(0))
+    if not np.isfinite(low) or not np.isfinite(high):
+        raise ValueError("an element is no finite number, so no scale fits")
+    scale = np.float32(1) if low == high else np.float32((high - low) / np.float32(255))
+    if scale == 0:
+        raise ValueError("the elements are too small for a scale in single precision")
+    zero = np.rint(np.clip(np.float32(0) - low / scale, 0, 255))
+    return scale, np.uint8(zero)
+
+
+def dynamic_quantise(at: Attributes, x: Array) -> Array:
+    """Return integers by a scale from the elements themselves, or that scale, or its zero."""
+    scale, zero = dynamic_parameters(x)
+    if at["part"] == "scale":
+        return np.array(scale, np.float32)
+    if at["part"] == "zero":
+        return np.array(zero, np.uint8)
+    values = np.rint(x / scale) + np.float32(zero)
+    return np.clip(values, 0, 255).astype(np.uint8)
+
+
+def linear(at: Attributes, x: Array, y: Array) -> Array:
+    """Return a sum or product of quantised numbers as such a number.
+
+    The zero point is added before rounding.  Sums are two fused multiply-adds behind a constant
+    ``zero - (fused) (x_zero * x_scale + y_zero * y_scale) / scale``, as in ONNX Runtime on x86.
+    """
+    single = np.float32
+    x_scale, y_scale, scale = (single(at[key]) for key in ("x_scale", "y_scale", "scale"))
+    zero, low, high = single(at["zero"]), *limits_of(at["dtype"])
+    with np.errstate(all="ignore"):
+        if at["function"] == "multiply":
+            differences = x.astype(np.int32) - at["x_zero"], y.astype(np.int32) - at["y_zero"]
+            product = (differences[0] * differences[1]).astype(single)
+            found = product * (x_scale * y_scale / scale) + zero
+        else:
+            x_ratio, y_ratio = x_scale / scale, y_scale / scale
+            fixed = _fused(single(at["x_zero"]), x_ratio, single(at["y_zero"]) * y_ratio)
+            found = _fused(y.astype(single), y_ratio, zero - fixed)
+            found = _fused(x.astype(single), x_ratio, found)
+    return np.asarray(np.clip(np.rint(found), low, high).astype(at["dtype"]))
+
+
+def _fused(x: Any, factor: np.float32, term: Any) -> Any:
+    """Return ``x * factor + term``, rounded once; the product is exact in double precision."""
+    return (np.multiply(x, factor, dtype=np.float64) + term).astype(np.float32)
+
+
+def linear_mean(at: Attributes, x: Array) -> Array:
+    """Return the mean of quantised numbers along axes as such numbers."""
+    axes = tuple(at["axes"])
+    count = int(np.prod([x.shape[axis] for axis in axes]))
+    sums = x.sum(axes, dtype=np.int32, keepdims=True) - np.int32(count * at["x_zero"])
+    return _requantised(at, sums, np.float32(at["scale"]), at["zero"])
+
+
+def narrow(x: Array, zero: Array | None) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+    """Return int8 and zero points that stand for the same numbers as integers of 8 bits."""
+    none = np.zeros((), np.int64) if zero is None else zero.astype(np.int64)
+    if x.dtype == np.int8:
+        return x, none
+    return (x.astype(np.int16) - 128).astype(np.int8), none - 128
+
+
+def corrected(
+    sums: NDArray[np.int32],
+    x: NDArray[np.int8],
+    y: NDArray[np.int8],
+    x_zero: NDArray[np.int64],
+    y_zero: NDArray[np.int64],
+) -> NDArray[np.int32]:
+    """Return sums of products of differences to zero points from sums of products.
+
+    Parameters
+    ----------
+    sums : ndarray of int32, shape (m, n)
+        Of ``x`` times ``y``.
+    x, y : ndarray of int8, shapes (m, k) and (k, n)
+    x_zero : ndarray, shape () or (m, 1)
+    y_zero : ndarray, shape () or (n,)
+
+    Returns
+    -------
+    ndarray of int32, shape (m, n)
+        ``sums - x_zero * columns(y) - rows(x) * y_zero + k * x_zero * y_zero``, modulo 2^32.
+    """
+    found = sums.astype(np.int64)
+    if x_zero.any():
+        found = found - x_zero * y.sum(0, dtype=np.int64)
+    if y_zero.any():
+        found = found - x.sum(1, dtype=np.int64)[:, None] * y_zero
+        found = found + x.shape[1] * x_zero * y_zero
+    return found.astype(np.int32)
+
+
+INTEGERS: dict[str, Host] = {
+    "quantise_linear": quantise_linear, "dequantise_linear": dequantise_linear,
+    "requantise": requantise, "dynamic_quantise": dynamic_quantise, "linear": linear,
+    "linear_mean": linear_mean,
+}  # fmt: skip
+"""Operations of quantised numbers by name."""

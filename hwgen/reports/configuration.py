@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Templates, JSON Schema and the reference page, made from the families' models.
+
+``python -m hwgen.reports.configuration > docs/configuration.md`` writes the page anew.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hwgen.config.parameters import Parameter, Path, parameters, yaml_value
+from hwgen.core.load import parse_config
+from hwgen.core.registry import Family, families, family
+from hwgen.errors import ConfigError, InputError
+
+_WIDTH = 96
+
+# -- template ----------------------------------------------------------------------------------
+
+
+def template(name: str, core: str = "") -> str:
+    """Return a commented configuration of a family with every parameter at its default.
+
+    Parameters
+    ----------
+    name : str
+        Name of the family.
+    core : str
+        Name of the core; default ``NAME_core``.
+
+    Raises
+    ------
+    InputError
+        If there is no such family, or `core` cannot be a name.
+    """
+    known = family(name)
+    values = {"name": core or f"{name}_core", "family": name}
+    # A parameter that the other defaults rule out may not be written down: it is commented out.
+    text = _template(known, values, {})
+    try:
+        parse_config(text)
+    except ConfigError as error:
+        reasons = {p.field: p.message.partition(";")[0] for p in error.problems}
+        if "name" in reasons:
+            raise InputError(f"the name of the core {reasons['name']}") from None
+        text = _template(known, values, reasons)
+    return text
+
+
+def _template(known: Family, values: Mapping[str, str], unused: Mapping[str, str]) -> str:
+    lines = [
+        f"# {known.name}: {known.summary}.",
+        "# Only `name` and `family` are required; every other value below is the default.",
+    ]
+    for path, parameter in parameters(known.config).items():
+        if not path:
+            continue
+        margin = "  " * (len(path) - 1)
+        lines += [""] if len(path) == 1 else []
+        lines += [f"{margin}# {line}" for line in _comment(parameter, unused)]
+        if parameter.is_group:
+            lines.append(f"{margin}{path[-1]}:")
+        else:
+            value = values.get(parameter.field, parameter.default)
+            off = "# " if parameter.field in unused else ""
+            lines.append(f"{margin}{off}{path[-1]}: {yaml_value(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _comment(parameter: Parameter, unused: Mapping[str, str]) -> list[str]:
+    text = parameter.description
+    if not parameter.is_group and parameter.path not in (("name",), ("family",)):
+        unit = f" {parameter.unit}" if parameter.unit else ""
+        text += f" [{parameter.allowed}{unit}]"
+    if parameter.field in unused:
+        text += f" Not used here: {unused[parameter.field]}."
+    return textwrap.wrap(text, _WIDTH - 4)
+
+
+# -- JSON Schema -------------------------------------------------------------------------------
+
+
+def json_schema() -> dict[str, Any]:
+    """Return one JSON Schema (2020-12) over the configurations of all families."""
+    known = families()
+    branches: list[dict[str, Any]] = []
+    definitions: dict[str, Any] = {}
+    for name, entry in known.items():
+        # `if`/`then` instead of `oneOf`: an editor then shows the errors of the one family meant.
+        condition = {"properties": {"family": {"const": name}}, "required": ["family"]}
+        branches.append({"if": condition, "then": {"$ref": f"#/$defs/{name}"}})
+        definitions |= _definitions(name, entry)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "hwgen configuration",
+        "type": "object",
+        "properties": {
+            "family": {"enum": list(known), "description": "Family of the accelerator."}
+        },
+        "required": ["name", "family"],
+        "allOf": branches,
+        "$defs": definitions,
+    }
+
+
+def _definitions(name: str, entry: Family) -> dict[str, Any]:
+    """Return the schema of a family and of its groups, under names of the family's own."""
+    schema = entry.config.model_json_schema(ref_template=f"#/$defs/{name}.{{model}}")
+    groups = schema.pop("$defs", {})
+    schema["properties"]["family"].pop("default", None)
+    known = parameters(entry.config)
+    _set_defaults(schema, groups, known, ())
+    return {name: schema, **{f"{name}.{group}": groups[group] for group in groups}}
+
+
+def _set_defaults(
+    schema: dict[str, Any], groups: Mapping[str, Any], known: Mapping[Path, Parameter], path: Path
+) -> None:
+    """Write defaults as a file has them, where the model's are objects such as formats."""
+    for key, part in schema.get("properties", {}).items():
+        part.pop("title", None)
+        parameter = known.get((*path, key))
+        if "default" in part and parameter is not None and not parameter.is_group:
+            part["default"] = parameter.default
+        if "$ref" in part:
+            group = groups[part["$ref"].rsplit(".", 1)[-1]]
+            _set_defaults(group, groups, known, (*path, key))
+
+
+# -- reference page and overview ---------------------------------------------------------------
+
+
+def overview() -> list[dict[str, Any]]:
+    """Return families and their parameters as plain data, for ``hwgen families``."""
+    return [
+        {
+            "name": entry.name,
+            "summary": entry.summary,
+            "parameters": [_plain(p) for p in parameters(entry.config).values() if not p.is_group],
+        }
+        for entry in families().values()
+    ]
+
+
+def _plain(parameter: Parameter) -> dict[str, Any]:
+    return {
+        "name": parameter.field,
+        "required": parameter.required,
+        "default": parameter.default,
+        "allowed": parameter.allowed,
+        "unit": parameter.unit,
+        "description": parameter.description,
+    }
+
+
+def markdown() -> str:
+    """Return the parameter reference, ``docs/configuration.md``."""
+    lines = [
+        "<!-- Generated: python -m hwgen.reports.configuration > docs/configuration.md -->",
+        "# Configuration reference",
+        "",
+        *textwrap.wrap(
+            "A configuration is one YAML 1.2 file. `name` and `family` are required; everything"
+            " else has a default. Unknown keys and values out of range are errors, reported all"
+            " at once as `file:line:column: field: what must hold`; nothing is converted silently"
+            " (a number in quotes is text). `hwgen init FAMILY` writes a commented file,"
+            " `hwgen schema` prints the JSON Schema that lets an editor complete and check it.",
+            _WIDTH,
+        ),
+        "",
+        "An integer may stand for a number. Aliases work; tags and merge keys are refused.",
+    ]
+    for entry in families().values():
+        lines += _family_section(entry)
+    return "\n".join(lines) + "\n"
+
+
+def _family_section(entry: Family) -> Iterator[str]:
+    summary = entry.summary[:1].upper() + entry.summary[1:]
+    yield from ("", f"## `{entry.name}`", "", f"{summary}.")
+    for group in parameters(entry.config).values():
+        if not group.is_group:
+            continue
+        if group.path:
+            yield from ("", f"### `{entry.name}`: `{group.field}`", "", group.description)
+        yield from ("", "| parameter | default | allowed | unit | meaning |")
+        yield "| --- | --- | --- | --- | --- |"
+        for parameter in parameters(entry.config).values():
+            if parameter.path[:-1] == group.path and parameter.path and not parameter.is_group:
+                yield _row(parameter)
+
+
+def _row(parameter: Parameter) -> str:
+    default = "required" if parameter.required else f"`{yaml_value(parameter.default)}`"
+    cells = (
+        f"`{parameter.field}`",
+        default,
+        parameter.allowed,
+        parameter.unit,
+        parameter.description,
+    )
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown())

@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The data sheet of an accelerator: all that is known of it, as Markdown or as a page.
+
+What it is made of is plain data (`hwgen.cli.report` collects it); nothing is looked up here.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+METRICS = {
+    "area_mm2": ("area", "mm²"), "luts": ("LUTs", ""), "flip_flops": ("flip-flops", ""),
+    "carries": ("carry cells", ""), "dsps": ("DSP blocks", ""), "brams": ("block memories", ""),
+    "lutrams": ("memories of look-up tables", ""), "fmax_mhz": ("Fmax", "MHz"),
+    "power_w": ("power", "W"), "tops": ("throughput", "TOPS"), "tops_per_w": ("", "TOPS/W"),
+    "tops_per_mm2": ("", "TOPS/mm²"), "bandwidth_gb_s": ("port bandwidth", "GB/s"),
+}  # fmt: skip
+"""What the metrics of an estimate are called, and their units."""
+
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; color: #1b2733; max-width: 62rem;
+       margin: 2rem auto; padding: 0 1rem; }}
+h1, h2 {{ line-height: 1.2; }}
+h2 {{ margin-top: 2rem; border-bottom: 1px solid #d5dce3; padding-bottom: .2rem; }}
+table {{ border-collapse: collapse; display: block; overflow-x: auto; }}
+th, td {{ padding: .2rem .7rem; border-bottom: 1px solid #e7ecf0; vertical-align: top; }}
+th {{ text-align: left; color: #6b7885; font-weight: 600; }}
+pre {{ background: #f4f6f8; padding: .8rem; overflow-x: auto; }}
+code {{ font-size: 90%; }}
+</style>
+</head>
+<body>
+{body}</body>
+</html>
+"""
+
+
+def number(value: float | None) -> str:
+    """Return a figure for people, a dash if it is unknown."""
+    if value is None:
+        return "-"
+    if value == 0 or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def share(value: float | None) -> str:
+    """Return a share in percent, a dash if it is unknown."""
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def standing(certainty: Mapping[str, Any] | None) -> str:
+    """Return what a figure is, in words; nothing of one that is unknown."""
+    if certainty is None:
+        return ""
+    words = [certainty["basis"]]
+    if "within" in certainty:
+        within = certainty["within"]
+        words.append(
+            f"to a factor of {1 + within:.2g}" if within >= 1 else f"± {100 * within:.1f} %"
+        )
+    words += [f"at {end} {certainty[end]:,}" for end in ("least", "most") if end in certainty]
+    return ", ".join(words)
+
+
+def assumed_clock(estimate: Mapping[str, Any]) -> str:
+    """Return that figures per second assume the clock that was asked for, if they do."""
+    if estimate["clock_basis"] != "assumed":
+        return ""
+    return (
+        f"Figures per second are at the clock that was asked for, {estimate['clock_mhz']:g} MHz;"
+        f" no speed of this core in {estimate['technology']} is known."
+    )
+
+
+def shares_of(device: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Return a row for each resource of a device: what it is, used, available, share."""
+    names = {**{name: text for name, (text, _) in METRICS.items()}, "urams": "large memories"}
+    rows = []
+    for resource, row in device["resources"].items():
+        share = "-" if row["share"] is None else f"{100 * row['share']:.1f} %"
+        used, there = number(row["used"]), number(row["available"])
+        rows.append((names[resource], used, there, share))
+    return rows
+
+
+def fitting(device: Mapping[str, Any]) -> str:
+    """Return whether a core fits a device, in words."""
+    words = {True: "fits", False: "does not fit", None: "not known whether it fits"}
+    return f"{device['name']}: {words[device['fits']]}"
+
+
+_SHOWN = 0.002
+"""Parts of less than this share of the whole are shown as one."""
+
+
+def breakdown(entry: Mapping[str, Any]) -> tuple[str | None, list[tuple[Any, str]]]:
+    """Return the parts of an estimate that consist of anything, the smallest as one.
+
+    Returns
+    -------
+    (str or None, list of (mapping, str))
+        The field with the cost of a part, None if costs are unknown; each part, and what it
+        consists of, in words.
+    """
+    parts = [part for part in entry["breakdown"] if part["components"]]
+    key = next((key for key in ("area_um2", "luts") if parts and key in parts[0]), None)
+    rows = []
+    for part in _joined(parts, key):
+        shown = sorted(part["components"].items(), key=lambda item: -(item[1] or 0))
+        words = (f"{number(n)} {kind.replace('_', ' ')}" for kind, n in shown[:4])
+        rows.append((part, ", ".join(words)))
+    return key, rows
+
+
+def _joined(parts: list[Any], key: str | None) -> list[Any]:
+    """Return the parts that are large enough to be shown, and one more for all others."""
+    if key is None or any(part[key] is None for part in parts):
+        return parts
+    least = _SHOWN * sum(part[key] for part in parts)
+    small = [part for part in parts if part[key] < least]
+    if len(small) < 2:
+        return parts
+    components: Counter[str] = Counter()
+    for part in small:
+        components.update(part["components"])
+    rest = {"part": f"{len(small)} others", key: sum(part[key] for part in small)}
+    return [
+        *(part for part in parts if part[key] >= least), {**rest, "components": components}
+    ]  # fmt: skip
+
+
+def markdown(sheet: Mapping[str, Any], pictures: Mapping[str, str] | None = None) -> str:
+    """Return a data sheet as Markdown.
+
+    Parameters
+    ----------
+    sheet : mapping
+        ``manifest``, as `hwgen build` writes it; ``configuration``, its text; ``estimates``, one
+        for each technology, first that of the configuration; ``synthesis`` and
+        ``place_and_route``, documents of results, which may be none; perhaps ``model``, see
+        `_model`.
+    pictures : mapping, optional
+        Names of files with the roofline of each workload, by its name.
+    """
+    about = sheet["manifest"]
+    title = (
+        f"# {about['name']}\n\n{about['summary']}: family `{about['family']}`,"
+        f" hwgen {about['version']}, configuration digest `{about['digest'][:16]}`."
+    )
+    parts = [
+        title,
+        _configuration(sheet["configuration"]),
+        _interface(about),
+        _model(sheet["model"], sheet["estimates"][0]) if "model" in sheet else "",
+        _speed(about, sheet["estimates"][0]),
+        _roofline(sheet["estimates"][0], pictures or {}),
+        _estimates(sheet["estimates"]),
+        _synthesis(sheet["synthesis"]),
+        _place_and_route(sheet["place_and_route"]),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def page(text: str, title: str, pictures: Mapping[str, str] | None = None) -> str:
+    """Return Markdown as an HTML page that needs no other file.
+
+    Parameters
+    ----------
+    text, title : str
+    pictures : mapping, optional
+        SVG by the name of the file that the text says.
+    """
+    from markdown_it import MarkdownIt
+
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
+    for name, svg in (pictures or {}).items():
+        image = re.compile(rf'<img src="{re.escape(quote(name))}"[^>]*>')
+        body = image.sub(lambda _, svg=svg: svg, body)  # type: ignore[misc]
+    return _PAGE.format(title=html.escape(title), body=body)
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: str = "") -> str:
+    """Return a table; `right` has an ``r`` for each column that is aligned to the right."""
+    marks = ["---:" if mark == "r" else "---" for mark in right.ljust(len(headings))]
+    lines = [headings, marks, *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |"
+                     for line in lines)  # fmt: skip
+
+
+def _configuration(text: str) -> str:
+    return (
+        f"## Configuration\n\nEvery parameter, defaults included.\n\n```yaml\n{text.strip()}\n```"
+    )
+
+
+def _interface(about: Mapping[str, Any]) -> str:
+    paragraphs = [
+        f"Clock `{about['clock']}`, synchronous reset `{about['reset']['name']}`, active low.",
+    ]
+    if about["streams"]:
+        rows = [
+            (f"`{s['prefix']}`", s["direction"], f"{s['lanes']} x {s['format']}",
+             str(s["tdata_bits"]), s["beat"], s["tlast"] or "-")
+            for s in about["streams"]
+        ]  # fmt: skip
+        headings = ("AXI4-Stream", "", "lanes", "tdata bits", "a beat holds", "`tlast`")
+        paragraphs.append(_table(headings, rows, "   r"))
+    if about["registers"]:
+        registers = [
+            (f"`{r['name']}`", f"0x{r['offset']:03x}", r["access"], r["description"])
+            for r in about["registers"]
+        ]  # fmt: skip
+        paragraphs.append(_table(("register", "offset", "", ""), registers, " r"))
+    return "## Interface\n\n" + "\n\n".join(paragraphs)
+
+
+def _throughput(about: Mapping[str, Any]) -> str:
+    """Return what a full cycle does in words."""
+    if "throughput_macs_per_cycle" in about:
+        return f"{number(about['throughput_macs_per_cycle'])} multiply-accumulates"
+    return f"{number(about['throughput_operations_per_cycle'])} operations"
+
+
+def _speed(about: Mapping[str, Any], estimate: Mapping[str, Any]) -> str:
+    text = (
+        f"{_throughput(about)} in a full cycle,"
+        f" latency {about['latency_cycles']} cycles from the last input to the first result."
+    )
+    metrics, certainty = estimate["metrics"], estimate["certainty"]
+    names = [name[7:-1] for name in metrics if name.startswith("cycles(")]
+    rows = [
+        (name, number(metrics[f"cycles({name})"]), standing(certainty.get(f"cycles({name})")),
+         *(number(metrics[f"{m}({name})"]) for m in ("latency_ms", "energy_mj")))
+        for name in names
+    ]  # fmt: skip
+    if rows:
+        text += "\n\n" + _table(("product or workload", "cycles", "", "ms", "mJ"), rows, " r rr")
+    return f"## Speed\n\n{text}"
+
+
+def _model(model: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
+    """Return the passes of a model, given as ``name`` and ``passes`` by name."""
+    passes = model["passes"]
+    each_is = "token" if "tokens" in next(iter(passes.values())) else "frame"
+    limits = entry["roofline"]["workloads"] if entry["roofline"] else {}
+    rows = [
+        (name, *(number(found.get(key)) for key in ("tokens", "context", "ms",
+         f"{each_is}s_per_s", f"j_per_{each_is}")), share(found["floor_share"]),
+         limits.get(name, {}).get("limit") or "-")
+        for name, found in passes.items()
+    ]  # fmt: skip
+    headings = ("pass", "tokens", "context", "ms", f"{each_is}s/s", f"J/{each_is}",
+                "of the bandwidth's floor", "limited by")  # fmt: skip
+    text = f"## Model\n\n{model['name']}:\n\n{_table(headings, rows, ' rrrrrr')}"
+    if "prefill" in passes:
+        text += f"\n\nTime to the first token: {number(passes['prefill']['ms'])} ms."
+    return text
+
+
+def _roofline(entry: Mapping[str, Any], pictures: Mapping[str, str]) -> str:
+    """Return what the memory does to workloads, layer by layer."""
+    from hwgen.reports.roofline import SERVED, behind, summary
+
+    if not entry["roofline"]:
+        return SERVED if any(name.startswith("latency_ms(") for name in entry["metrics"]) else ""
+    words = behind(entry["roofline"])
+    paragraphs = [f"## Roofline\n\n{words[:1].upper()}{words[1:]}."]
+    for name, workload in entry["roofline"]["workloads"].items():
+        rows = [
+            (layer["name"], f"{layer['repeat']:,}",
+             *(number(layer[key]) for key in ("ops_per_byte", "compute_ms", "memory_ms")),
+             layer["limit"])
+            for layer in workload["layers"]
+        ]  # fmt: skip
+        headings = (f"layers of {name}", "times", "operations a byte", "compute ms", "memory ms",
+                    "limited by")  # fmt: skip
+        found = [(label, entry["metrics"].get(f"{metric}({name})")) for label, metric in
+                 (("tokens/s", "tokens_per_s"), ("J/token", "j_per_token"))]  # fmt: skip
+        shown = "; ".join(f"{number(value)} {label}" for label, value in found if value)
+        text = "; ".join(filter(None, (shown, summary(entry, name))))
+        paragraphs += [_table(headings, rows, " rrrr"), f"{text[:1].upper()}{text[1:]}."]
+        if name in pictures:
+            paragraphs.append(f"![Roofline of {name}]({quote(pictures[name])})")
+    return "\n\n".join(paragraphs)
+
+
+def _estimates(estimates: Sequence[Mapping[str, Any]]) -> str:
+    known = [entry for entry in estimates if entry["breakdown"]]
+    if not known:
+        return ""
+    paragraphs = []
+    metrics = [name for name in METRICS if any(e["metrics"].get(name) is not None for e in known)]
+    rows = []
+    for name in metrics:
+        words = " ".join(filter(None, METRICS[name]))
+        cells = []
+        for entry in known:
+            shown = number(entry["metrics"].get(name))
+            cells.append(" ".join(filter(None, (shown, standing(entry["certainty"].get(name))))))
+        rows.append((words, *cells))
+    headings = ("", *(f"{e['technology']}, {e['clock_mhz']:g} MHz" for e in known))
+    paragraphs.append(_table(headings, rows, " " + "r" * len(known)))
+    paragraphs += filter(None, map(assumed_clock, known))
+    if device := known[0]["device"]:
+        table = _table((fitting(device), "used", "there", "share"), shares_of(device), " rrr")
+        paragraphs.append(table)
+    paragraphs.append(_breakdown(known[0]))
+    return "## Estimate\n\n" + "\n\n".join(filter(None, paragraphs))
+
+
+def _breakdown(entry: Mapping[str, Any]) -> str:
+    key, parts = breakdown(entry)
+    if key is None:
+        return ""
+    total = sum(part[key] or 0.0 for part, _ in parts)
+    rows = []
+    for part, text in parts:
+        share = "-" if part[key] is None or not total else f"{100 * part[key] / total:.1f}"
+        rows.append((part["part"], number(part[key]), share, text))
+    return f"Parts, {entry['technology']}:\n\n" + _table(
+        ("part", key, "%", "consists of"), rows, " rr"
+    )
+
+
+def _synthesis(results: Sequence[Mapping[str, Any]]) -> str:
+    if not results:
+        return ""
+    rows = []
+    for r in results:
+        area = f"{number(r['area_um2'])} µm²" if r["area_um2"] else f"{number(r['luts'])} LUTs"
+        rest = [f"{number(r['flip_flops'])} flip-flops"]
+        rest += [f"{number(r[key])} {unit}" for key, unit in
+                 (("dsps", "DSP blocks"), ("brams", "block memories")) if r[key]]  # fmt: skip
+        way = r["recipe"] + (", full adders" if r["full_adders"] else "") + f", {r['hierarchy']}"
+        path = f"`{r['path_start']}` to `{r['path_end']}`" if r["path_start"] else "-"
+        rows.append((r["target"], number(r["clock_target_mhz"]), way, area, ", ".join(rest),
+                     number(r["fmax_mhz"]), path))  # fmt: skip
+    tools = sorted({f"{k} {v}" for r in results for k, v in r["tools"].items()})
+    headings = ("target", "asked, MHz", "mapped", "area", "", "Fmax, MHz", "worst path")
+    return (
+        "## Synthesis\n\n"
+        + _table(headings, rows, " r r r")
+        + f"\n\nWithout wires; {', '.join(tools)}."
+    )
+
+
+def _place_and_route(results: Sequence[Mapping[str, Any]]) -> str:
+    if not results:
+        return ""
+    rows = []
+    for r in results:
+        used = ", ".join(f"{number(u['used'])} of {number(u['available'])} {name}"
+                         for name, u in r["utilization"].items())  # fmt: skip
+        device = " ".join(filter(None, (r["device"], r["package"], r["speed_grade"])))
+        rows.append((r["target"], device, number(r["clock_target_mhz"]),
+                     *(number(r[f"fmax_{rank}_mhz"]) for rank in ("min", "median", "max")),
+                     str(len(r["seeds"])), used))  # fmt: skip
+    headings = ("target", "device", "asked, MHz", "least", "median", "most", "seeds", "used")
+    return "## Place and route\n\n" + _table(headings, rows, "  rrrrr")

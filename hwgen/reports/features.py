@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which features each installed family has, found by trying them.
+
+Nothing is listed by hand: a value of a parameter is a feature of a family if a configuration with
+it is legal, beside defaults or, where these rule it out, beside another choice or on an FPGA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, combinations, product
+from typing import Any
+
+from hwgen.config.dotted import nested
+from hwgen.config.parameters import Parameter, parameters, ranges
+from hwgen.core.registry import Family, families
+from hwgen.technologies import of_kind
+
+COUNTED = 4
+"""A parameter with at most so many numbers to choose from is a choice, with more it is a size."""
+
+SHARED = ("target", "memories")
+"""Groups of parameters that say nothing about the hardware."""
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A parameter, and which of its values are legal in each family.
+
+    Parameters
+    ----------
+    name : str
+        Dotted parameter.
+    legal : mapping
+        Family: its legal values; no entry if the family has no such parameter.
+    """
+
+    name: str
+    legal: Mapping[str, tuple[Any, ...]]
+
+
+def features() -> list[Feature]:
+    """Return what can be chosen in any installed family, in the order of their parameters."""
+    table: dict[str, dict[str, tuple[Any, ...]]] = {}
+    for name, family in families().items():
+        helped: list[dict[str, Any]] = []
+        for parameter in parameters(family.config).values():
+            values = tuple(_values(parameter))
+            if not values or parameter.path[0] in (*SHARED, "name", "family"):
+                continue
+            legal = tuple(value for value in values if _legal(family, parameter, value, helped))
+            table.setdefault(parameter.field, {})[name] = legal
+    return [Feature(name, legal) for name, legal in table.items()]
+
+
+def cores_of_engines() -> dict[str, tuple[str, ...]]:
+    """Return the families that each family of engines takes as its core."""
+    known = families()
+    return {
+        name: tuple(core for core in known if _accepted(engine, {"compute": {"family": core}}))
+        for name, engine in known.items()
+        if "compute" in engine.config.model_fields
+    }
+
+
+def _values(parameter: Parameter) -> Iterator[Any]:
+    """Yield what there is to choose from; lists are tried with one entry at a time."""
+    if parameter.is_group:
+        return
+    if parameter.types == ("array",):
+        yield from ([choice] for choice in parameter.entries)
+    elif parameter.choices:
+        yield from parameter.choices
+        if parameter.minimum is not None and parameter.maximum is not None:
+            yield from range(int(parameter.minimum), int(parameter.maximum) + 1)
+    elif "boolean" in parameter.types:
+        yield from (False, True)
+    elif parameter.minimum is not None and parameter.maximum is not None:
+        numbers = range(int(parameter.minimum), int(parameter.maximum) + 1)
+        if len(numbers) <= COUNTED:
+            yield from numbers
+
+
+def _legal(family: Family, parameter: Parameter, value: Any, helped: list[dict[str, Any]]) -> bool:
+    """Return whether a value is legal, alone or beside another; what helped is tried first."""
+    targets = ({"target.technology": name} for name in of_kind("fpga"))
+    known = [other for other in helped if parameter.field not in other]
+    for other in chain([{}], known, _beside(family, parameter), targets):
+        if _accepted(family, nested({parameter.field: value, **other})):
+            if other and other not in helped:
+                helped.append(other)
+            return True
+    return False
+
+
+def _beside(family: Family, parameter: Parameter) -> Iterator[dict[str, Any]]:
+    """Yield other values to try a value beside: one, or two of parameters of equal choices."""
+    others = [
+        other
+        for other in parameters(family.config).values()
+        if other.path and other.field != parameter.field and other.path[0] not in SHARED
+    ]
+    for other in others:
+        alike = [same for same in others if same.choices == other.choices and other.choices]
+        for choice in _values(other):
+            yield {other.field: choice}
+            yield {same.field: choice for same in alike}
+        if other.minimum is not None and not other.choices:
+            yield {other.field: int(other.minimum)}
+    if parameter.types != ("array",):  # of the others none needs it, and there are many
+        return
+    for first, second in combinations([other for other in others if other.choices], 2):
+        if first.choices == second.choices:
+            for choices in product(first.choices, repeat=2):
+                yield dict(zip((first.field, second.field), choices, strict=True))
+
+
+def _accepted(family: Family, tree: Mapping[str, Any]) -> bool:
+    try:
+        family.config.model_validate({"name": "core", "family": family.name, **tree})
+    except ValueError:
+        return False
+    return True
+
+
+def described(values: Sequence[Any]) -> str:
+    """Return values in short: ``int2..int16``; ``-`` if there are none."""
+    if not values:
+        return "-"
+    plain = [value[0] if isinstance(value, list) else value for value in values]
+    if plain == [False, True]:
+        return "yes"
+    names = [str(value).lower() if isinstance(value, bool) else value for value in plain]
+    return ", ".join(map(str, ranges(names)))

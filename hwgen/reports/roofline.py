@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The roofline of an estimate in words; `hwgen.roofline_picture` draws it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hwgen.reports.datasheet import number
+
+SERVED = (
+    "No memory is named: times assume that every port is always served. target.memory, or --memory,"
+    " limits them by a bandwidth."
+)
+"""What figures per second assume without a memory."""
+
+
+def behind(roofline: Mapping[str, Any]) -> str:
+    """Return which memory is behind the ports of an estimate, and which of them."""
+    memory = roofline["memory"]
+    each = memory["pj_per_bit"]
+    energy = "energy unknown" if each is None else f"{number(each)} pJ a bit"
+    off_chip = [port for port, where in memory["ports"].items() if where == "dram"]
+    on_chip = [port for port, where in memory["ports"].items() if where != "dram"]
+    words = (
+        f"behind {memory['kind'] or 'a memory'}, {number(roofline['gb_s'])} GB/s"
+        f" ({number(memory['peak_gb_s'])} GB/s, {100 * memory['efficiency']:.3g} % achieved),"
+        f" {energy}: {', '.join(off_chip) or 'nothing'}"
+    )
+    if on_chip:
+        words += f"; on the chip: {', '.join(on_chip)}"
+    return words.replace("kv_cache", "cached keys and values")
+
+
+def summary(entry: Mapping[str, Any], name: str) -> str:
+    """Return what a memory does to a workload of an estimate."""
+    workload, metrics = entry["roofline"]["workloads"][name], entry["metrics"]
+
+    def figure(metric: str) -> str:
+        return number(metrics.get(f"{metric}({name})"))
+
+    floor = metrics.get(f"floor_share({name})")
+    words = [
+        f"limited by {workload['limit']}" if workload["limit"] else "limits unknown",
+        f"{figure('gb_s_used')} GB/s used, {figure('gb_s_needed')} GB/s needed not to wait",
+        f"{figure('ops_per_byte')} operations a byte",
+    ]
+    if floor is not None:
+        moved = (workload["weight_bytes"] + workload["kv_bytes"]) * 1e-6
+        words.append(
+            f"{100 * floor:.3g} % of the bandwidth floor, {number(workload['floor_ms'])} ms for"
+            f" {number(moved)} MB of weights, keys and values"
+        )
+    return "; ".join(words)

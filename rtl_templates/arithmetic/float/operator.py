@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operators on two floating-point numbers share: ports, and registers at chosen places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Cat, Module, Value
+from amaranth.lib.wiring import In, Out
+
+from hwgen.formats.floating import FloatFormat
+from rtl_templates.arithmetic.pipeline import Pipeline, named
+from rtl_templates.hdl.hierarchy import Block
+
+
+class FloatOperator(Block):
+    """A result of two numbers of a format, in the same format.
+
+    Parameters
+    ----------
+    name : str
+        What it does, the beginning of the module's name.
+    fmt : FloatFormat
+    stages : int
+        Latency in cycles; 0 is combinational.
+    cuts : sequence of tuple of str
+        Where the registers of 0, 1, 2, ... stages are; more follow the result.
+    enabled : bool
+        Whether the registers load only while `run` is high.
+
+    Members
+    -------
+    run : In(1)
+        Present if `enabled` and there are registers.
+    a, b, o : In, In, Out
+        Bit patterns; `o` is there `stages` cycles later.
+
+    Raises
+    ------
+    ValueError
+        If `stages` is negative.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        fmt: FloatFormat,
+        stages: int,
+        cuts: Sequence[tuple[str, ...]],
+        *,
+        enabled: bool,
+    ) -> None:
+        if stages < 0:
+            raise ValueError(f"stages must be 0 or more, not {stages}")
+        self.enabled = enabled and stages > 0
+        super().__init__(
+            f"{name}_{fmt.name}_{stages}{'e' if self.enabled else ''}",
+            {
+                **({"run": In(1)} if self.enabled else {}),
+                "a": In(fmt.width),
+                "b": In(fmt.width),
+                "o": Out(fmt.width),
+            },
+        )
+        self.fmt, self.stages = fmt, stages
+        self._behind = [f"result_{i}" for i in range(stages - len(cuts) + 1)]
+        self._cuts = (*cuts[min(stages, len(cuts) - 1)], *self._behind)
+
+    def pipeline(self, m: Module) -> Pipeline:
+        """Return what places the registers."""
+        return Pipeline(m, self._cuts, self.run if self.enabled else None)
+
+    def give(self, m: Module, pipe: Pipeline, value: Value) -> None:
+        """Make `value` the result, behind the registers that are left."""
+        for place in self._behind:
+            (value,) = pipe.cut(place, value=value)
+        m.d.comb += self.o.eq(value)
+
+
+def encoded(
+    m: Module, fmt: FloatFormat, sign: Value, nan: Value, infinite: Value, rounded: Value
+) -> Value:
+    """Return a result with what overflowed, infinities and NaNs.
+
+    Parameters
+    ----------
+    m : Module
+    fmt : FloatFormat
+    sign, nan, infinite : Value
+        Sign of the result; it is a NaN; it is infinite at any rate, in a format that has that.
+    rounded : Value
+        Mantissa and, above it, exponent, with bits to spare for what is too large.
+    """
+    width = fmt.width - 1
+    if not fmt.infinities:
+        # The largest magnitude is the NaN, and whatever is above it too.
+        nan = named(m, "none", nan | rounded[:width].all() | rounded[width:].any())
+        return Cat(rounded[:width] | nan.replicate(width), sign & ~nan)
+    exponent = rounded[fmt.mantissa_bits : width]
+    beyond = named(m, "beyond", infinite | exponent.all() | rounded[width:].any())
+    exponent |= beyond.replicate(fmt.exponent_bits)
+    fraction = rounded[: fmt.mantissa_bits] & (~beyond).replicate(fmt.mantissa_bits)
+    return Cat(fraction[:-1], fraction[-1] | nan, exponent, sign & ~nan)
