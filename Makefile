@@ -159,7 +159,7 @@ site: env ## write the documentation as a site to build/site
 
 .PHONY: docs-waveforms
 docs-waveforms: env ## simulate and draw the waveforms of the documentation again
-	$(RUN) -m sim_tests.waveforms docs/images
+	$(RUN) -m sim_tests.simulation.waveforms docs/images
 
 # What the shipped ternary model wrote, after make demo-ternary.
 .PHONY: docs-written

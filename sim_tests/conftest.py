@@ -17,8 +17,8 @@ from flows.build import remember
 from flows.simulation.runner import use_host
 from flows.tools.wasm import prepare_all
 from hwgen.technologies import fpga_family, technologies
-from sim_tests import warm_simulations
-from sim_tests.selection import (
+from sim_tests.support import warm_simulations
+from sim_tests.support.selection import (
     OVER,
     changed_files,
     commit_seed,
@@ -116,7 +116,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
         report.longrepr = (
             f"{item.nodeid} was skipped, which it must not be here (CI is set): {reason}\n"
             "Install what it misses, or, if that is impossible, add the reason to the list in"
-            " sim_tests/selection.py."
+            " sim_tests/support/selection.py."
         )
 
 

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Closed forms, which sweeps use, against the estimate by structure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cost_model.estimate.technology import Technology, technology
+from flows.bench import closed_forms as bench
+from flows.calibration import closed_forms
+from flows.calibration.closed_forms import Costs, Sample
+from sim_tests.support.selection import commit_seed
+
+TECH = "nangate45"
+DESIGNS = 60
+
+MEAN = {"area": 0.06, "power": 0.09, "fmax": 0.13}
+"""Largest mean relative error of so many designs, whichever they are, `CLIPPED` at most of one."""
+
+CLIPPED = 0.5
+WORST = 5.0
+"""Largest relative error of any: accumulators much narrower than sums are the worst."""
+
+
+@pytest.fixture(scope="module")
+def seed() -> int:
+    """Return the seed of this commit; ``python -m flows.bench.closed_forms --seed`` takes it."""
+    return commit_seed()
+
+
+@pytest.fixture(scope="module")
+def drawn(seed: int) -> list[tuple[Sample, Costs]]:
+    found = closed_forms.samples(seed, DESIGNS, jobs=1, sizes=closed_forms.SIZES[:1])
+    return [(sample, closed_forms.costs_of(sample, technology(TECH))) for sample in found]
+
+
+def exceeded(drawn: Sequence[tuple[Sample, Costs]], tech: Technology) -> list[str]:
+    """Return what is beyond the bounds."""
+    errors: dict[str, list[float]] = {metric: [] for metric in closed_forms.METRICS}
+    for sample, costs in drawn:
+        for metric, error in closed_forms.errors_of(sample, costs, tech).items():
+            errors[metric].append(error)
+    found = []
+    for metric, some in errors.items():
+        values = np.abs(some)
+        if not np.isfinite(values).all():
+            found.append(f"{metric} unknown")
+            continue
+        mean = np.minimum(values, CLIPPED).mean()
+        if mean > MEAN[metric] or values.max() > WORST:
+            found.append(f"{metric}: {mean:.3f} on average, {values.max():.3f} at worst")
+    return found
+
+
+@pytest.mark.slow
+def test_closed_forms_are_near_the_structure(
+    drawn: Sequence[tuple[Sample, Costs]], seed: int
+) -> None:
+    assert not exceeded(drawn, technology(TECH)), f"seed {seed}"
+
+
+@pytest.mark.slow
+def test_a_wrong_closed_form_is_noticed(drawn: Sequence[tuple[Sample, Costs]]) -> None:
+    right = technology(TECH)
+    costs = {q: {**prices, "flip_flop": 0.0} for q, prices in right.costs.items()}
+    found = exceeded(drawn, replace(right, costs=costs))
+    assert [text.partition(":")[0] for text in found] == ["area", "power"]
+    delays = {kind: ns * (1.0 if kind == "register" else 0.7) for kind, ns in
+              right.delays_ns.items()}  # fmt: skip
+    assert "fmax" in [text.partition(":")[0] for text in exceeded(drawn, replace(
+        right, delays_ns=delays))]  # fmt: skip
+
+
+def test_a_fit_finds_what_made_the_structural_estimates() -> None:
+    """Of two designs, by the costs that closed forms have of them."""
+    tech = technology(TECH)
+    found = closed_forms.samples(3, 5, jobs=1, sizes=(2,))
+    costs = [closed_forms.costs_of(sample, tech) for sample in found]
+    fitted = closed_forms.fitted(list(zip(found, costs, strict=True)), tech)
+    for sample, each in zip(found, costs, strict=True):
+        errors = closed_forms.errors_of(sample, each, fitted)
+        assert max(map(abs, errors.values())) < 0.05
+
+
+def test_summaries_of_the_bench() -> None:
+    known = [(0.1, 1.0), (-0.2, 2.0), (0.0, 3.0)]
+    summary = bench._summary("t", "area", bench.ALL, known, 1)
+    assert summary.mape == pytest.approx(0.1)
+    assert summary.bias == pytest.approx(-0.1 / 3)
+    assert (summary.worst, summary.tau, summary.unknown) == (-0.2, 1.0, 1)
+    assert not bench.meets(summary)
+    assert bench.meets(replace(summary, family="systolic"))
+    assert len(bench.rows([summary])[0]) == len(bench.HEADINGS)
+
+
+def test_what_the_benchmark_compares() -> None:
+    assert set(bench.technologies()) == {"asap7", "ihp-sg13g2", "nangate45", "sky130hd"}

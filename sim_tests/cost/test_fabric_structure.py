@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Estimates of FPGA resources from structure: look-up tables that cover gates, and exact rules."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from cost_model.estimate.costed import STRUCTURE
+from cost_model.estimate.technology import technology
+from cost_model.netlist.fabric import elaborate
+from cost_model.netlist.fabric.components import EXACT, KINDS
+from cost_model.netlist.fabric.fabric import fabric
+from cost_model.netlist.fabric.gates import FALSE, TRUE, Gates
+from cost_model.netlist.fabric.lut_cover import Cover, balanced
+from cost_model.netlist.fabric.lut_trees import TreeCover
+from cost_model.netlist.order import in_order, strongly_connected
+from cost_model.netlist.rewrite import shift_registers
+from flows.build import structures
+from flows.build.estimates import estimated
+from flows.calibration import fpga
+from flows.calibration.structural_fpga import totals
+from hwgen.core.load import parse_config
+from hwgen.core.operation import multiplies
+from hwgen.core.registry import families
+from hwgen.reports.configuration import template
+from hwgen.technologies import technologies
+from hwgen.technologies.fpga_model import LutTrees
+from sim_tests.support.selection import commit_seed
+
+FABRICS = ("ecp5", "ice40")
+"""Families whose speed is known too."""
+
+COUNTED = (*FABRICS, "gatemate", "gowin", "machxo2", "nexus", "xc7")
+CORES = {
+    "systolic": "array: {rows: 2, cols: 3}",
+    "ternary_lut": "array: {tables: 2, fetch_ports: 4}",
+    "cube": "array: {rows: 2, cols: 2, depth: 2}",
+    "adder_tree": "array: {rows: 2, cols: 2, depth: 2}",
+    "broadcast_2d": "array: {rows: 2, cols: 2}",
+    "gemm_stream": "compute: {family: systolic, array: {rows: 2, cols: 3}}\n"
+    "buffers: {activation_kib: 1, weight_kib: 1, output_kib: 1, column_kib: 1}\n"
+    "memory: {data_width: 32}",
+}
+SMALL = {
+    **CORES,
+    "vector": "array: {operations: [softmax, add], lanes: 2, longest_row: 9, function_bits: 8}",
+    "attention": "head: 8\nmax_keys: 64\narray: {rows: 8, lanes: 2}",
+    "stream_engine": "compute: {family: vector, array: {operations: [softmax, add], lanes: 2,"
+    " longest_row: 9, function_bits: 8}}\n"
+    "memory: {data_width: 32}",
+    "transformer": "units: {only: {family: gemm_stream,"
+    " compute: {family: systolic, array: {rows: 2, cols: 2}},"
+    " buffers: {activation_kib: 1, weight_kib: 1, output_kib: 1, column_kib: 1}}}\n"
+    "memory: {data_width: 32}",
+}
+"""Small designs of families; of another it is the template."""
+
+
+DEEP = "array: {rows: 3, cols: 1, dataflow: weight_stationary, accumulator_depth: 64}"
+"""Sums in a block memory, which is read around."""
+
+
+def _luts(size: int, gates: Gates, sinks: list[int]) -> int:
+    return len(Cover(*balanced(gates, sinks, size), size).roots())
+
+
+def test_gates_that_one_reads_are_in_its_look_up_table() -> None:
+    gates = Gates()
+    a, b, c, d = (gates.input() for _ in range(4))
+    one, other = gates.both(a, b), gates.both(c, d)
+    either = gates.either(one, other)
+    assert _luts(4, gates, [either]) == 1
+    assert _luts(3, gates, [either]) == 2
+    assert _luts(4, gates, [one, either]) == 2  # one of them is needed by itself
+    assert _luts(4, gates, []) == 0
+
+
+@pytest.mark.parametrize("size", [4, 6])
+def test_wide_gates_are_divided(size: int) -> None:
+    for bits in range(2, 40):
+        gates = Gates()
+        wide = gates.all([gates.input() for _ in range(bits)])
+        least = -(-(bits - 1) // (size - 1))
+        # Trees of two inputs each, as Yosys makes them, do not always fill look-up tables.
+        assert least <= _luts(size, gates, [wide]) <= 2 * least
+
+
+@pytest.mark.parametrize("size", [4, 6])
+def test_full_adders_are_two_look_up_tables(size: int) -> None:
+    gates = Gates()
+    a, b, c = (gates.input() for _ in range(3))
+    assert _luts(size, gates, list(gates.full_adder(a, b, c))) == 2
+    assert _luts(size, gates, list(gates.full_adder(a, TRUE, FALSE))) == 1  # an inverter
+    assert gates.full_adder(a, a ^ 1, c) == (c ^ 1, c)
+
+
+TREES = LutTrees(pair=10, tree=10, long=12, multiplexer=5, long_takes=2)
+
+
+def _trees(gates: Gates, *sinks: int) -> int:
+    return len(TreeCover(*balanced(gates, list(sinks), 4), TREES).roots())
+
+
+def test_trees_make_what_reads_each_input_once() -> None:
+    gates = Gates()
+    a, b, c, d, e = (gates.input() for _ in range(5))
+    xors = gates.differ(gates.differ(a, b ^ 1), gates.differ(c, d))
+    assert _trees(gates, gates.differ(a, b)) == 1
+    assert _trees(gates, xors) == 1
+    assert _trees(gates, gates.either(xors, e)) == 2  # one of five inputs
+    assert _trees(gates, gates.both(gates.either(gates.both(a, b), c), d)) == 2  # no two pairs
+    assert _trees(gates, gates.choose(a, b, c)) == 1
+    assert _trees(gates, gates.both(gates.choose(a, b, c), d)) == 2  # nothing behind a multiplexer
+    assert _trees(gates, *gates.full_adder(a, b, c)) == 3
+
+
+def test_trees_are_functions_of_what_they_read() -> None:
+    draw = random.Random(commit_seed())
+    for _ in range(20):
+        gates = Gates()
+        known = [gates.input() for _ in range(6)]
+        for _ in range(40):
+            a, b, c = (bit ^ draw.randrange(2) for bit in draw.sample(known, 3))
+            makes: list[Callable[[int, int], int]]
+            makes = [gates.both, gates.differ, partial(gates.choose, c)]
+            known.append(draw.choice(makes)(a, b))
+        cover = TreeCover(*balanced(gates, known[-8:], 4), TREES)
+        taken = {node for node in cover.order if cover.reads[node]}
+        for node in taken:
+            leaves = cover.best[node]
+            assert 2 <= len(leaves) <= 5
+            assert all(leaf in taken or cover.gates.ands[leaf] is None for leaf in leaves)
+            waiting = [node]
+            while waiting:
+                inside = cover.gates.ands[waiting.pop()]
+                assert inside is not None, "it reads what is no leaf"
+                waiting += [literal >> 1 for literal in inside if literal >> 1 not in leaves]
+
+
+def test_equal_gates_and_constants_take_nothing() -> None:
+    gates = Gates()
+    a, b = gates.input(), gates.input()
+    assert gates.both(a, b) == gates.both(b, a)
+    assert gates.both(a, TRUE) == a
+    assert gates.both(a, gates.both(a, b)) == gates.both(a, b)
+    assert gates.differ(a, b ^ 1) == gates.differ(a, b) ^ 1
+    assert gates.choose(a, b, b) == b
+
+
+def _word(gates: Gates, bits: int) -> list[int]:
+    return [gates.input() for _ in range(bits)]
+
+
+def _value(gates: Gates, literal: int, inputs: dict[int, bool]) -> bool:
+    inside = gates.ands[literal >> 1]
+    if inside is None:
+        found = inputs.get(literal >> 1, False)
+    else:
+        found = all(_value(gates, other, inputs) for other in inside)
+    return found ^ bool(literal & 1)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_gates_of_words_have_their_functions(signed: bool) -> None:
+    """Comparisons, shifts and sums of several numbers, for all values of small words."""
+    gates, bits = Gates(), 3
+    words = [_word(gates, bits) for _ in range(3)]
+    below = elaborate.less(gates, words[0], words[1], signed=signed, same=False)
+    rows = [elaborate.extended(word, bits + 2, signed=signed) for word in words]
+    pair = elaborate.compressed(gates, rows, bits + 2)
+    choice = elaborate.indexed(gates, [*words[0], *words[1]], words[2][:1], bits)
+    for number in range(1 << 3 * bits):
+        values = [number >> bits * place & 7 for place in range(3)]
+        inputs = {
+            literal >> 1: bool(value >> index & 1)
+            for value, word in zip(values, words, strict=True)
+            for index, literal in enumerate(word)
+        }
+
+        def read(word: list[int], inputs: dict[int, bool] = inputs) -> int:
+            return sum(_value(gates, bit, inputs) << index for index, bit in enumerate(word))
+
+        numbers = [v - 8 if signed and v >= 4 else v for v in values]
+        assert _value(gates, below, inputs) == (numbers[0] < numbers[1])
+        assert (read(pair[0]) + read(pair[1])) % 32 == sum(numbers) % 32
+        assert read(choice) == values[values[2] & 1]
+
+
+def test_what_depends_on_itself_comes_in_one_group() -> None:
+    found = strongly_connected([[1], [2], [1], [0, 2], [4]])
+    assert [sorted(group) for group in found] == [[1, 2], [0], [3], [4]]
+    assert in_order([0, 1, 2], [[2], [0], [1]], {1})[-1] == 1
+
+
+@pytest.mark.parametrize("target", COUNTED)
+@pytest.mark.parametrize("family", CORES)
+def test_every_family_has_resources(family: str, target: str) -> None:
+    config = parse_config(f"name: core\nfamily: {family}\n{CORES[family]}\n")
+    found = estimated(config, target)
+    assert found["costs_of"] == STRUCTURE
+    assert not [note for note in found["notes"] if "estimate" in note]
+    for resource in ("luts", *EXACT.values()):
+        assert found["metrics"][resource] is not None, resource
+    assert found["metrics"]["luts"] > 0
+    assert found["metrics"]["flip_flops"] > 0
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        ("ecp5", "family: systolic\narray: {rows: 2, cols: 2}"),
+        ("ice40", "family: systolic\nactivation: int4\nweight: int3\narray: {rows: 2, cols: 2}"),
+        ("ecp5", f"family: systolic\nactivation: int9\nweight: int5\n{DEEP}"),
+    ],
+)  # fmt: skip
+def test_structures_agree_with_synthesis(target: str, text: str) -> None:
+    """Registers, DSP blocks and memories are what Yosys makes, all as one."""
+    config = parse_config(f"name: core\n{text}\n")
+    verilog, design = structures.emitted(config)
+    rules = fabric(target)
+    assert rules is not None
+    counts = totals(design, rules)
+    used = fpga.mapped(verilog, target)["resources"]
+    for kind, resource in EXACT.items():
+        exact = 0.05 if kind == "carry" else 0
+        assert counts.get(kind, 0) == pytest.approx(used[resource], rel=exact), resource
+    about = technology(target).structure
+    luts = sum(about["costs"]["luts"].get(kind, 0.0) * n for kind, n in counts.items())
+    assert luts == pytest.approx(used["luts"], rel=about["uncertainty"]["luts"])
+
+
+@pytest.mark.parametrize(
+    ("length", "made"),
+    [(1, (0, 1)), (2, (0, 2)), (3, (1, 0)), (16, (1, 0)), (17, (1, 1)), (32, (1, 0)), (33, (1, 1)),
+     (48, (2, 0))],
+)  # fmt: skip
+def test_registers_in_a_row_are_shift_registers(length: int, made: tuple[int, int]) -> None:
+    assert shift_registers(length) == made
+
+
+def test_dsp_blocks_of_xc7_contain_adders_and_registers() -> None:
+    config = parse_config("name: core\nfamily: cube\narray: {rows: 2, cols: 2, depth: 2}\n")
+    counts = {
+        name: totals(structures.structure_of(config), rules)
+        for name in ("ecp5", "xc7")
+        if (rules := fabric(name)) is not None
+    }
+    assert counts["xc7"]["dsp"] == counts["ecp5"]["dsp"] == 8
+    assert not counts["xc7"].get("carry")
+    assert counts["xc7"]["flip_flop"] < counts["ecp5"]["flip_flop"]
+
+
+@pytest.mark.parametrize("target", COUNTED)
+def test_every_kind_of_a_structure_has_a_price(target: str) -> None:
+    costs = technology(target).structure["costs"]
+    assert set(KINDS) == set(costs["luts"])
+    assert {kind for kind, resource in EXACT.items() if costs[resource] == {kind: 1.0}} == set(
+        EXACT
+    )
+
+
+@pytest.mark.parametrize("target", FABRICS)
+def test_figures_per_second_are_at_fmax(target: str) -> None:
+    config = parse_config("name: core\nfamily: systolic\narray: {rows: 2, cols: 3}\n")
+    found = estimated(config, target, 500.0, {"w": [(4, 8, 4)]})
+    fmax = found["metrics"]["fmax_mhz"]
+    assert 20 < fmax < 300  # the class of these families
+    assert found["clock_basis"] == "fmax"
+    assert found["figures_at_mhz"] == fmax
+    assert found["metrics"]["tops"] == pytest.approx(2e-6 * config.macs_per_cycle * fmax)
+    cycles = found["metrics"]["cycles(w)"]
+    assert found["metrics"]["latency_ms(w)"] == pytest.approx(cycles / fmax * 1e-3)
+    slow = estimated(config, target, 10.0)
+    assert slow["clock_basis"] == "asked for"
+
+
+@pytest.mark.parametrize("target", FABRICS)
+def test_delays_state_their_error(target: str) -> None:
+    timing = technology(target).timing
+    assert timing["provenance"]["held_out"]["designs"] >= 8
+    assert 0 < timing["uncertainty"] < 0.3
+
+
+def tried(family: str) -> list[str]:
+    """Return the technologies that a family is estimated for.
+
+    Look-up tables of large designs take long to find: of a fabric, another for each commit.
+    """
+    if family in CORES and family != "gemm_stream":
+        return list(technologies())
+    drawn = COUNTED[commit_seed() % len(COUNTED)]
+    return [name for name in technologies() if fabric(name) is None or name == drawn]
+
+
+@pytest.mark.parametrize("family", families())
+def test_nothing_is_null_without_a_reason(family: str) -> None:
+    small = f"name: core\nfamily: {family}\n{SMALL[family]}\n" if family in SMALL else None
+    config = parse_config(small or template(family))
+    design = structures.structure_of(config)
+    work: dict[str, Any] = {"workloads": {"w": [(8, 8, 8)]}}
+    if not multiplies(config):
+        operation = config.operations[0]
+        sizes = {size.name: size.natural for size in operation.sizes}
+        work = {"jobs": {"w": (operation, sizes, operation.check_scalars({}))}}
+    for name in tried(family):
+        found = estimated(config, name, design=design, **work)
+        null = {metric for metric, value in found["metrics"].items() if value is None}
+        assert null == set(found["unknown"]), name

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Engines around cores with stream ports: memory to memory, errors, jobs that do not agree."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cost_model.families.stream_engine import placed
+from flows.build import files_of
+from flows.simulation.command_lists import Image
+from flows.simulation.operation_cases import JobSpec, draw_operands
+from flows.simulation.operations import run_operation
+from flows.simulation.runner import case_names, regress
+from flows.simulation.stream_engine_run import run_on_engine
+from flows.simulation.stream_jobs import place_operation
+from hwgen.core.load import load_config, parse_config
+from hwgen.core.operation import operation_of
+from hwgen.errors import ConfigError, InputError
+from hwgen.families.stream_engine.jobs import Place, StreamJob
+from hwgen.families.stream_engine.params import StreamEngineConfig
+from sim_tests.support.mutations import Mutation, assert_noticed
+from sim_tests.support.paths import ROOT
+from sim_tests.support.selection import commit_seed
+
+VECTOR: dict[str, Any] = {
+    "name": "rows",
+    "family": "stream_engine",
+    "compute": {
+        "family": "vector",
+        "input": "int16",
+        "output": "int8",
+        "array": {"operations": ["add", "quantise"], "lanes": 4, "longest_row": 16},
+    },
+    "queue": 2,
+    "buffers": {"port_beats": 8},
+    "memory": {"data_width": 32, "max_burst": 4, "outstanding": 2, "address_width": 32},
+}
+EVERY: dict[str, Any] = {
+    **VECTOR,
+    "name": "every",
+    "compute": {
+        "family": "vector",
+        "input": "bf16",
+        "output": "int16",
+        "array": {
+            "operations": ["softmax", "rms_norm", "layer_norm", "rope", "gated", "add",
+                           "quantise", "dequantise", "argmax"],
+            "lanes": 4,
+            "longest_row": 64,
+        },
+    },
+    "memory": {"data_width": 128, "max_burst": 4, "outstanding": 4},
+}  # fmt: skip
+ATTENTION: dict[str, Any] = {
+    "name": "heads",
+    "family": "stream_engine",
+    "compute": {
+        "family": "attention",
+        "head": 6,
+        "max_keys": 64,
+        "array": {"rows": 3, "lanes": 2},
+        "softmax": {"weight_bits": 10},
+    },
+    "buffers": {"port_beats": 16},
+    "memory": {"data_width": 64, "max_burst": 8, "outstanding": 4},
+}
+PAGED: dict[str, Any] = {
+    **ATTENTION,
+    "name": "paged",
+    "paged": ["key", "value", "key_scale", "value_scale"],
+    "memory": {"data_width": 128, "max_burst": 4, "outstanding": 4},
+}
+CACHED: dict[str, Any] = {
+    "name": "cached",
+    "family": "stream_engine",
+    "compute": {"family": "attention", "head": 64, "max_keys": 512,
+                "array": {"rows": 3, "lanes": 16}},
+    "paged": PAGED["paged"],
+    "memory": {"data_width": 256, "max_burst": 16, "outstanding": 4},
+}  # fmt: skip
+CASES = ("add_shapes", "quantise_shapes", "stalls_1", "reset_0", "abort_1", "read_error_0",
+         "write_error_1", "mismatch_0", "mismatch_1")  # fmt: skip
+
+
+def config_of(values: dict[str, Any]) -> StreamEngineConfig:
+    return StreamEngineConfig.model_validate(values)
+
+
+def test_from_memory_to_memory(tmp_path: Path) -> None:
+    config = config_of(VECTOR)
+    for outcome in regress(config, tmp_path, names=CASES):
+        assert outcome.passed, f"{outcome.name}: {outcome.message}"
+
+
+PAGES = ("attention_shapes", "stalls_0", "read_error_1", "mismatch_0")
+
+
+def test_rows_in_pages(tmp_path: Path) -> None:
+    """Pages of any size in any order, that begin and end anywhere; some ports without."""
+    config = config_of(PAGED)
+    for outcome in regress(config, tmp_path, names=PAGES, seed=commit_seed() % 1000):
+        assert outcome.passed, f"{outcome.name}: {outcome.message}"
+
+
+@pytest.mark.parametrize("values", [EVERY, ATTENTION, PAGED], ids=lambda v: v["name"])
+def test_what_jobs_do_is_what_operations_compute(values: dict[str, Any]) -> None:
+    config, rng = config_of(values), np.random.default_rng(3)
+    for operation in config.operations:
+        sizes = tuple((size.name, min(size.most, 2 * size.natural)) for size in operation.sizes)
+        for odd in (False, True):
+            spec = JobSpec(operation.name, sizes)
+            _, operands, scalars = draw_operands(config.compute, spec, rng)
+            placed, end = place_operation(
+                config, operation, operands, scalars, rng=rng if odd else None
+            )
+            memory = Image(bytearray(end))
+            for job in placed.jobs:
+                for address, content in job.images():
+                    memory.write(address, content)
+            for job in placed.jobs:
+                job.perform(memory)
+            placed.check(memory.read)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"buffers": {"port_beats": 4}}, "buffers.port_beats: must hold two bursts"),
+        ({"compute": {"family": "systolic"}}, "must have a family inside this engine: attention"),
+        ({"compute": {"family": "vector", "name": "x"}}, "name: belongs to the engine"),
+        ({"compute": {"family": "vector", "lanes": 3}}, "compute.lanes"),
+        ({"paged": ["z"]}, "paged: must be among the input ports .*, not 'z'"),
+        ({"paged": ["x", "x"]}, "paged: must name each port once"),
+    ],
+)
+def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None:
+    import json
+
+    with pytest.raises(ConfigError, match=message):
+        parse_config(json.dumps({**VECTOR, **change}), "core.yaml")
+
+
+def test_jobs_that_do_not_fit_their_registers_are_refused() -> None:
+    config = config_of(VECTOR)
+    commands = {"cmd": bytes(20)}
+    for place, message in (
+        (Place(0xFFFF_FFF0, 32), "beyond the 32 bits"),
+        (Place(0, 0), "x.row_bytes: must be 1"),
+        (Place(0, 4, rows=1 << 24), "x.rows: must be"),
+        (Place(0, 4, rows=2, stride=-1), "x.stride: must be"),
+    ):
+        with pytest.raises(InputError, match=message):
+            StreamJob(config, commands, {"x": place, "out": Place(0, 4)})
+
+
+def test_pages_that_hardware_would_not_find_are_refused() -> None:
+    config, key = config_of(PAGED), Place.paged(0x1000, 32, (0, 64), 0x2000)
+    ends = {"query": Place(0, 6), "out": Place(0, 4)}
+    for change, message in (
+        ({"pages": (0, 65)}, "key.pages: must lie multiples of 16 bytes"),
+        ({"pages": (0,)}, "key.blocks: must be the number of pages"),
+        ({"skip": 32}, "cannot be read from byte 32 of the first"),
+        ({"last": 33}, "to byte 33 of the last"),
+        ({"last": 31}, "key.last: must be a multiple of a beat"),
+        ({"table": 0x2002}, "key.table: must be a multiple of 4"),
+    ):
+        with pytest.raises(InputError, match=message):
+            StreamJob(config, {"command": bytes(24)}, {**ends, "key": replace(key, **change)})
+    with pytest.raises(InputError, match="query: its rows cannot lie in pages"):
+        StreamJob(config, {"command": bytes(24)}, {**ends, "query": key})
+    unpaged = StreamJob(config, {"command": bytes(24)}, {**ends, "key": key}).held()
+    assert (unpaged["KEY_TABLE_LOW"], unpaged["KEY_LAST"], unpaged["VALUE_TABLE_LOW"]) == (
+        0x2000, 32, 0,
+    )  # fmt: skip
+
+
+def test_files_name_the_registers_of_all_ports() -> None:
+    files = files_of(config_of(VECTOR))
+    header, page = files["rows_regs.h"], files["rows_registers.md"]
+    for name in ("X_ADDRESS_LOW", "Y_STRIDE", "OUT_STEP", "TAIL_BYTES", "CMD_4", "JOB_FLAGS"):
+        assert f"#define ROWS_{name} " in header
+        assert f"`{name}`" in page
+    assert "#define ROWS_JOB_MISMATCH 6" in header
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("values", [VECTOR, EVERY, ATTENTION, PAGED], ids=lambda v: v["name"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_whole_regression(values: dict[str, Any], seed: int, tmp_path: Path) -> None:
+    config = config_of(values)
+    for outcome in regress(config, tmp_path, names=case_names(config, seed), seed=seed):
+        assert outcome.passed, f"{outcome.name}: {outcome.message}"
+
+
+def test_beats_of_a_job_are_those_of_its_rows_where_they_lie() -> None:
+    """Beats that rows touch, and bursts that end at multiples of the longest one."""
+    config = StreamEngineConfig.model_validate(VECTOR)
+    width, rng = config.memory_bytes, np.random.default_rng(11)
+    piece = width * config.longest_burst
+    for _ in range(200):
+        size, rows, blocks, at = (int(rng.integers(low, 70)) for low in (1, 1, 1, 0))
+        stride, step = (int(rng.integers(0, 200)) * int(rng.choice((1, 4, 16))) for _ in range(2))
+        held = {"X_ADDRESS_LOW": at, "X_BYTES": size, "X_ROWS": rows, "X_BLOCKS": blocks,
+                "X_STRIDE": stride, "X_STEP": step}  # fmt: skip
+        places = itertools.product(range(blocks), range(rows))
+        starts = [at + block * step + row * stride for block, row in places]
+        bursts = [
+            (max(first, cut), min(first + size, cut + piece))
+            for first in starts
+            for cut in range(first // piece * piece, first + size, piece)
+        ]
+        beats = sum(-(-end // width) - start // width for start, end in bursts)
+        assert placed(config, held, "X") == (beats, len(bursts))
+
+
+def test_beats_of_pages_are_those_where_they_lie() -> None:
+    config = config_of(PAGED)
+    width, rng = config.memory_bytes, np.random.default_rng(5)
+    piece = width * config.longest_burst
+    for _ in range(200):
+        page, count = 2 * int(rng.integers(1, 99)), int(rng.integers(1, 9))
+        skip = 2 * int(rng.integers(page // 2))
+        least = skip if count == 1 else 0
+        last = least + 2 * int(rng.integers(1, 1 + (page - least) // 2))
+        pages = [width * int(place) for place in rng.integers(0, 99, count)]
+        at, table = int(rng.integers(99)), 4 * int(rng.integers(1, 99))
+        place = Place.paged(at, page, pages, table, skip=skip, last=last)
+        job = StreamJob(config, {"command": bytes(24)}, {"key": place, "out": Place(0, 4)})
+        spans = [*place.spans(), (table, 4 * count)]
+        beats = sum(-(-(start + size) // width) - start // width for start, size in spans)
+        bursts = sum(-(-(start + size) // piece) - start // piece for start, size in spans[:-1])
+        bursts += -(-(table + 4 * count) // width) - table // width
+        found = placed(config, job.held(), "KEY")
+        assert found[0] == beats
+        assert bursts <= found[1] <= bursts + count
+
+
+@pytest.mark.long
+def test_cycles_of_long_rows_are_those_of_core_or_memory() -> None:
+    config: Any = load_config(ROOT / "configs" / "stream_engine.yaml")
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal((48, 512)).astype(config.compute.input.dtype) for _ in range(2))
+    for name, operands, most in (
+        ("softmax", {"x": x}, 1.02),
+        ("add", {"x": x, "y": y}, 1.02),
+    ):
+        found = run_operation(config, operation_of(config, name), operands, {})
+        assert found.expected.least is not None
+        assert found.expected.least <= found.cycles <= most * found.expected.number
+
+
+@pytest.mark.long
+def test_pages_of_a_cache_cost_few_cycles() -> None:
+    """Decoding with 512 keys of 64 elements, in pages of 16 keys and in a row."""
+    config = config_of(CACHED)
+    spec = JobSpec("attention", (("kv_heads", 2), ("group", 3), ("queries", 1), ("keys", 512),
+                                 ("elements", 64)))  # fmt: skip
+    operation, operands, scalars = draw_operands(config.compute, spec, np.random.default_rng(1))
+    found = [
+        run_on_engine(config, operation, operands, scalars, pages=pages, timeout=300)
+        for pages in (0, 32)
+    ]
+    assert np.array_equal(found[0][0]["output"], found[1][0]["output"])
+    assert found[1][1] <= 1.02 * found[0][1]
+
+
+UNNAMED = {key: value for key, value in VECTOR.items() if key != "name"}
+MUTATIONS = (
+    Mutation("a row's second beat begins it anew", "stream_drain", r"midway <= _\w+_;",
+             "midway <= 1'h0;", UNNAMED),
+    Mutation("blocks do not move", "row_walk_32_16", r"block_address \+ step", "block_address",
+             UNNAMED),
+    Mutation("what follows a row goes to the row", "stream_drain",
+             r"second <= _\w+_;", "second <= 1'h0;", UNNAMED),
+)  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_mutations_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
+    assert_noticed(mutation, StreamEngineConfig, CASES[:4], tmp_path)
+
+
+PAGED_UNNAMED = {key: value for key, value in PAGED.items() if key != "name"}
+OF_PAGES = (
+    Mutation("pages follow each other", "row_walk_40_64_pages_of_16",
+             r"address \+ \{ entry, 4'h0 \}", "address + 36'h0", PAGED_UNNAMED),
+    Mutation("the last page is read whole", "row_walk_40_64_pages_of_16",
+             r"job_block_ends \? last : bytes", "bytes", PAGED_UNNAMED),
+    Mutation("every page is skipped into", "row_walk_40_64_pages_of_16",
+             r"first_page <= 1'h0", "first_page <= 1'h1", PAGED_UNNAMED),
+)  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mutation", OF_PAGES, ids=lambda mutation: mutation.name)
+def test_mutations_of_pages_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
+    assert_noticed(mutation, StreamEngineConfig, PAGES[:2], tmp_path)

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RTL of the families cube, adder_tree and broadcast_2d against their golden and cycle models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cost_model.families.spatial import cycles, cycles_of
+from flows.simulation.matrices import run_matrices
+from flows.simulation.runner import regress
+from hwgen.core.golden.stream import golden
+from hwgen.core.load import load_config, parse_config
+from hwgen.core.registry import family
+from hwgen.errors import ConfigError, InputError
+from hwgen.families.spatial.cube import CubeConfig
+from hwgen.families.spatial.params import SpatialConfig
+from hwgen.families.spatial.schedule import Schedule
+from sim_tests.emission.test_emission import assert_clean
+from sim_tests.families.test_systolic import assert_passed
+from sim_tests.support.mutations import Mutation, assert_noticed
+from sim_tests.support.paths import ROOT
+from sim_tests.support.selection import covering_points, missing_pairs, sampled
+
+CONFIGS = [ROOT / "configs" / f"{name}.yaml" for name in ("cube", "adder_tree", "broadcast_2d")]
+
+AXES: dict[str, list[Any]] = {
+    "sizes": [
+        ("cube", {"rows": 2, "cols": 3, "depth": 4}),
+        ("cube", {"rows": 5, "cols": 1, "depth": 2}),
+        ("cube", {"rows": 1, "cols": 2, "depth": 17}),
+        ("cube", {"rows": 17, "cols": 2, "depth": 3}),
+        ("cube", {"rows": 3, "cols": 7, "depth": 1}),
+        ("adder_tree", {"cols": 3, "depth": 8}),
+        ("adder_tree", {"cols": 13, "depth": 5}),
+        ("adder_tree", {"cols": 1, "depth": 2, "rows": 2}),
+        ("broadcast_2d", {"rows": 4, "cols": 17}),
+        ("broadcast_2d", {"rows": 1, "cols": 1}),
+        ("broadcast_2d", {"rows": 7, "cols": 2}),
+    ],
+    "pe": ["mac", "carry_save", "same_weight"],
+    "encoding": ["booth4", "ent"],
+    "carry_spacing": [1, 5, 8, 64],
+    "operands": [
+        ("int8", "int8"),
+        ("uint8", "int4"),
+        ("int3", "uint13"),
+        ("int2", "int2"),
+        ("uint16", "uint16"),
+        ("int16", "uint2"),
+        ("uint3", "uint4"),
+        ("int13", "int16"),
+    ],
+    "accumulator": ["exact", "wrap", "saturate"],
+    "registers": [0, 1, 2],
+    "max_k": [9, 65536],
+    "final_adder": [0, 1, 2, 3],
+}
+"""Axes of the covering set: every legal pair of values of two axes occurs in it."""
+
+
+def legal(point: list[Any]) -> bool:
+    values = dict(zip(AXES, point, strict=False))
+    depth = values.get("sizes", ("", {}))[1].get("depth", 1)
+    if values.get("pe", "mac") != "mac" and values.get("accumulator") == "saturate":
+        return False
+    if values.get("final_adder") and "mac" in point:
+        return False
+    return depth > 1 or (values.get("pe") != "same_weight" and values.get("registers", 0) < 2)
+
+
+def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
+    """Return the configuration of one point of the covering set."""
+    kind, sizes = values["sizes"]
+    activation, weight = values["operands"]
+    array = {**sizes, "pe": values["pe"]}
+    if values["pe"] != "mac":
+        array |= {key: values[key] for key in ("encoding", "carry_spacing")}
+    data: dict[str, Any] = {
+        "name": name,
+        "activation": activation,
+        "weight": weight,
+        "max_k": values["max_k"],
+        "array": array,
+        "pipeline": {"pe": values["registers"], "final_adder": values["final_adder"]},
+    }
+    return with_accumulator(kind, data, values["accumulator"])
+
+
+def with_accumulator(kind: str, data: dict[str, Any], overflow: str) -> SpatialConfig:
+    """Return a configuration whose accumulator is exact, or overflows often in a way."""
+    model: Any = family(kind).config
+    found: SpatialConfig = model.model_validate(data)
+    if overflow != "exact":
+        # Narrow, in a format that the operands allow.
+        exact = found.product
+        narrow = f"{'' if exact.signed else 'u'}int{exact.width + 2}"
+        found = model.model_validate({**data, "accumulator": narrow, "overflow": overflow})
+    return found
+
+
+POINTS = covering_points(AXES, legal)
+COVERING = [
+    configuration(f"cover_{i}", dict(zip(AXES, point, strict=True)))
+    for i, point in enumerate(POINTS)
+]
+
+
+def test_the_covering_set_has_every_pair() -> None:
+    assert missing_pairs(AXES, POINTS, legal) == []
+
+
+SMALL = [
+    {"sizes": ("cube", {"rows": 2, "cols": 2, "depth": 3}), "pe": "carry_save", "registers": 0},
+    {"sizes": ("cube", {"rows": 3, "cols": 1, "depth": 5}), "pe": "same_weight", "registers": 2,
+     "final_adder": 2},
+    {"sizes": ("cube", {"rows": 2, "cols": 3, "depth": 2}), "pe": "mac", "registers": 2},
+    {"sizes": ("adder_tree", {"cols": 2, "depth": 5}), "pe": "carry_save", "registers": 2},
+    {"sizes": ("broadcast_2d", {"rows": 3, "cols": 2}), "pe": "carry_save", "registers": 1,
+     "final_adder": 1},
+]  # fmt: skip
+"""Small arrays of every kind, for the normal run of the tests."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(SMALL)))
+def test_small_arrays(number: int, tmp_path: Path) -> None:
+    values = {
+        "encoding": ("booth4", "ent")[number % 2],
+        "carry_spacing": (8, 1, 5)[number % 3],
+        "operands": (("int8", "int8"), ("uint4", "int3"), ("int5", "uint8"))[number % 3],
+        "accumulator": "saturate" if SMALL[number]["pe"] == "mac" else "exact",
+        "max_k": 4096,
+        "final_adder": 0,
+        **SMALL[number],
+    }
+    assert_passed(regress(configuration(f"small_{number}", values), tmp_path, seed=1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", sampled(COVERING, every=10))
+def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
+    assert_passed(regress(config, tmp_path, seed=1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_shipped_configurations(path: Path, tmp_path: Path) -> None:
+    assert_passed(regress(load_config(path), tmp_path))
+
+
+@pytest.mark.slow
+def test_steady_state() -> None:
+    """Tiles of no fewer beats than a drain takes follow each other without a bubble."""
+    for kind, pe in (("cube", "carry_save"), ("broadcast_2d", "mac")):
+        sizes = {"rows": 3, "cols": 2, **({"depth": 4} if kind == "cube" else {})}
+        config: Any = family(kind).config.model_validate(
+            {"name": "steady", "array": {**sizes, "pe": pe}, "pipeline": {"pe": 1}}
+        )
+        m, k, n = 3 * 20, 5 * config.depth, 2 * 20
+        rng = np.random.default_rng(0)
+        a = rng.integers(-128, 128, (m, k), dtype=np.int8)
+        w = rng.integers(-128, 128, (k, n), dtype=np.int8)
+        result = run_matrices(config, a, w)
+        assert np.array_equal(result.c, a.astype(np.int64) @ w.astype(np.int64))
+        assert result.cycles == cycles(config, m, k, n)
+        assert m * k * n / (config.macs_per_cycle * result.cycles) >= 0.99
+
+
+def test_cycles_of_jobs() -> None:
+    """A list of products never takes longer than the products one by one."""
+    config = COVERING[0]
+    sizes = [(3, 4, 5), (20, 1, 8), (1, 9, 1)]
+    assert cycles_of(config, sizes) < sum(cycles(config, *size) for size in sizes)
+    assert cycles_of(config, sizes[:1]) == cycles(config, *sizes[0])
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.sampled_from(COVERING),
+    st.integers(1, 20),
+    st.integers(1, 9),
+    st.integers(1, 20),
+    st.integers(0, 99),
+)
+def test_streams_carry_the_product(
+    config: SpatialConfig, m: int, k: int, n: int, seed: int
+) -> None:
+    """What the packers stream, multiplied beat by beat, is the product; padding is cut."""
+    rng = np.random.default_rng(seed)
+    a, w = (fmt.random(rng, s) for fmt, s in ((config.activation, (m, k)), (config.weight, (k, n))))
+    plan = Schedule(config, m, k, n)
+    act, wgt, out = config.ports
+    ends = [last for _, last in plan.stream(act, plan.pack_activations(a))]
+    beats = [
+        np.concatenate([port.unpack(b) for b, _ in plan.stream(port, packed)]).astype(np.int64)
+        for port, packed in ((act, plan.pack_activations(a)), (wgt, plan.pack_weights(w)))
+    ]
+    assert all(len(b) == plan.input_beats(act) for b in beats)
+    assert all(ends)
+    x = beats[0].reshape(-1, plan.blocks[1], config.rows, config.depth)
+    y = beats[1].reshape(-1, plan.blocks[1], config.cols, config.depth)
+    tiles = np.einsum("tbrd,tbcd->trc", x, y).reshape(-1, config.cols)
+    assert len(tiles) == plan.output_beats == len(list(plan.output_last()))
+    mask = -1 if out.lane_width == 64 else (1 << out.lane_width) - 1
+    signed = (tiles & mask).astype(f"u{out.lane_width // 8}").view(config.result.dtype)
+    c = plan.unpack_outputs(out.pack(signed))
+    assert np.array_equal(c.astype(np.int64) & mask, a @ w & mask)
+    beat, _ = plan.locate(m - 1, n - 1)
+    assert tiles[beat, (n - 1) % config.cols] == (a @ w)[-1, -1]
+    assert np.array_equal(plan.unpack_weights(plan.pack_weights(w)), w)
+
+
+def test_golden_saturates_beat_by_beat() -> None:
+    config = CubeConfig.model_validate(
+        {"name": "c", "accumulator": "int16", "overflow": "saturate", "array": {"depth": 2}}
+    )
+    a = np.array([[127, 127, -128, 1]], np.int8)
+    w = np.array([[127], [127], [127], [0]], np.int8)
+    assert golden(config, a, w).tolist() == [[2 * 127 * 127 - 128 * 127]]
+    deep = np.array([[127, 127, 127, 127, -128, 0]], np.int8)
+    w = np.array([[127]] * 6, np.int8)
+    assert golden(config, deep, w).tolist() == [[32767 - 128 * 127]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("array: {encoding: ent}", r"array.encoding: a mac does not multiply by digits"),
+        ("array: {carry_spacing: 4}", r"array.carry_spacing: a mac does not multiply"),
+        ("array: {pe: same_weight, depth: 1}", r"array.pe: same_weight sums digits .*depth"),
+        (
+            "array: {pe: carry_save}\naccumulator: int16\noverflow: saturate",
+            r"overflow: must be wrap with array.pe carry_save, not saturate",
+        ),
+        ("array: {depth: 1}\npipeline: {pe: 2}", r"pipeline.pe: must be 0 or 1 with one product"),
+        (
+            "pipeline: {final_adder: 1}",
+            r"pipeline.final_adder: must be 0 with array.pe mac, not 1: a mac",
+        ),
+        (
+            "array: {pe: serial_digit, depth: 4}\npipeline: {final_adder: 1}",
+            r"pipeline.final_adder: must be 0 with array.pe serial_digit, not 1: serial PEs have",
+        ),
+        (
+            "accumulator: int3\narray: {pe: carry_save}\npipeline: {final_adder: 3}",
+            r"pipeline.final_adder: must be less than the bits of accumulators int3, not 3",
+        ),
+        ("array: {rows: 65}", r"array.rows: must be 1..64, not 65"),
+        ("array: {pe: serial}", r"array.pe: must be mac, carry_save, same_weight, serial_digit"),
+        ("activation: int17", r"activation: must be int2..int16"),
+    ],
+)
+def test_illegal_parameters(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_config(f"name: c\nfamily: cube\n{text}\n")
+
+
+def test_a_broadcast_array_has_no_depth() -> None:
+    with pytest.raises(ConfigError, match=r"array.depth: unknown key"):
+        parse_config("name: c\nfamily: broadcast_2d\narray: {depth: 2}\n")
+    with pytest.raises(ConfigError, match=r"same_weight sums digits"):
+        parse_config("name: c\nfamily: broadcast_2d\narray: {pe: same_weight}\n")
+
+
+def test_what_a_mac_lacks_is_not_resolved() -> None:
+    plain = parse_config("name: c\nfamily: cube\n").resolved()["array"]
+    assert "encoding" not in plain
+    digits = parse_config("name: c\nfamily: cube\narray: {pe: carry_save}\n").resolved()["array"]
+    assert digits["encoding"] == "booth4"
+
+
+def test_digests_do_not_know_registers_that_are_not_there() -> None:
+    text = "name: c\nfamily: cube\narray: {pe: carry_save}\npipeline: {final_adder: %d}\n"
+    assert "final_adder" not in parse_config(text % 0).resolved()["pipeline"]
+    assert parse_config(text % 1).resolved()["pipeline"]["final_adder"] == 1
+
+
+def test_k_is_bounded() -> None:
+    with pytest.raises(InputError, match=r"K = 10 exceeds max_k = 9"):
+        Schedule(CubeConfig.model_validate({"name": "c", "max_k": 9}), 1, 10, 1)
+
+
+# -- hardware --------------------------------------------------------------------------------------
+
+KINDS = [
+    configuration("linted", {
+        "sizes": (kind, sizes), "pe": pe, "encoding": "ent", "carry_spacing": 4,
+        "operands": ("int8", "uint4"), "accumulator": "exact", "registers": 1, "max_k": 100,
+        "final_adder": final_adder,
+    })
+    for kind, sizes, pe, final_adder in (
+        ("cube", {"rows": 2, "cols": 2, "depth": 2}, "same_weight", 2),
+        ("broadcast_2d", {"rows": 2, "cols": 3}, "carry_save", 0),
+        ("adder_tree", {"cols": 2, "depth": 3}, "mac", 0),
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("config", KINDS, ids=lambda config: config.family)
+def test_verilog_is_clean(config: SpatialConfig, tmp_path: Path) -> None:
+    """Verilator has nothing to say, and no path leads from an input port to an output port."""
+    assert_clean(config, tmp_path)
+
+
+CASES = ("shapes_7", "values_highest", "values_opposite", "stalls_4", "reset_0",
+         "back_to_back_full_rate")  # fmt: skip
+
+DIGITS = {"array": {"rows": 3, "cols": 2, "depth": 2, "pe": "carry_save"}, "pipeline": {"pe": 1}}
+STEPS = {**DIGITS, "pipeline": {"pe": 1, "final_adder": 1}}
+PLAIN = {"array": {"rows": 3, "cols": 2, "depth": 2}}
+
+MUTATIONS = [
+    Mutation("carry dropped", "pe", r"\.carry\(sum_0_0_0_c\d*6\)", ".carry()", DIGITS),
+    Mutation("sign of the top digit", "recode_booth4_int8", r"(assign negative\[3\] = x)\[7\]",
+             r"\1[6]", DIGITS),
+    Mutation("correction missing", "edge", r"short <= short_0", "short <= 0", DIGITS),
+    Mutation("carry between steps dropped", "resolve_1", r"\bi\[16\]", "1'b0", STEPS),
+    Mutation("excess of another tile", "core", r"excess_kept\[31:16\]", "excess[31:16]", STEPS),
+    Mutation("row not kept", "held_64", r"if \(load\) ", "", PLAIN),
+    Mutation("sum not cleared", "pe", r"clear \? 32'd0 : ", "", PLAIN),
+    Mutation("drain while rows wait", "core", r"(assign free = \S+) & .*", r"\1;", PLAIN,
+             ("stalls_5", "stalls_8")),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
+    assert_noticed(mutation, CubeConfig, CASES, tmp_path)

@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integer weights of a few bits on the ternary-LUT core, bit plane by bit plane; clusters."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cost_model.families.ternary_lut import cycles
+from flows.build import files_of, verilog_of
+from flows.simulation.matrices import run_matrices
+from flows.simulation.runner import regress
+from hwgen.core.files.packing import pack
+from hwgen.core.golden.stream import golden
+from hwgen.core.load import parse_config
+from hwgen.errors import ConfigError
+from hwgen.families.ternary_lut.params import TernaryLutConfig
+from hwgen.families.ternary_lut.schedule import Schedule
+from hwgen.formats import BINARY, IntegerFormat, bit_planes, number_format
+from sim_tests.emission.test_emission import assert_clean, assert_reproducible, netlist
+from sim_tests.families.test_systolic import assert_passed
+from sim_tests.support.mutations import Mutation, assert_noticed
+from sim_tests.support.selection import covering_points, missing_pairs, sampled
+
+WEIGHTS = ("int1", "int2", "int3", "int4")
+
+AXES: dict[str, list[Any]] = {
+    "group_size": [1, 2, 3, 4, 5, 6, 7],
+    "weight": list(WEIGHTS),
+    "ports": [(1, 1), (2, 2), (4, 1), (6, 3)],  # and clusters
+    "tables": [1, 2, 3, 5],
+    "activation": ["int8", "int4", "uint8", "int16"],
+    "accumulator": ["exact", "wrap"],
+    "depth": [1, 2, 8],
+    "table": [1, 2],
+    "reduce": [0, 1, 2],
+    "cells": [("binary", "adders"), ("one_hot", "compressors"), ("binary", "compressors")],
+}
+"""Axes of the covering set: every pair of values of two axes occurs in some configuration."""
+
+
+def configuration(name: str, values: dict[str, Any]) -> TernaryLutConfig:
+    group_size, (fetch_ports, clusters) = values["group_size"], values["ports"]
+    if group_size >= 5:  # what is tried is the large table, not the compiler's patience
+        fetch_ports, clusters = min(fetch_ports, 2), min(clusters, 2)
+    data: dict[str, Any] = {
+        "name": name,
+        "activation": values["activation"],
+        "weight": values["weight"],
+        "max_k": 4096,
+        "array": {
+            "group_size": group_size,
+            "tables": min(values["tables"], 5 if group_size < 5 else 2 if group_size < 7 else 1),
+            "fetch_ports": fetch_ports,
+            "clusters": clusters,
+            "accumulator_depth": values["depth"],
+            "fetch": values["cells"][0],
+            "reduction": values["cells"][1],
+        },
+        "pipeline": {"table": values["table"], "reduce": values["reduce"]},
+    }
+    if values["accumulator"] == "wrap":
+        exact = TernaryLutConfig.model_validate(data)
+        data["accumulator"] = f"int{exact.partial_sum(exact.terms).width}"
+    return TernaryLutConfig.model_validate(data)
+
+
+POINTS = covering_points(AXES)
+COVERING = [
+    configuration(f"planes_{i}", dict(zip(AXES, point, strict=True)))
+    for i, point in enumerate(POINTS)
+]
+
+
+def test_the_covering_set_has_every_pair() -> None:
+    assert missing_pairs(AXES, POINTS) == []
+
+
+def small(weight: str, **array: Any) -> TernaryLutConfig:
+    return TernaryLutConfig.model_validate(
+        {
+            "name": "narrow",
+            "weight": weight,
+            "array": {"group_size": 3, "tables": 2, "fetch_ports": 4, **array},
+        }
+    )
+
+
+# -- keys ------------------------------------------------------------------------------------------
+
+
+def values_of(fmt: IntegerFormat) -> list[int]:
+    return [-1, 1] if fmt is BINARY else list(range(fmt.min, fmt.max + 1))
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+@pytest.mark.parametrize("mu", range(1, 8))
+def test_keys_of_every_group_stand_for_it(name: str, mu: int) -> None:
+    """All groups of up to 20 bits, a sample of longer ones."""
+    fmt = number_format(name)
+    assert isinstance(fmt, IntegerFormat)
+    values = values_of(fmt)
+    if mu * fmt.width <= 20:
+        groups = np.array(list(itertools.product(values, repeat=mu)), np.int8)
+    else:
+        groups = np.random.default_rng(0).choice(values, (1 << 16, mu)).astype(np.int8)
+    keys = bit_planes.encode(groups, fmt)
+    assert keys.shape == (len(groups), fmt.width)
+    assert int(keys.max()) < 1 << mu
+    assert np.array_equal(bit_planes.decode(keys, mu, fmt), groups)
+
+    # A plane is the stored pattern of the index, or its negative.
+    stored = np.array(bit_planes.stored_patterns(mu))
+    assert stored.shape == (1 << (mu - 1), mu)
+    assert (stored[:, 0] == 1).all()
+    assert (stored[0] == 1).all()
+    index, negative = keys & (len(stored) - 1), keys >> (mu - 1)
+    total = np.zeros(groups.shape, np.int64)
+    for plane in range(fmt.width):
+        signs = stored[index[:, plane]] * np.where(negative[:, plane], -1, 1)[:, None]
+        total = 2 * total + signs
+    expected = groups.astype(np.int64) if fmt is BINARY else 2 * groups.astype(np.int64) + 1
+    assert np.array_equal(total, expected)
+
+
+def test_a_longer_key_is_not_decoded() -> None:
+    with pytest.raises(ValueError, match="a key of 3 weights has 3 bits"):
+        bit_planes.decode(np.array([[8]]), 3, BINARY)
+
+
+def test_binary_weights_as_bits() -> None:
+    values = np.array([-1, 1, 1], np.int8)
+    assert BINARY.encode(values).tolist() == [0, 1, 1]
+    assert BINARY.decode(np.array([0, 1, 3])).tolist() == [-1, 1, 1]
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_bits_per_weight(name: str) -> None:
+    config = small(name)
+    weights = np.full((6, 4), config.weight.max)
+    description = pack(config, weights).description
+    assert description["bits_per_weight"] == description["planes"] == config.weight.width
+    assert description["beats"] == config.weight.width
+
+
+# -- schedule and golden model ---------------------------------------------------------------------
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from(COVERING),
+    st.integers(1, 6),
+    st.integers(1, 40),
+    st.integers(1, 20),
+    st.integers(0, 99),
+)
+def test_streams_carry_the_product(
+    config: TernaryLutConfig, m: int, k: int, n: int, seed: int
+) -> None:
+    """What the packers stream, decoded plane by plane as the core does, is the product."""
+    rng = np.random.default_rng(seed)
+    a, w = config.activation.random(rng, (m, k)), config.weight.random(rng, (k, n))
+    plan = Schedule(config, m, k, n)
+    act, wgt, out = config.ports
+    array, planes = config.array, config.planes
+    stored = np.array(config.stored_patterns)
+    rows = [b for beats, _ in plan.stream(act, plan.pack_activations(a)) for b in act.unpack(beats)]
+    passes = [wgt.unpack(beats) for beats, _ in plan.stream(wgt, plan.pack_weights(w))]
+    assert len(rows) == plan.input_beats(act) == len(passes)
+    assert sum(map(len, passes)) == plan.input_beats(wgt)
+    results: list[np.ndarray] = []
+    total = np.zeros(1, np.int64)
+    for number, (row, beats) in enumerate(zip(rows, passes, strict=True)):
+        x = row.astype(np.int64).reshape(array.tables, array.group_size)
+        keys = beats.astype(int).reshape(-1, planes, array.fetch_ports, array.tables)
+        entries = x @ stored.T
+        read = entries[np.arange(array.tables), keys & (len(stored) - 1)]
+        sums = np.where(keys >> config.index_width, -read, read).sum(axis=-1)
+        doubled = (sums << np.arange(planes - 1, -1, -1)[:, None]).sum(axis=1)
+        if planes > 1:
+            doubled -= x.sum()
+        total = doubled if number % plan.k_tiles == 0 else total + doubled
+        if number % plan.k_tiles == plan.k_tiles - 1:
+            assert planes == 1 or not (total & 1).any()
+            results += list(total >> (planes > 1))
+    assert len(results) == plan.output_beats == len(list(plan.output_last()))
+    c = plan.unpack_outputs(out.pack(config.result.wrap(np.array(results))))
+    expected = config.result.wrap(a @ w)
+    assert np.array_equal(c, expected)
+    assert np.array_equal(golden(config, a, w), expected)
+    assert np.array_equal(plan.unpack_weights(plan.pack_weights(w)), w)
+
+
+# -- RTL -------------------------------------------------------------------------------------------
+
+
+def test_the_covering_set_covers() -> None:
+    assert len(COVERING) >= 25
+    assert {(c.array.group_size, str(c.weight)) for c in COVERING} == set(
+        itertools.product(range(1, 8), WEIGHTS)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", sampled(COVERING, every=5))
+def test_covering_set(config: TernaryLutConfig, tmp_path: Path) -> None:
+    assert_passed(regress(config, tmp_path, seed=1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("data", "array"),
+    [
+        ({"weight": "ternary"}, {"clusters": 2}),
+        ({"weight": "ternary"}, {"method": "select", "group_size": 1, "clusters": 4}),
+        # A total hardly wider than the bits that wait in it.
+        ({"weight": "int4", "accumulator": "int2"}, {}),
+        (
+            {"weight": "int3", "accumulator": "int64"},
+            {"fetch_ports": 1, "reduction": "compressors"},
+        ),
+        ({"weight": "int1", "accumulator": "int9", "overflow": "saturate"}, {"clusters": 2}),
+    ],
+)
+def test_further_configurations(
+    data: dict[str, Any], array: dict[str, Any], tmp_path: Path
+) -> None:
+    base = {"group_size": 3, "tables": 2, "fetch_ports": 4, "accumulator_depth": 2}
+    config = TernaryLutConfig.model_validate(
+        {"name": "further", "max_k": 4096, **data, "array": {**base, **array}}
+    )
+    assert_passed(regress(config, tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weight", ["int1", "int3"])
+def test_steady_state(weight: str) -> None:
+    """Every cycle takes a bit plane, so the manifest's throughput is reached."""
+    config = small(weight)
+    m, k, n = 64, 48, 20
+    rng = np.random.default_rng(0)
+    a, w = config.activation.random(rng, (m, k)), config.weight.random(rng, (k, n))
+    result = run_matrices(config, a, w)
+    assert np.array_equal(result.c, a @ w)
+    assert result.cycles == cycles(config, m, k, n)
+    assert m * k * n / (config.macs_per_cycle * result.cycles) >= 0.99
+
+
+# -- structure -------------------------------------------------------------------------------------
+
+
+def fewest_adders(mu: int) -> int:
+    """Sums and differences of both halves, and those that make the halves."""
+    return 0 if mu == 1 else fewest_adders(mu // 2) + fewest_adders(mu - mu // 2) + 2 ** (mu - 1)
+
+
+@pytest.mark.parametrize("group_size", range(1, 8))
+@pytest.mark.parametrize("registers", [1, 4])
+def test_adders_of_a_table(group_size: int, registers: int, tmp_path: Path) -> None:
+    config = TernaryLutConfig.model_validate(
+        {
+            "name": "sized",
+            "weight": "int2",
+            "pipeline": {"table": registers},
+            "array": {"group_size": group_size, "tables": 1, "fetch_ports": 1},
+        }
+    )
+    module = re.search(r"^module sized_table\(.*?^endmodule", verilog_of(config), re.S | re.M)
+    assert module
+    cells = netlist(module[0], "sized_table", tmp_path)["cells"].values()
+    adders = sum(cell["type"] in ("$add", "$sub", "$alu", "$macc") for cell in cells)
+    assert adders == fewest_adders(group_size) == [0, 2, 6, 12, 24, 44, 82][group_size - 1]
+
+
+@pytest.mark.parametrize("config", COVERING[::6], ids=lambda config: config.name)
+def test_emission(config: TernaryLutConfig, tmp_path: Path) -> None:
+    """Lint-clean, reproducible, no path from an input to an output."""
+    assert_clean(config, tmp_path)
+    assert_reproducible(config, tmp_path)
+
+
+def test_clusters_are_kept_apart() -> None:
+    def kept(text: str) -> list[str]:
+        return re.findall(r"^\(\* keep_hierarchy \*\)\nmodule narrow_(\w+)", text, re.M)
+
+    text = verilog_of(small("int2", clusters=2))
+    assert "cluster" in kept(text)
+    assert len(re.findall(r"^  narrow_cluster cluster_\d+ \(", text, re.M)) == 2
+    assert len(re.findall(r"^  narrow_column column_\d+ \(", text, re.M)) == 2
+    text = verilog_of(small("int2"))
+    assert "cluster" not in kept(text)
+    assert len(re.findall(r"^  narrow_column column_\d+ \(", text, re.M)) == 4
+
+
+def test_throughput_counts_bit_planes() -> None:
+    assert small("int1").macs_per_cycle == 24
+    assert small("int3").macs_per_cycle == 8
+    config = small("int3", group_size=2)
+    assert config.macs_per_cycle == pytest.approx(16 / 3)
+    manifest = json.loads(files_of(config)["narrow.json"])
+    assert manifest["throughput_macs_per_cycle"] == config.macs_per_cycle
+
+
+# -- mutations -------------------------------------------------------------------------------------
+
+SMALL = {
+    "weight": "int3",
+    "array": {
+        "group_size": 2,
+        "tables": 4,
+        "fetch_ports": 3,
+        "accumulator_depth": 4,
+        "fetch": "binary",
+        "reduction": "adders",
+    },
+}
+CASES = ("shapes_0", "shapes_7", "values_random", "stalls_4", "reset_0", "back_to_back_full_rate")
+
+MUTATIONS = [
+    Mutation("activations not subtracted", "correction", r"\blast, last\b", "1'b0, 1'b0", SMALL),
+    Mutation("subtracted in each plane", "correction", r"\blast, last\b", "1'b1, 1'b1", SMALL),
+    Mutation("plane shifted by two", "column", r"\{ total\[\d+:0\], waiting\[1\] \}",
+             "{ total[26:0], waiting[1], 1'b0 }", SMALL),
+    Mutation("low bits of the total lost", "column", r"waiting\[1\] <= ", "waiting[1] <= 1'b0 & ",
+             SMALL),
+    Mutation("planes counted wrongly", "core", r"last_plane = plane == 2'h2",
+             "last_plane = plane == 2'h1", SMALL),
+    Mutation("plane kept over a reset", "core", r"if \(rst\) plane <= 2'h0;\s*else ", "", SMALL,
+             tuple(f"reset_{i}" for i in range(4))),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
+    assert_noticed(mutation, TernaryLutConfig, CASES, tmp_path)
+
+
+# -- bad input -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("weight: int5", r"weight: must be ternary or int1\.\.int4, not 'int5' \(did you mean"),
+        ("weight: uint2", r"weight: must be ternary or int1\.\.int4, not 'uint2'"),
+        (
+            "weight: int2\narray: {method: select, group_size: 1}",
+            r"array\.method: must be lut with int2 weights, not select",
+        ),
+        (
+            "weight: int1\narray: {method: multiply, group_size: 1}",
+            r"array\.method: must be lut with int1 weights, not multiply",
+        ),
+        (
+            "array: {clusters: 3}",
+            r"array\.clusters: must divide fetch_ports, 32, so that clusters are alike, not 3",
+        ),
+        ("array: {clusters: 65}", r"array\.clusters: must be 1\.\.64, not 65"),
+        (
+            "weight: int2\naccumulator: int16\noverflow: saturate",
+            r"overflow: must be wrap, not saturate, with int2 weights and .* int26 or exact",
+        ),
+        (
+            "weight: int2\nactivation: fp16",
+            r"weight: must be ternary with activation fp16, not int2; bit planes are added up in",
+        ),
+        (
+            "weight: int1\naccumulator: uint16",
+            r"accumulator: must be signed because int8 x int1 products reach -128; use int16",
+        ),
+    ],
+)
+def test_bad_configurations(lines: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^x\.yaml:\d:\d+: {message}"):
+        parse_config(f"name: x\nfamily: ternary_lut\n{lines}\n", "x.yaml")
+
+
+def test_an_accumulator_that_cannot_overflow_may_saturate() -> None:
+    text = "name: x\nfamily: ternary_lut\nweight: int2\naccumulator: int32\noverflow: saturate\n"
+    assert not parse_config(text).saturates

@@ -1,0 +1,472 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Vector units: golden models against formulas, RTL against golden and cycle models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cost_model.families.vector import cycles_of_jobs
+from flows.bench.draws import draw
+from flows.simulation.operation_cases import JobSpec, draw_operands
+from flows.simulation.operations import run_operation
+from flows.simulation.runner import Outcome, regress
+from flows.simulation.stream_program import compile_stream, run_stream
+from flows.tools.process import scratch
+from hwgen.core.load import load_config, parse_config
+from hwgen.core.operation import operation_of
+from hwgen.errors import ConfigError, InputError
+from hwgen.families.vector.golden import operate
+from hwgen.families.vector.operations import CODES, NAMED
+from hwgen.families.vector.params import FORMATS, VectorConfig
+from hwgen.families.vector.schedule import command, job
+from sim_tests.support.mutations import Mutation, assert_noticed
+from sim_tests.support.paths import ROOT
+from sim_tests.support.selection import covering_points, missing_pairs, sampled
+
+CONFIGS = sorted((ROOT / "configs").glob("vector*.yaml"))
+
+PLAIN = tuple(name for name in NAMED if name != "hadamard_quantise")
+"""Operations on rows of any format."""
+
+AXES: dict[str, list[Any]] = {
+    "operations": [
+        ("softmax",), ("rms_norm", "argmax"), ("layer_norm", "gated"), ("rope", "add"),
+        ("quantise", "dequantise"), ("add", "gated", "dequantise"), PLAIN, ("hadamard_quantise",),
+    ],
+    "lanes": [1, 2, 4, 8],
+    "input": list(FORMATS),
+    "output": list(FORMATS),
+    "parameters": ["bf16", "fp16", "fp32"],
+    "longest_row": [1, 9, 64],
+    "softmax": ["two_pass", "online"],
+    "gate": ["silu", "gelu", "relu2"],
+    "function_bits": [8, 14],
+    "adder": [1, 2, 3, 5],
+    "multiplier": [1, 2, 4],
+    "function": [1, 3, 6],
+}  # fmt: skip
+"""Axes of the covering set: every pair of values of two axes occurs in some configuration."""
+
+
+def made(name: str, **values: Any) -> VectorConfig:
+    """Return the configuration of a point of the covering set."""
+    names = list(values["operations"])
+    array = {key: values[key] for key in ("lanes", "longest_row", "function_bits")}
+    if "gated" in names:
+        array["gate"] = values["gate"]
+    if "softmax" in names:
+        array["softmax"] = values["softmax"]
+    if "hadamard_quantise" in names:
+        array["hadamard"] = 4 if values["longest_row"] == 64 and values["lanes"] >= 4 else 2
+    return VectorConfig.model_validate(
+        {
+            "name": name,
+            **{key: values[key] for key in ("input", "output", "parameters")},
+            "array": {"operations": names, **array},
+            "pipeline": {key: values[key] for key in ("adder", "multiplier", "function")},
+        }
+    )
+
+
+def legal(point: list[Any]) -> bool:
+    """Return whether a point, or its beginning, may be."""
+    values = dict(zip(AXES, point, strict=False))
+    names, lanes, output = values["operations"], values.get("lanes"), values.get("output")
+    if values.get("softmax", "two_pass") != "two_pass" and "softmax" not in names:
+        return False
+    if "rope" in names and (lanes == 1 or values.get("longest_row") == 1):
+        return False
+    turns = "hadamard_quantise" in names
+    if turns and (lanes == 1 or values.get("longest_row") == 1):
+        return False
+    if turns and values.get("input", "fp32") != "fp32":
+        return False
+    if output is None or lanes is None:
+        return True
+    width = int("".join(c for c in output if c.isdigit()))
+    integers = {"quantise", "hadamard_quantise"} & set(names)
+    if integers and not output.startswith("int"):
+        return False
+    return not (integers or "argmax" in names) or lanes * width >= 32
+
+
+POINTS = covering_points(AXES, legal)
+COVERING = [
+    made(f"cover_{i}", **dict(zip(AXES, point, strict=True))) for i, point in enumerate(POINTS)
+]
+
+SMALL: dict[str, Any] = {
+    "input": "fp16",
+    "output": "bf16",
+    "parameters": "fp32",
+    "array": {"operations": ["softmax", "rms_norm", "gated", "add"], "lanes": 2, "longest_row": 9,
+              "gate": "relu2", "function_bits": 8},
+    "pipeline": {"adder": 2, "multiplier": 1, "function": 1},
+}  # fmt: skip
+ONLINE: dict[str, Any] = {
+    **SMALL,
+    "array": {"operations": ["softmax"], "softmax": "online", "lanes": 2, "longest_row": 9,
+              "function_bits": 8},
+}  # fmt: skip
+EVERY: dict[str, Any] = {
+    "input": "fp32",
+    "output": "int16",
+    "array": {"operations": list(NAMED), "lanes": 2, "longest_row": 20, "softmax": "online",
+              "gate": "gelu", "function_bits": 13, "hadamard": 2},
+    "pipeline": {"adder": 1, "multiplier": 1, "function": 2},
+}  # fmt: skip
+
+HADAMARD: dict[str, Any] = {
+    "input": "fp32",
+    "output": "int8",
+    "array": {"operations": ["hadamard_quantise", "quantise"], "lanes": 4, "longest_row": 12,
+              "hadamard": 4, "function_bits": 8},
+    "pipeline": {"adder": 2, "multiplier": 1, "function": 1},
+}  # fmt: skip
+
+
+def vector(**values: Any) -> VectorConfig:
+    return VectorConfig.model_validate({"name": "vec", **values})
+
+
+def assert_passed(outcomes: list[Outcome]) -> None:
+    failed = [f"{outcome.name}: {outcome.message}" for outcome in outcomes if not outcome.passed]
+    assert not failed, "\n".join(failed)
+
+
+# -- golden model ------------------------------------------------------------------------------
+
+
+def exact(config: VectorConfig, **operands: np.ndarray) -> dict[str, np.ndarray]:
+    """Return what formulas in double precision say of a row operation."""
+    x, y = operands["x"].astype(float), operands.get("y", operands["x"]).astype(float)
+    gamma = operands.get("gamma", np.ones(x.shape[1])).astype(float)
+    exponentials = np.exp(x - x.max(axis=1, keepdims=True))
+    centred = x - x.mean(axis=1, keepdims=True)
+    turns = operands.get("turns", x).astype(float)
+    pair = (x[:, ::2] + 1j * x[:, 1::2]) * (turns[:, ::2] + 1j * turns[:, 1::2])
+    mean_square = (x**2).mean(axis=1, keepdims=True)
+    variance = (centred**2).mean(axis=1, keepdims=True)
+    return {
+        "softmax": exponentials / exponentials.sum(axis=1, keepdims=True),
+        "rms_norm": x / np.sqrt(mean_square + 1e-5) * gamma,
+        "layer_norm": centred / np.sqrt(variance + 1e-5) * gamma + operands.get("beta", 0.0),
+        "rope": np.stack([pair.real, pair.imag], axis=-1).reshape(x.shape),
+        "gated": 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) * y,
+        "add": x + y,
+        "dequantise": x * operands.get("scales", 1.0),
+    }
+
+
+@pytest.mark.parametrize("name", ["softmax", "rms_norm", "layer_norm", "rope", "gated", "add",
+                                  "dequantise"])  # fmt: skip
+def test_golden_follows_the_formulas(name: str) -> None:
+    names = ["softmax", "rms_norm", "layer_norm", "rope", "gated", "add", "dequantise"]
+    config = vector(
+        input="fp32", output="fp32", parameters="fp32",
+        array={"operations": names, "lanes": 4, "gate": "gelu_tanh"},
+    )  # fmt: skip
+    rng, operation = np.random.default_rng(3), operation_of(config, name)
+    operands = {
+        tensor.name: rng.standard_normal(
+            tuple({"rows": 7, "length": 90}[str(size)] for size in tensor.shape)
+        ).astype(np.float32)
+        for tensor in operation.operands
+    }
+    found = operate(config, operation, operands, {})["result"]
+    wanted = exact(config, **operands)[name]
+    assert np.abs(found - wanted).max() < 4e-4 * max(1.0, np.abs(wanted).max())
+
+
+def test_quantise_and_argmax_follow_the_formulas() -> None:
+    config = vector(input="fp32", output="int8", array={"operations": ["quantise", "argmax"]})
+    x = np.random.default_rng(5).standard_normal((20, 33)).astype(np.float32)
+    found = operate(config, operation_of(config, "quantise"), {"x": x}, {})
+    largest = np.abs(x).max(axis=1)
+    assert np.allclose(found["scales"], largest / 127, rtol=1e-6)
+    assert (np.abs(found["result"]).max(axis=1) == 127).all()
+    error = np.abs(found["result"] * found["scales"][:, None] - x)
+    assert (error <= 0.55 * found["scales"][:, None]).all()
+    positions = operate(config, operation_of(config, "argmax"), {"x": x}, {})["positions"]
+    assert np.array_equal(positions, x.argmax(axis=1))
+
+
+@pytest.mark.parametrize("size", [2, 8])
+def test_blocks_are_turned_before_they_are_quantised(size: int) -> None:
+    array = {"operations": ["hadamard_quantise", "quantise"], "lanes": 8, "hadamard": size}
+    config = vector(input="fp32", output="int8", array=array)
+    x = np.random.default_rng(5).standard_normal((9, 40)).astype(np.float32)
+    matrix: np.ndarray = np.ones((1, 1))
+    while len(matrix) < size:
+        matrix = np.kron(matrix, [[1, 1], [1, -1]])
+    turned = (x.astype(float).reshape(-1, size) @ matrix).reshape(x.shape)
+    found = operate(config, operation_of(config, "hadamard_quantise"), {"x": x}, {})
+    assert np.allclose(found["scales"], np.abs(turned).max(axis=1) / 127, rtol=1e-6)
+    error = np.abs(found["result"] * found["scales"][:, None] - turned)
+    assert (error <= 0.55 * found["scales"][:, None]).all()
+    alone = vector(input="fp32", output="int8", array={"operations": ["quantise"]})
+    plain = [operate(c, operation_of(c, "quantise"), {"x": x}, {}) for c in (config, alone)]
+    for name, array_found in plain[0].items():
+        assert np.array_equal(array_found, plain[1][name])
+    with pytest.raises(InputError, match="multiple of"):
+        operate(config, operation_of(config, "hadamard_quantise"), {"x": x[:, :39]}, {})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("bits", range(6, 21))
+def test_there_are_functions_for_every_error(bits: int) -> None:
+    for gate in ("silu", "gelu", "gelu_tanh", "sigmoid"):
+        array = {"operations": ["softmax", "rms_norm", "gated"], "gate": gate}
+        config = vector(array={**array, "function_bits": bits})
+        for name, unit in config.functions.items():
+            error = unit.bound.max_abs if name == gate else unit.bound.max_relative
+            assert error is not None
+            assert error <= 2.0**-bits
+
+
+def test_the_manifest_states_the_bounds_of_functions() -> None:
+    proven = vector(**SMALL).proven
+    assert set(proven) == {"exp", "reciprocal", "rsqrt"}
+    for unit in proven.values():
+        assert 0 < unit["bound"]["max_relative"] <= 2.0**-8
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_softmax_in_one_pass_is_within_its_bound(fmt: str) -> None:
+    for bits in (6, 13):
+        array = {"operations": ["softmax"], "softmax": "online", "function_bits": bits}
+        config = vector(input=fmt, output="fp32", array=array)
+        bound = config.proven["softmax"]["bound"]
+        assert config.powers.relative <= 2.0**-bits
+        rng = np.random.default_rng(bits)
+        for deviation in (1.0, 30.0, 3000.0):
+            x = rng.standard_normal((8, 301)) * deviation
+            x[4:] = np.sort(x[4:], axis=1)  # the maximum rises with every beat
+            if fmt.startswith("int"):
+                x = np.clip(np.rint(x), config.input.min, config.input.max)
+            x = x.astype(config.input.dtype)
+            found = operate(config, operation_of(config, "softmax"), {"x": x}, {})["result"]
+            wide = x.astype(np.longdouble)
+            powers = np.exp(wide - wide.max(axis=1, keepdims=True))
+            wanted = powers / powers.sum(axis=1, keepdims=True)
+            room = bound["result_relative"] * wanted + bound["result_absolute"]
+            assert (np.abs(found - wanted) <= room).all()
+
+
+@pytest.mark.parametrize("softmax", ["two_pass", "online"])
+def test_special_rows(softmax: str) -> None:
+    inf, nan = np.inf, np.nan
+    array = {"operations": ["softmax", "argmax"], "softmax": softmax}
+    config = vector(input="fp32", output="fp32", array=array)
+    x = np.array([[-inf] * 3, [0, nan, 1], [0, -inf, 0], [-0.0, 0, 0]], np.float32)
+    rows = operate(config, operation_of(config, "softmax"), {"x": x}, {})["result"]
+    assert np.array_equal(rows[0], [0, 0, 0])  # everything is masked
+    assert np.isnan(rows[1]).all()
+    assert rows[2, 1] == 0
+    assert np.isclose(rows[2, 0], 0.5, atol=1e-3)
+    positions = operate(config, operation_of(config, "argmax"), {"x": x}, {})["positions"]
+    assert positions.tolist() == [0, 1, 0, 0]
+    config = vector(input="fp32", output="int8", array={"operations": ["quantise"]})
+    x = np.array([[0, 0, 0], [nan, 1, 2], [inf, 1, -1]], np.float32)
+    found = operate(config, operation_of(config, "quantise"), {"x": x}, {})
+    assert not found["result"].any()
+    assert found["scales"][0] == 0
+    assert np.isnan(found["scales"][1])
+    assert np.isinf(found["scales"][2])
+
+
+# -- configurations ------------------------------------------------------------------------------
+
+
+TURNED = "input: fp32\noutput: int8\narray: {operations: [hadamard_quantise]"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("array: {lanes: 6}", "array.lanes: must be a power of two, not 6"),
+        ("array: {operations: [add, add]}", "array.operations: must name each operation once"),
+        ("array: {operations: [rope], lanes: 1}", "rope turns pairs"),
+        ("array: {operations: [quantise]}", "output: quantise gives integers"),
+        ("array: {operations: [argmax], lanes: 1}", "must have 32 bits for argmax, not 1 x 16"),
+        ("array: {operations: [add], gate: silu}", "array.gate: is for gated"),
+        ("array: {operations: [gated], function_bits: 20}", "array.function_bits: silu of fp32"),
+        ("array: {operations: [add], softmax: online}", "array.softmax: is for softmax"),
+        ("array: {operations: [sofmax]}", r"array.operations.*'softmax'"),
+        ("array: {operations: [add], hadamard: 4}", "array.hadamard: is for hadamard_quantise"),
+        (f"{TURNED}, hadamard: 8}}", "array.hadamard: must be a power of two and at most array.la"),
+        (f"{TURNED}, longest_row: 3}}", "array.longest_row: must hold a block of 4, not 3"),
+        (f"{TURNED}}}".replace("fp32", "bf16"), "input: hadamard_quantise takes fp32, not bf16"),
+        ("input: int4", "input: must be int8, int16, int32, fp16, bf16 or fp32"),
+    ],
+)
+def test_what_does_not_fit_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_config(f"name: c\nfamily: vector\n{text}\n")
+
+
+def test_operands_that_do_not_fit_are_refused() -> None:
+    config = vector(**SMALL)
+    x = np.ones((2, 5), np.float16)
+    add = operation_of(config, "add")
+    with pytest.raises(InputError, match="add needs the operand y"):
+        job(config, add, {"x": x}, {})
+    with pytest.raises(InputError, match="y: must be rows x length with length = 5"):
+        job(config, add, {"x": x, "y": x[:, :3]}, {})
+    with pytest.raises(InputError, match=r"length must be 1\.\.9, not 10"):
+        job(config, add, dict.fromkeys("xy", np.ones((2, 10), np.float16)), {})
+    with pytest.raises(InputError, match="no scalar 'epsilon'; it has scale"):
+        job(config, add, dict.fromkeys("xy", x), {"epsilon": 1.0})
+
+
+def test_the_covering_set_has_every_pair() -> None:
+    assert missing_pairs(AXES, POINTS, legal) == []
+
+
+@pytest.mark.long
+def test_held_out_designs_can_be_drawn() -> None:
+    found = draw(7, 2, 20_000, names=("vector",))
+    assert {config.family for config in found} == {"vector"}
+
+
+@pytest.mark.parametrize("lanes", [1, 16, 64])
+def test_a_beat_a_cycle(lanes: int) -> None:
+    """Rows of 512 elements take 1.05 of their beats in every operation, waits included."""
+    array = {"operations": list(NAMED), "lanes": max(2, lanes), "hadamard": 2}
+    config = vector(input="fp32", output="int32", array=array)
+    for name, way in config.ways.items():
+        sizes = {"rows": 256, "length": 512}
+        beats = 256 * -(-512 // config.array.lanes)
+        passes = 2 if way.tail else 1
+        taken = cycles_of_jobs(config, [(operation_of(config, name), sizes, {})])
+        assert beats * passes / taken >= 0.95 or beats / taken >= 0.95
+
+
+# -- hardware ------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_small_units_pass(tmp_path: Path) -> None:
+    names = [f"{name}_{kind}" for name in ("softmax", "add") for kind in ("shapes", "values")]
+    names += ["rms_norm_shapes", "gated_shapes", "stalls_0", "stalls_4", "stalls_7", "reset_0"]
+    names += ["reset_1", "back_to_back_full_rate", "back_to_back_stalled", "ready_after_valid"]
+    assert_passed(regress(vector(**SMALL), tmp_path, names=names))
+
+
+@pytest.mark.slow
+def test_every_operation_in_one_unit(tmp_path: Path) -> None:
+    config = vector(**EVERY)
+    names = [f"{name}_shapes" for name in config.ways]
+    names += [f"{name}_values" for name in ("softmax", "layer_norm", "quantise", "argmax")]
+    names += ["stalls_4", "reset_1", "back_to_back_stalled"]
+    assert_passed(regress(config, tmp_path, names=names))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", sampled(COVERING, every=len(COVERING), seed=0))
+def test_covering_set(config: VectorConfig, tmp_path: Path) -> None:
+    assert_passed(regress(config, tmp_path, seed=1))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_shipped_configurations(path: Path, tmp_path: Path) -> None:
+    assert_passed(regress(load_config(path), tmp_path))
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A plan of commands that are refused, then a job that is not."""
+
+    plan: Any
+    commands: tuple[tuple[int, int, int], ...]
+
+    @property
+    def output_beats(self) -> int:
+        return len(self.commands) + self.plan.output_beats
+
+    def stream(self, port: Any, blocks: Any = None) -> Iterator[tuple[np.ndarray, bool]]:
+        if port.name == "cmd":
+            for code, rows, length in self.commands:
+                yield command(code, rows, length, 1.0, 0.0), False
+        yield from self.plan.stream(port)
+
+
+@pytest.mark.slow
+def test_commands_that_cannot_be_carried_out_are_answered() -> None:
+    """An answer of ones, and the next job is as if nothing had been."""
+    config = vector(**SMALL)
+    operation, operands, _ = draw_operands(
+        config, JobSpec("softmax", (("rows", 3), ("length", 7))), np.random.default_rng(1)
+    )
+    good = job(config, operation, operands, {})
+    add, softmax = CODES["add"], CODES["softmax"]
+    bad = Refused(good, ((add, 0, 5), (softmax, 2, 0), (softmax, 2, 10), (15, 1, 1),
+                         (CODES["rope"], 1, 4), (add, 1, 1 << 31)))  # fmt: skip
+    with scratch("vector-") as work:
+        inputs: dict[str, Any] = {p.name: None for p in config.ports if p.direction == "in"}
+        program = compile_stream(config, cycles=100)
+        image, _ = run_stream(config, program, bad, inputs, 500, work, timeout=60)
+    assert (image[: len(bad.commands)] == 0xFF).all()
+    found = good.unpack(image[len(bad.commands) :])["result"]
+    wanted = operate(config, operation, operands, {})["result"]
+    assert np.array_equal(found.view("u2"), wanted.view("u2"))
+
+
+@pytest.mark.slow
+def test_rows_that_are_no_whole_blocks_are_answered() -> None:
+    config = vector(**HADAMARD)
+    operation, operands, _ = draw_operands(
+        config, JobSpec("hadamard_quantise", (("rows", 3), ("length", 8))), np.random.default_rng(1)
+    )
+    good, code = job(config, operation, operands, {}), CODES["hadamard_quantise"]
+    bad = Refused(good, ((code, 1, 6), (code, 2, 1), (code, 1, 13)))
+    with scratch("vector-") as work:
+        inputs: dict[str, Any] = {p.name: None for p in config.ports if p.direction == "in"}
+        program = compile_stream(config, cycles=100)
+        image, _ = run_stream(config, program, bad, inputs, 500, work, timeout=60)
+    assert (image[: len(bad.commands)] == 0xFF).all()
+    found = good.unpack(image[len(bad.commands) :])
+    wanted = operate(config, operation, operands, {})
+    assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
+
+
+@pytest.mark.slow
+def test_a_run_of_an_operation() -> None:
+    config = vector(**SMALL)
+    operation, operands, scalars = draw_operands(
+        config, JobSpec("rms_norm", (("rows", 40), ("length", 9))), np.random.default_rng(2)
+    )
+    found = run_operation(config, operation, operands, scalars)
+    wanted = operate(config, operation, operands, scalars)
+    assert np.array_equal(found.results["result"].view("u2"), wanted["result"].view("u2"))
+    assert found.cycles == cycles_of_jobs(config, [(operation, found.sizes, scalars)])
+
+
+MUTATIONS = [
+    Mutation("sum not rescaled", "row_sum_2x2_18", r"\.down\(held_down\)", ".down(18'd0)", ONLINE),
+    Mutation("weights over another power", "core", r"\.down\(s_down\)", ".down(18'd0)", ONLINE),
+    Mutation("sine of the wrong sign", "apply_lane_odd", r"\.b\(sine\)",
+             ".b({~sine[31], sine[30:0]})",
+             {**EVERY, "array": {"operations": ["rope"], "lanes": 2, "longest_row": 9}}),
+    Mutation("partial sum not cleared", "row_sum_2x2", r"again \? ", "1'b1 ? ", SMALL),
+    Mutation("lane left out of sums", "core", r"\.i\(second_masked\)",
+             ".i({32'd0, second_masked[31:0]})", SMALL),
+    Mutation("sum for a difference", "hadamard_4x2", r"total_1_2\[31\] \^ turn",
+             "total_1_2[31]", HADAMARD),
+    Mutation("scale a row late", "core", r"\.o_ready\(s_taken\)", ".o_ready(1'b0)", SMALL),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_broken_hardware_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
+    array = mutation.config["array"]["operations"]
+    cases = [f"{array[0]}_shapes", "back_to_back_full_rate"]
+    assert_noticed(mutation, VectorConfig, cases, tmp_path)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fuzzing of the import: mutated files are read or refused, quickly, and in little memory.
+
+``python -m sim_tests.models.fuzz_models --files 5000`` runs a campaign; the tests run a part of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import shutil
+import struct
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from hwgen.errors import InputError
+from hwgen.models.files.import_model import import_model
+from sim_tests.models.model_files import Kind, Small, write_gguf
+
+Campaign = Callable[[Path, int, int], Counter[str]]
+"""Of a directory, a number of files and a seed: how many files ended in which way."""
+
+MOST_SECONDS = 5.0
+MOST_MEMORY = 256 << 20
+_EXTREMES = (0, 1, 2, 7, 255, 1 << 15, 1 << 31, (1 << 32) - 1, 1 << 40, 1 << 60, (1 << 64) - 1)
+
+
+def mutate(data: bytes, rng: np.random.Generator, header: int) -> bytes:
+    """Return a file with a few things changed, most of them in its first `header` bytes."""
+    out = bytearray(data)
+    for _ in range(int(rng.integers(1, 4))):
+        at = int(rng.integers(0, header if rng.random() < 0.8 else len(out)))
+        match int(rng.integers(0, 6)):
+            case 0:
+                out[at : at + 1] = bytes([int(rng.integers(0, 256))])
+            case 1:
+                width = int(rng.choice([1, 4, 8]))
+                value = _EXTREMES[int(rng.integers(0, len(_EXTREMES)))]
+                out[at : at + width] = struct.pack("<Q", value)[:width]
+            case 2:
+                del out[at : at + int(rng.integers(1, 64))]
+            case 3:
+                out[at:at] = bytes(rng.integers(0, 256, int(rng.integers(1, 32)), np.uint8))
+            case 4:
+                out = out[:at]
+            case 5:
+                other = int(rng.integers(0, header))
+                out[at : at + 16] = out[other : other + 16]
+        if len(out) < 2:
+            break
+        header = min(header, len(out))
+    return bytes(out)
+
+
+def seeds(directory: Path) -> list[tuple[str, bytes, int]]:
+    """Return files to mutate: name, contents, and where their data begin."""
+    small = replace(Small(), layers=1, width=32, hidden=32, heads=2)
+    wide = replace(small, width=256, hidden=256, architecture="bitnet", sub_norms=True)
+    found = []
+    for number, one in enumerate((small, replace(wide, kind=Kind.TQ2_0, embedding=Kind.BF16))):
+        path = directory / f"seed{number}.gguf"
+        write_gguf(path, one)
+        data = path.read_bytes()
+        found.append((path.name, data, data.rindex(b"blk.") + 64))
+    return found
+
+
+def campaign(directory: Path, files: int, seed: int) -> Counter[str]:
+    """Import mutated files and return how many were read and how many refused.
+
+    Anything but an `InputError` ends the campaign, as does a file that takes too long.
+    """
+    rng = np.random.default_rng(seed)
+    given = seeds(directory)
+    counts: Counter[str] = Counter()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for number in range(files):
+        name, data, header = given[number % len(given)]
+        path = directory / name
+        path.write_bytes(mutate(data, rng, header))
+        out = directory / "out"
+        out.mkdir()
+        start = time.process_time()
+        try:
+            import_model(path, out)
+            counts["read"] += 1
+        except InputError:
+            counts["refused"] += 1
+        assert time.process_time() - start < MOST_SECONDS, f"file {number} of seed {seed}"
+        shutil.rmtree(out)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert (after - before) * 1024 < MOST_MEMORY, f"{after - before} KiB more"
+    return counts
+
+
+def main(campaign: Campaign, description: str | None) -> int:
+    """Run a campaign and print its counts."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--files", type=int, default=5000)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as directory:
+        counts = campaign(Path(directory), given.files, given.seed)
+    text = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+    sys.stdout.write(f"{text} in {time.monotonic() - start:.0f} s\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(campaign, __doc__))

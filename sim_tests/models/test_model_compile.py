@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled decoders: one list from a prompt to the tokens behind it, equal to golden runs."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import logging
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flows.build.drivers.model_driver import model_driver
+from flows.simulation.models.program_run import run_compiled
+from hwgen.cli import main
+from hwgen.core.cycles.list_timing import timed_list
+from hwgen.core.lists.commands import STATES
+from hwgen.core.lists.registers import list_registers
+from hwgen.core.lists.trace import trace
+from hwgen.core.params.base import FamilyConfig
+from hwgen.errors import InputError
+from hwgen.families.transformer.params import TransformerConfig
+from hwgen.models.compile.compiled import Compilation, Compiled, Settings, registers_of
+from hwgen.models.compile.placement import IMAGE, LIST, WORK
+from hwgen.models.compile.program import Program, generate
+from hwgen.models.files.store import Model
+from hwgen.models.graph.units import Units
+from hwgen.models.run.engine import Run
+from hwgen.models.run.float_engine import FloatEngine
+from hwgen.models.run.golden_engine import GoldenEngine
+from sim_tests.emission.test_driver import Device
+from sim_tests.emission.test_other_drivers import Registers, library
+from sim_tests.engines.decoder_engines import small_engine
+from sim_tests.models.model_files import Small
+from sim_tests.models.test_model_golden import TOKENS, quantised
+from sim_tests.support.c_programs import LOAD, access
+
+SMALL = replace(Small(), width=32, hidden=64, heads=2, kv_heads=1)
+PROMPT = TOKENS[:5]
+WINDOW = {"llama.attention.sliding_window": 3}
+
+ON_TOKEN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return quantised(tmp_path_factory.mktemp("model"), SMALL)
+
+
+def compiled(model: Model, config: TransformerConfig, path: Path, **settings: Any) -> Compiled:
+    path.mkdir()
+    Compilation(model, config, Settings(**settings)).write(path)
+    return Compiled(path)
+
+
+def number_bits(program: Program, name: str, count: int) -> np.ndarray:
+    array = program.compiled.arrays[name]
+    return np.frombuffer(program.memory.read(array.address, 4 * count), "<u4")
+
+
+def assert_same(model: Model, found: Compiled, config: TransformerConfig, count: int) -> None:
+    """Compare the logits of each step with those of a golden run on the same units."""
+    run, tokens, program = Run(GoldenEngine(model, Units([config]))), PROMPT, Program(found)
+    logits = run.feed(PROMPT)
+    for token in generate(program, PROMPT, count):
+        wanted = logits[-1].view(np.uint32)
+        bits = number_bits(program, "logits.result", len(wanted))
+        np.testing.assert_array_equal(bits, wanted)
+        assert token == int(logits[-1].argmax())
+        tokens = [*tokens, token]
+        logits = run.feed([token])
+    whole = Program(found)
+    whole.start(PROMPT)
+    assert whole.run(0, len(PROMPT), count) == tokens[len(PROMPT) :]
+    last = found.arrays["list"]
+    assert whole.memory.read(last.address, last.bytes) == found.data
+
+
+def test_a_list_computes_what_golden_runs_do(model: Model, tmp_path: Path) -> None:
+    config = small_engine()
+    found = compiled(model, config, tmp_path / "compiled", tokens=3, context=16)
+    assert_same(model, found, config, 3)
+
+
+def test_ternary_weights_and_norms_behind_attention(tmp_path: Path) -> None:
+    small = replace(SMALL, architecture="bitnet-25", sub_norms=True)
+    model = quantised(tmp_path, small, weights="ternary")
+    config = small_engine(ternary=True, gate="relu2")
+    found = compiled(model, config, tmp_path / "c", tokens=1, context=8, base=0x8000_0000)
+    assert_same(model, found, config, 1)
+
+
+def test_biases_of_products(tmp_path: Path) -> None:
+    model = quantised(tmp_path, replace(SMALL, architecture="qwen2", bias=True, layers=1))
+    assert any(name.endswith(".bias") for name in model.description.tensors)
+    config = small_engine()
+    found = compiled(model, config, tmp_path / "c", tokens=2, context=8)
+    assert_same(model, found, config, 1)
+
+
+def test_blocks_are_turned_before_they_are_quantised(tmp_path: Path) -> None:
+    model = quantised(tmp_path, replace(SMALL, layers=1), hadamard=4)
+    config = small_engine(hadamard=4)
+    found = compiled(model, config, tmp_path / "c", tokens=2, context=8)
+    assert_same(model, found, config, 2)
+    with pytest.raises(InputError, match=r"needs hadamard_quantise .* in blocks of 4; .* has 2"):
+        Compilation(model, small_engine(hadamard=2), Settings())
+
+
+def test_attention_that_looks_back_so_far(tmp_path: Path) -> None:
+    model = quantised(tmp_path, replace(SMALL, more=WINDOW))
+    attention = [node for node in model.description.nodes if node.operation == "attention"]
+    assert {node.attributes["window"] for node in attention} == {3}
+    config = small_engine()
+    found = compiled(model, config, tmp_path / "c", tokens=3, context=16)
+    assert_same(model, found, config, 4)
+
+
+def test_golden_runs_on_scales_of_hardware_are_near_the_reference(model: Model) -> None:
+    golden = Run(GoldenEngine(model, Units([small_engine()]))).feed(TOKENS, every=True)
+    reference = Run(FloatEngine(model)).feed(TOKENS, every=True)
+    for row, wanted in zip(golden, reference, strict=True):
+        assert np.corrcoef(row, wanted)[0, 1] > 0.998
+
+
+def test_memory_is_mapped(model: Model, tmp_path: Path) -> None:
+    found = compiled(model, small_engine(), tmp_path / "compiled", context=16)
+    places = sorted(
+        (array.address + n * array.stride, array.bytes)
+        for array in found.arrays.values() for n in range(array.count)
+    )  # fmt: skip
+    for (address, size), (following, _) in pairwise(places):
+        assert address % 64 == 0
+        assert address + size <= following
+    assert {array.region for array in found.arrays.values()} == {IMAGE, LIST, WORK}
+    keys = found.arrays["layer.attention.keys"]
+    assert (keys.bytes, keys.count) == (16 * 24, 2)
+
+
+def test_what_does_not_fit_says_by_how_much(model: Model) -> None:
+    config = small_engine()
+    size = Compilation(model, config, Settings()).place.end
+    Compilation(model, config, Settings(room=size))
+    with pytest.raises(InputError, match=f"takes {size:,d} bytes, 10 more than the"):
+        Compilation(model, config, Settings(room=size - 10))
+    narrow = small_engine(memory={"data_width": 64, "max_burst": 8, "address_width": 32})
+    with pytest.raises(InputError, match=f"ends {size - 4096:,d} bytes behind the last address of"):
+        Compilation(model, narrow, Settings(base=(1 << 32) - 4096))
+
+
+def test_what_cannot_be_compiled_is_said(model: Model, tmp_path: Path) -> None:
+    for settings, text in (
+        ({"base": 8}, "--base: must be a multiple of 64"),
+        ({"context": 65}, "--context: must be 64 or less"),
+    ):
+        with pytest.raises(InputError, match=text):
+            Compilation(model, small_engine(), Settings(**settings))
+    for config, text in (
+        (small_engine(lists={"registers": 8}), "lists.registers: must be 16"),
+        (small_engine(without="scales"), "offers dequantise with x fp32, result int16"),
+        (small_engine(gate="gelu"), "its gate is silu, that of rows is gelu"),
+    ):
+        with pytest.raises(InputError, match=text):
+            Compilation(model, config, Settings())
+    description = model.description
+    for change, text in (({"query_unit": 0.0}, "has no query_unit"),):
+        nodes = tuple(
+            node.model_copy(update={"attributes": {**node.attributes, **change}})
+            if node.operation == "attention" else node
+            for node in description.nodes
+        )  # fmt: skip
+        other = Model(model.path)
+        other.description = description.model_copy(update={"nodes": nodes})
+        with pytest.raises(InputError, match=text):
+            Compilation(other, small_engine(), Settings())
+
+
+def test_an_operation_that_is_not_compiled_is_named(model: Model) -> None:
+    nodes = list(model.description.nodes)
+    norm = next(node for node in nodes if node.name == "output_norm")
+    inputs = {"x": norm.inputs["x"], "gamma": norm.inputs["gamma"], "beta": norm.inputs["gamma"]}
+    changed = norm.model_copy(update={"operation": "layer_norm", "inputs": inputs})
+    other = Model(model.path)
+    other.description = model.description.model_copy(
+        update={"nodes": tuple(changed if node is norm else node for node in nodes)}
+    )
+    with pytest.raises(InputError, match="output_norm: layer_norm is no operation of compiled"):
+        Compilation(other, small_engine(), Settings())
+
+
+def test_layers_that_are_not_alike_are_refused(model: Model) -> None:
+    nodes = list(model.description.nodes)
+    place = next(i for i, node in enumerate(nodes) if node.name == "layers.1.feed_norm")
+    nodes[place] = nodes[place].model_copy(update={"attributes": {"epsilon": 0.5}})
+    other = Model(model.path)
+    other.description = model.description.model_copy(update={"nodes": tuple(nodes)})
+    with pytest.raises(InputError, match=r"layers\.1\.feed_norm: layer 1 is not like the first"):
+        Compilation(other, small_engine(), Settings())
+
+
+def compiled_by_command(
+    model: Model, config: FamilyConfig, work: Path, capsys: pytest.CaptureFixture[str]
+) -> tuple[Path, str]:
+    """Compile by the command, which refuses too little memory; return where to and the output."""
+    engine, out = work / "engine.yaml", work / "out"
+    engine.write_text(json.dumps(config.resolved()))
+    arguments = ["model", "compile", str(model.path), "--config", str(engine), "--output", str(out)]
+    assert main([*arguments, "--context", "16", "--memory-bytes", "1_000"]) == 2
+    assert "more than the 1,000 of the memory" in capsys.readouterr().err
+    assert main([*arguments, "--context", "16"]) == 0
+    return out, capsys.readouterr().out
+
+
+def test_commands(model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, printed = compiled_by_command(model, small_engine(), tmp_path, capsys)
+    for text in ("layer.attention.keys", "prefill of 4 behind 0", "decode of 1 behind 15"):
+        assert text in printed
+    decode = json.loads((out / "layers.json").read_text())["decode"]
+    by_node = {(row["operation"], row["unit"]): row for row in decode["operations"]}
+    assert by_node["logits", "products"]["read_bytes"] >= 272 * 32
+    assert by_node["layer.gate", "products"]["jobs"] == 2
+    assert decode["least"] < decode["cycles"]
+    run = ["model", "run", str(out), "--prompt", "the", "--tokens"]
+    assert main([*run, "1"]) == 0
+    assert capsys.readouterr().out.startswith("the")
+    for wrong in (["99"], ["1", "--engine", "float"], ["1", "--layers", "0"]):
+        assert main([*run, *wrong]) == 2
+    other = ["model", "compile", str(model.path), "--config", "configs/systolic.yaml"]
+    assert main([*other, "--output", str(tmp_path / "other")]) == 2
+    assert "must be one that executes command lists" in capsys.readouterr().err
+
+
+def test_compiled_files_that_do_not_belong_together(model: Model, tmp_path: Path) -> None:
+    path = tmp_path / "compiled"
+    document = compiled(model, small_engine(), path, context=8).document
+    for name, key, value, text in (
+        ("x", "bytes", 1 << 30, "ends at 0x"), ("x", "address", -1, "cannot be"),
+        ("x", "count", 0, "cannot be"), ("x", "stride", "1", "cannot be"),
+        ("tokens", "bytes", 4, "no room for 8 tokens"), ("list", "address", 64, "is not where"),
+    ):  # fmt: skip
+        arrays = [{**a, key: value} if a["name"] == name else a for a in document["arrays"]]
+        (path / "compiled.json").write_text(json.dumps({**document, "arrays": arrays}))
+        with pytest.raises(InputError, match=text):
+            Compiled(path)
+    (path / "compiled.json").write_text(json.dumps(document))
+    (path / "image.bin").write_bytes(b"")
+    with pytest.raises(InputError, match="has 0 bytes, not"):
+        Compiled(path)
+    (path / "compiled.json").write_text('{"hwgen_compiled": 1}')
+    with pytest.raises(InputError, match="is not complete"):
+        Compiled(path)
+
+
+class Host(ctypes.Structure):
+    _fields_ = (
+        ("device", ctypes.POINTER(Device)), ("context", ctypes.c_void_p), ("load", LOAD),
+        ("store", LOAD),
+    )  # fmt: skip
+
+
+class FakeEngine(Registers):
+    """Registers and a memory, in which lists are executed by the golden interpreter."""
+
+    def __init__(self, found: Compiled, library: ctypes.CDLL) -> None:
+        super().__init__(found.config.name, list_registers(found.config), library)
+        self.program = Program(found)
+        self.on_write = self._started
+        self.host = Host(ctypes.pointer(self.device), None, *access(self.program.memory))
+
+    def _started(self, name: str, value: int) -> None:
+        self.values[name] = value
+        if name == "START":
+            registers = [self.values.get(f"R{i}_LOW", 0) for i in range(5)]
+            self.program.run(registers[1], registers[2], registers[3] - registers[2] + 1)
+            self.values["STATUS"] = STATES.index("done") << 8
+
+
+def test_the_program_in_c_generates_tokens(model: Model, tmp_path: Path) -> None:
+    """Compiled as C and as C++, with the engine by its golden interpreter."""
+    config, path = small_engine(), tmp_path / "compiled"
+    found = compiled(model, config, path, context=8)
+    files = model_driver(config, found.document)
+    engine = FakeEngine(found, library(config, files, path))
+    name, host = config.name, ctypes.byref(engine.host)
+    image = (path / "image.bin").read_bytes()
+    getattr(engine.library, f"{name}_prepare")(host, image, found.data)
+    made: list[int] = []
+
+    def on_token(_: Any, token: int) -> int:
+        made.append(token)
+        return 1
+
+    prompt, count = (ctypes.c_uint32 * 5)(*PROMPT), ctypes.c_uint32()
+
+    def generate_in_c(length: int, most: int) -> int:
+        function = getattr(engine.library, f"{name}_generate")
+        return int(function(host, prompt, length, most, 0, ON_TOKEN(on_token), ctypes.byref(count)))
+
+    assert generate_in_c(5, 2) == 0
+    assert made == list(generate(Program(found), PROMPT, 2))
+    assert count.value == 2
+    assert generate_in_c(5, 5) == generate_in_c(0, 1) == -100
+    prompt[1] = found.vocabulary
+    assert generate_in_c(5, 1) == -101
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["int8", "ternary", "window", "turned"])
+def test_hardware_runs_the_list_whole(kind: str, tmp_path: Path) -> None:
+    """From the tokens of a prompt to those behind it: every byte of memory."""
+    ternary = kind == "ternary"
+    small = (
+        replace(SMALL, kv_heads=2, architecture="bitnet-25", sub_norms=True) if ternary else SMALL
+    )
+    if kind == "window":
+        small = replace(SMALL, more=WINDOW)
+    block = 4 if kind == "turned" else 0
+    model = quantised(tmp_path, small, weights="ternary" if ternary else "int8", hadamard=block)
+    gate = "relu2" if ternary else "silu"
+    config = small_engine(ternary=ternary, gate=gate, hadamard=block)
+    found = compiled(model, config, tmp_path / "c", tokens=3, context=16)
+    plain = run_compiled(found, PROMPT, 3)
+    # A trace loads zeros, which must not be the token at which generation ends.
+    events = trace(config, found.address, found.data, registers_of(config, None, 0, len(PROMPT), 3))
+    modelled = timed_list(config, events)
+    # docs/transformer-engine.md has these figures, in this order.
+    figures = modelled.least, modelled.cycles, plain.cycles, modelled.most
+    logging.getLogger(__name__).info("%s: %d %d %d %d", kind, *figures)
+    assert modelled.least <= plain.cycles <= modelled.most
+    assert abs(modelled.cycles - plain.cycles) < 0.05 * plain.cycles
+    stalled = run_compiled(found, PROMPT, 3, stalls=0.3, read_latency=9)
+    assert plain.tokens == stalled.tokens
+    assert plain.cycles < stalled.cycles

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantised models: integers that stand for the weights, and how near predictions stay."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from flows.bench import quantisation
+from hwgen.cli import main
+from hwgen.errors import InputError
+from hwgen.models.files.store import Model
+from hwgen.models.quantise.compensation import compensated, factor
+from hwgen.models.quantise.evaluation import judge
+from hwgen.models.quantise.quantise import quantise
+from hwgen.models.quantise.recipe import Recipe
+from hwgen.models.quantise.rotation import orthogonal, rotated
+from hwgen.models.run.engine import Run
+from hwgen.models.run.float_engine import FloatEngine
+from sim_tests.models.model_files import Kind, Small
+from sim_tests.models.test_model_runs import made
+
+TOKENS = [int(token) for token in np.random.default_rng(4).integers(0, 272, 48)]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return made(tmp_path_factory.mktemp("model"), Small())
+
+
+def quantised(model: Model, directory: Path, **recipe: Any) -> tuple[Model, list[Any]]:
+    directory.mkdir()
+    reports = quantise(model, directory, TOKENS, Recipe(**recipe))
+    return Model(directory), reports
+
+
+def test_int8_stays_near_the_model_and_wider_activations_nearer(
+    model: Model, tmp_path: Path
+) -> None:
+    near, reports = quantised(model, tmp_path / "a")
+    assert [report.name for report in reports][:2] == ["layers.0.query", "layers.0.key"]
+    assert len(reports) == 15
+    assert all(0 < report.error < 0.03 for report in reports)
+    found = judge(FloatEngine(model), FloatEngine(near), TOKENS)
+    assert found.top1 > 0.9
+    assert found.kl < 0.02
+    wide, _ = quantised(model, tmp_path / "b", activation_bits=16, kv_bits=16, group=32)
+    nearer = judge(FloatEngine(model), FloatEngine(wide), TOKENS)
+    assert nearer.kl < found.kl
+    same = judge(FloatEngine(model), FloatEngine(model), TOKENS)
+    assert same.top1 == 1
+    assert same.kl == 0
+    assert same.loss == same.reference_loss
+
+
+def test_smoothing_helps_where_a_channel_is_large_and_changes_nothing_else(tmp_path: Path) -> None:
+    model = made(tmp_path, replace(Small(), kind=Kind.F32))
+    gamma = model.description.tensors["layers.0.feed_norm"].values
+    with (model.path / "weights.bin").open("r+b") as file:
+        file.seek(gamma.offset + 4 * 5)
+        file.write(np.float32(60).tobytes())
+    model = Model(model.path)
+    plainly = {"rotate": False, "compensate": False}
+    plain, without = quantised(model, tmp_path / "plain", smooth=False, **plainly)
+    smooth, reports = quantised(model, tmp_path / "smooth", **plainly)
+    error = {r.name: r.error for r in reports}["layers.0.gate"]
+    assert error < 0.6 * {r.name: r.error for r in without}["layers.0.gate"]
+    # Factors cancel: without the rounding of activations, products are those of the weights.
+    names = ("layers.0.feed_norm", "layers.0.gate")
+    for found, tolerance in ((plain, 0.02), (smooth, 0.02)):
+        wanted = model.numbers(names[0]) * model.numbers(names[1])
+        got = found.numbers(names[0]) * found.numbers(names[1])
+        assert np.abs(got - wanted).max() < tolerance * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize(("weights", "group", "most"), [
+    ("int8", None, 127), ("int4", 32, 7), ("ternary", None, 1), ("ternary", 32, 1),
+])  # fmt: skip
+def test_weights_are_integers_of_the_recipe(
+    weights: Any, group: int | None, most: int, model: Model, tmp_path: Path
+) -> None:
+    found, _ = quantised(model, tmp_path / "q", weights=weights, group=group, smooth=False)
+    groups = found.groups("layers.1.up")
+    assert groups is not None
+    assert np.abs(groups.values.astype(int)).max() == most
+    stored = found.description.tensors["layers.1.up"]
+    assert stored.scales is not None
+    whole = (1, 1) if weights == "ternary" else (96, 1)
+    assert stored.scales.shape == ((96, 2) if group else whole)
+    if weights == "ternary" and group is None:
+        original = model.numbers("layers.1.up")
+        scale = np.abs(original).mean(dtype=np.float32)
+        np.testing.assert_allclose(groups.scales, scale, rtol=1e-6)
+        wanted = np.clip(np.rint(original / groups.scales[0, 0]), -1, 1)
+        np.testing.assert_array_equal(groups.values, wanted)
+
+
+def test_integers_of_the_file_are_kept(model: Model, tmp_path: Path) -> None:
+    found, _ = quantised(model, tmp_path / "q", weights="kept")
+    mine, given = found.groups("layers.1.down"), model.groups("layers.1.down")
+    assert mine is not None
+    assert given is not None
+    assert mine.offsets is not None
+    for one, two in zip(mine, given, strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert found.description.tensors["layers.1.down"].origin == "Q4_1"
+
+
+def test_a_scale_that_all_blocks_share_becomes_one_a_row(tmp_path: Path) -> None:
+    wide = Small(width=512, hidden=512, heads=8, layers=1, kind=Kind.TQ2_0)
+    model = made(tmp_path, wide)
+    tensor = model.description.tensors["layers.0.up"]
+    assert tensor.scales is not None
+    assert tensor.scales.shape == (512, 2)
+    with (model.path / "weights.bin").open("r+b") as file:
+        file.seek(tensor.scales.offset)
+        file.write(np.full(1024, 0.25, np.float32).tobytes())
+    found, _ = quantised(Model(model.path), tmp_path / "q", weights="kept")
+    groups, other = found.groups("layers.0.up"), found.groups("layers.0.down")
+    assert groups is not None
+    assert other is not None
+    assert groups.scales.shape == (512, 1)
+    assert other.scales.shape == (512, 2)  # random: they differ
+    np.testing.assert_array_equal(groups.numbers(), Model(model.path).numbers("layers.0.up"))
+
+
+def test_operations_of_a_quantised_model(model: Model, tmp_path: Path) -> None:
+    found, _ = quantised(model, tmp_path / "q", rotate=False)
+    layer = [node for node in found.description.nodes if node.layer == 0]
+    names = [node.operation for node in layer]
+    assert names.count("quantise") == 4  # one for queries, keys and values together
+    attention = next(node for node in layer if node.operation == "attention")
+    assert attention.attributes["bits"] == 8
+    assert all(attention.attributes[f"{name}_unit"] for name in ("key", "value"))
+    assert "logits.weights" in found.description.tensors  # of its own: the table is not divided
+    np.testing.assert_array_equal(found.numbers("embedding"), model.numbers("embedding"))
+    with pytest.raises(InputError, match="quantised already"):
+        quantise(found, tmp_path, TOKENS, Recipe())
+    with pytest.raises(InputError, match="no whole groups of 128"):
+        quantised(model, tmp_path / "r", weights="int4", group=128)
+    assert Run(FloatEngine(found)).feed(TOKENS[:3]).shape == (1, 272)
+
+
+def test_the_command_reports_each_product_and_judges(
+    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokens = tmp_path / "tokens.npy"
+    np.save(tokens, np.array(TOKENS))
+    text = tmp_path / "text.txt"
+    text.write_text("in the beginning there was a small text, and it was read by a model")
+    arguments = ["model", "quantise", str(model.path), "--output", str(tmp_path / "q")]
+    assert main([*arguments, "--calibration", str(tokens), "--judge", str(text), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["layers"]) == 15
+    assert found["judgements"][str(text)]["kl"] < 0.05
+    assert main([*arguments, "--calibration", str(text), "--weights", "int4", "--group", "32",
+                 "--judge", str(tokens), "--positions", "20",
+                 "--calibration", str(tokens)]) == 0  # fmt: skip
+    out = capsys.readouterr().out
+    assert "20 positions: the same token is the most likely in" in out
+    np.save(tokens, np.array([1]))
+    assert main([*arguments, "--calibration", str(tokens)]) == 2
+    assert main([*arguments, "--calibration", str(tmp_path / "none")]) == 2
+
+
+@pytest.mark.parametrize("size", [1, 2, 9, 64, 72, 576])
+def test_what_turns_is_orthogonal_and_spreads(size: int) -> None:
+    turn = orthogonal(size)
+    np.testing.assert_allclose(turn @ turn.T, np.eye(size), atol=1e-12)
+    assert np.abs(turn).max() <= np.sqrt(2 / size) + 1e-9
+
+
+def test_a_turned_model_finds_the_same_and_no_channel_is_large(model: Model) -> None:
+    turned = rotated(model)
+    assert turned is not None
+    wanted, found = (Run(FloatEngine(one)).feed(TOKENS, every=True) for one in (model, turned))
+    np.testing.assert_allclose(found, wanted, atol=2e-4 * np.abs(wanted).max())
+    assert np.all(turned.numbers("layers.0.feed_norm") == 1)
+    assert "logits.weights" in turned.description.tensors  # the table is turned otherwise
+
+
+def test_blocks_that_hardware_turns(tmp_path: Path) -> None:
+    model = made(tmp_path, replace(Small(), architecture="qwen2", bias=True, kind=Kind.F32))
+    wide, _ = quantised(
+        model, tmp_path / "wide", activation_bits=16, kv_bits=16, hadamard=8, compensate=False
+    )
+    same = judge(FloatEngine(model), FloatEngine(wide), TOKENS)
+    assert same.kl < 1e-4
+    near, _ = quantised(model, tmp_path / "near", hadamard=8)
+    turned_nodes = [n for n in near.description.nodes if n.attributes.get("hadamard") == 8]
+    assert {n.operation for n in turned_nodes} == {"quantise", "attention"}
+    plain, _ = quantised(model, tmp_path / "plain", rotate=False, smooth=False, compensate=False)
+    found = [judge(FloatEngine(model), FloatEngine(each), TOKENS) for each in (near, plain)]
+    assert found[0].kl < found[1].kl
+    with pytest.raises(
+        InputError, match=r"attention: rows of 16 elements are no whole blocks of 32"
+    ):
+        quantised(model, tmp_path / "r", hadamard=32)
+    with pytest.raises(InputError, match="weights that are kept"):
+        Recipe(weights="kept", hadamard=8)
+    with pytest.raises(InputError, match="either the model is turned"):
+        Recipe(rotate=True, hadamard=8)
+
+
+@pytest.mark.parametrize("attributes", [{"hadamard": 3}, {"hadamard": 128}, {"hadamard": 64}])
+def test_blocks_that_cannot_be_are_refused(
+    model: Model, tmp_path: Path, attributes: dict[str, int]
+) -> None:
+    found, _ = quantised(model, tmp_path / "q", rotate=False, smooth=False, compensate=False)
+    text = json.loads((found.path / "model.json").read_text())
+    node = next(n for n in text["nodes"] if n["name"] == "layers.0.gated.quantise")
+    node["attributes"].update(attributes)
+    (found.path / "model.json").write_text(json.dumps(text))
+    with pytest.raises(
+        InputError, match=r"layers\.0\.gated\.quantise: (hadamard must be|rows of 96)"
+    ):
+        Model(found.path)
+
+
+def test_calibration_does_not_depend_on_threads(model: Model, tmp_path: Path) -> None:
+    digests = set()
+    for count in (1, 2):
+        with threadpool_limits(limits=count, user_api="blas"):
+            found, _ = quantised(model, tmp_path / str(count))
+        digests.add((found.path / "weights.bin").read_bytes())
+    assert len(digests) == 1
+
+
+def test_a_stream_that_something_else_reads_is_not_turned(model: Model, tmp_path: Path) -> None:
+    nodes = list(model.description.nodes)
+    place = next(i for i, node in enumerate(nodes) if node.name == "layers.1.up")
+    inputs = {**nodes[place].inputs, "x": "embed:0"}
+    nodes[place] = nodes[place].model_copy(update={"inputs": inputs})
+    other = Model(model.path)
+    other.description = model.description.model_copy(update={"nodes": tuple(nodes)})
+    assert rotated(other) is None
+    with pytest.raises(InputError, match="cannot be turned"):
+        quantise(other, tmp_path, TOKENS, Recipe(rotate=True))
+    with pytest.raises(InputError, match="weights that are kept"):
+        Recipe(weights="kept", rotate=True)
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_errors_of_rounding_are_made_good(groups: int) -> None:
+    rng = np.random.default_rng(7)
+    mix = rng.standard_normal((48, 48)) * np.geomspace(1, 0.02, 48)[:, None]
+    x = (rng.standard_normal((400, 48)) @ mix).astype(np.float32)
+    weights = rng.standard_normal((20, 48)).astype(np.float32)
+    scales = np.abs(weights.reshape(20, groups, -1)).max(2) / np.float32(7)
+    by_element = np.repeat(scales, 48 // groups, axis=1)
+    order, spread = factor(x.T @ x / len(x), 0.0)
+    assert sorted(order) == list(range(48))
+    damped = np.linalg.inv(spread.astype(float).T @ spread)
+    np.testing.assert_allclose(damped, damped.T, rtol=1e-3, atol=1e-3)
+    ours = compensated(weights, scales, 7, order, spread)
+    plain = np.rint(weights / by_element)
+    assert np.abs(ours).max() <= 7
+    error, wanted = (
+        np.square(x @ (values * by_element - weights).T).mean() for values in (ours, plain)
+    )
+    assert error < 0.5 * wanted
+
+
+def test_the_table_of_weight_formats(model: Model, tmp_path: Path) -> None:
+    small, _ = quantised(model, tmp_path / "q")
+    names = [node.inputs["weights"] for node in small.description.nodes if node.operation == "gemm"]
+    rows = [small.description.tensors[name].shape for name in names]
+    bits = 8 + 16 * sum(n for n, _ in rows) / sum(n * k for n, k in rows)
+    assert quantisation.weight_bits(small.description) == pytest.approx(bits)
+    judged = ({"top1": 0.9571, "kl": 0.00569}, {"top1": 0.0, "kl": 7.941})
+    cells = [quantisation.cell(each) for each in judged]
+    assert quantisation.table(["a", "b"], [("int8", 8.024, cells)]).splitlines() == [
+        "| weights | bits a weight | a | b |",
+        "| --- | --- | --- | --- |",
+        "| int8 | 8.02 | 95.7 %, 0.0057 | 0.0 %, 7.94 |",
+    ]

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real models, compiled: a layer of SmolLM2-135M, fetched by `make demo-llm`, and the ternary one.
+
+``python -m pytest -m long sim_tests/models/test_real_layers.py``
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flows.simulation.models.program_run import run_compiled
+from hwgen.core.cycles.list_timing import timed_list
+from hwgen.core.lists.trace import trace
+from hwgen.core.load import load_config
+from hwgen.models.compile.compiled import Compilation, Compiled, Settings
+from hwgen.models.compile.program import Program
+from hwgen.models.files.import_model import import_model
+from hwgen.models.files.store import Model
+from hwgen.models.files.tokenizer import Tokenizer
+from hwgen.models.graph.units import Units
+from hwgen.models.quantise.quantise import quantise
+from hwgen.models.quantise.recipe import Recipe
+from hwgen.models.run.engine import Run
+from hwgen.models.run.golden_engine import GoldenEngine
+from sim_tests.models.real_layers import DoubleEngine, cut
+from sim_tests.support.paths import ROOT
+
+MODELS = ROOT / "build" / "llm"
+TEXT = "The capital of France is Paris, a city on the river Seine."
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
+    a, b = a.astype(float).ravel(), b.astype(float).ravel()
+    return float(a @ b / np.sqrt((a @ a) * (b @ b)))
+
+
+def turned_by(full: Model, quantised: Model) -> np.ndarray:
+    """Return what quantising has multiplied the residual stream by: that of the embeddings."""
+    name = full.description.nodes[0].inputs["table"]
+    before, after = (model.numbers(name).astype(float) for model in (full, quantised))
+    found: np.ndarray = np.linalg.lstsq(before[:4096], after[:4096], rcond=None)[0]
+    np.testing.assert_allclose(found @ found.T, np.eye(len(found)), atol=1e-3)
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not (MODELS / "int8").exists(), reason="`make demo-llm` has not run")
+def test_the_first_layer_of_a_published_model(tmp_path: Path) -> None:
+    """Tokens of a text: near double precision, and the RTL as the golden interpreter."""
+    full, quantised = Model(MODELS / "model"), Model(MODELS / "int8")
+    text = Tokenizer(full.tokenizer()).encode(TEXT)
+    known = sorted({*text, *range(50)})
+    tokens = [known.index(token) for token in text]
+    for name in ("full", "quantised", "compiled"):
+        (tmp_path / name).mkdir()
+    double = DoubleEngine(cut(full, 0, known, tmp_path / "full"))
+    Run(double).feed(tokens, every=True)
+    model = cut(quantised, 0, known, tmp_path / "quantised")
+    config = load_config(ROOT / "configs" / "decoder_engine" / "int8.yaml")
+    Compilation(model, config, Settings(tokens=len(tokens), context=64)).write(  # type: ignore[arg-type]
+        tmp_path / "compiled"
+    )
+    compiled = Compiled(tmp_path / "compiled")
+    program = Program(compiled)
+    program.start(tokens)
+    program.run(0, len(tokens), 1)
+    x = compiled.arrays["x"]
+    found = np.frombuffer(program.memory.read(x.address, x.bytes), "<f4").reshape(len(tokens), -1)
+    turn = turned_by(full, quantised)
+    before, after = double.streams[0] @ turn, double.streams[-1] @ turn
+    assert cosine(found, after) > 0.999
+    assert cosine(found - before, after - before) > 0.999
+    simulated = run_compiled(compiled, tokens, 1)
+    registers = compiled.registers(0, len(tokens), 1)
+    events = trace(compiled.config, compiled.address, compiled.data, registers)
+    modelled = timed_list(compiled.config, events)
+    assert modelled.least <= simulated.cycles <= modelled.most
+    assert abs(modelled.cycles - simulated.cycles) < 0.05 * simulated.cycles
+
+
+@pytest.mark.long
+def test_a_token_of_the_shipped_ternary_model(tmp_path: Path) -> None:
+    """All layers, embeddings and the output layer: one list, every byte of memory."""
+    for name in ("model", "quantised", "compiled"):
+        (tmp_path / name).mkdir()
+    import_model(ROOT / "configs" / "models" / "austen-16m.gguf", tmp_path / "model")
+    model = Model(tmp_path / "model")
+    encode = Tokenizer(model.tokenizer()).encode
+    text = (ROOT / "configs" / "models" / "emma.txt").read_text(encoding="utf-8")
+    quantise(model, tmp_path / "quantised", encode(text)[:256], Recipe(weights="kept"))
+    config = load_config(ROOT / "configs" / "decoder_engine" / "ternary.yaml")
+    compilation = Compilation(Model(tmp_path / "quantised"), config, Settings(context=64))  # type: ignore[arg-type]
+    compilation.write(tmp_path / "compiled")
+    simulated = run_compiled(Compiled(tmp_path / "compiled"), encode("Emma"), 1)
+    run = Run(GoldenEngine(Model(tmp_path / "quantised"), Units([config])))
+    assert simulated.tokens == [int(run.feed(encode("Emma"))[-1].argmax())]

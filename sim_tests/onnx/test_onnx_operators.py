@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every operator of the table, alone, against ONNX Runtime or what its project defines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hwgen.models.onnx.operators import QONNX, load
+from hwgen.models.onnx.supported import markdown
+from hwgen.models.run.tensor_engine import TensorEngine
+from sim_tests.onnx.onnx_files import MICROSOFT, Net, reference
+from sim_tests.onnx.test_onnx import imported
+from sim_tests.support.paths import ROOT
+
+Case = Callable[[Net], Any]
+
+
+def x_of(net: Net, *shape: int) -> str:
+    return net.input("x", shape or (2, 3, 4))
+
+
+def c(net: Net, array: Any, dtype: str = "int64") -> str:
+    return net.constant(np.asarray(array, dtype))
+
+
+def one(kind: str, *shape: int, opset: int = 17, **at: Any) -> tuple[str, Case, int]:
+    return kind, lambda net: net.op(kind, x_of(net, *shape), **at), opset
+
+
+def two(kind: str, constant: Any = None) -> tuple[str, Case, int]:
+    values = np.linspace(-2, 2.5, 12).reshape(3, 4) if constant is None else constant
+    return kind, lambda net: net.op(kind, x_of(net), c(net, values, "float32")), 17
+
+
+def compared(kind: str) -> tuple[str, Case, int]:
+    def make(net: Net) -> Any:
+        return net.op("Cast", net.op(kind, x_of(net), c(net, np.full(4, 0.5), "float32")), to=1)
+
+    return kind, make, 17
+
+
+def logic(kind: str) -> tuple[str, Case, int]:
+    def make(net: Net) -> Any:
+        x, half = x_of(net), c(net, 0.5, "float32")
+        both = net.op("Greater", x, half), net.op("Less", x, c(net, 1.5, "float32"))
+        return net.op("Cast", net.op(kind, *(both if kind != "Not" else both[:1])), to=1)
+
+    return kind, make, 17
+
+
+def moves(kind: str, *operands: Any, outputs: int = 1, shape: Any = (2, 3, 4), opset: int = 17,
+          **at: Any) -> tuple[str, Case, int]:  # fmt: skip
+    def make(net: Net) -> Any:
+        given = [c(net, array) if array is not None else "" for array in operands]
+        found = net.op(kind, x_of(net, *shape), *given, outputs=outputs, **at)
+        return found if outputs == 1 else found[0]
+
+    return kind, make, opset
+
+
+def shaped(kind: str) -> tuple[str, Case, int]:
+    """An operator that says something about shapes, in a reshape that is thereby fixed."""
+
+    def make(net: Net) -> Any:
+        x = x_of(net)
+        match kind:
+            case "Size":
+                shape = net.op("Reshape", net.op("Size", x), c(net, [1]))
+            case "ConstantOfShape":
+                ones = net.op(kind, c(net, [3]))
+                more = net.op("Unsqueeze", net.op("ReduceSum", ones), c(net, [0]))
+                return net.op("Add", x, more)
+            case "Range":
+                places = net.op(kind, c(net, 0), c(net, 3), c(net, 2))
+                return net.op("Gather", x, places, axis=1)
+            case "Constant":
+                return net.op("Reshape", x, net.op(kind, value_ints=[4, 6]))
+            case "Concat":
+                shape = net.op(kind, net.op("Shape", x, end=1), c(net, [12]), axis=0)
+            case _:
+                shape = net.op("Shape", x)
+        return net.op("Reshape", x, shape)
+
+    return kind, make, 17
+
+
+def gather(net: Net) -> Any:
+    return net.op("Gather", x_of(net), c(net, [[1, -1], [0, 1]]), axis=2)
+
+
+def gather_nd(net: Net) -> Any:
+    return net.op("GatherND", x_of(net), c(net, [[0, 1], [1, 2]]))
+
+
+def where(net: Net) -> Any:
+    x = x_of(net)
+    return net.op("Where", net.op("Greater", x, c(net, 0, "float32")), x, c(net, -3, "float32"))
+
+
+def clip(net: Net) -> Any:
+    return net.op("Clip", x_of(net), c(net, -0.5, "float32"), c(net, 0.7, "float32"))
+
+
+def resize(mode: str, rounding: str) -> Case:
+    def make(net: Net) -> Any:
+        scales = c(net, [1, 1, 2, 3], "float32")
+        return net.op("Resize", x_of(net, 1, 2, 3, 2), "", scales, mode="nearest",
+                      coordinate_transformation_mode=mode, nearest_mode=rounding)  # fmt: skip
+
+    return make
+
+
+def layer_norm(net: Net) -> Any:
+    gamma, beta = (c(net, net.rng.standard_normal(4), "float32") for _ in range(2))
+    return net.op("LayerNormalization", x_of(net), gamma, beta, epsilon=1e-3)
+
+
+def batch_norm(folded: bool) -> Case:
+    def make(net: Net) -> Any:
+        x = x_of(net, 2, 3, 4, 4)
+        if folded:
+            x = net.op("Conv", x, c(net, net.rng.standard_normal((3, 3, 3, 3)), "float32"))
+        parts = [c(net, net.rng.uniform(0.5, 2, 3), "float32") for _ in range(4)]
+        return net.op("BatchNormalization", x, *parts)
+
+    return make
+
+
+def conv(spatial: tuple[int, ...], group: int, bias: bool, **at: Any) -> Case:
+    def make(net: Net) -> Any:
+        kernel = at.get("kernel_shape", [3] * len(spatial))
+        weights = c(net, net.rng.standard_normal((6, 4 // group, *kernel)), "float32")
+        more = [c(net, net.rng.standard_normal(6), "float32")] if bias else []
+        return net.op("Conv", x_of(net, 2, 4, *spatial), weights, *more, group=group, **at)
+
+    return make
+
+
+def gemm(net: Net) -> Any:
+    w, b = (c(net, net.rng.standard_normal(s), "float32") for s in ((5, 3), (5,)))
+    return net.op("Gemm", x_of(net, 3, 4), w, b, transA=1, transB=1, alpha=0.5, beta=2.0)
+
+
+def matmul(net: Net) -> Any:
+    x = x_of(net, 2, 3, 4)
+    found = net.op("MatMul", x, c(net, net.rng.standard_normal((4, 5)), "float32"))
+    turned = net.op("Transpose", x, perm=[0, 2, 1])
+    return net.op("MatMul", turned, found)
+
+
+def linear(kind: str) -> Case:
+    def make(net: Net) -> Any:
+        first, second, after = (net.point(0.02, 0.1) for _ in range(3))
+        x = net.quantise(x_of(net, 1, 4, 5, 5), first)
+        if kind == "QLinearGlobalAveragePool":
+            found = net.op(kind, x, *first, *after, domain=MICROSOFT, channels_last=0)
+        elif kind == "QLinearConcat":
+            y = net.quantise("x", second)
+            found = net.op(kind, *after, x, *first, y, *second, domain=MICROSOFT, axis=1)
+        else:
+            y = net.quantise("x", second)
+            found = net.op(kind, x, *first, y, *second, *after, domain=MICROSOFT)
+        return net.op("Cast", found, to=1)
+
+    return make
+
+
+def qlinear_matmul(net: Net) -> Any:
+    first, after = net.point(), net.point(0.2, 0.4)
+    x = net.quantise(x_of(net, 2, 8), first)
+    found = net.op("QLinearMatMul", x, *first, net.narrow(8, 6), *net.channel_point(6), *after)
+    return net.op("Cast", found, to=1)
+
+
+def qlinear_conv(net: Net) -> Any:
+    first, after = net.point(), net.point(0.2, 0.4)
+    x = net.quantise(x_of(net, 1, 2, 6), first)
+    found = net.op("QLinearConv", x, *first, net.narrow(4, 2, 3), *net.channel_point(4), *after,
+                   pads=[2, 0])  # fmt: skip
+    return net.op("Cast", found, to=1)
+
+
+def integer_product(kind: str) -> Case:
+    def make(net: Net) -> Any:
+        point = net.point()
+        shape, weights = (
+            ((2, 8), (8, 6)) if kind == "MatMulInteger" else ((1, 2, 5, 5), (4, 2, 2, 2))
+        )
+        x = net.quantise(x_of(net, *shape), point)
+        zero = net.constant(np.int8(3))
+        found = net.op(kind, x, net.narrow(*weights), point[1], zero if kind[0] == "M" else "")
+        return net.op("Cast", found, to=1)
+
+    return make
+
+
+def dynamic(net: Net) -> Any:
+    codes, scale, zero = net.op("DynamicQuantizeLinear", x_of(net), outputs=3)
+    return net.op("DequantizeLinear", codes, scale, zero)
+
+
+def to_float(kind: str) -> Case:
+    def make(net: Net) -> Any:
+        x, scale = x_of(net, 2, 8), c(net, net.rng.uniform(0.01, 0.02, 6), "float32")
+        zero = net.constant(np.zeros(6, np.int8))
+        bias = c(net, net.rng.standard_normal(6), "float32")
+        if kind == "DynamicQuantizeMatMul":
+            return net.op(kind, x, net.narrow(8, 6), scale, zero, bias, domain=MICROSOFT)
+        point = net.point()
+        operands = net.quantise(x, point), net.narrow(8, 6), point[0], scale, point[1], zero, bias
+        return net.op(kind, *operands, domain=MICROSOFT)
+
+    return make
+
+
+def qdq(domain: str, name: str) -> tuple[str, Case, int]:
+    def make(net: Net) -> Any:
+        point = net.point(0.01, 0.02)
+        codes = net.op("QuantizeLinear", x_of(net), *point, domain=domain)
+        return net.op("DequantizeLinear", codes, *point, domain=domain)
+
+    return f"{domain}:{name}".lstrip(":"), make, 17
+
+
+_WINDOW: dict[str, Any] = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}
+CASES: list[tuple[str, Case, int]] = [
+    *(one(kind) for kind in (
+        "Identity", "Dropout", "Relu", "Elu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Erf",
+        "Exp", "Neg", "Abs", "Floor", "Ceil", "Round", "Sign", "Softplus", "Sin", "Cos",
+        "Reciprocal", "LogSoftmax",
+    )),
+    one("LeakyRelu", alpha=0.3), one("Sqrt"), one("Log"), one("Softmax", axis=1),
+    one("Softmax", opset=11, axis=1), one("LogSoftmax", opset=11),
+    ("Dropout", lambda net: net.op("Dropout", x_of(net), outputs=2)[0], 17),
+    one("Gelu", opset=20), one("Gelu", opset=20, approximate="tanh"),
+    (MICROSOFT + ":Gelu", lambda net: net.op("Gelu", x_of(net), domain=MICROSOFT), 17),
+    (MICROSOFT + ":FastGelu", lambda net: net.op("FastGelu", x_of(net), domain=MICROSOFT), 17),
+    *(two(kind) for kind in ("Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "PRelu")),
+    two("Pow", [2.0]), two("Pow", [3.0]),
+    *(compared(k) for k in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual")),
+    *(logic(kind) for kind in ("And", "Or", "Not")),
+    ("Mod", lambda net: net.op("Cast", net.op("Mod", net.op("Cast", x_of(net), to=7), c(net, 3)),
+                               to=1), 17),
+    ("IsNaN", lambda net: net.op("Cast", net.op("IsNaN", net.op("Log", x_of(net))), to=1), 17),
+    ("Cast", lambda net: net.op("Cast", net.op("Cast", x_of(net), to=6), to=1), 17),
+    moves("Reshape", [0, -1]), moves("Flatten", axis=2), moves("Transpose"),
+    moves("Transpose", perm=[1, 0, 2]), moves("Squeeze", shape=(1, 3, 1, 2)),
+    moves("Squeeze", [-2], shape=(1, 3, 1, 2)), moves("Unsqueeze", [0, -1]),
+    moves("Split", [1, 3], outputs=2, axis=2), moves("Slice", [5, 0], [-9, 3], [2, 1], [-2, 1]),
+    moves("Slice", [1], [3]), moves("Expand", [2, 1, 3, 1]),
+    moves("Pad", [0, 1, 0, 2, 0, 3]), moves("ReduceSum", [1], keepdims=0),
+    moves("ReduceMean", axes=[0, -1]), moves("ReduceMax", axes=[1]), moves("ReduceMin", axes=[1]),
+    moves("ReduceL2", axes=[2], keepdims=0),
+    *(shaped(k) for k in ("Shape", "Size", "Constant", "ConstantOfShape", "Range", "Concat")),
+    ("Gather", gather, 17), ("GatherND", gather_nd, 17), ("Where", where, 17), ("Clip", clip, 17),
+    ("Resize", resize("asymmetric", "floor"), 17),
+    ("Resize", resize("half_pixel", "round_prefer_floor"), 17),
+    ("Upsample", lambda net: net.op("Upsample", x_of(net, 1, 2, 3, 2),
+                                    c(net, [1, 1, 2, 2], "float32"), mode="nearest"), 9),
+    ("LayerNormalization", layer_norm, 17), ("BatchNormalization", batch_norm(True), 17),
+    ("BatchNormalization", batch_norm(False), 17),
+    one("MaxPool", 1, 2, 7, 6, **_WINDOW), one("MaxPool", 1, 2, 7, 6, ceil_mode=1, **_WINDOW),
+    one("AveragePool", 1, 2, 7, 6, **_WINDOW),
+    one("AveragePool", 1, 2, 7, 6, count_include_pad=1, **_WINDOW),
+    one("AveragePool", 1, 2, 7, 6, kernel_shape=[3, 3], auto_pad="SAME_UPPER"),
+    one("GlobalAveragePool", 1, 2, 7, 6), one("GlobalMaxPool", 1, 2, 7, 6),
+    ("Conv", conv((7,), 1, True), 17), ("Conv", conv((7, 6), 2, True, **_WINDOW), 17),
+    ("Conv", conv((7, 6), 1, False, dilations=[2, 1], pads=[1, 2, 3, 0]), 17),
+    ("Conv", conv((7, 6), 1, False, strides=[2, 1], auto_pad="SAME_LOWER"), 17),
+    ("Conv", conv((4, 4, 4), 1, True, strides=[2, 1, 1]), 17),
+    ("Gemm", gemm, 17), ("MatMul", matmul, 17),
+    *((f"{MICROSOFT}:{kind}", linear(kind), 17) for kind in (
+        "QLinearAdd", "QLinearMul", "QLinearConcat", "QLinearGlobalAveragePool")),
+    ("QLinearMatMul", qlinear_matmul, 17), ("QLinearConv", qlinear_conv, 17),
+    ("MatMulInteger", integer_product("MatMulInteger"), 17),
+    ("ConvInteger", integer_product("ConvInteger"), 17), ("DynamicQuantizeLinear", dynamic, 17),
+    (MICROSOFT + ":MatMulIntegerToFloat", to_float("MatMulIntegerToFloat"), 17),
+    (MICROSOFT + ":DynamicQuantizeMatMul", to_float("DynamicQuantizeMatMul"), 17),
+    *(qdq(domain, kind) for domain in ("", MICROSOFT)
+      for kind in ("QuantizeLinear", "DequantizeLinear")),
+]  # fmt: skip
+
+EXACT = (
+    "Relu", "Neg", "Abs", "Floor", "Ceil", "Round", "Add", "Sub", "Mul", "Max", "Min", "MaxPool",
+    "QLinear", "MatMulInteger", "ConvInteger", "Quantize", "Dequantize", "DynamicQuantizeLinear",
+    "Reshape", "Transpose", "Slice", "Pad", "Gather", "Resize", "Where", "Clip", "Split",
+)  # fmt: skip
+"""Beginnings of the names of operators whose results are ONNX Runtime's in every bit."""
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "opset"), CASES, ids=[f"{i}-{case[0]}" for i, case in enumerate(CASES)]
+)
+def test_an_operator_is_that_of_onnx_runtime(
+    name: str, make: Case, opset: int, tmp_path: Path
+) -> None:
+    net = Net(3)
+    net.output(make(net))
+    net.write(tmp_path / "net.onnx", opset)
+    shape = net.inputs[0].type.tensor_type.shape.dim
+    values = np.random.default_rng(5).standard_normal([d.dim_value for d in shape]) * 1.5
+    x = {"x": values.astype(np.float32)}
+    model = imported(tmp_path, net, opset)
+    (found,) = TensorEngine(model).run(x).values()
+    (expected,) = reference(net.model(opset), x)
+    assert found.shape == expected.shape
+    if name.rpartition(":")[2].startswith(EXACT) and name != "MatMul":
+        exact = not name.endswith("IntegerToFloat")
+        if exact:
+            np.testing.assert_array_equal(found, expected)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_every_operator_is_tested() -> None:
+    tested = {case[0] for case in CASES}
+    qonnx = {domain + kind for domain in QONNX for kind in ("Quant", "BipolarQuant", "Trunc")}
+    assert set(load()) - tested == qonnx  # which test_onnx.py has
+
+
+def test_the_page_of_operators_is_current() -> None:
+    page = ROOT / "docs" / "supported-operators.md"
+    assert page.read_text(encoding="utf-8") == markdown(), "run make docs"

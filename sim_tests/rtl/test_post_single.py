@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Post-processing of sums in single precision: golden model and hardware."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flows.build.files import LINT_WAIVERS
+from flows.simulation.verilator.verilator import lint
+from hwgen.cli import main
+from hwgen.cli.support.run_post import post_processing, with_second_scales
+from hwgen.core.golden.post import apply
+from hwgen.core.load import parse_config
+from hwgen.core.post import (
+    ACTIVATIONS,
+    OUTPUTS,
+    ROUNDINGS,
+    SINGLE,
+    Columns,
+    PostFeatures,
+    PostSettings,
+)
+from hwgen.core.post.settings_file import load_post
+from hwgen.errors import ConfigError, InputError
+from hwgen.formats import floating, integer
+from rtl_templates.post import Post
+from sim_tests.support.post_vectors import Vectors
+from sim_tests.support.selection import commit_seed
+from sim_tests.support.single_vectors import check_singles, single_vectors
+from sim_tests.support.stream_blocks import PREFIX, Streamed, run_stream, stream_verilog
+
+Record = Callable[[str, object], None]
+LANES = 2
+
+
+def features(*given: Any, **options: Any) -> PostFeatures:
+    return PostFeatures(SINGLE, *given, **options)
+
+
+ALL = features(OUTPUTS, ACTIVATIONS, ROUNDINGS)
+RTL = {
+    "all": (ALL, 10_000),
+    "records": (features(("int8", "fp16"), ("relu",), tensor=False), 4_000),
+    "tensor": (features(("int4", "uint16", "bf16"), ACTIVATIONS, columns=False), 4_000),
+    "wide": (features(("int32",), ("leaky",), ("half_away", "floor")), 4_000),
+    "single": (features(("fp32",), columns=False), 2_000),
+    "raw": (features(("raw",)), 4_000),
+    "as_they_are": (features(("raw",), columns=False), 2_000),
+}
+
+
+# -- golden model ---------------------------------------------------------------------------------
+
+
+def test_golden() -> None:
+    met = check_singles(single_vectors(ALL, 4_000, 3, seed=3))
+    assert min(met.values()) > 5
+
+
+@pytest.mark.long
+def test_golden_campaign() -> None:
+    check_singles(single_vectors(ALL, 300_000, 3, seed=commit_seed()))
+
+
+def test_golden_by_hand() -> None:
+    """Ties in every mode; what is no number; the order of bias, scale, zero point and limits."""
+    acc = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 1.25, -1.25], np.float32)
+    for rounding, wanted in (
+        ("half_even", [-2, -2, 0, 0, 2, 2, 1, -1]),
+        ("half_away", [-3, -2, -1, 1, 2, 3, 1, -1]),
+        ("half_up", [-2, -1, 0, 1, 2, 3, 1, -1]),
+        ("floor", [-3, -2, -1, 0, 1, 2, 1, -2]),
+    ):
+        settings = PostSettings.scaled("int8", rounding=rounding, single=True)
+        assert apply(settings, SINGLE, acc).tolist() == wanted
+    odd = np.array([np.nan, np.inf, -np.inf, 1e30, -0.0], np.float32)
+    settings = PostSettings.scaled("uint8", 0.5, zero=7, minimum=1, single=True)
+    assert apply(settings, SINGLE, odd).tolist() == [7, 255, 1, 255, 7]
+    columns = Columns.scaled("bf16", [2.0, 0.5], bias=[0.25, 1.5], slopes=0.125, single=True)
+    settings = PostSettings("bf16", "leaky", columns=True, single=True)
+    found = apply(settings, SINGLE, np.array([[1, -3], [-4.25, 0.5]], np.float32), columns)
+    assert found.astype(float).tolist() == [[2.5, -0.09375], [-1.0, 1.0]]
+    relu = apply(PostSettings("raw", "relu"), SINGLE, odd)
+    assert relu.view(np.uint32).tolist() == [SINGLE.nan, 0x7F800000, 0, 0x7149F2CA, 0]
+
+
+# -- settings -------------------------------------------------------------------------------------
+
+
+def test_wrong_settings() -> None:
+    for given, message in (
+        ({"multiplier": 3}, "multiplier: int8 outputs of sums in fp32 have none; give scale"),
+        ({"shift": 3}, "shift: int8 outputs of sums in fp32 have none; give scale instead"),
+        ({"scale": float("inf")}, "scale: must be a finite number of single precision, not inf"),
+    ):
+        with pytest.raises(InputError, match=f"^{message}"):
+            PostSettings("int8", single=True, **given)
+    with pytest.raises(InputError, match=r"^bias: must be finite numbers of single precision"):
+        Columns.scaled("int8", bias=[np.nan], single=True)
+    with pytest.raises(InputError, match=r"^single: accumulators of this hardware are fp32; its"):
+        PostSettings("int8").check(ALL)
+    with pytest.raises(InputError, match=r"^single: accumulators of this hardware are int32; its"):
+        PostSettings("int8", single=True).check(PostFeatures(integer("int32"), ("int8",)))
+    with pytest.raises(InputError, match=r"^accumulator: must be fp32, or an integer, not bf16"):
+        PostFeatures(floating("bf16"), ("raw",))
+    with pytest.raises(InputError, match=r"^accumulators: must be floating-point numbers, not int"):
+        apply(PostSettings("raw"), SINGLE, np.array([1]))
+
+
+# -- files of settings ----------------------------------------------------------------------------
+
+FILES: list[tuple[str, str]] = [
+    ("output: int8\nmultiplier: 3", r"p\.yaml:2:1: multiplier: sums in fp32 have none; give scale"),
+    ("output: int8\nbias: 1", r"p\.yaml:2:1: bias: must be floating-point numbers, such as 1\.0"),
+    ("output: int8\nbias: b.npy", r"p\.yaml:2:1: bias: must be floating-point .* not int64"),
+    ("output: fp32\nbias: [1.0, 1.0e+39]", r"p\.yaml:2:1: bias: must be finite numbers of single"),
+    ("output: fp32\nzero: 3", r"p\.yaml:2:1: zero: fp32 outputs have no zero point"),
+    ("output: int4", r"p\.yaml:1:1: output: this hardware has raw, fp32, int8, not int4; build it"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), FILES, ids=[text for text, _ in FILES])
+def test_wrong_files(text: str, message: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "b.npy", np.array([1, 2]))
+    (tmp_path / "p.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=message):
+        load_post(tmp_path / "p.yaml", features(("raw", "fp32", "int8")), 2)
+
+
+ENGINE = """
+name: engine
+family: gemm_stream
+compute: {family: cube, activation: nvfp4, weight: nvfp4, array: {rows: 2, cols: 2, depth: 8}}
+buffers: {activation_kib: 4, weight_kib: 4, output_kib: 2}
+memory: {data_width: 64}
+"""
+
+
+def test_second_scales_are_multipliers(tmp_path: Path) -> None:
+    """A result with them is what the scale of a file is of, and a bias is in its unit."""
+
+    def engine(post: str) -> Any:
+        return parse_config(f"{ENGINE}post: {post}", "e.yaml")
+
+    tensor, columns = np.array([0.25], np.float32), np.array([0.5, 2], np.float32)
+    both = engine("{outputs: [raw, fp32, int8]}")
+    settings, none = post_processing(both, None, 2, tensor, tensor)  # type: ignore[misc]
+    assert (settings.output, settings.scale, none) == ("fp32", 0.0625, None)
+    settings, records = post_processing(both, None, 2, tensor, columns)  # type: ignore[misc]
+    assert settings.columns
+    assert records is not None
+    assert records.multiplier.view(np.float32).tolist() == [0.125, 0.5]
+    raw = np.ones((3, 2), np.float32)
+    for post, of_rows in (
+        ("{outputs: [raw, int8]}", tensor),
+        ("{outputs: [raw, fp32], columns: false}", tensor),
+        ("{outputs: [raw, fp32]}", np.array([1, 2, 3], np.float32)),
+    ):
+        done = post_processing(engine(post), None, 2, of_rows, columns)
+        assert done == (PostSettings("raw"), None)
+        assert (with_second_scales(raw, of_rows, columns, done)[0] == of_rows[0] * columns).all()
+    only = engine("{outputs: [bf16]}")
+    done = post_processing(only, None, 2, tensor)
+    assert done[0].output == "bf16"  # type: ignore[misc]
+    assert with_second_scales(raw, tensor, None, done) is raw
+    with pytest.raises(InputError, match="gives no raw results but bf16; say with --post what"):
+        post_processing(only, None, 2)
+
+    path = tmp_path / "p.yaml"
+    path.write_text("output: int8\nscale: 8\nbias: 3.0\nactivation: relu", encoding="utf-8")
+    settings, records = post_processing(both, path, 2, tensor, columns)  # type: ignore[misc]
+    assert records is not None
+    assert records.multiplier.view(np.float32).tolist() == [1.0, 4.0]
+    assert records.bias.view(np.float32).tolist() == [24.0, 6.0]
+    with pytest.raises(InputError, match="--post: rows of A have second scales, which are no"):
+        post_processing(both, path, 2, np.ones(3, np.float32))
+    path.write_text("output: raw\nactivation: relu", encoding="utf-8")
+    done = post_processing(both, path, 2, np.ones(3, np.float32))
+    assert done == (PostSettings("raw", "relu", single=True), None)
+
+
+@pytest.mark.long
+def test_a_layer_by_hwgen_run(tmp_path: Path) -> None:
+    """The same product with its second scales by the host, and by the engine."""
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "a.npy", rng.normal(0, 1, (3, 50)).astype(np.float32))
+    np.save(tmp_path / "w.npy", rng.normal(0, 0.02, (50, 5)).astype(np.float32))
+    (tmp_path / "p.yaml").write_text("output: int8\nscale: 64\nbias: 0.5\n", encoding="utf-8")
+    found = {}
+    for name, post, more in (
+        ("host", "{outputs: [raw], columns: false}", []),
+        ("engine", "{outputs: [raw, fp32, int8]}", []),
+        ("layer", "{outputs: [raw, fp32, int8]}", [f"--post={tmp_path / 'p.yaml'}"]),
+    ):
+        (tmp_path / "e.yaml").write_text(f"{ENGINE}post: {post}", encoding="utf-8")
+        files = [f"--{o}={tmp_path / f}" for o, f in
+                 (("config", "e.yaml"), ("activations", "a.npy"), ("weights", "w.npy"),
+                  ("output", f"{name}.npy"))]  # fmt: skip
+        assert main(["run", *files, "--check", *more]) == 0
+        found[name] = np.load(tmp_path / f"{name}.npy")
+    assert np.allclose(found["host"], found["engine"], rtol=1e-6)
+    assert np.abs(found["layer"] - (found["host"] + 0.5) * 64).max() < 0.51
+
+
+# -- RTL ------------------------------------------------------------------------------------------
+
+
+def run_post(given: Vectors, work: Path, **options: Any) -> Streamed:
+    """Run vectors and fail if a result differs."""
+    lanes = given.acc.shape[1]
+    inputs = given.inputs(lanes)
+    out = run_stream(Post(given.features, lanes), inputs, work, **options)
+    assert not given.differences(out.outputs["o_data"])
+    assert np.array_equal(out.outputs["o_count"], inputs["i_count"])
+    assert np.array_equal(out.outputs["o_last"], inputs["i_last"])
+    return out
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.long] if n != "all" else []) for n in RTL],
+)
+def test_post(name: str, tmp_path: Path, record_property: Record) -> None:
+    offered, words = RTL[name]
+    run_post(single_vectors(offered, words, LANES), tmp_path, idle=0.2, stall=0.2)
+    record_property(f"{name} vectors", words * LANES)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", RTL)
+def test_post_campaign(name: str, tmp_path: Path, record_property: Record) -> None:
+    given = single_vectors(RTL[name][0], 300_000, LANES, seed=commit_seed())
+    run_post(given, tmp_path)
+    record_property(f"{name} vectors", 300_000 * LANES)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(12))
+def test_features_drawn_at_random(number: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng([commit_seed(), number])
+
+    def some(words: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(rng.permutation(words)[: rng.integers(1, len(words) + 1)].tolist())
+
+    columns = bool(rng.integers(3))
+    outputs, activations = some(OUTPUTS), some(ACTIVATIONS)
+    if outputs == ("raw",) and "leaky" in activations:
+        activations = ("none",)
+    options = {"columns": columns, "tensor": not columns or bool(rng.integers(2))}
+    offered = features(outputs, activations, some(ROUNDINGS), **options)
+    if activations == ("leaky",) and "raw" in outputs:
+        offered = replace(offered, activations=("none", "leaky"))
+    given = single_vectors(offered, 8_000, LANES, seed=number)
+    run_post(given, tmp_path, idle=0.1, stall=0.1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["records", "tensor", "as_they_are"])
+def test_full_rate(name: str, tmp_path: Path) -> None:
+    """A word a cycle, and the latency that the block states."""
+    given = single_vectors(RTL[name][0], 200, LANES)
+    report = run_post(given, tmp_path).report
+    latency = Post(given.features, LANES).latency
+    assert report["first_out"] - report["first_in"] == latency
+    assert report["cycles"] == report["first_in"] + 200 + latency
+
+
+def test_latency() -> None:
+    """As the documentation has it."""
+    for outputs, columns, latency in (
+        (("raw",), False, 2),
+        (("raw",), True, 5),
+        (("fp32",), False, 5),
+        (("fp32", "raw"), True, 8),
+        (("bf16",), False, 6),
+        (("fp16",), True, 9),
+        (("int8",), False, 8),
+        (("int8", "fp16"), True, 11),
+    ):
+        assert Post(features(outputs, columns=columns), 1).latency == latency
+
+
+def test_verilog_lints_clean(tmp_path: Path) -> None:
+    for name in ("all", "as_they_are"):
+        source = tmp_path / "post.v"
+        source.write_text(stream_verilog(Post(RTL[name][0], 2)), encoding="utf-8")
+        assert not lint([source], f"{PREFIX}_post_2", list(LINT_WAIVERS))
+
+
+def test_only_what_is_asked_for_is_built() -> None:
+    assert "multiply_fp32" not in stream_verilog(Post(features(("raw",)), 1))
+    assert "add_fp32" not in stream_verilog(Post(features(("fp32",), columns=False), 1))
+
+
+# -- mutations ------------------------------------------------------------------------------------
+
+MUTATIONS = {
+    "no bias changes -0": (r"record\[31\] \| _\d+_;", "record[31];"),
+    "a NaN is too large": (r"assign number = ~ \w+;", "assign number = 1'h1;"),
+    "sticky bit dropped": (r"sticky_9 <= \w+;", "sticky_9 <= 1'h0;"),
+    "ties of negative numbers": (r"= sticky_9 \| _\d+_;", "= 1'h1;"),
+    "negative numbers one too small": (r"round_up \^ sign_9", "round_up"),
+    "slope everywhere": (r"assign leaks = biased\[31\] & ", "assign leaks = "),
+    "relu keeps negative numbers": (r"assign keep = .*;", "assign keep = 1'h1;"),
+    "activation of another word": (r"activation_3 <= activation_2", "activation_3 <= activation_1"),
+    "moves while stalled": (r"if \(run\) number_8 <=", "number_8 <="),
+}
+KEPT = ("a NaN is too large", "activation of another word")
+
+
+@pytest.mark.parametrize(
+    "mutation", [pytest.param(m, marks=[] if m in KEPT else pytest.mark.long) for m in MUTATIONS]
+)
+def test_mutation_is_noticed(mutation: str, tmp_path: Path) -> None:
+    given = single_vectors(features(("int8", "raw"), *(ACTIVATIONS, ROUNDINGS)), 4_000, 1)
+    pattern, replacement = MUTATIONS[mutation]
+    text, count = re.subn(pattern, replacement, stream_verilog(Post(given.features, 1)))
+    assert count == 1, f"{pattern} occurs {count} times"
+    with pytest.raises(AssertionError, match=r"\d+ of \d+: |result|words after|array_equal"):
+        run_post(given, tmp_path, stall=0.3, verilog=text)

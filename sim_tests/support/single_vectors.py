@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums in single precision that make post-processing difficult, and what is expected of them."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwgen.core.golden.post import apply
+from hwgen.core.post import (
+    INTEGERS,
+    RAW,
+    SINGLE,
+    Columns,
+    PostFeatures,
+    PostSettings,
+    output_format,
+)
+from hwgen.formats import integer
+from sim_tests.support.floats import corners
+from sim_tests.support.post_vectors import Vectors
+
+Singles = NDArray[np.float32]
+_SETTINGS = 256
+
+
+def single_vectors(features: PostFeatures, words: int, lanes: int, seed: int = 0) -> Vectors:
+    """Return words whose elements are a mixture of the ways in which things can go wrong."""
+    rng = np.random.default_rng(seed)
+    settings = [
+        _settings(features, features.outputs[i % len(features.outputs)], rng)
+        for i in range(_SETTINGS)
+    ]
+    acc = _sums(words * lanes, rng)
+    columns = _columns(acc, rng)
+    chosen = rng.integers(0, len(settings), words)
+    by_tensor = np.array([s.scale for s in settings], np.float32)[chosen].repeat(lanes)
+    of_columns = np.array([s.columns for s in settings])[chosen].repeat(lanes)
+    _make_ties(acc, columns, of_columns, by_tensor, rng)
+    return Vectors(features, settings, chosen, acc.reshape(words, lanes), columns)
+
+
+def _make_ties(
+    acc: Singles,
+    columns: Columns,
+    of_columns: NDArray[Any],
+    by_tensor: Singles,
+    rng: np.random.Generator,
+) -> None:
+    """Replace some sums by what is scaled to the middle of two small integers."""
+    factors = np.where(of_columns, columns.multiplier.view(np.float32), by_tensor)
+    halves = (rng.integers(-64, 64, len(acc)) + 0.5).astype(np.float32)
+    with np.errstate(all="ignore"):
+        sums = halves / factors
+        exact = np.isfinite(sums) & (sums * factors == halves)
+    made = exact & (rng.random(len(acc)) < 0.25)
+    acc[made] = sums[made]
+    columns.bias[made] = 0
+
+
+def _any(count: int, rng: np.random.Generator) -> Singles:
+    """Return numbers of all magnitudes, subnormals, zeros, infinities and NaNs among them."""
+    patterns = rng.integers(0, 1 << 32, count, np.uint32)
+    patterns = np.where(rng.random(count) < 0.3, rng.choice(corners(SINGLE), count), patterns)
+    return SINGLE.decode(SINGLE.canonical(patterns.astype(np.uint32)))
+
+
+def _sums(count: int, rng: np.random.Generator) -> Singles:
+    """Return sums: any, moderate ones, and halves of small and large integers."""
+    kind = rng.integers(0, 8, count)
+    moderate = rng.standard_normal(count) * 2.0 ** rng.integers(-4, 36, count)
+    halves = rng.integers(-600, 601, count) / 2 * 2.0 ** rng.integers(-1, 9, count)
+    halves = np.where(rng.random(count) < 0.05, -0.0, halves)
+    return np.select([kind == 0, kind < 4], [_any(count, rng), halves], moderate).astype("<f4")
+
+
+def _columns(acc: Singles, rng: np.random.Generator) -> Columns:
+    count = len(acc)
+    kind = rng.integers(0, 8, count)
+    near = np.where(np.isfinite(acc), acc, 1) * rng.choice([-1.0, -0.5, 1e-7, -(2.0**-24)], count)
+    small = rng.integers(-40, 41, count) / 2
+    zeros = rng.choice([0.0, -0.0], count)
+    bias = np.select([kind == 0, kind < 3, kind < 5], [_any(count, rng), near, small], zeros)
+    factors = [_factors(count, rng) for _ in range(2)]
+    none = rng.integers(0, 64, count).astype(np.uint8)  # nobody looks at them
+    bits = [SINGLE.encode(values.astype("<f4")).view(np.int32) for values in (bias, *factors)]
+    return Columns(bits[0], bits[1], none, bits[2], none)
+
+
+def _factors(count: int, rng: np.random.Generator) -> Singles:
+    kind = rng.integers(0, 4, count)
+    powers = rng.choice([-1.0, 1.0], count) * 2.0 ** rng.integers(-9, 2, count)
+    wide = rng.standard_normal(count) * 2.0 ** rng.integers(-60, 20, count)
+    return np.select([kind == 0, kind == 1], [_any(count, rng), wide], powers).astype("<f4")
+
+
+def _settings(features: PostFeatures, output: str, rng: np.random.Generator) -> PostSettings:
+    activations = [a for a in features.activations if a != "leaky" or output != RAW]
+    given: dict[str, Any] = {
+        "activation": str(rng.choice(activations)),
+        "columns": features.columns and (not features.tensor or bool(rng.integers(2))),
+        "single": True,
+    }
+    if output in INTEGERS:
+        fmt = integer(output)
+        given["rounding"] = str(rng.choice(features.roundings))
+        if rng.random() < 0.5:
+            given["zero"] = int(rng.choice([fmt.min, fmt.max, int(rng.integers(fmt.min, fmt.max))]))
+        if rng.random() < 0.3:
+            limits = sorted(rng.integers(fmt.min, fmt.max, 2, endpoint=True).tolist())
+            given |= {"minimum": limits[0], "maximum": limits[1]}
+    if output != RAW and not given["columns"]:
+        for prefix in ("", "slope_") if given["activation"] == "leaky" else ("",):
+            (scale,) = _factors(1, rng)
+            given[f"{prefix}scale"] = float(scale) if np.isfinite(scale) else 0.25
+    return PostSettings(output, **given)
+
+
+def expected(settings: PostSettings, acc: Singles, columns: Columns | None) -> NDArray[Any]:
+    """Return what is specified, number by number, in NumPy's float32 and Python's fractions."""
+    factors = [np.float32(settings.scale), np.float32(settings.slope_scale)]
+    found = []
+    for i, number in enumerate(acc):
+        total = number
+        if columns is not None:
+            bias, *factors = (
+                part[i : i + 1].view(np.float32)[0]
+                for part in (columns.bias, columns.multiplier, columns.slope_multiplier)
+            )
+            with np.errstate(all="ignore"):
+                total = number + bias
+        negative = bool(np.signbit(total)) and not np.isnan(total)
+        if negative and settings.activation == "relu":
+            total = np.float32(0)
+        factor = factors[negative and settings.activation == "leaky"]
+        with np.errstate(all="ignore"):
+            scaled = total if settings.output == RAW else total * factor
+        found.append(_integer(settings, scaled) if settings.output in INTEGERS else scaled)
+    fmt: Any = output_format(settings.output, SINGLE)
+    with np.errstate(all="ignore"):
+        return np.array(found).astype(fmt.dtype)
+
+
+def _integer(settings: PostSettings, number: np.float32) -> int:
+    low, high = settings.limits
+    if np.isnan(number):
+        return min(max(settings.zero, low), high)
+    if np.isinf(number):
+        return high if number > 0 else low
+    value = Fraction(float(number))
+    below = math.floor(value)
+    rest, half = value - below, Fraction(1, 2)
+    up = {
+        "floor": False,
+        "half_up": rest >= half,
+        "half_away": rest > half or (rest == half and value > 0),
+        "half_even": rest > half or (rest == half and below % 2 == 1),
+    }[settings.rounding]
+    return min(max(below + up + settings.zero, low), high)
+
+
+def check_singles(given: Vectors) -> dict[str, int]:
+    """Compare the golden model with `expected`; return how many elements met what."""
+    met = dict.fromkeys(("nan", "infinite", "subnormal", "zero", "inside", "low", "high"), 0)
+    for index, settings in enumerate(given.settings):
+        _, acc, columns = given.part(index)
+        found, wanted = apply(settings, SINGLE, acc, columns), expected(settings, acc, columns)
+        same = (found == wanted) | ((found != found) & (wanted != wanted))
+        if settings.output in INTEGERS:
+            low, high = settings.limits
+            met["low"] += int((wanted == low).sum())
+            met["high"] += int((wanted == high).sum())
+            met["inside"] += int(((wanted > low) & (wanted < high)).sum())
+        else:
+            same &= (np.signbit(found) == np.signbit(wanted)) | (found != found)
+            met["nan"] += int((wanted != wanted).sum())
+            met["infinite"] += int(np.isinf(wanted.astype(np.float32)).sum())
+            met["zero"] += int((wanted == 0).sum())
+            tiny = np.abs(wanted.astype(np.float64)) < np.finfo(np.float32).tiny
+            met["subnormal"] += int((tiny & (wanted != 0)).sum())
+        assert same.all(), (settings, acc[~same][:3], found[~same][:3], wanted[~same][:3])
+    return met

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Power at work: activities, energies, and the command."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flows.power.gates import MODULE, Gate, Gates, read_netlist
+from flows.power.internal_power import Arc, internal_fj
+from flows.power.netlist_power import simulated, workload
+from flows.power.power import Activity, power_of, read_saif
+from flows.synthesis import liberty
+from flows.synthesis.synth import synthesize
+from hwgen.cli import main
+from hwgen.core.load import parse_config
+from hwgen.core.registry import family
+from hwgen.errors import CheckFailed
+from hwgen.technologies import cell_library
+from hwgen.technologies.model import StandardCells
+from sim_tests.synthesis.test_synth import require_tools
+
+TINY = """\
+name: tiny
+family: systolic
+activation: int3
+weight: int2
+accumulator: int8
+max_k: 32
+array: {rows: 2, cols: 1}
+"""
+LIBRARY = """\
+library (two) {
+  nom_voltage : 2.0;
+  capacitive_load_unit (1, ff);
+  leakage_power_unit : "1nW";
+  cell (INV) {
+    area : 1; cell_leakage_power : 3;
+    pin (A) { direction : input; capacitance : 4; }
+    pin (Y) {
+      direction : output; function : "!A";
+      internal_power () {
+        related_pin : "A"; related_pg_pin : VDD;
+        rise_power (t) { index_1 ("1, 2"); index_2 ("0, 2"); values ("9, 9", "2, 4"); }
+        fall_power (t) { index_1 ("1, 2"); index_2 ("0, 2"); values ("9, 9", "0, 2"); }
+      }
+      internal_power () {
+        related_pin : "A"; related_pg_pin : VSS;
+        rise_power (t) { index_1 ("1, 2"); index_2 ("0, 2"); values ("9, 9", "0.5, 0.5"); }
+      }
+    }
+  }
+  cell (DFF) {
+    area : 5; cell_leakage_power : 10;
+    ff (IQ, IQN) { clocked_on : "CK"; next_state : "D"; }
+    pin (D) { direction : input; capacitance : 1; }
+    pin (CK) {
+      direction : input; clock : true; capacitance : 2;
+      internal_power () { when : "D"; power (s) { index_1 ("1, 2, 3"); values ("9, 1, 9"); } }
+      internal_power () { when : "!D"; power (s) { index_1 ("1, 2, 3"); values ("9, 3, 9"); } }
+    }
+    pin (Q) { direction : output; function : "IQ"; }
+  }
+}
+"""
+
+
+def divider() -> Gates:
+    """Return a register that inverts itself."""
+    return Gates(
+        "half", {"aclk": ("n2",)}, {"out": ("n3", "n3")},
+        (Gate("g0", "INV", {"A": "n3"}, {"Y": "n4"}),
+         Gate("g1", "DFF", {"D": "n4", "CK": "n2"}, {"Q": "n3"})), "",
+    )  # fmt: skip
+
+
+def technology(**values: Any) -> StandardCells:
+    return cell_library("nangate45").model_copy(update=values)
+
+
+def test_energies() -> None:
+    """A register at half the clock drives 4 fF and two outputs of 3 fF; an inverter drives 1 fF."""
+    library = liberty.prepare([LIBRARY])
+    activity = Activity(100, {"n2": 0, "n3": 100, "n4": 100})
+    found = power_of(
+        divider(), activity, library, technology(load_ff=3.0), "aclk", 500.0,
+        workload="dividing", macs=25,
+    )  # fmt: skip
+    uw = {
+        name: {key: value and round(1e3 * value, 9) for key, value in vars(group).items()}
+        for name, group in found.groups.items()
+    }
+    each = 2.0  # V^2 f: uW for a fF that rises in every cycle
+    assert uw["sequential"] == {
+        # Two changes of the clock in a cycle, of 2 fJ on average over the states.
+        "internal_mw": 2 * 2 * 0.5,
+        "switching_mw": 10 * each / 2,
+        "leakage_mw": 0.01,
+    }
+    assert uw["combinational"] == {
+        # A change in each cycle: with 1 fF the mean of 3 and 1 fJ, and 0.5 fJ of the other supply.
+        "internal_mw": 2.5 * 0.5,
+        "switching_mw": 1 * each / 2,
+        "leakage_mw": 0.003,
+    }
+    assert uw["clock"] == {"internal_mw": None, "switching_mw": 2 * each, "leakage_mw": None}
+    document = found.document()
+    assert document["total_mw"] == pytest.approx((7.5 * each + 3.25 + 0.013) * 1e-3)
+    # mW at 500 MHz is 2 pJ a cycle; 4 cycles for a multiply-accumulate are 2 for an operation.
+    assert document["energy_per_cycle_pj"] == pytest.approx(2 * document["total_mw"])
+    assert document["energy_per_operation_fj"] == pytest.approx(4000 * document["total_mw"])
+
+
+def test_a_library_without_tables() -> None:
+    bare = re.sub(r"internal_power \(\) \{(?:[^{}]|\{[^{}]*\})*\}", "", LIBRARY)
+    found = power_of(
+        divider(), Activity(10, {"n3": 1, "n4": 1}), liberty.prepare([bare]), technology(),
+        "aclk", 500.0, workload="dividing", macs=1,
+    )  # fmt: skip
+    assert found.groups["sequential"].internal_mw is None
+    assert found.note.startswith("without the energy inside cells")
+
+
+def test_the_cause_of_a_change() -> None:
+    """Inputs that change more often count more, states of an input alike, supplies add up."""
+    arcs = [
+        Arc(("A",), "", (((0.0,), (1.0,)),)),
+        Arc(("A",), "", (((0.0,), (2.0,)), ((0.0,), (4.0,)))),
+        Arc(("B",), "", (((0.0, 2.0), (10.0, 20.0)),)),
+    ]
+    assert internal_fj(arcs, 1.0, {"A": 1.0, "B": 3.0}) == pytest.approx((2 + 3 * 15) / 4)
+    assert internal_fj(arcs, 9.0, {}) == pytest.approx((2 + 20) / 2)
+    assert internal_fj([*arcs, Arc((), "VSS", (((0.0,), (0.25,)),))], 0, {"A": 1}) == 2.25
+    assert internal_fj([], 1.0, {}) == 0.0
+
+
+def test_saif_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.saif"
+    path.write_text(
+        "(SAIFILE\n(DURATION 12)\n (INSTANCE TOP\n  (NET\n"
+        "   (aresetn (T0 0) (T1 12) (TZ 0) (TX 0) (TB 0) (TC 1))\n"
+        "   (n7 (T0 2) (T1 10) (TZ 0) (TX 0) (TB 0) (TC 3))\n"
+        "   (n12 (T0 12) (T1 0) (TX 0) (TC 0))\n  )\n )\n)\n"
+    )
+    assert read_saif(path) == Activity(12, {"n7": 3, "n12": 0})
+    path.write_text("(SAIFILE\n(DURATION 0)\n)\n")
+    with pytest.raises(CheckFailed, match="no activity of nets"):
+        read_saif(path)
+
+
+def test_a_netlist_is_numbered(tmp_path: Path) -> None:
+    require_tools("yosys")
+    library = liberty.prepare([LIBRARY])
+    netlist = """\
+module half(aclk, \\a[1] , \\a[0] , \\y[0] , \\y[1] , z);
+  input aclk;
+  input \\a[1] ;
+  input \\a[0] ;
+  output \\y[0] ;
+  output \\y[1] ;
+  output z;
+  INV \\one[3]  (
+    .A(\\a[1] ),
+    .Y(\\y[0] )
+  );
+  DFF two (
+    .CK(aclk),
+    .D(\\a[0] ),
+    .Q(z)
+  );
+  assign \\y[1]  = \\a[0] ;
+endmodule
+"""
+    gates = read_netlist(netlist, "half", library, tmp_path, 120)
+    assert [len(gates.inputs[name]) for name in ("aclk", "a")] == [1, 2]
+    assert gates.outputs["y"][1] == gates.inputs["a"][0]
+    assert [gate.cell for gate in gates.gates] == ["INV", "DFF"]
+    design = gates.design()
+    assert "module half(input aclk, input [1:0] a, output [1:0] y, output z);" in design
+    assert "assign y[1] = a[0];" in design
+    assert design.count(f"module {MODULE}(") == design.count("module INV(") == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "activity", "message"),
+    [
+        ("ecp5", "random", r"power is known of standard cells \(asap7, .*not of ecp5"),
+        ("nangate45", "randon", r"must be random, random:M,K,N, or an \.npz file .*'randon'"),
+        ("nangate45", "random:3,4", r"a product is M,K,N, three integers"),
+        ("nangate45", "bad.npz", r"activations must be \(M, K\).*\(2, 3\) and \(4, 5\)"),
+    ],
+)
+def test_what_cannot_be_measured_is_said(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    target: str,
+    activity: str,
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("tiny.yaml").write_text(TINY)
+    np.savez("bad.npz", activations=np.zeros((2, 3), int), weights=np.zeros((4, 5), int))
+    assert main(["synth", "--config", "tiny.yaml", "--target", target, "--activity", activity]) == 2
+    assert re.search(message, capsys.readouterr().err.replace("\n", " "))
+
+
+@pytest.mark.slow
+def test_power_at_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    require_tools("yosys", "verilator", technology="nangate45")
+    path, data = tmp_path / "tiny.yaml", tmp_path / "zeros.npz"
+    path.write_text(TINY)
+    np.savez(data, activations=np.zeros((8, 32), int), weights=np.zeros((32, 8), int))
+    found = []
+    for activity in ("random:8,32,8", str(data)):
+        command = ["synth", "--config", str(path), "--target", "nangate45", "--json"]
+        assert main([*command, "--activity", activity]) == 0
+        found.append(json.loads(capsys.readouterr().out)["power"])
+    busy, idle = found
+    assert busy["workload"].startswith("random int3 x int2, M,K,N = 8,32,8")
+    assert idle["workload"] == "zeros.npz, M,K,N = 8,32,8"
+    config = parse_config(TINY)
+    expected = family("systolic").part("cost").cycles(config, 8, 32, 8)
+    assert busy["cycles"] == idle["cycles"] == expected
+    assert busy["leakage_mw"] == pytest.approx(idle["leakage_mw"], rel=1e-3)
+    assert busy["groups"]["clock"] == idle["groups"]["clock"]
+    # Products of zeros move nothing but counters.
+    for quantity in ("internal_mw", "switching_mw"):
+        values = [power["groups"]["combinational"][quantity] for power in found]
+        assert values[1] < 0.5 * values[0]
+    assert busy["energy_per_operation_fj"] == pytest.approx(
+        busy["total_mw"] / 500 * 1e6 * busy["cycles"] / (2 * 8 * 8 * 32)
+    )
+
+
+@pytest.mark.slow
+def test_a_wrong_netlist_is_noticed(tmp_path: Path) -> None:
+    require_tools("yosys", "verilator", technology="nangate45")
+    config = parse_config(TINY)
+    netlist = synthesize(config, "nangate45").files["netlist.v"].decode()
+    library = liberty.load("nangate45")
+    gates = read_netlist(netlist, "tiny", library, tmp_path, 120)
+    changed = tuple(
+        Gate(gate.name, "BUF_X1", gate.inputs, {"Z": gate.outputs["ZN"]})
+        if gate.cell == "INV_X1"
+        else gate
+        for gate in gates.gates
+    )
+    models = gates.models
+    if "module BUF_X1(" not in models:
+        models += "module BUF_X1(input A, output Z); assign Z = A; endmodule\n"
+    broken = Gates("tiny", gates.inputs, gates.outputs, changed, models)
+    with pytest.raises(CheckFailed):
+        simulated(config, broken, workload(config, "random:4,32,4"), tmp_path)

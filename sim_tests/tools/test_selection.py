@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules for all tests: skips in continuous integration, slices, time that is over."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sim_tests.support.paths import ROOT
+from sim_tests.support.selection import (
+    OVER,
+    ROTATING,
+    SLICES,
+    changed_files,
+    covering_points,
+    covering_values,
+    may_be_skipped,
+    missing_pairs,
+    not_drawn,
+    ordered,
+    sampled,
+)
+
+NAMES = [f"sim_tests/test_{i % 7}.py::test[{i}]" for i in range(400)]
+
+AXES: dict[str, list[Any]] = {
+    "a": [1, 2, 3],
+    "b": ["x", "y"],
+    "c": [0.5, None],
+    "d": [(), (1,), (1, 2), (3,)],
+}
+
+TESTS = """
+import os, time
+import pytest
+
+@pytest.mark.parametrize("i", range(6))
+def test_takes_time(i):
+    time.sleep(0.2 * (i > 1))
+
+def test_misses_a_tool():
+    pytest.skip("iverilog is not installed")
+
+@pytest.mark.skipif(True, reason="root reads every file")
+def test_of_another_user(): ...
+
+@pytest.mark.xfail(reason="known", strict=True)
+def test_fails():
+    assert False
+"""
+
+
+def test_covering_points_have_every_pair() -> None:
+    points = covering_points(AXES)
+    assert len(points) < 3 * 2 * 2 * 4
+    assert missing_pairs(AXES, points) == []
+    some = [point for point in points if (point[0], point[3]) != (2, (1,))]
+    assert ("a", 2, "d", (1,)) in missing_pairs(AXES, some)
+
+
+def test_pairs_that_no_legal_point_has_are_not_missed() -> None:
+    def legal(point: list[Any]) -> bool:
+        return point[:2] != [1, "x"] and (len(point) < 4 or point[2] is None or point[3] == ())
+
+    points = covering_points(AXES, legal)
+    assert all(map(legal, points))
+    assert missing_pairs(AXES, points, legal) == []
+    assert ("a", 1, "b", "x") in missing_pairs(AXES, points)
+
+
+def test_commits_draw_every_configuration() -> None:
+    configs = [SimpleNamespace(name=f"c{i}", costly=i == 4) for i in range(20)]
+
+    def drawn(seed: int) -> list[str]:
+        found = sampled(configs, 6, lambda config: config.costly, seed)
+        assert [param.id for param in found] == [config.name for config in configs]
+        return [str(param.id) for param in found if not param.marks]
+
+    assert drawn(0) == drawn(6) == ["c0", "c6", "c12", "c18"]
+    costly = [drawn(4 + 6 * i) for i in range(3)]
+    assert costly == [["c4", "c10", "c16"], ["c10", "c16"], ["c10", "c16"]]
+    assert {name for seed in range(18) for name in drawn(seed)} == {c.name for c in configs}
+
+
+CASES = [f"sim_tests/test_a.py::test_of[docs/{i}.md]" for i in range(7)]
+CASES += ["sim_tests/test_a.py::test_other[0]", "sim_tests/test_a.py::test_one"]
+
+
+def test_each_commit_draws_some_cases() -> None:
+    rotating = {"test_a.py::test_of": (3, ""), "test_a.py::test_other": (9, "")}
+    drawn = [set(CASES) - not_drawn(CASES, seed, (), rotating) for seed in range(40)]
+    assert set().union(*drawn) == set(CASES)
+    assert all(CASES[-1] in found and 3 <= len(found) <= 5 for found in drawn)
+    assert 0 < sum(CASES[-2] in found for found in drawn) < 10
+    assert drawn == [set(CASES) - not_drawn(CASES, seed, (), rotating) for seed in range(40)]
+
+
+def test_changed_cases_and_those_that_do_not_rotate_are_drawn() -> None:
+    rotating = {"test_a.py::test_of": (3, r"[3-6]\.md")}
+    for seed in range(10):
+        missing = not_drawn(CASES, seed, ["docs/4.md"], rotating)
+        assert len(missing) in (1, 2, 3)
+        assert not missing & {*CASES[:3], CASES[4], *CASES[7:]}
+
+
+def test_what_rotates_is_there() -> None:
+    files = {path.name: path for path in (ROOT / "sim_tests").rglob("test_*.py")}
+    for name in ROTATING:
+        file, test = name.split("::")
+        assert f"\ndef {test}(" in files[file].read_text(encoding="utf-8"), name
+    assert all((ROOT / name).parent.is_dir() for name in changed_files())
+
+
+def test_few_configurations_have_every_value() -> None:
+    points = [(i, j, (i + j) % 3) for i in range(3) for j in range(4)]
+    found = [covering_values(points, lambda p: list(enumerate(p)), seed) for seed in range(5)]
+    for some in found:
+        assert len(some) <= 6
+        assert {v for p in some for v in enumerate(p)} == {v for p in points for v in enumerate(p)}
+    assert len({tuple(some) for some in found}) > 1
+
+
+def test_twenty_commits_begin_with_every_test() -> None:
+    """Whatever the commits are called, and however little time there is."""
+    begun = [set(ordered(NAMES, n, str(n))[: 2 * len(NAMES) // SLICES]) for n in range(SLICES)]
+    assert set.union(*begun) == set(range(len(NAMES)))
+
+
+def test_a_slice_is_a_slice_of_names() -> None:
+    """Of a longer list the same tests come first, in the same order."""
+    some = NAMES[::2]
+    whole = [NAMES[i] for i in ordered(NAMES, 3, "seed")]
+    assert [some[i] for i in ordered(some, 3, "seed")] == [n for n in whole if n in some]
+    assert [NAMES[i] for i in ordered(NAMES, 3, "other")] != whole
+
+
+@pytest.mark.parametrize("reason", ["yosys is not installed", "no Chromium: install it", ""])
+def test_what_may_not_be_skipped(reason: str) -> None:
+    assert not may_be_skipped(reason)
+
+
+def run(tmp_path: Path, *arguments: str, ci: bool) -> str:
+    (tmp_path / "test_some.py").write_text(TESTS, encoding="utf-8")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+    environment["CI"] = "true" if ci else ""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "sim_tests.conftest", "-p", "no:cacheprovider",
+         "--rootdir", str(tmp_path), "-rs", "test_some.py", *arguments],
+        cwd=tmp_path, env={**environment, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    return done.stdout
+
+
+def test_a_skip_is_a_failure_in_continuous_integration(tmp_path: Path) -> None:
+    assert "6 passed, 2 skipped, 1 xfailed" in run(tmp_path, ci=False)
+    found = run(tmp_path, ci=True)
+    assert "1 failed, 6 passed, 1 skipped, 1 xfailed" in found
+    assert "test_misses_a_tool was skipped, which it must not be here" in found
+
+
+def test_what_is_not_begun_in_time_is_listed(tmp_path: Path) -> None:
+    """And is no failure; the order is that of the slice."""
+    options = ["-k", "takes", "--slice", "3", "--slice-seed", "x", "--budget"]
+    assert "6 passed" in run(tmp_path, *options, "10", ci=True)
+    found = run(tmp_path, *options, "0", ci=True)
+    assert "6 skipped" in found
+    assert "6 tests not begun: the time was over" in found
+    assert OVER in found
