@@ -10,18 +10,22 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from flows.build import files_of, forget, verilog_of
-from flows.simulation.verilator.verilator import lint
+from flows.build import files_of, verilog_of
 from flows.tools.toolchain import require
 from hwgen.core.load import load_config
-from hwgen.core.params.base import FamilyConfig
 from hwgen.families.systolic.params import SystolicConfig
 from sim_tests.families.test_systolic import COVERING, sized
+from sim_tests.support.emitted import (
+    assert_lint_clean,
+    combinational_paths,
+    module_text,
+    netlist,
+    write_files,
+)
 from sim_tests.support.paths import ROOT
 
 ENGINE = ROOT / "configs" / "gemm_stream.yaml"
@@ -38,32 +42,6 @@ SAMPLE = [
 
 def names(config: SystolicConfig) -> str:
     return f"{config.name}-{config.array.dataflow}"
-
-
-def write(config: FamilyConfig, directory: Path) -> Path:
-    for name, text in files_of(config).items():
-        (directory / name).write_text(text, encoding="utf-8")
-    return directory / f"{config.name}.v"
-
-
-def assert_lint_clean(config: FamilyConfig, directory: Path) -> str:
-    """Write the files of a core, of which Verilator has nothing to say, and return its Verilog."""
-    source = write(config, directory)
-    assert lint([source.with_suffix(".vlt"), source], config.name) == []
-    return source.read_text(encoding="utf-8")
-
-
-def assert_clean(config: FamilyConfig, directory: Path) -> None:
-    """Verilator has nothing to say, and no path leads from an input to an output."""
-    verilog = assert_lint_clean(config, directory)
-    assert through_paths(netlist(verilog, config.name, directory)) == []
-
-
-def assert_reproducible(config: FamilyConfig, directory: Path) -> None:
-    """What `assert_clean` has written is what is emitted again."""
-    forget()
-    for name, text in files_of(config).items():
-        assert (directory / name).read_text(encoding="utf-8") == text, name
 
 
 def tool(name: str) -> str:
@@ -84,7 +62,7 @@ def test_verilator_has_nothing_to_say_about_engines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("config", SAMPLE[::2], ids=names)
 def test_icarus_accepts_it_as_verilog_2001(config: SystolicConfig, tmp_path: Path) -> None:
-    source = write(config, tmp_path)
+    source = write_files(config, tmp_path)
     done = subprocess.run(
         [tool("iverilog"), "-g2001", "-t", "null", "-s", config.name, str(source)],
         capture_output=True,
@@ -97,7 +75,7 @@ def test_icarus_accepts_it_as_verilog_2001(config: SystolicConfig, tmp_path: Pat
 
 @pytest.mark.parametrize("config", SAMPLE[::2], ids=names)
 def test_yosys_accepts_it(config: SystolicConfig, tmp_path: Path) -> None:
-    source = write(config, tmp_path)
+    source = write_files(config, tmp_path)
     script = f"read_verilog {source.name}; hierarchy -check -top {config.name}; proc; check -assert"
     done = subprocess.run(
         [*require("yosys").argv, "-q", "-p", script],
@@ -114,13 +92,10 @@ def test_yosys_accepts_it(config: SystolicConfig, tmp_path: Path) -> None:
 def test_ports_are_what_the_manifest_says(config: SystolicConfig) -> None:
     files = files_of(config)
     manifest = json.loads(files[f"{config.name}.json"])
-    top = re.search(
-        rf"^module {config.name}\(.*?^endmodule", files[f"{config.name}.v"], re.S | re.M
-    )
-    assert top
+    top = module_text(files[f"{config.name}.v"], config.name)
     found = {}
     for direction, high, name in re.findall(
-        r"^  (input|output) (?:\[(\d+):0\] )?(\w+);", top[0], re.M
+        r"^  (input|output) (?:\[(\d+):0\] )?(\w+);", top, re.M
     ):
         found[name] = (direction[:-3], int(high or 0) + 1)
     assert found == {p["name"]: (p["direction"], p["width"]) for p in manifest["ports"]}
@@ -146,7 +121,7 @@ def test_fusesoc_description_is_yaml() -> None:
 
 def test_c_header_compiles(tmp_path: Path) -> None:
     config = sized(4, 4, "output_stationary")
-    write(config, tmp_path)
+    write_files(config, tmp_path)
     program = tmp_path / "use.c"
     program.write_text(
         f'#include "{config.name}_regs.h"\n#include "{config.name}_regs.h"\n'
@@ -194,67 +169,7 @@ def test_no_path_from_an_input_to_an_output(config: SystolicConfig, tmp_path: Pa
     """Every path through the core crosses a register, ``tready`` included."""
     module = netlist(verilog_of(config), config.name, tmp_path)
     assert module["cells"]
-    assert through_paths(module) == []
-
-
-def netlist(verilog: str, top: str, directory: Path) -> dict[str, Any]:
-    """Return the flat netlist of a design as Yosys' JSON."""
-    (directory / "design.v").write_text(verilog, encoding="utf-8")
-    script = (
-        f"read_verilog design.v; hierarchy -top {top}; proc; flatten; memory_collect; opt_clean;"
-        # No loop, which Verilator's warning of one is not trusted to find.
-        " check -assert; write_json design.json"
-    )
-    subprocess.run(
-        [*require("yosys").argv, "-q", "-p", script], cwd=directory, check=True, timeout=300
-    )
-    text = (directory / "design.json").read_text(encoding="utf-8")
-    module: dict[str, Any] = json.loads(text)["modules"][top]
-    return module
-
-
-REGISTERS = re.compile(r"\$(s?dffe?|sdffce|dff|adff|adffe)$")
-
-
-def through_paths(module: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the (input, output) pairs of ports with a combinational path between them.
-
-    Conservative: any input of a cell is taken to reach each of its outputs.
-    """
-    loads: dict[int, list[dict[str, Any]]] = {}
-    for cell in module["cells"].values():
-        if REGISTERS.search(cell["type"]):
-            continue
-        if cell["type"].startswith("$mem"):
-            assert set(cell["parameters"]["RD_CLK_ENABLE"]) <= {"0", "1"}
-            # Writes are clocked; only an unclocked read leads from its address to its data.
-            inputs = ["RD_ADDR"] if "0" in cell["parameters"]["RD_CLK_ENABLE"] else []
-        else:
-            inputs = [p for p, way in cell["port_directions"].items() if way == "input"]
-        for port in inputs:
-            for bit in cell["connections"][port]:
-                if isinstance(bit, int):
-                    loads.setdefault(bit, []).append(cell)
-    outputs = {
-        bit: name
-        for name, port in module["ports"].items()
-        if port["direction"] == "output"
-        for bit in port["bits"]
-    }
-    found = []
-    for name, port in module["ports"].items():
-        if port["direction"] != "input" or name == "aclk":
-            continue
-        reached, pending = set(port["bits"]), list(port["bits"])
-        while pending:
-            for cell in loads.get(pending.pop(), ()):
-                for out, way in cell["port_directions"].items():
-                    if way == "output":
-                        new = [b for b in cell["connections"][out] if b not in reached]
-                        reached.update(new)
-                        pending += new
-        found += [(name, outputs[bit]) for bit in reached if bit in outputs]
-    return sorted(set(found))
+    assert combinational_paths(module) == []
 
 
 def test_the_path_finder_finds_a_path(tmp_path: Path) -> None:
@@ -262,4 +177,4 @@ def test_the_path_finder_finds_a_path(tmp_path: Path) -> None:
         "module t(input a, input b, output y, output z, input aclk);\n"
         "reg r; always @(posedge aclk) r <= b; assign y = ~a; assign z = r;\nendmodule\n"
     )
-    assert through_paths(netlist(text, "t", tmp_path)) == [("a", "y")]
+    assert combinational_paths(netlist(text, "t", tmp_path)) == [("a", "y")]

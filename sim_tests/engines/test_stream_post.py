@@ -30,8 +30,8 @@ from hwgen.core.registry import family
 from hwgen.core.schedule.stream import pack_inputs, stream_input
 from hwgen.errors import ConfigError, InputError
 from hwgen.families.systolic.params import SystolicConfig
-from sim_tests.emission.test_emission import assert_clean
 from sim_tests.engines.test_block_engines import drawn
+from sim_tests.support.emitted import assert_clean
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.selection import commit_seed
 

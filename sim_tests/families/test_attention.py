@@ -26,10 +26,10 @@ from hwgen.families.attention.golden import accumulated, attend, operate
 from hwgen.families.attention.operands import quantised
 from hwgen.families.attention.params import AttentionConfig
 from hwgen.families.attention.schedule import Mask, blocks_of, job, operands
-from sim_tests.emission.test_emission import assert_clean
-from sim_tests.families.test_systolic import assert_passed
+from sim_tests.support.emitted import assert_clean
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.paths import ROOT
+from sim_tests.support.regression import assert_passed
 
 SMALL: dict[str, Any] = {"head": 8, "max_keys": 64, "array": {"rows": 4, "lanes": 4}}
 DOUBLE: dict[str, Any] = {**SMALL, "array": {"rows": 4, "lanes": 4, "buffers": "double"}}

@@ -22,10 +22,10 @@ from hwgen.core.registry import family
 from hwgen.errors import ConfigError
 from hwgen.families.spatial.params import SpatialConfig
 from hwgen.formats import number_format
-from sim_tests.emission.test_emission import assert_clean
 from sim_tests.families.test_spatial import with_accumulator
-from sim_tests.families.test_systolic import assert_passed
+from sim_tests.support.emitted import assert_clean
 from sim_tests.support.mutations import Mutation, assert_noticed
+from sim_tests.support.regression import assert_passed
 from sim_tests.support.selection import covering_points, missing_pairs, sampled
 
 PORTS = {"ice40": (16, 16), "ecp5": (18, 18), "xc7": (25, 18), "xcup": (27, 18)}

@@ -21,10 +21,10 @@ from hwgen.errors import ConfigError, InputError
 from hwgen.families.spatial.cube import CubeConfig
 from hwgen.families.spatial.params import SpatialConfig
 from hwgen.families.spatial.schedule import Schedule
-from sim_tests.emission.test_emission import assert_clean
-from sim_tests.families.test_systolic import assert_passed
+from sim_tests.support.emitted import assert_clean
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.paths import ROOT
+from sim_tests.support.regression import assert_passed
 from sim_tests.support.selection import covering_points, missing_pairs, sampled
 
 CONFIGS = [ROOT / "configs" / f"{name}.yaml" for name in ("cube", "adder_tree", "broadcast_2d")]

@@ -23,8 +23,8 @@ from hwgen.formats.block.operands import BlockOperand
 from hwgen.formats.block.terms import signed_digits, term_count, term_table
 from hwgen.formats.registry import block_format
 from sim_tests.families.test_spatial_blocks import config_of
-from sim_tests.families.test_systolic import assert_passed
 from sim_tests.support.mutations import Mutation, assert_noticed
+from sim_tests.support.regression import assert_passed
 
 WIDE = {
     "name": "wide", "element": "int8", "block": 32,

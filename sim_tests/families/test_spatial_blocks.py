@@ -21,11 +21,11 @@ from hwgen.errors import ConfigError
 from hwgen.families.spatial.params import SpatialConfig
 from hwgen.families.spatial.schedule import schedule
 from hwgen.formats.block.operands import BlockOperand
-from sim_tests.emission.test_emission import assert_clean
-from sim_tests.families.test_systolic import assert_passed
 from sim_tests.formats.many_blocks import FORMATS, check, rounded
+from sim_tests.support.emitted import assert_clean
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.paths import ROOT
+from sim_tests.support.regression import assert_passed
 from sim_tests.support.selection import commit_seed, covering_values
 
 CONFIGS = [ROOT / "configs" / f"{name}.yaml" for name in ("mxfp4", "nvfp4", "w4a16", "bitmod")]

@@ -24,8 +24,8 @@ from hwgen.families.spatial.block_schedule import BlockSchedule
 from hwgen.families.spatial.params import SpatialConfig
 from hwgen.formats.block.scalable import SCALABLE
 from sim_tests.families.test_spatial_blocks import config_of
-from sim_tests.families.test_systolic import assert_passed
 from sim_tests.support.mutations import Mutation, assert_noticed
+from sim_tests.support.regression import assert_passed
 
 
 def core(name: str, fmt: str, array: dict[str, Any], pe: int) -> SpatialConfig:

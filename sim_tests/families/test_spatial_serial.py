@@ -25,11 +25,11 @@ from hwgen.errors import CheckFailed, ConfigError
 from hwgen.families.spatial.cube import CubeConfig
 from hwgen.families.spatial.params import SpatialConfig
 from hwgen.formats import integer
-from sim_tests.emission.test_emission import assert_clean
 from sim_tests.families.test_spatial import with_accumulator
-from sim_tests.families.test_systolic import assert_passed
+from sim_tests.support.emitted import assert_clean
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.paths import ROOT
+from sim_tests.support.regression import assert_passed
 from sim_tests.support.selection import covering_points, missing_pairs, sampled
 
 AXES: dict[str, list[Any]] = {

@@ -11,11 +11,12 @@ import pytest
 
 from cost_model.families.systolic import cycles, cycles_of
 from flows.simulation.matrices import run_matrices
-from flows.simulation.runner import Outcome, compile_design, regress, simulate
+from flows.simulation.runner import compile_design, regress, simulate
 from hwgen.core.load import load_config, parse_config
 from hwgen.errors import ConfigError
 from hwgen.families.systolic.params import SystolicConfig
 from sim_tests.support.paths import ROOT
+from sim_tests.support.regression import assert_passed
 from sim_tests.support.selection import covering_points, missing_pairs, sampled
 
 CONFIGS = sorted((ROOT / "configs").glob("systolic*.yaml"))
@@ -73,11 +74,6 @@ COVERING = [
 
 def test_the_covering_set_has_every_pair() -> None:
     assert missing_pairs(AXES, POINTS) == []
-
-
-def assert_passed(outcomes: list[Outcome]) -> None:
-    failed = [f"{outcome.name}: {outcome.message}" for outcome in outcomes if not outcome.passed]
-    assert not failed, "\n".join(failed)
 
 
 @pytest.mark.slow

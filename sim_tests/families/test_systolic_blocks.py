@@ -19,9 +19,9 @@ from hwgen.core.load import parse_config
 from hwgen.core.registry import family
 from hwgen.errors import ConfigError
 from hwgen.families.systolic.params import SystolicConfig
-from sim_tests.emission.test_emission import assert_clean
-from sim_tests.families.test_systolic import assert_passed
+from sim_tests.support.emitted import assert_clean
 from sim_tests.support.mutations import Mutation, assert_noticed
+from sim_tests.support.regression import assert_passed
 
 
 def config_of(

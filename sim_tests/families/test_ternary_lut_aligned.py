@@ -32,12 +32,12 @@ from hwgen.formats import FloatFormat, IntegerFormat, differences, floating
 from rtl_templates.arithmetic.float.align import Align, LargestExponent
 from rtl_templates.arithmetic.float.from_scaled import ScaledToFloat
 from rtl_templates.hdl.hierarchy import Block, place
-from sim_tests.emission.test_emission import assert_clean, assert_reproducible
-from sim_tests.families.test_systolic import assert_passed
 from sim_tests.families.test_ternary_lut_float import core
 from sim_tests.support.blocks import run_block
+from sim_tests.support.emitted import assert_clean, assert_reproducible
 from sim_tests.support.floats import corners
 from sim_tests.support.mutations import Mutation, assert_noticed
+from sim_tests.support.regression import assert_passed
 from sim_tests.support.selection import covering_points, missing_pairs, sampled
 
 AXES: dict[str, list[Any]] = {

@@ -25,9 +25,9 @@ from hwgen.errors import ConfigError
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.families.ternary_lut.schedule import Schedule
 from hwgen.formats import BINARY, IntegerFormat, bit_planes, number_format
-from sim_tests.emission.test_emission import assert_clean, assert_reproducible, netlist
-from sim_tests.families.test_systolic import assert_passed
+from sim_tests.support.emitted import assert_clean, assert_reproducible, netlist
 from sim_tests.support.mutations import Mutation, assert_noticed
+from sim_tests.support.regression import assert_passed
 from sim_tests.support.selection import covering_points, missing_pairs, sampled
 
 WEIGHTS = ("int1", "int2", "int3", "int4")

@@ -23,9 +23,9 @@ from hwgen.errors import ConfigError, InputError
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.families.ternary_lut.schedule import Schedule
 from hwgen.formats import differences, entries, floating
-from sim_tests.emission.test_emission import assert_clean, assert_reproducible
-from sim_tests.families.test_systolic import assert_passed
+from sim_tests.support.emitted import assert_clean, assert_reproducible
 from sim_tests.support.mutations import Mutation, assert_noticed
+from sim_tests.support.regression import assert_passed
 from sim_tests.support.selection import covering_points, missing_pairs, sampled
 
 # What takes time is Verilator's compiler: many adders only where an axis needs them.

@@ -15,7 +15,7 @@ from cost_model.families.vector import cycles_of_jobs
 from flows.bench.draws import draw
 from flows.simulation.operation_cases import JobSpec, draw_operands
 from flows.simulation.operations import run_operation
-from flows.simulation.runner import Outcome, regress
+from flows.simulation.runner import regress
 from flows.simulation.stream_program import compile_stream, run_stream
 from flows.tools.process import scratch
 from hwgen.core.load import load_config, parse_config
@@ -27,6 +27,7 @@ from hwgen.families.vector.params import FORMATS, VectorConfig
 from hwgen.families.vector.schedule import command, job
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.paths import ROOT
+from sim_tests.support.regression import assert_passed
 from sim_tests.support.selection import covering_points, missing_pairs, sampled
 
 CONFIGS = sorted((ROOT / "configs").glob("vector*.yaml"))
@@ -133,11 +134,6 @@ HADAMARD: dict[str, Any] = {
 
 def vector(**values: Any) -> VectorConfig:
     return VectorConfig.model_validate({"name": "vec", **values})
-
-
-def assert_passed(outcomes: list[Outcome]) -> None:
-    failed = [f"{outcome.name}: {outcome.message}" for outcome in outcomes if not outcome.passed]
-    assert not failed, "\n".join(failed)
 
 
 # -- golden model ------------------------------------------------------------------------------

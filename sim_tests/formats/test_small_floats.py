@@ -16,7 +16,7 @@ from hwgen.core.load import parse_config
 from hwgen.errors import ConfigError
 from hwgen.families.spatial.params import SpatialConfig
 from hwgen.formats import SMALL_FLOATS, FloatFormat
-from sim_tests.families.test_systolic import assert_passed
+from sim_tests.support.regression import assert_passed
 from sim_tests.support.selection import sampled
 
 FORMATS = pytest.mark.parametrize("fmt", SMALL_FLOATS.values(), ids=str)
