@@ -16,8 +16,8 @@ from cost_model.sweep.space import Space, Subspace
 from hwgen.config.document import Document, read_document
 from hwgen.core.registry import families
 from hwgen.errors import InputError, did_you_mean
+from hwgen.models.workload import model_workload
 from hwgen.workloads import FORM, Network, read_network, shipped, too_large, workload_path
-from hwgen.workloads.of_model import model_workload
 
 MAX_POINTS = 10**11
 """Points that are enumerated at most; two cores take some hours for these."""

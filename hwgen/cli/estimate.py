@@ -87,8 +87,9 @@ def command(
     from flows.build.estimates import estimated
     from hwgen.core.load import load_config
     from hwgen.core.operation import must_not_multiply, parse_job
+    from hwgen.models.workload import named_workloads
     from hwgen.technologies import technology
-    from hwgen.workloads import named_workloads, network_of
+    from hwgen.workloads import network_of
 
     if target is not None:
         technology(target)  # refuses an unknown name

@@ -56,8 +56,8 @@ def command(
     Nothing is built or run.
     """
     from hwgen.core.load import load_config
+    from hwgen.models.workload import named_workloads
     from hwgen.reports.datasheet import markdown
-    from hwgen.workloads import named_workloads
 
     if output:
         check_sheet(output, "--output", force=force)

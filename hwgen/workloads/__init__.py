@@ -8,21 +8,18 @@ what may stand there.  Those beside this module are shipped; each says where its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from hwgen.config.document import Document, read_document
 from hwgen.core.load import in_order, problem_at
-from hwgen.core.operation import must_multiply
 from hwgen.errors import ConfigError, InputError, Problem, did_you_mean
 from hwgen.workloads.network import Attention, Gemm, Layer, Network, network_of
-from hwgen.workloads.of_model import model_workload
 from hwgen.workloads.read import FORM, MAX_MACS, MAX_SIZE, RANGE, read_network, too_large
 
 __all__ = [
     "FORM", "MAX_MACS", "MAX_SIZE", "RANGE", "Attention", "Gemm", "Layer", "Network", "bounded",
-    "load_workload", "named_workloads", "network_of", "parse_gemm", "read_network", "shipped",
+    "load_workload", "network_of", "parse_gemm", "read_network", "shipped",
     "too_large", "workload_path",
 ]  # fmt: skip
 
@@ -48,7 +45,7 @@ def load_workload(name: str) -> tuple[str, Network]:
     Parameters
     ----------
     name : str
-        Name of a shipped one, of a file, or of the directory of a model: a decode step of it.
+        Name of a shipped one or of a file; `hwgen.models.workload` also reads models.
 
     Raises
     ------
@@ -58,8 +55,6 @@ def load_workload(name: str) -> tuple[str, Network]:
         If it is not a network, with every problem and its place.
     """
     path = workload_path(name)
-    if path is None and Path(name).is_dir():
-        return Path(name).resolve().name, model_workload(Path(name))
     if path is None:
         raise InputError(
             f"no workload is called {name!r}{did_you_mean(name, shipped())}, and there is no such"
@@ -96,44 +91,6 @@ def parse_gemm(text: str) -> Gemm:
     if len(sizes) != 3 or not all(1 <= size <= MAX_SIZE for size in sizes):
         raise InputError(f"a product is M,K,N, three {RANGE}, not {text[:80]!r}")
     return Gemm(*sizes)
-
-
-def named_workloads(
-    gemms: Sequence[str], names: Sequence[str], cores: Sequence[Any], context: int | None = None
-) -> dict[str, Network]:
-    """Return networks by name: products of ``M,K,N`` texts, and workloads.
-
-    Parameters
-    ----------
-    gemms, names : sequence of str
-    cores : sequence of FamilyConfig
-        What is to compute them.
-    context : int, optional
-        Earlier positions in place of those of the networks.
-
-    Raises
-    ------
-    InputError
-        If one is none, is too large, or has a longer reduction than a core can do.
-    """
-    workloads: dict[str, Network] = {}
-    for text in gemms:
-        gemm = parse_gemm(text)
-        workloads["x".join(map(str, gemm))] = bounded(text, [gemm])
-    for name in names:
-        stem, network = load_workload(name)
-        if context is not None:
-            network = bounded(name, network.with_context(context))
-        workloads[stem] = network
-    longest = max((gemm.k for sizes in workloads.values() for gemm in sizes), default=0)
-    for core in cores:
-        if workloads:
-            must_multiply(core, "a workload")
-        if workloads and longest > core.max_k:
-            raise InputError(
-                f"{core.name}: K = {longest} is more than its max_k; raise max_k to compute it"
-            )
-    return workloads
 
 
 def bounded(name: str, gemms: Iterable[Gemm]) -> Network:

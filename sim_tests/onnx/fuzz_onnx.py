@@ -24,7 +24,7 @@ import onnx
 from hwgen.errors import InputError
 from hwgen.models.files.import_model import import_model
 from hwgen.models.files.store import Model
-from hwgen.models.onnx.operators import load
+from hwgen.models.onnx.operator_table import OPERATORS
 from hwgen.models.run.tensor_engine import TensorEngine
 from sim_tests.models.fuzz_models import MOST_SECONDS, main, mutate
 from sim_tests.onnx.onnx_files import dynamic_mlp, encoder, qdq_cnn, qdq_mlp, qlinear_cnn, qonnx_cnn
@@ -64,7 +64,7 @@ def change(model: Any, rng: np.random.Generator) -> None:
         case 3:
             tensor.data_type = int(rng.integers(0, 24))
         case 4:
-            node.op_type = one(sorted(load())).rpartition(":")[2]
+            node.op_type = one(sorted(OPERATORS)).rpartition(":")[2]
         case 5:
             graph.node.remove(node)
         case 6 if len(node.attribute):

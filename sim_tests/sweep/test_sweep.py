@@ -27,8 +27,7 @@ from cost_model.sweep.pareto import Best, Front, nondominated
 from hwgen.cli import main
 from hwgen.core.load import load_config
 from hwgen.errors import CheckFailed, ConfigError
-from hwgen.workloads import load_workload
-from hwgen.workloads.of_model import model_workload
+from hwgen.models.workload import load_network, model_workload
 from sim_tests.models.model_files import Small
 from sim_tests.models.test_model_runs import made
 from sim_tests.support.paths import ROOT
@@ -335,7 +334,7 @@ def test_an_imported_model_is_a_workload(
     assert hwgen(LUT.replace(DECODE, f"[{sizes}]"), "--output", "b") == 0
     assert points_of(tmp_path / "a") == points_of(tmp_path / "b")
     assert model_workload(model.path, prompt=5).tokens == 5
-    name, network = load_workload(str(model.path))
+    name, network = load_network(str(model.path))
     assert (name, network.context) == (model.path.name, 0)
     capsys.readouterr()
     for wrong, text in (

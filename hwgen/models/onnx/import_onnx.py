@@ -21,7 +21,8 @@ from hwgen.models.graph.description import Description, Source
 from hwgen.models.onnx.builder import Builder, Unsupported, Value
 from hwgen.models.onnx.elementwise import batch_norm_line
 from hwgen.models.onnx.file import Graph, GraphNode, array_of, read_graph
-from hwgen.models.onnx.operators import WAYS_OUT, Operator, load
+from hwgen.models.onnx.operator_table import OPERATORS
+from hwgen.models.onnx.operators import WAYS_OUT
 from hwgen.models.onnx.patterns import fuse_gelu
 
 OPSETS = (7, 25)
@@ -53,8 +54,7 @@ def import_onnx(
         If the `onnx` package is not installed.
     """
     model, graph = read_graph(source)
-    table = load()
-    _check_operators(source, graph, table)
+    _check_operators(source, graph)
     inputs = _fixed(source, graph, dict(sizes or {}))
     _infer(source, model, graph, inputs)
     _fold_batch_norms(graph)
@@ -65,7 +65,7 @@ def import_onnx(
     values |= dict(zip(inputs, taken, strict=True))
     for name, array in graph.constants.items():
         values[name] = builder.constant(array)
-    problems = _convert(builder, graph, table, values)
+    problems = _convert(builder, graph, values)
     if problems:
         raise refused(source, problems)
     _check(source, model, {name: values[name].shape for name in graph.outputs})
@@ -105,17 +105,17 @@ def _write(directory: Path, builder: Builder) -> Writer:
     return writer
 
 
-def _check_operators(source: Path, graph: Graph, table: Mapping[str, Operator]) -> None:
+def _check_operators(source: Path, graph: Graph) -> None:
     """Refuse operators that are not read, all at once."""
     found: dict[str, list[str]] = {}
     for node in graph.nodes:
-        if node.operator not in table:
+        if node.operator not in OPERATORS:
             found.setdefault(node.operator, []).append(node.name)
     problems = []
     for name, places in found.items():
         more = f" and {len(places) - 3} more" if len(places) > 3 else ""
         where = ", ".join(repr(place)[:80] for place in places[:3])
-        near = "" if name in WAYS_OUT else did_you_mean(name, table)
+        near = "" if name in WAYS_OUT else did_you_mean(name, OPERATORS)
         way = WAYS_OUT.get(name, "see `docs/supported-operators.md` for what there is")
         problems.append(f"{name[:80]} ({where}{more}) is not supported{near}; {way}")
     version = graph.opsets.get("", 0)
@@ -256,9 +256,7 @@ def _folded(
     return True
 
 
-def _convert(
-    builder: Builder, graph: Graph, table: Mapping[str, Operator], values: dict[str, Value]
-) -> list[str]:
+def _convert(builder: Builder, graph: Graph, values: dict[str, Value]) -> list[str]:
     """Turn nodes into operations, and return what stands against it."""
     problems = []
     used = {*(name for node in graph.nodes for name in node.inputs), *graph.outputs}
@@ -266,7 +264,7 @@ def _convert(
         if any(name not in values for name in node.inputs):
             continue  # behind one that is refused
         operands = [values[name] if name else None for name in node.inputs]
-        operator = table[node.operator]
+        operator = OPERATORS[node.operator]
         builder.current = node.name
         try:
             if len(operands) > operator.most_inputs:

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators of ONNX that are read: a table, with what of each is not."""
+"""Registration of ONNX operators, and the checks of operands that converters share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hwgen.models.onnx.builder import Builder, Unsupported, Value
+from hwgen.models.onnx.builder import Builder, Codes, Unsupported, Value
 from hwgen.models.onnx.file import GraphNode
 
 Converter = Callable[[Builder, GraphNode, list[Value | None]], Sequence[Value]]
@@ -44,7 +44,7 @@ class Operator:
 
 
 OPERATORS: dict[str, Operator] = {}
-"""Operators by name; filled by the modules `LOADED` names."""
+"""Operators by name; `hwgen.models.onnx.operator_table` imports the modules that register them."""
 
 WAYS_OUT: dict[str, str] = {
     "LSTM": "recurrent networks are not read; use a network of convolutions or attention",
@@ -84,12 +84,7 @@ def operator(
     return taken
 
 
-def load() -> dict[str, Operator]:
-    """Return the table of operators."""
-    return OPERATORS
-
-
-# -- what converters share -----------------------------------------------------------------------
+# -- checks and conversions of operands --------------------------------------------------------
 
 
 def given(v: Sequence[Value | None], index: int, what: str) -> Value:
@@ -170,16 +165,12 @@ def moved(b: Builder, operation: str, x: Value, **at: Any) -> Value:
         return dequantised(b, b.emit(operation, {"x": x.codes.value}, **at), x.codes)
     found = b.emit(operation, {"x": x}, **at)
     if x.sums is not None:
-        from dataclasses import replace
-
         found.sums = replace(x.sums, moves=(*x.sums.moves, (operation, at)))
     return found
 
 
-def dequantised(b: Builder, value: Value, codes: Any) -> Value:
+def dequantised(b: Builder, value: Value, codes: Codes) -> Value:
     """Return the numbers of integers, which know where they came from."""
-    from dataclasses import replace
-
     inputs = {"x": value, "scale": b.constant(codes.scale)}
     if codes.zero.any():
         inputs["zero"] = b.constant(codes.zero)

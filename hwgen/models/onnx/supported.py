@@ -17,7 +17,8 @@ from hwgen.models.graph.operations import KINDS as OPERATIONS
 from hwgen.models.onnx.file import ARRAYS
 from hwgen.models.onnx.file import TYPES as ONNX_TYPES
 from hwgen.models.onnx.import_onnx import OPSETS
-from hwgen.models.onnx.operators import QONNX, WAYS_OUT, load
+from hwgen.models.onnx.operator_table import OPERATORS
+from hwgen.models.onnx.operators import QONNX, WAYS_OUT
 
 _HEAD = """# Supported operators and types
 
@@ -42,10 +43,9 @@ def _onnx() -> Iterator[str]:
     yield "What is not computed in is widened at import. Lengths are fixed then, and what follows"
     yield 'from them and from constants is computed: "constant" below means constant after that.'
     yield from ("", "| operator | becomes | restrictions |", "| --- | --- | --- |")
-    table = load()
-    for name in sorted(table, key=lambda name: (name.rpartition(":")[0], name)):
+    for name in sorted(OPERATORS, key=lambda name: (name.rpartition(":")[0], name)):
         if not name.startswith(QONNX[1:]):
-            each = table[name]
+            each = OPERATORS[name]
             yield f"| {_name(name)} | {each.becomes} | {each.restrictions} |"
     yield ""
     others = " and ".join(f"`{domain[:-1]}`" for domain in QONNX[1:])
