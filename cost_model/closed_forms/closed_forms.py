@@ -46,24 +46,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_model.closed_forms.component_counts import Counts, Number
+from cost_model.closed_forms.numbers import Counts, Number
 from cost_model.closed_forms.space import Space, View, frozen
 from cost_model.estimate import technology as technologies
+from cost_model.memories.memories import Form
 from cost_model.roofline import roofline
 from hwgen.config.dotted import flattened
+from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import family as family_of
 from hwgen.technologies import technologies as installed
 from hwgen.technologies import utilization
 from hwgen.workloads import network_of
-
-if TYPE_CHECKING:
-    from cost_model.memories.memories import Form
-    from hwgen.core.params.base import FamilyConfig
 
 ACTIVITY = 0.15
 """Rises of the signal at a cell's input in a cycle, on average."""

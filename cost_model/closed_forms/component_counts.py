@@ -13,21 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from cost_model.closed_forms.space import View
-    from cost_model.netlist.fabric.fabric import Fabric
-
-Array = NDArray[np.float64]
-Number = Any
-"""An array, or a scalar where nothing varies."""
-
-Counts = Mapping[str, Number]
-"""How many components of each kind."""
+from cost_model.closed_forms.numbers import Counts, Number, register
+from cost_model.closed_forms.space import View
+from cost_model.netlist.fabric.fabric import Fabric
 
 KINDS: Mapping[str, str] = {
     "flip_flop": "bit of a register",
@@ -101,16 +92,6 @@ def total(*bills: Counts) -> dict[str, Number]:
     return result
 
 
-def register(bits: Number, *, enable: bool = False, reset: bool = False) -> dict[str, Number]:
-    """Return the bill of a register."""
-    bill = {"flip_flop": bits}
-    if enable:
-        bill["enable"] = bits
-    if reset:
-        bill["reset"] = bits
-    return bill
-
-
 def buffer(width: Number) -> dict[str, Number]:
     """Return the bill of a `StreamBuffer`."""
     return total(register(2 * width, enable=True), {"mux": width}, register(2, reset=True))
@@ -153,19 +134,3 @@ def memory(
         return fabric.memory(width, depth, clocked=clocked)
     deep = np.asarray(depth) > 1
     return {"memory_bit": deep * width * depth, "memory_word": deep * depth}
-
-
-def bits_of(count: Number) -> Number:
-    """Return the bits of a counter from 0 to below `count`: ``ceil(log2(count))``."""
-    # Exact below 2**53: the mantissa of a power of two is a half.
-    return np.frexp(np.asarray(count, np.float64) - 1)[1] * (np.asarray(count) > 1)
-
-
-def bit_length(number: Number) -> Number:
-    """Return the bits of a number from 0 up."""
-    return np.frexp(np.asarray(number, np.float64))[1]
-
-
-def ceil_div(a: Number, b: Number) -> Number:
-    """Return ``a / b``, rounded up."""
-    return -(-np.asarray(a) // b)

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from math import log2
 
-from cost_model.closed_forms.component_counts import Counts, Number, adder, buffer, register, total
+from cost_model.closed_forms.component_counts import adder, buffer, total
+from cost_model.closed_forms.numbers import Counts, Number, register
 from cost_model.closed_forms.products import PRODUCT_KINDS, product_counts, product_path
 from hwgen.core.post import RECORD, PostFeatures
 from hwgen.core.post.beats import WORD_BITS

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cost_model.closed_forms import post_components as post_bill
-from cost_model.closed_forms.component_counts import Counts, Number, Part, times
+from cost_model.closed_forms.component_counts import Part, times
+from cost_model.closed_forms.numbers import Counts, Number
 from cost_model.closed_forms.space import View
 from cost_model.netlist.fabric.fabric import fabric_of
+from hwgen.core.params.product import ProductConfig
 from hwgen.core.post import RECORD_BYTES, PostFeatures
 from hwgen.core.post.beats import HEAD_BITS
-
-if TYPE_CHECKING:
-    from hwgen.core.params.product import ProductConfig
 
 UNPRICED = "post_lane"
 """Kind of component: a lane of which no cost is known."""

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import log2
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model.closed_forms.component_counts import Counts, Number, adder, register, total
+from cost_model.closed_forms.component_counts import adder, total
+from cost_model.closed_forms.numbers import Counts, Number, register
 from hwgen.arithmetic.bit_heap import ZERO, Plan, count_adders, plan
 from hwgen.arithmetic.digit_sums import (
     KEPT_ARRIVAL,
@@ -28,10 +28,8 @@ from hwgen.arithmetic.digit_sums import (
     FinalAddition,
 )
 from hwgen.arithmetic.digits import Encoding, digit_count
+from hwgen.core.params.base import FamilyConfig
 from hwgen.formats import IntegerFormat
-
-if TYPE_CHECKING:
-    from hwgen.core.params.base import FamilyConfig
 
 DIGIT_KINDS = (
     "flip_flop", "enable", "full_adder", "half_adder", "and", "multiple",

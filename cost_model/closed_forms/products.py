@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cost_model.closed_forms.component_counts import Number, adder, times, total
+from cost_model.closed_forms.component_counts import adder, times, total
+from cost_model.closed_forms.numbers import Number
 
 PRODUCT_KINDS = ("product", "product_extension", "booth_bit", "booth_extension")
 """Kinds that multipliers have."""

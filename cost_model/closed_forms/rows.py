@@ -13,21 +13,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_model.closed_forms.component_counts import Counts, Number, memory, register, times, total
+from cost_model.closed_forms.component_counts import memory, times, total
+from cost_model.closed_forms.numbers import Counts, Number, register
 from cost_model.closed_forms.space import View
 from cost_model.estimate.technology import AMOUNTS, MACRO_NS, is_calibrated, technology
 from cost_model.memories.macros import Composition, arrangements, energies, library
 from cost_model.memories.memories import access_pj, registers_of
 from cost_model.netlist.costs import cost
 from hwgen.core.memories import Ram
-
-if TYPE_CHECKING:
-    from hwgen.technologies.model import Memories
+from hwgen.technologies.model import Memories
 
 Floats = NDArray[np.float64]
 

@@ -11,18 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_model.closed_forms.component_counts import Counts, Number
+from cost_model.closed_forms.numbers import Counts, Number
 from hwgen.config.dotted import nested
-from hwgen.core.params.base import AUTO
+from hwgen.core.params.base import AUTO, FamilyConfig
 from hwgen.core.registry import family
-
-if TYPE_CHECKING:
-    from hwgen.core.params.base import FamilyConfig
 
 _FOLLOWS = ("accumulator",)
 """Parameters whose defaults depend on formats, so that one of them may be meant where another is

@@ -5,18 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from cost_model.estimate.technology import Technology
 from cost_model.netlist.costs import Part, parts_of
+from cost_model.netlist.fabric.fabric import Fabric
 from cost_model.netlist.memories import MemoryUse, memories_of
+from cost_model.netlist.netlist import Netlist
+from cost_model.timing.compiled import MacroSteps
+from cost_model.timing.graph import Path
 from cost_model.timing.limit import limiting_path
-
-if TYPE_CHECKING:
-    from cost_model.estimate.technology import Technology
-    from cost_model.netlist.fabric.fabric import Fabric
-    from cost_model.netlist.model import Design
-    from cost_model.timing.compiled import MacroSteps
-    from cost_model.timing.graph import Path
 
 
 class Analysis:
@@ -28,11 +25,11 @@ class Analysis:
         Returns the design; called once at most, and not before anything is to be found.
     """
 
-    def __init__(self, load: Callable[[], Design]) -> None:
+    def __init__(self, load: Callable[[], Netlist]) -> None:
         self._load = load
 
     @cached_property
-    def design(self) -> Design:
+    def design(self) -> Netlist:
         """The structure."""
         return self._load()
 

@@ -9,19 +9,17 @@ reaches it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from numpy.typing import NDArray
 
 from cost_model.roofline.roofline import OF_MEMORY, OF_TOKENS
 from hwgen.core.figures import BASES, Basis, Cycles
 from hwgen.core.operation import multiplies
+from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import family
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hwgen.core.params.base import FamilyConfig
-
-    Operands = Mapping[str, tuple[NDArray[Any], NDArray[Any]]]
+Operands = Mapping[str, tuple[NDArray[Any], NDArray[Any]]]
 
 PER_SECOND = (
     "power_w", "tops_per_w", "tops_per_mm2", "energy_mj", "memory_energy_mj",

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cost_model.closed_forms.closed_forms import (
     DEVICE,
@@ -20,19 +20,16 @@ from cost_model.closed_forms.closed_forms import (
 )
 from cost_model.closed_forms.space import Space
 from cost_model.estimate import technology as technologies
+from cost_model.estimate.analysis import Analysis
 from cost_model.memories import macros, memories
+from cost_model.netlist.costs import Part, logic_share
 from cost_model.netlist.costs import breakdown as structural_breakdown
-from cost_model.netlist.costs import logic_share
 from cost_model.netlist.fabric import energy as fabric_energy
 from cost_model.netlist.fabric.fabric import fabric, has_rules
+from cost_model.timing.graph import Path
+from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import family
-
-if TYPE_CHECKING:
-    from cost_model.estimate.analysis import Analysis
-    from cost_model.netlist.costs import Part
-    from cost_model.timing.graph import Path
-    from hwgen.core.params.base import FamilyConfig
-    from hwgen.technologies.model import Memories
+from hwgen.technologies.model import Memories
 
 STRUCTURE, CLOSED_FORMS = "structure", "closed forms"
 """What costs are sums over."""

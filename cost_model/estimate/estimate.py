@@ -12,7 +12,8 @@ import numpy as np
 from cost_model.closed_forms.closed_forms import DEVICE, RESOURCES, Workloads, metric_names
 from cost_model.closed_forms.space import Space
 from cost_model.estimate import technology as technologies
-from cost_model.estimate.certainty import certainty, timed
+from cost_model.estimate.analysis import Analysis
+from cost_model.estimate.certainty import Operands, certainty, timed
 from cost_model.estimate.costed import CLOSED_FORMS, Costed, buffers_of, costed, plain
 from cost_model.estimate.missing_metrics import reasons
 from cost_model.memories import memories
@@ -22,6 +23,7 @@ from cost_model.roofline.report import roofline as report
 from cost_model.timing.limit import described, steps_of
 from hwgen.config.dotted import flattened
 from hwgen.core.figures import Cycles
+from hwgen.core.params.base import FamilyConfig
 from hwgen.core.params.off_chip import OffChip
 from hwgen.core.registry import family
 from hwgen.technologies import technologies as installed
@@ -30,11 +32,8 @@ from hwgen.technologies.fpga_model import Fpga
 from hwgen.technologies.utilization import utilization
 from hwgen.workloads import Network, network_of
 
-if TYPE_CHECKING:
-    from cost_model.estimate.analysis import Analysis
-    from cost_model.estimate.certainty import Operands
+if TYPE_CHECKING:  # an alias that exists for type checkers only
     from hwgen.core.operation import Job
-    from hwgen.core.params.base import FamilyConfig
 
 _OF = {"area_mm2": "area", "fmax_mhz": "fmax", "power_w": "power", "luts": "luts",
        **{name: name for name in RESOURCES}}  # fmt: skip

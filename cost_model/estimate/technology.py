@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cost_model.closed_forms.component_counts import Counts, Number
+from cost_model.closed_forms.numbers import Counts, Number
 from cost_model.timing.delay_compression import bent
 from hwgen.errors import InputError, did_you_mean
 from hwgen.technologies import costs_of, technologies

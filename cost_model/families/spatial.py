@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cost_model.closed_forms import post_processing as post
-from cost_model.closed_forms.component_counts import Number, ceil_div
+from cost_model.closed_forms.numbers import Number, ceil_div
 from cost_model.closed_forms.space import View
 from cost_model.families import spatial_serial
 from cost_model.families.spatial_bill import Geometry, parts

@@ -14,16 +14,8 @@ import numpy as np
 from cost_model.closed_forms import post_processing as post
 from cost_model.closed_forms import processing_elements as elements
 from cost_model.closed_forms import products
-from cost_model.closed_forms.component_counts import (
-    Counts,
-    Number,
-    Part,
-    adder,
-    buffer,
-    register,
-    times,
-    total,
-)
+from cost_model.closed_forms.component_counts import Part, adder, buffer, times, total
+from cost_model.closed_forms.numbers import Counts, Number, register
 from cost_model.closed_forms.space import View
 from cost_model.families import spatial_serial_bill
 from cost_model.netlist.fabric.fabric import fabric_of

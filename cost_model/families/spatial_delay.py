@@ -10,7 +10,8 @@ import numpy as np
 from cost_model.closed_forms import post_processing as post
 from cost_model.closed_forms import processing_elements as elements
 from cost_model.closed_forms import products
-from cost_model.closed_forms.component_counts import Counts, times, total
+from cost_model.closed_forms.component_counts import times, total
+from cost_model.closed_forms.numbers import Counts
 from cost_model.closed_forms.space import View
 from cost_model.families import spatial_serial_delay
 from cost_model.families.spatial_bill import FIGURES, RESOLVED, Geometry

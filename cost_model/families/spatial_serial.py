@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cost_model.closed_forms.component_counts import Number, ceil_div
+from cost_model.closed_forms.numbers import Number, ceil_div
 from cost_model.closed_forms.space import View
 from hwgen.arithmetic.digits import Encoding, digit_count, normal, statistics, uniform
 from hwgen.arithmetic.sparse_digits import (

@@ -14,15 +14,8 @@ from typing import TYPE_CHECKING
 
 from cost_model.closed_forms import post_processing as post
 from cost_model.closed_forms import processing_elements as elements
-from cost_model.closed_forms.component_counts import (
-    Counts,
-    Number,
-    Part,
-    adder,
-    register,
-    times,
-    total,
-)
+from cost_model.closed_forms.component_counts import Part, adder, times, total
+from cost_model.closed_forms.numbers import Counts, Number, register
 from cost_model.closed_forms.space import View
 from hwgen.arithmetic.digits import digit_count
 from hwgen.arithmetic.sparse_digits import CHOSEN_ARRIVAL, FINAL_STEPS, GROUP_TERMS, SerialSum

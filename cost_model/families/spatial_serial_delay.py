@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cost_model.closed_forms import post_processing as post
-from cost_model.closed_forms.component_counts import Counts, total
+from cost_model.closed_forms.component_counts import total
+from cost_model.closed_forms.numbers import Counts
 from cost_model.closed_forms.space import View
 from cost_model.estimate.technology import OUTSIDE
 from cost_model.families.spatial_serial_bill import (

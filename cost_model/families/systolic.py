@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cost_model.closed_forms import post_processing as post
-from cost_model.closed_forms.component_counts import Number, ceil_div
+from cost_model.closed_forms.numbers import Number, ceil_div
 from cost_model.closed_forms.space import View
 from cost_model.families.systolic_bill import Geometry, parts
 from cost_model.families.systolic_delay import paths

@@ -13,19 +13,8 @@ import numpy as np
 
 from cost_model.closed_forms import post_processing as post
 from cost_model.closed_forms import processing_elements as elements
-from cost_model.closed_forms.component_counts import (
-    Counts,
-    Number,
-    Part,
-    adder,
-    bit_length,
-    bits_of,
-    buffer,
-    memory,
-    register,
-    times,
-    total,
-)
+from cost_model.closed_forms.component_counts import Part, adder, buffer, memory, times, total
+from cost_model.closed_forms.numbers import Counts, Number, bit_length, bits_of, register
 from cost_model.closed_forms.processing_elements import DIGIT_KINDS
 from cost_model.closed_forms.rows import Rows, rows_of
 from cost_model.closed_forms.space import View

@@ -10,7 +10,8 @@ import numpy as np
 from cost_model.closed_forms import post_processing as post
 from cost_model.closed_forms import processing_elements as elements
 from cost_model.closed_forms import products
-from cost_model.closed_forms.component_counts import Counts, bits_of, times, total
+from cost_model.closed_forms.component_counts import times, total
+from cost_model.closed_forms.numbers import Counts, bits_of
 from cost_model.closed_forms.space import View
 from cost_model.families.systolic_bill import (
     DIGIT_FIGURES,

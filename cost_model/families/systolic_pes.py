@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from cost_model.closed_forms import processing_elements as elements
 from cost_model.closed_forms import products
-from cost_model.closed_forms.component_counts import adder, register, times, total
+from cost_model.closed_forms.component_counts import adder, times, total
+from cost_model.closed_forms.numbers import register
 from cost_model.netlist.fabric.fabric import LISTED, fabric_of
 from cost_model.netlist.fabric.fabric import product_counts as logic_or_dsp
 from hwgen.families.systolic.geometry import psum_terms

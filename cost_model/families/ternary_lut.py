@@ -14,18 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cost_model.closed_forms import post_processing as post
-from cost_model.closed_forms.component_counts import (
-    Counts,
-    Number,
-    Part,
-    bit_length,
-    bits_of,
-    ceil_div,
-    memory,
-    register,
-    times,
-    total,
-)
+from cost_model.closed_forms.component_counts import Part, memory, times, total
+from cost_model.closed_forms.numbers import Counts, Number, bit_length, bits_of, ceil_div, register
 from cost_model.closed_forms.rows import Rows, rows_of
 from cost_model.closed_forms.space import View
 from cost_model.families.ternary_lut_aligned import (

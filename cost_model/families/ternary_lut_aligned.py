@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model.closed_forms.component_counts import Counts, adder, register, times, total
+from cost_model.closed_forms.component_counts import adder, times, total
+from cost_model.closed_forms.numbers import Counts, register
 from cost_model.closed_forms.space import View
 from cost_model.families.ternary_lut_bill import exact_sum, read_counts, value_width
 from cost_model.families.ternary_lut_delay import FLOAT_SHARES, read_path, sum_delay

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING
 
-from cost_model.closed_forms.component_counts import Counts, adder, register, times, total
+from cost_model.closed_forms.component_counts import adder, times, total
+from cost_model.closed_forms.numbers import Counts, register
 from cost_model.netlist.fabric.fabric import delays, fabric_of, fetch_counts, product_counts
 from hwgen.arithmetic.bit_heap import count_adders
 from hwgen.families.ternary_lut.choice import sum_groups

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cost_model.closed_forms.component_counts import Counts, total
+from cost_model.closed_forms.component_counts import total
+from cost_model.closed_forms.numbers import Counts
 from cost_model.closed_forms.space import View
 from cost_model.families.ternary_lut_bill import (
     added_bits,

@@ -31,17 +31,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cost_model.closed_forms.component_counts import bits_of
+from cost_model.closed_forms.numbers import bits_of
 from hwgen.core.memories import Ram
 from hwgen.technologies import technologies
 from hwgen.technologies.model import Macro, Memories, StandardCells
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Arrangement = Literal["ports", "halves", "copies"]
 

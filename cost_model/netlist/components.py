@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
 
 from cost_model.netlist.fabric.components import fabric_components
+from cost_model.netlist.fabric.fabric import Fabric
 from cost_model.netlist.few_inputs import few_input_counts, function_of
-from cost_model.netlist.model import Design
 from cost_model.netlist.module_components import Counts, bill_of
-
-if TYPE_CHECKING:
-    from cost_model.netlist.fabric.fabric import Fabric
+from cost_model.netlist.netlist import Netlist
 
 __all__ = ["KINDS", "Counts", "components", "totals"]
 
@@ -57,13 +54,13 @@ take half of what is written, a mapper keeps most; of tables, which take a fifth
 
 
 def components(
-    design: Design, macros: Collection[str] = (), fabric: Fabric | None = None
+    design: Netlist, macros: Collection[str] = (), fabric: Fabric | None = None
 ) -> dict[str, Counts]:
     """Return the components of each module of a design, without those of modules in it.
 
     Parameters
     ----------
-    design : Design
+    design : Netlist
     macros : collection of str
         Modules whose memories are macros, which are not counted, instead of registers.
     fabric : Fabric, optional
@@ -106,7 +103,7 @@ def _about(counts: Counts) -> float:
     return sum(KINDS[kind][1] * n for kind, n in counts.items())
 
 
-def totals(design: Design) -> Counts:
+def totals(design: Netlist) -> Counts:
     """Return the components of a whole design."""
     found: Counter[str] = Counter()
     for name, counts in components(design).items():

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from cost_model.netlist.components import Counts
-    from cost_model.netlist.fabric.fabric import Fabric
-    from cost_model.netlist.model import Design
-
+from cost_model.netlist.components import Counts
+from cost_model.netlist.fabric.fabric import Fabric
+from cost_model.netlist.netlist import Netlist
 
 STORED = "register_bit"
 """Kind of a bit of a register, whose cost is well known; everything else is logic."""
@@ -36,7 +34,7 @@ class Part:
 
 
 def parts_of(
-    design: Design, macros: Collection[str] = (), fabric: Fabric | None = None
+    design: Netlist, macros: Collection[str] = (), fabric: Fabric | None = None
 ) -> list[Part]:
     """Return the modules that consist of anything, parents before those in them.
 

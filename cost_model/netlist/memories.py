@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cost_model.netlist.model import ONE, Design
+from cost_model.netlist.model import ONE
+from cost_model.netlist.netlist import Netlist
 from hwgen.core.memories import Ram, holder, ram_of
 
 
@@ -39,7 +40,7 @@ class MemoryUse:
         return found
 
 
-def memories_of(design: Design) -> list[MemoryUse]:
+def memories_of(design: Netlist) -> list[MemoryUse]:
     """Return the memories of a design that are modules of their own, the largest first."""
     holds: dict[str, Counter[str]] = {}
     held: set[str] = set()

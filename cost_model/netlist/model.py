@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The word-level structure of an emitted design: what each module consists of, and of which nets.
 
-A `Design` is a tree of instances of `Module`; each module is there once, however often it is
+A netlist is a tree of instances of `Module`; each module is there once, however often it is
 instantiated.  Nets are numbers that mean something within one module only.  Nothing here knows
 where a structure comes from: `cost_model.netlist.read` makes it of what Yosys writes, and
 `cost_model.netlist.document` keeps it as JSON.
@@ -10,12 +10,7 @@ where a structure comes from: `cost_model.netlist.read` makes it of what Yosys w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from cost_model.netlist.surroundings import Surroundings
+from dataclasses import dataclass
 
 Bits = tuple[int, ...]
 """Nets, the least significant bit first; constants are `ZERO`, `ONE` and `UNDEFINED`."""
@@ -229,52 +224,3 @@ class Module:
     def port(self, name: str) -> Port:
         """Return a port by its name."""
         return next(port for port in self.ports if port.name == name)
-
-
-@dataclass(frozen=True)
-class Design:
-    """The modules of a design.
-
-    Parameters
-    ----------
-    modules : mapping
-        By name; `TOP` is the top module.
-    key : str
-        Equal in designs of equal modules, empty if it is not known.
-    """
-
-    modules: Mapping[str, Module] = field(repr=False)
-    key: str = field(default="", compare=False)
-
-    @property
-    def top(self) -> Module:
-        """The top module."""
-        return self.modules[TOP]
-
-    @cached_property
-    def counts(self) -> dict[str, int]:
-        """How often each module is there in the whole design; parents before those in them."""
-        order: list[str] = []
-        seen: set[str] = set()
-
-        def visit(name: str) -> None:
-            seen.add(name)
-            for instance in self.modules[name].instances:
-                if instance.module not in seen:
-                    visit(instance.module)
-            order.append(name)
-
-        visit(TOP)
-        found = dict.fromkeys(reversed(order), 0)
-        found[TOP] = 1
-        for name in found:
-            for instance in self.modules[name].instances:
-                found[instance.module] += found[name]
-        return found
-
-    @cached_property
-    def surroundings(self) -> Surroundings:
-        """What is known of the modules by where they are, the same for every technology."""
-        from cost_model.netlist.surroundings import Surroundings
-
-        return Surroundings(self)

@@ -41,11 +41,11 @@ def module_of(
     Parameters
     ----------
     name : str
-        Its name in `Design.modules`.
+        Its name in `Netlist.modules`.
     netlist : mapping
         Its entry below ``modules`` in what ``write_json`` of Yosys writes.
     short : callable
-        Gives the names of the modules that it instantiates in `Design.modules`.
+        Gives the names of the modules that it instantiates in `Netlist.modules`.
     kept : bool
         As in `Module`.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of modules by where they are instantiated: constants, and what is used of them."""
+"""Properties of modules that follow from their instances: constant inputs and unused outputs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from cost_model.netlist.liveness import RIPPLING, Inputs, Liveness
-from cost_model.netlist.model import TOP, Bits, Cell, Design, Module
+from cost_model.netlist.model import TOP, Bits, Cell, Module
 
 REPEATED, LARGE = 4, 150.0
 """A module that is there so often, and of so many gates, is mapped once, for any surroundings."""
@@ -17,44 +17,45 @@ ROUNDS = 8
 
 
 class Surroundings:
-    """What is known of modules by where they are instantiated.
+    """Constant inputs and used bits of each module of a design.
 
     Synthesis removes what no instance of a module needs, and folds constants that all of them get;
     the latter not into a module that is mapped once, for any surroundings.
     """
 
-    def __init__(self, design: Design) -> None:
-        self.is_output = is_output = outputs_of(design)
-        self.modules = folded_modules(design, is_output)
+    def __init__(self, modules: Mapping[str, Module]) -> None:
+        counts = instance_counts(modules)
+        self.is_output = is_output = output_test(modules)
+        self.modules = folded_modules(modules, is_output)
         self.live: dict[str, Liveness] = {}
         reads: dict[str, Inputs] = {}
-        for name in reversed(design.counts):
+        for name in reversed(counts):
             self.live[name] = Liveness(self.modules[name], reads)
             reads[name] = self.live[name].inputs(self.modules[name])
         # What a module needs depends on what is needed of it, and the other way round: what turned
         # out not to be needed may make more so, in modules on either side.
-        known: dict[str, dict[str, set[int] | None]] = {}
+        previous: dict[str, dict[str, set[int] | None]] = {}
         for _ in range(ROUNDS):
-            needed = self._needed(design)
+            needed = self._needed_outputs(counts)
             changed: set[str] = set()
-            for name in reversed(design.counts):
+            for name in reversed(counts):
                 outputs = needed.get(name)
                 partly = outputs is not None and any(bits is not None for bits in outputs.values())
-                news = partly and outputs != known.get(name)
+                news = partly and outputs != previous.get(name)
                 inside = self.modules[name].instances
                 if news or any(instance.module in changed for instance in inside):
                     self.live[name] = Liveness(self.modules[name], reads, outputs)
                     before, reads[name] = reads[name], self.live[name].inputs(self.modules[name])
                     if reads[name] != before:
                         changed.add(name)
-            if needed == known:
+            if needed == previous:
                 break
-            known = needed
+            previous = needed
 
-    def _needed(self, design: Design) -> dict[str, dict[str, set[int] | None]]:
-        """Return which bits of each output of a module any instance needs; None is all."""
+    def _needed_outputs(self, counts: Mapping[str, int]) -> dict[str, dict[str, set[int] | None]]:
+        """Return the bits of each module's outputs that any instance needs; None is all."""
         found: dict[str, dict[str, set[int] | None]] = {}
-        for name in design.counts:
+        for name in counts:
             nets = self.live[name].nets
             for number, instance in enumerate(self.modules[name].instances):
                 outputs = found.setdefault(instance.module, {})
@@ -68,26 +69,43 @@ class Surroundings:
         return found
 
 
-def outputs_of(design: Design) -> Callable[[str, str], bool]:
-    """Return what tells whether a module, by its name, has an output of a name."""
+def instance_counts(modules: Mapping[str, Module]) -> dict[str, int]:
+    """Count the instances of each module in the whole design; parents before their children."""
+    order: list[str] = []
+    seen: set[str] = set()
+
+    def visit(name: str) -> None:
+        seen.add(name)
+        for instance in modules[name].instances:
+            if instance.module not in seen:
+                visit(instance.module)
+        order.append(name)
+
+    visit(TOP)
+    counts = dict.fromkeys(reversed(order), 0)
+    counts[TOP] = 1
+    for name in counts:
+        for instance in modules[name].instances:
+            counts[instance.module] += counts[name]
+    return counts
+
+
+def output_test(modules: Mapping[str, Module]) -> Callable[[str, str], bool]:
+    """Return a function that tells whether a port of a module is an output, by their names."""
     outputs = {
         name: {port.name for port in module.ports if port.output}
-        for name, module in design.modules.items()
+        for name, module in modules.items()
     }
     return lambda module, port: port in outputs[module]
 
 
-def pruned(design: Design) -> Design:
-    """Return a design without what leads to nothing: cells, instances, upper bits, registers' bits.
-
-    Its modules have the ports that they had.
-    """
-    live = design.surroundings.live
-    modules = {
+def without_unused(modules: Mapping[str, Module], surroundings: Surroundings) -> dict[str, Module]:
+    """Return the modules without unused cells, instances, upper bits and register bits."""
+    live = surroundings.live
+    return {
         name: _pruned(module, live[name]) if name in live else module
-        for name, module in design.modules.items()
+        for name, module in modules.items()
     }
-    return Design(modules, design.key)
 
 
 def _pruned(module: Module, live: Liveness) -> Module:
@@ -116,7 +134,7 @@ def _narrowed(cell: Cell, used: set[int]) -> Cell:
 
 
 def folded_modules(
-    design: Design, is_output: Callable[[str, str], bool], *, repeated: bool = True
+    modules: Mapping[str, Module], is_output: Callable[[str, str], bool], *, repeated: bool = True
 ) -> dict[str, Module]:
     """Return the modules with the constants that all of their instances get.
 
@@ -124,9 +142,9 @@ def folded_modules(
     """
     found: dict[str, Module] = {}
     given: dict[str, dict[str, list[int]]] = {}
-    sizes = sizes_of(design)
-    for name, count in design.counts.items():  # parents come first
-        module = design.modules[name]
+    sizes = gate_counts(modules)
+    for name, count in instance_counts(modules).items():  # parents come first
+        module = modules[name]
         once = repeated and count >= REPEATED and sizes[name] >= LARGE
         kept = name == TOP or module.kept or once
         found[name] = module if kept else _folded(module, given[name])
@@ -143,11 +161,11 @@ def folded_modules(
     return found
 
 
-def sizes_of(design: Design) -> dict[str, float]:
-    """Return about how many gates each module has, with those of modules in it."""
+def gate_counts(modules: Mapping[str, Module]) -> dict[str, float]:
+    """Estimate the gates of each module, those of the modules in it included."""
     found: dict[str, float] = {}
-    for name in reversed(design.counts):
-        module = design.modules[name]
+    for name in reversed(instance_counts(modules)):
+        module = modules[name]
         own = sum(5.0 * memory.width * memory.depth for memory in module.memories)
         inside = sum(found[instance.module] for instance in module.instances)
         found[name] = own + inside + sum(_gates(cell) for cell in module.cells)

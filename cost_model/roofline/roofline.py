@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.closed_forms.component_counts import Number
+from cost_model.closed_forms.numbers import Number
 from cost_model.closed_forms.space import View
 from hwgen.core.params.off_chip import OffChip
 from hwgen.core.registry import family as family_of

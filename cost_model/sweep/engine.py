@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cost_model.sweep.document import SweepFile
 from cost_model.sweep.journal import Journal
-from cost_model.sweep.pareto import Floats, Indices
+from cost_model.sweep.outcome import Executor, Outcome, Progress
+from cost_model.sweep.pareto import Indices
 from cost_model.sweep.plan import Evaluate, Plan
 from cost_model.sweep.probe import Probe
 from cost_model.sweep.reader import Reader
@@ -21,75 +20,11 @@ from cost_model.sweep.reduce import BLOCK, Arrays, Reducer, reduce_range
 from cost_model.sweep.sampling import search
 from cost_model.sweep.table import Points, enumerated_points, sampled_points
 
-if TYPE_CHECKING:
-    from cost_model.sweep.refine import Refined
-
-T = TypeVar("T")
-R = TypeVar("R")
-
 _LARGEST_CHUNK = 1 << 20
 _LARGEST_CHUNK_OF_ROWS = 1 << 17
 _SMALLEST_CHUNK = 1 << 17
 _CHUNKS = 16
 """Chunks that a sweep of medium size is cut into."""
-
-Progress = Callable[[int, int], None]
-"""Takes the points done and the points in all."""
-
-
-class Executor(Protocol):
-    """Where chunks are computed."""
-
-    def run(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[T, R]]:
-        """Yield each item with the function's result, in any order, as they are finished."""
-        ...  # pragma: no cover
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What is left of a sweep.
-
-    Parameters
-    ----------
-    plan : Plan
-    counts, failed, lowest, highest : array
-        As `cost_model.sweep.reduce.Reducer` counts.
-    front, front_values : array
-        Numbers of the Pareto set, ascending, and their objectives to be minimised.
-    tops : tuple of array
-        Numbers of the best points by each `Plan.tops`, the best first.
-    chosen : Points
-        The Pareto set and the best, by number.
-    rows : callable
-        Yields all points to be written, by number, in parts.
-    points_of : callable
-        Returns points by their numbers, ascending.
-    refined : Refined, optional
-        The candidates, where front and best are by the structure of their hardware.
-    """
-
-    plan: Plan
-    counts: NDArray[np.int64]
-    failed: NDArray[np.int64]
-    lowest: Floats
-    highest: Floats
-    front: Indices
-    front_values: Floats
-    tops: tuple[Indices, ...]
-    chosen: Points
-    rows: Callable[[], Iterator[Points]]
-    points_of: Callable[[Indices], Points]
-    refined: Refined | None = None
-
-    @property
-    def evaluated(self) -> int:
-        """Points that were looked at."""
-        return int(self.counts[0])
-
-    @property
-    def feasible(self) -> int:
-        """Legal points that meet every constraint and spec and have known figures."""
-        return int(self.counts[-1])
 
 
 def chunk_size(plan: Plan) -> int:

@@ -9,7 +9,7 @@ and specs and objectives are applied to those figures.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from cost_model.estimate import technology as technologies
 from cost_model.sweep.document import SweepFile
-from cost_model.sweep.engine import Executor, Outcome, Progress, chunk_size
+from cost_model.sweep.engine import chunk_size
+from cost_model.sweep.outcome import Executor, Outcome, Progress, Refined
 from cost_model.sweep.pareto import Best, Floats, Indices
 from cost_model.sweep.plan import Evaluate, Plan, technologies_of
 from cost_model.sweep.reader import Reader
@@ -40,37 +41,6 @@ COMPARED = ("area_mm2", "power_w", "fmax_mhz")
 
 _FRONT = 256
 """Points of the Pareto set that are compared with others at once."""
-
-
-@dataclass(frozen=True)
-class Refined:
-    """What evaluating the candidates showed.
-
-    Parameters
-    ----------
-    asked : int
-        Most candidates.
-    margin : float
-        The error of closed forms that was granted.
-    numbers : array
-        Of the candidates, ascending.
-    points : Points
-        The candidates.
-    evaluate : Structural
-        Their figures.
-    refused : dict
-        Number of a candidate: why it has no figures.
-    differences : dict
-        Metric: mean and worst of the relative difference of closed forms.
-    """
-
-    asked: int
-    margin: float
-    numbers: Indices
-    points: Points
-    evaluate: Structural
-    refused: Mapping[int, str]
-    differences: Mapping[str, Mapping[str, float]]
 
 
 def margin_of(plan: Plan) -> float:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cost_model.netlist.model import TOP, Design
+from cost_model.netlist.model import TOP
+from cost_model.netlist.netlist import Netlist
 from cost_model.timing.arcs import Costs, Steps, Times
 from cost_model.timing.compiled import Compiled, End, Inside, MacroSteps
 
@@ -99,7 +100,7 @@ class Timer:
 
     Parameters
     ----------
-    design : Design
+    design : Netlist
     ns : mapping
         How long each kind of step takes.
     macros : mapping, optional
@@ -108,7 +109,7 @@ class Timer:
 
     def __init__(
         self,
-        design: Design,
+        design: Netlist,
         ns: Mapping[str, float],
         macros: Mapping[str, MacroSteps] | None = None,
     ) -> None:

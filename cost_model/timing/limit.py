@@ -6,18 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cost_model.estimate.technology import Technology
 from cost_model.netlist.fabric.fabric import fabric
-from cost_model.netlist.surroundings import pruned
+from cost_model.netlist.netlist import Netlist
 from cost_model.timing.arcs import MACRO, Costs
+from cost_model.timing.compiled import MacroSteps
 from cost_model.timing.delay_compression import bent
 from cost_model.timing.graph import Path, Timer
-
-if TYPE_CHECKING:
-    from cost_model.estimate.technology import Technology
-    from cost_model.netlist.model import Design
-    from cost_model.timing.compiled import MacroSteps
 
 MAPPED = "mapped_ns"
 """How long steps through what a design is mapped to on an FPGA take: a key of the timing of a
@@ -33,7 +30,7 @@ def steps_of(tech: Technology) -> Mapping[str, float]:
 
 
 def limiting_path(
-    design: Design,
+    design: Netlist,
     tech: Technology,
     clock_mhz: float,
     macros: Mapping[str, MacroSteps] | None = None,
@@ -44,7 +41,7 @@ def limiting_path(
 
     Parameters
     ----------
-    design : Design
+    design : Netlist
     tech : Technology
     clock_mhz : float
         The clock for which `hwgen synth` would map it: a part of its period is gone when inputs
@@ -59,7 +56,7 @@ def limiting_path(
         from cost_model.timing.network import Network  # what only FPGAs need
 
         return Network(design, rules).limiting(tech.timing[MAPPED])
-    timer = Timer(pruned(design), tech.timing["ns"], macros)
+    timer = Timer(design.pruned(), tech.timing["ns"], macros)
     outside = tech.timing["outside"] * 1000 / clock_mhz
     return as_mapped(timer.limiting(outside), tech, outside)
 
@@ -86,7 +83,7 @@ def as_mapped(path: Path | None, tech: Technology, outside_ns: float) -> Path | 
 
 
 def shortest(
-    design: Design,
+    design: Netlist,
     tech: Technology,
     macros: Callable[[float], Mapping[str, MacroSteps]] | None = None,
 ) -> Path | None:
@@ -98,7 +95,7 @@ def shortest(
 
     Parameters
     ----------
-    design : Design
+    design : Netlist
     tech : Technology
     macros : callable, optional
         Takes a period in ns and returns the steps into and out of macros; see `limiting_path`.
@@ -106,7 +103,7 @@ def shortest(
     if not tech.timing:
         return None
     outside, period = tech.timing["outside"], 0.0
-    timer, steps, found, design = None, None, None, pruned(design)
+    timer, steps, found, design = None, None, None, design.pruned()
     for _ in range(_ROUNDS):
         now = macros(period) if macros is not None else {}
         if timer is None or now != steps:

@@ -13,18 +13,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, log2
-from typing import TYPE_CHECKING
 
 from cost_model.netlist.fabric.chains import Block, Late
 from cost_model.netlist.fabric.components import Mapped, mapped
+from cost_model.netlist.fabric.fabric import Fabric
 from cost_model.netlist.fabric.gates import postorder
 from cost_model.netlist.model import TOP
+from cost_model.netlist.netlist import Netlist
 from cost_model.timing.arcs import Costs, Steps, spread
 from cost_model.timing.graph import Path, Stage
-
-if TYPE_CHECKING:
-    from cost_model.netlist.fabric.fabric import Fabric
-    from cost_model.netlist.model import Design
 
 STEPS: Mapping[str, str] = {
     "register": "a register, from the clock to its output, and its setup time",
@@ -204,11 +201,11 @@ class Network:
 
     Parameters
     ----------
-    design : Design
+    design : Netlist
     fabric : Fabric
     """
 
-    def __init__(self, design: Design, fabric: Fabric) -> None:
+    def __init__(self, design: Netlist, fabric: Fabric) -> None:
         parts = mapped(design, fabric)
         self.units = [_Unit(part) for part in parts]
         counts = [part.unit.count for part in parts]

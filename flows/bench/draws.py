@@ -17,7 +17,7 @@ from typing import Any
 from cost_model.closed_forms.closed_forms import view_of
 from cost_model.netlist.components import KINDS, totals
 from cost_model.netlist.memories import memories_of
-from cost_model.netlist.model import Design
+from cost_model.netlist.netlist import Netlist
 from flows.build import structures
 from flows.calibration.draws import Draw, drawn
 from flows.calibration.parts import parts_of
@@ -87,7 +87,7 @@ def limit(technology: str) -> float:
     return min(LARGEST, float(luts[len(luts) // 2])) if luts else LARGEST
 
 
-def size(design: Design, registers_below: int) -> float:
+def size(design: Netlist, registers_below: int) -> float:
     """Return how large a design is, in bits of registers, in no technology in particular.
 
     Memories of as many bits as SRAM macros are made for are not counted.

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cost_model.netlist.fabric import fabric as fabrics
 from cost_model.estimate.analysis import Analysis
-from cost_model.netlist import costs, memories, model
+from cost_model.netlist import costs, memories
+from cost_model.netlist.netlist import Netlist
 from cost_model.timing import graph, limit
 from cost_model.timing.delay_compression import BEND
 from flows.build import structures
@@ -46,7 +47,7 @@ class KeptAnalysis(Analysis):
         Returns the structure.
     """
 
-    def __init__(self, key: str, load: Callable[[], model.Design]) -> None:
+    def __init__(self, key: str, load: Callable[[], Netlist]) -> None:
         super().__init__(load)
         self.key = key
 
@@ -119,7 +120,7 @@ def analysis_of(config: FamilyConfig) -> Analysis:
     return analysis(structures.emitted(config)[1])
 
 
-def analysis(design: model.Design) -> Analysis:
+def analysis(design: Netlist) -> Analysis:
     """Return the analysis of a structure."""
     if design.key:
         return KeptAnalysis(design.key, lambda: design)

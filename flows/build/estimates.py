@@ -14,7 +14,7 @@ from hwgen.errors import HwgenError
 
 if TYPE_CHECKING:
     from cost_model.closed_forms.closed_forms import Workloads
-    from cost_model.netlist.model import Design
+    from cost_model.netlist.netlist import Netlist
     from hwgen.core.params.base import FamilyConfig
 
 
@@ -24,7 +24,7 @@ def estimated(
     clock_mhz: float | None = None,
     workloads: Workloads | None = None,
     *,
-    design: Design | None = None,
+    design: Netlist | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Return what `cost_model.estimate.estimate.estimate` returns, from the structure if it can be had.
@@ -33,7 +33,7 @@ def estimated(
     ----------
     config, technology, clock_mhz, workloads, **options
         As there.
-    design : Design, optional
+    design : Netlist, optional
         The structure, if it is at hand.
     """
     notes, analysed = [], None

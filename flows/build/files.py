@@ -19,7 +19,7 @@ from hwgen.core.operation import multiplies
 from hwgen.core.port import POST
 
 if TYPE_CHECKING:
-    from cost_model.netlist.model import Design
+    from cost_model.netlist.netlist import Netlist
     from hwgen.core.params.base import FamilyConfig
     from hwgen.core.operation import Operation, Tensor
     from hwgen.core.port import StreamPort
@@ -140,7 +140,7 @@ class NoEstimate(UserWarning):
     """A configuration that the cost model fails on, by a defect; its hardware is not affected."""
 
 
-def manifest(config: FamilyConfig, design: Design | None = None) -> str:
+def manifest(config: FamilyConfig, design: Netlist | None = None) -> str:
     """Return the manifest as JSON: the description of the core, and its estimate.
 
     What the cost model fails on is a note of the estimate, and a warning `NoEstimate`.
@@ -160,7 +160,7 @@ def manifest(config: FamilyConfig, design: Design | None = None) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def memories(config: FamilyConfig, design: Design) -> list[dict[str, Any]]:
+def memories(config: FamilyConfig, design: Netlist) -> list[dict[str, Any]]:
     """Return the modules that are memories, which macros can take the place of."""
     return [
         {

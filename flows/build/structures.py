@@ -14,7 +14,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from cost_model.netlist import document, read
-from cost_model.netlist.model import Design, Module
+from cost_model.netlist.model import Module
+from cost_model.netlist.netlist import Netlist
 from flows.build import netlists
 from flows.tools.cache import Document, digest
 from hwgen.errors import InputError
@@ -28,7 +29,7 @@ _DAMAGED = (KeyError, TypeError, ValueError)
 _MODULE = re.compile(r"^module \\([\w.]+)", re.MULTILINE)
 
 
-def structure_of(config: FamilyConfig) -> Design:
+def structure_of(config: FamilyConfig) -> Netlist:
     """Return the structure of a configuration, of its emission if it is not kept.
 
     Raises
@@ -39,13 +40,13 @@ def structure_of(config: FamilyConfig) -> Design:
     return known(config) or emitted(config)[1]
 
 
-def known(config: FamilyConfig) -> Design | None:
+def known(config: FamilyConfig) -> Netlist | None:
     """Return the structure of a configuration, None unless it is kept."""
     keys = known_modules(config)
     modules = [_read(key) for key in keys or ()]
     if keys is None or not all(modules):
         return None
-    return Design({m.name: m for kept in modules for m in kept or ()}, digest(keys))
+    return Netlist({m.name: m for kept in modules for m in kept or ()}, digest(keys))
 
 
 def known_modules(config: FamilyConfig) -> list[str] | None:
@@ -57,7 +58,7 @@ def known_modules(config: FamilyConfig) -> list[str] | None:
     return None
 
 
-def emitted(config: FamilyConfig) -> tuple[str, Design]:
+def emitted(config: FamilyConfig) -> tuple[str, Netlist]:
     """Return the Verilog and the structure of a configuration, and keep the latter."""
     from flows.build import note_verilog, rtlil_of, verilog_of
 
@@ -73,7 +74,7 @@ def emitted(config: FamilyConfig) -> tuple[str, Design]:
 
 def structured(
     units: Sequence[str], name: str, convert: Callable[[Sequence[str]], str] | None = None
-) -> tuple[str, Design, list[str]]:
+) -> tuple[str, Netlist, list[str]]:
     """Return Verilog and structure of modules in RTLIL.
 
     Parameters
@@ -88,7 +89,7 @@ def structured(
     Returns
     -------
     verilog : str
-    design : Design
+    design : Netlist
     keys : list of str
         Under which each unit is kept.
     """
@@ -103,7 +104,7 @@ def structured(
         else:
             modules |= {module.name: module for module in found}
     if not missing:
-        return (convert or rtlil_to_verilog)(units), Design(modules, digest(keys)), keys
+        return (convert or rtlil_to_verilog)(units), Netlist(modules, digest(keys)), keys
     verilog, netlist = rtlil_to_netlist(units)
     for unit, key in missing:
         names = [label.replace(".", "_") for label in _MODULE.findall(unit)]
@@ -111,7 +112,7 @@ def structured(
         modules |= {module.name: module for module in own}
         with suppress(InputError):
             Document(_KIND, key).write([document.document_of(module) for module in own])
-    return verilog, Design(modules, digest(keys)), keys
+    return verilog, Netlist(modules, digest(keys)), keys
 
 
 def _module(label: str, netlist: Mapping[str, Any], prefix: str) -> Module:

@@ -15,17 +15,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cost_model.closed_forms.closed_forms import view_of
-from cost_model.closed_forms.component_counts import Counts, total
-from cost_model.estimate.technology import OUTSIDE, PORTS
+from cost_model.closed_forms.component_counts import total
+from cost_model.closed_forms.numbers import Counts
+from cost_model.estimate.technology import OUTSIDE, PORTS, Technology
 from cost_model.netlist.components import components
 from cost_model.netlist.costs import cost
-from cost_model.netlist.model import TOP, Design
+from cost_model.netlist.model import TOP
+from cost_model.netlist.netlist import Netlist
 from cost_model.timing.delay_compression import straight
 from cost_model.timing.limit import limiting_path
 from flows.build.structures import structure_of
@@ -37,12 +39,9 @@ from flows.calibration.results import QUANTITIES, covered, ranges, rounded, summ
 from flows.tools.executors import LocalProcesses
 from flows.tools.parallel import processors
 from hwgen.core.load import parse_config
+from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import family
 from hwgen.errors import HwgenError
-
-if TYPE_CHECKING:
-    from cost_model.estimate.technology import Technology
-    from hwgen.core.params.base import FamilyConfig
 
 Array = NDArray[np.float64]
 
@@ -77,11 +76,11 @@ class Sample:
     Parameters
     ----------
     config : FamilyConfig
-    design : Design
+    design : Netlist
     """
 
     config: FamilyConfig
-    design: Design
+    design: Netlist
 
     @cached_property
     def components(self) -> Mapping[str, dict[str, float]]:
@@ -149,7 +148,7 @@ def samples(
     """
     chosen = [*islice(configurations(seed, sizes), count), *more]
     texts = [json.dumps(config.resolved()) for config in chosen]
-    found: dict[str, Design | None] = {}
+    found: dict[str, Netlist | None] = {}
     for text, design in LocalProcesses(jobs or processors()).run(_structure, texts):
         progress(len(found), len(texts))
         found[text] = design
@@ -177,7 +176,7 @@ def designs(
     return samples(SEED, DESIGNS, progress=progress, more=more)
 
 
-def _structure(text: str) -> Design | None:
+def _structure(text: str) -> Netlist | None:
     """Return the structure of a configuration; None if it cannot be emitted."""
     try:
         return structure_of(parse_config(text, NAME, quickly=True))

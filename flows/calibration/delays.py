@@ -5,22 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_model.netlist.model import Design
-from cost_model.netlist.surroundings import pruned
+from cost_model.netlist.netlist import Netlist
 from cost_model.timing.delay_compression import BEND, bent, straight
 from cost_model.timing.graph import Path, Timer
+from flows.calibration import structural
 from flows.calibration.fit import non_negative
 from flows.calibration.measure import provenance
 from flows.calibration.results import covered
 from flows.synthesis.standard_cells import INPUT_DELAY
-
-if TYPE_CHECKING:
-    from flows.calibration import structural
 
 Array = NDArray[np.float64]
 
@@ -53,8 +50,8 @@ class Timed:
     ----------
     what : str
         For people.
-    design : Design
-        What leads to something of it (`cost_model.netlist.surroundings.pruned`).
+    design : Netlist
+        What leads to something of it (`cost_model.netlist.netlist.Netlist.pruned`).
     outside_ns : float
         When inputs arrived, and how long before the clock outputs had to be there.
     delay_ns : float
@@ -62,7 +59,7 @@ class Timed:
     """
 
     what: str
-    design: Design
+    design: Netlist
     outside_ns: float
     delay_ns: float
 
@@ -180,7 +177,7 @@ def table(technology: str, designs: Sequence[structural.Measured]) -> dict[str, 
     measured = [
         Timed(
             each.name,
-            pruned(each.design),
+            each.design.pruned(),
             INPUT_DELAY * each.mapped.clock_ps / 1000,
             each.mapped.timing.path_ns,
         )

@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cost_model.estimate.technology import Quantity
 from hwgen.config.dotted import flattened
-
-if TYPE_CHECKING:
-    from cost_model.estimate.technology import Quantity
-    from hwgen.core.params.base import FamilyConfig
+from hwgen.core.params.base import FamilyConfig
 
 QUANTITIES: tuple[Quantity, ...] = ("area_um2", "leakage_nw", "energy_fj")
 """What a component of standard cells costs."""

@@ -17,14 +17,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cost_model.netlist.components import KINDS, Counts, components
 from cost_model.netlist.costs import STORED as REGISTER
 from cost_model.netlist.costs import cost, logic_share
-from cost_model.netlist.model import TOP, Design
+from cost_model.netlist.model import TOP
+from cost_model.netlist.netlist import Netlist
 from flows.build import structures
 from flows.calibration.draws import NAME, alone, draws, unusual
 from flows.calibration.fit import Equation, fit_robust
@@ -36,10 +37,8 @@ from flows.synthesis.standard_cells import Mapped
 from flows.tools.cache import Document, hashed
 from flows.tools.toolchain import require
 from hwgen.core.load import parse_config
+from hwgen.core.params.base import FamilyConfig
 from hwgen.technologies import cell_library
-
-if TYPE_CHECKING:
-    from hwgen.core.params.base import FamilyConfig
 
 DESIGNS = Path(__file__).with_name("designs.jsonl")
 """The designs that technologies are calibrated on, one a line: what `drawn` yielded, most of it
@@ -77,12 +76,12 @@ class Measured:
     ----------
     name : str
         What it is, for people.
-    design : Design
+    design : Netlist
     mapped : Mapped
     """
 
     name: str
-    design: Design
+    design: Netlist
     mapped: Mapped
 
     def costs(self) -> dict[str, float]:
@@ -319,7 +318,7 @@ def _flip_flop(measured: Sequence[Measured]) -> dict[str, float]:
     return {quantity: total / number for quantity, total in found.items()}
 
 
-def _whole(design: Design) -> Counts:
+def _whole(design: Netlist) -> Counts:
     found: Counter[str] = Counter()
     for name, counts in components(design).items():
         for kind, n in counts.items():

@@ -18,7 +18,7 @@ import numpy as np
 from cost_model.netlist.components import components
 from cost_model.netlist.fabric.components import EXACT, KINDS
 from cost_model.netlist.fabric.fabric import Fabric, fabric
-from cost_model.netlist.model import Design
+from cost_model.netlist.netlist import Netlist
 from flows.build import structures
 from flows.calibration import fpga
 from flows.calibration.fit import Equation, fit_robust
@@ -71,7 +71,7 @@ def measured(
     return found
 
 
-def totals(design: Design, rules: Fabric) -> dict[str, float]:
+def totals(design: Netlist, rules: Fabric) -> dict[str, float]:
     """Return the components of a whole design on an FPGA family."""
     found: Counter[str] = Counter()
     for name, counts in components(design, (), rules).items():

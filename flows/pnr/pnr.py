@@ -19,7 +19,7 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flows.build.netlists import emitted, known, source_digest
 from flows.pnr import register_frame
@@ -34,11 +34,9 @@ from flows.tools import process
 from flows.tools.cache import Entry, digest
 from flows.tools.parallel import run_all
 from flows.tools.toolchain import Found, require
+from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import CheckFailed, HwgenError, InputError
 from hwgen.technologies import fpga_family
-
-if TYPE_CHECKING:
-    from hwgen.core.params.base import FamilyConfig
 
 TIMEOUT = 4 * 3600.0
 """Seconds for one run of nextpnr."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,14 +20,12 @@ from flows.synthesis.standard_cells import TIMEOUT
 from flows.synthesis.synth_cache import CLOCK
 from flows.tools.process import scratch
 from hwgen.core.files.arrays import read_npz
+from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import family
 from hwgen.errors import InputError
 from hwgen.formats.block.operands import BlockOperand
 from hwgen.technologies import cell_library, of_kind, technology
 from hwgen.workloads import Gemm, parse_gemm
-
-if TYPE_CHECKING:
-    from hwgen.core.params.base import FamilyConfig
 
 RANDOM = Gemm(m=32, k=64, n=32)
 """Sizes of random operands unless others are asked for."""

@@ -12,8 +12,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from cost_model.memories.memories import Form
 from flows.build.netlists import emitted
 from flows.synthesis import cell_scripts, fpga, outline
 from flows.synthesis import standard_cells as synthesis
@@ -23,13 +24,10 @@ from flows.synthesis.synth_cache import CLOCK, synthesized
 from flows.tools.parallel import run_all
 from flows.tools.process import scratch
 from flows.tools.toolchain import require
+from hwgen.core.params.base import FamilyConfig
 from hwgen.core.params.target import CLOCK_MHZ
 from hwgen.errors import InputError, did_you_mean
 from hwgen.technologies import fpga_family, technology
-
-if TYPE_CHECKING:
-    from cost_model.memories.memories import Form
-    from hwgen.core.params.base import FamilyConfig
 
 RECIPE = "nf"
 """The recipe for standard cells unless another is asked for."""

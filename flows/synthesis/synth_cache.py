@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cost_model.memories import macros as composition
 from flows.build import netlists
@@ -38,11 +38,9 @@ from flows.synthesis.result import SynthesisResult, Trial
 from flows.tools.cache import Entry, digest
 from flows.tools.process import scratch
 from flows.tools.toolchain import find, version_text
+from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import HwgenError
 from hwgen.technologies import technology
-
-if TYPE_CHECKING:
-    from hwgen.core.params.base import FamilyConfig
 
 CLOCK = "aclk"
 """The clock port of every core."""

@@ -6,18 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cost_model.memories.memories import Form
 from flows.synthesis.fpga import RESOURCES
+from flows.synthesis.result import SynthesisResult
 from flows.synthesis.synth import default_way, rank, synthesize
 from flows.synthesis.synth_cache import recorded
 from flows.tools.parallel import run_all
+from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import CheckFailed
-
-if TYPE_CHECKING:
-    from cost_model.memories.memories import Form
-    from flows.synthesis.result import SynthesisResult
-    from hwgen.core.params.base import FamilyConfig
 
 _ESTIMATED: Mapping[str, tuple[str, float]] = {
     "area_um2": ("area_mm2", 1e-6),

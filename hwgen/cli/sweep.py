@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cost_model.sweep.document import SweepFile
     from cost_model.sweep.engine import Executor, Outcome
     from cost_model.sweep.journal import Journal
-    from cost_model.sweep.output import Verification
+    from cost_model.sweep.output.write import Verification
     from cost_model.sweep.plan import Evaluate
     from cost_model.sweep.probe import Probe
     from hwgen.core.params.base import FamilyConfig
@@ -86,7 +86,7 @@ def command(
     from cost_model.closed_forms.closed_forms import evaluate
     from cost_model.sweep.document import read_sweep
     from cost_model.sweep.journal import Journal
-    from cost_model.sweep.output import finished, write_output
+    from cost_model.sweep.output.write import finished, write_output
     from cost_model.sweep.probe import probe
     from hwgen import __version__
     from hwgen.errors import ConfigError
@@ -199,7 +199,7 @@ def _verification(points: str | None, jobs: int | None, quiet: bool) -> Verifica
     """Return how configurations are measured, if they are to be."""
     if points is None:
         return None
-    from cost_model.sweep.output import Verification
+    from cost_model.sweep.output.write import Verification
     from flows.synthesis.verify import measure
     from flows.tools.parallel import processors
 

@@ -9,7 +9,7 @@ import pytest
 
 from cost_model.estimate.analysis import Analysis
 from cost_model.estimate.technology import technology
-from cost_model.netlist.model import Design
+from cost_model.netlist.netlist import Netlist
 from flows.build import structures
 from flows.build.analyses import KeptAnalysis, analysis, analysis_of
 from flows.build.estimates import estimated
@@ -26,7 +26,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def refused() -> Design:
+def refused() -> Netlist:
     raise AssertionError("the structure was read")
 
 

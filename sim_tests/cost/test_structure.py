@@ -14,7 +14,8 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from cost_model.netlist.document import document_of, module_of, packed, unpacked
-from cost_model.netlist.model import ONE, TOP, ZERO, Design
+from cost_model.netlist.model import ONE, TOP, ZERO
+from cost_model.netlist.netlist import Netlist
 from flows.build import structures, verilog_of
 from flows.build.files import ports
 from hwgen.core.load import load_config
@@ -26,7 +27,7 @@ CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
 
 def structured(
     m: Module, inputs: dict[str, Signal], outputs: dict[str, Signal], name: str = "design"
-) -> Design:
+) -> Netlist:
     """Return the structure of a module."""
     domain = m.domains.sync = ClockDomain("sync")
     ports = {"clk": (domain.clk, PortDirection.Input), "rst": (domain.rst, PortDirection.Input)}
@@ -156,7 +157,7 @@ class Chain(Elaboratable):
         return m
 
 
-def chain(blocks: Sequence[Block], name: str = "design") -> Design:
+def chain(blocks: Sequence[Block], name: str = "design") -> Netlist:
     m = Module()
     width = blocks[0].width("a")
     a, y = Signal(width), Signal(width)

@@ -15,7 +15,6 @@ from cost_model.estimate import technology as technologies
 from cost_model.estimate.costed import STRUCTURE
 from cost_model.netlist.components import totals
 from cost_model.netlist.fabric.fabric import fabric
-from cost_model.netlist.surroundings import pruned
 from cost_model.timing.graph import Timer
 from flows.bench import draws as held_out
 from flows.build.analyses import KeptAnalysis
@@ -172,13 +171,13 @@ def test_paths_to_what_nothing_needs_do_not_limit() -> None:
     m.d.comb += [product.eq(held[0] * held[1]), y.eq(kept)]
     m.d.sync += [held[0].eq(a), held[1].eq(b), kept.eq(product)]
     design = structured(m, {"a": a, "b": b}, {"y": y})
-    found = Timer(pruned(design), USUAL).limiting()
+    found = Timer(design.pruned(), USUAL).limiting()
     whole = Timer(design, USUAL).limiting()
     assert found is not None
     assert whole is not None
     assert found.steps["multiplier_bit"] == 3
     assert whole.steps["multiplier_bit"] == 30
-    assert totals(pruned(design)) == totals(design)
+    assert totals(design.pruned()) == totals(design)
 
 
 def test_engines_have_area_and_power() -> None:

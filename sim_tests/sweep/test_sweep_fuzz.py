@@ -15,7 +15,7 @@ import yaml
 from cost_model.sweep.document import read_sweep
 from cost_model.sweep.engine import run_sweep
 from cost_model.sweep.journal import Journal
-from cost_model.sweep.output import write_output
+from cost_model.sweep.output.write import write_output
 from cost_model.sweep.probe import probe
 from flows.tools.executors import LocalProcesses
 from hwgen.errors import HwgenError

@@ -78,7 +78,7 @@ class Logic:
 
     def __init__(self) -> None:
         self.engine = MiniRacer()
-        asset = files("cost_model.sweep") / "page" / "logic.js"
+        asset = files("cost_model.sweep.output") / "page" / "logic.js"
         self.engine.eval(asset.read_text(encoding="utf-8").replace("const Logic", "var Logic"))
 
     def __call__(self, expression: str, **values: Any) -> Any:

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from cost_model.netlist.fabric import elaborate
 from cost_model.netlist.fabric.chains import Block, Late
 from cost_model.netlist.fabric.dsp_packing import Packing, packing
 from cost_model.netlist.fabric.elaborate import Word, extended
+from cost_model.netlist.fabric.fabric import Fabric
 from cost_model.netlist.fabric.flat import Unit
 from cost_model.netlist.fabric.gates import FALSE, TRUE, Gates
 from cost_model.netlist.fabric.memories import Stores
@@ -21,9 +21,6 @@ from cost_model.netlist.model import ONE, ZERO, Cell, Instance
 from cost_model.netlist.order import in_order, strongly_connected
 from cost_model.netlist.rewrite import Choices, renamed, shift_registers, with_choices
 from cost_model.netlist.sums import sums
-
-if TYPE_CHECKING:
-    from cost_model.netlist.fabric.fabric import Fabric
 
 ROUNDS = 4
 """How often constants and equal nets that were found are put into the words, at most."""

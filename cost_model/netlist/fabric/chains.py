@@ -6,17 +6,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from cost_model.netlist.fabric import elaborate
 from cost_model.netlist.fabric.dsp_packing import Packing
 from cost_model.netlist.fabric.elaborate import Word, extended
+from cost_model.netlist.fabric.fabric import Fabric
 from cost_model.netlist.fabric.gates import FALSE, TRUE, Gates
 from cost_model.netlist.model import Bits, Cell
 from cost_model.netlist.sums import Sum, trimmed
-
-if TYPE_CHECKING:
-    from cost_model.netlist.fabric.fabric import Fabric
 
 CHAIN, RIPPLE = 1.7, 0.07
 """How long a carry chain takes from an operand to a sum, and for each bit, in look-up tables."""

@@ -13,17 +13,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from cost_model.netlist.fabric.blocks import Blocks
+from cost_model.netlist.fabric.fabric import Fabric
 from cost_model.netlist.fabric.flat import Unit, units
 from cost_model.netlist.fabric.gates import Gates
 from cost_model.netlist.fabric.lut_cover import Cover, balanced
 from cost_model.netlist.fabric.lut_trees import TreeCover
-from cost_model.netlist.model import Design
-
-if TYPE_CHECKING:
-    from cost_model.netlist.fabric.fabric import Fabric
+from cost_model.netlist.netlist import Netlist
 
 KINDS: Mapping[str, tuple[str, float]] = {
     "lut": ("look-up table that covers gates", 1.0),
@@ -69,10 +66,10 @@ class Mapped:
     cover: Cover
 
 
-_latest: list[tuple[Design, Fabric, list[Mapped]]] = []
+_latest: list[tuple[Netlist, Fabric, list[Mapped]]] = []
 
 
-def mapped(design: Design, fabric: Fabric) -> list[Mapped]:
+def mapped(design: Netlist, fabric: Fabric) -> list[Mapped]:
     """Return what the units of a design are on an FPGA family; that of the latest is kept."""
     for other, rules, found in _latest:
         if other is design and rules == fabric:
@@ -98,7 +95,7 @@ def mapped(design: Design, fabric: Fabric) -> list[Mapped]:
     return found
 
 
-def fabric_components(design: Design, fabric: Fabric) -> dict[str, dict[str, float]]:
+def fabric_components(design: Netlist, fabric: Fabric) -> dict[str, dict[str, float]]:
     """Return the components of one instance of each module, on average over all of them."""
     totals: dict[str, Counter[str]] = defaultdict(Counter)
     for each in mapped(design, fabric):

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from cost_model.closed_forms.component_counts import Number, bits_of, ceil_div, register
+from cost_model.closed_forms.numbers import Number, bits_of, ceil_div, register
+from hwgen.core.params.base import FamilyConfig
 from hwgen.technologies import technologies
 from hwgen.technologies.fpga_model import FabricRules, Fpga, LutMemory
-
-if TYPE_CHECKING:
-    from hwgen.core.params.base import FamilyConfig
 
 KINDS: Mapping[str, str] = {
     "carry": "carry cell",

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from cost_model.netlist.model import TOP, Bits, Cell, Design, Instance, Memory, MemoryPort, Module
-from cost_model.netlist.surroundings import folded_modules, sizes_of
+from cost_model.netlist.model import TOP, Bits, Cell, Instance, Memory, MemoryPort, Module
+from cost_model.netlist.netlist import Netlist
+from cost_model.netlist.surroundings import folded_modules, gate_counts
 
 WHOLE = 30_000.0
 """Gates up to which a design is one unit."""
@@ -43,16 +44,17 @@ class Unit:
     keepers: tuple[str, ...]
 
 
-def units(design: Design, is_output: Callable[[str, str], bool]) -> list[Unit]:
+def units(design: Netlist, is_output: Callable[[str, str], bool]) -> list[Unit]:
     """Return the units of a design.
 
     Parameters
     ----------
-    design : Design
+    design : Netlist
     is_output : callable
         Tells whether a module, by its name, has an output of a name.
     """
-    modules, sizes = folded_modules(design, is_output, repeated=False), sizes_of(design)
+    modules = folded_modules(design.modules, is_output, repeated=False)
+    sizes = gate_counts(design.modules)
     own = {TOP, *(name for name, module in modules.items() if module.kept)}
     if sizes[TOP] > WHOLE:
         own |= {n for n, count in design.counts.items() if count >= REPEATED and sizes[n] >= LARGE}

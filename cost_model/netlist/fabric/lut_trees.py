@@ -9,13 +9,11 @@ ors of two.  A multiplexer, which reads one twice, is a cell of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from cost_model.netlist.fabric.gates import Gates
 from cost_model.netlist.fabric.lut_cover import Cover, Cut
-
-if TYPE_CHECKING:
-    from hwgen.technologies.fpga_model import LutTrees
+from hwgen.technologies.fpga_model import LutTrees
 
 _LEAF, _PAIR, _TREE, _LONG, _MUX = range(5)
 

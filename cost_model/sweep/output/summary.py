@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from cost_model.sweep.engine import Outcome
+from cost_model.sweep.output.results import CONFIG, Chosen
 from cost_model.sweep.reduce import Tally
-from cost_model.sweep.results import CONFIG, Chosen
 from cost_model.sweep.table import FAMILY, INDEX, columns_of, figures_of
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from cost_model.roofline.picture import Dot, picture
 from cost_model.roofline.roofline import PREFIX
 from cost_model.sweep.engine import Outcome
+from cost_model.sweep.output.results import CONFIG, PARETO, Chosen
 from cost_model.sweep.plan import Plan
-from cost_model.sweep.results import CONFIG, PARETO, Chosen
 from cost_model.sweep.table import FAMILY, INDEX, Table, columns_of, figures_of
 from hwgen.core.params.off_chip import OffChip
 from hwgen.errors import ToolMissing
@@ -62,7 +62,7 @@ def _goals(outcome: Outcome) -> str:
 
 
 def _asset(name: str) -> str:
-    return (files("cost_model.sweep") / "page" / name).read_text(encoding="utf-8")
+    return (files("cost_model.sweep.output") / "page" / name).read_text(encoding="utf-8")
 
 
 def report_data(outcome: Outcome, chosen: Chosen) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from cost_model.sweep.engine import Outcome
+from cost_model.sweep.output.report import report_html, write_figures
+from cost_model.sweep.output.results import Chosen, choose, csv_text, write_parquet
+from cost_model.sweep.output.summary import summary_of
 from cost_model.sweep.plan import Evaluate
 from cost_model.sweep.probe import Probe
-from cost_model.sweep.report import report_html, write_figures
-from cost_model.sweep.results import Chosen, choose, csv_text, write_parquet
-from cost_model.sweep.summary import summary_of
 from cost_model.sweep.table import INDEX
 from hwgen.core.params.base import FamilyConfig
 

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Outcome of a sweep, and the interface of the executors that compute its chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cost_model.sweep.pareto import Floats, Indices
+from cost_model.sweep.plan import Plan
+from cost_model.sweep.structural import Structural
+from cost_model.sweep.table import Points
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Progress = Callable[[int, int], None]
+"""Takes the points done and the points in all."""
+
+
+class Executor(Protocol):
+    """Where chunks are computed."""
+
+    def run(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[T, R]]:
+        """Yield each item with the function's result, in any order, as they are finished."""
+        ...  # pragma: no cover
+
+
+@dataclass(frozen=True)
+class Refined:
+    """What evaluating the candidates showed.
+
+    Parameters
+    ----------
+    asked : int
+        Most candidates.
+    margin : float
+        The error of closed forms that was granted.
+    numbers : array
+        Of the candidates, ascending.
+    points : Points
+        The candidates.
+    evaluate : Structural
+        Their figures.
+    refused : dict
+        Number of a candidate: why it has no figures.
+    differences : dict
+        Metric: mean and worst of the relative difference of closed forms.
+    """
+
+    asked: int
+    margin: float
+    numbers: Indices
+    points: Points
+    evaluate: Structural
+    refused: Mapping[int, str]
+    differences: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is left of a sweep.
+
+    Parameters
+    ----------
+    plan : Plan
+    counts, failed, lowest, highest : array
+        As `cost_model.sweep.reduce.Reducer` counts.
+    front, front_values : array
+        Numbers of the Pareto set, ascending, and their objectives to be minimised.
+    tops : tuple of array
+        Numbers of the best points by each `Plan.tops`, the best first.
+    chosen : Points
+        The Pareto set and the best, by number.
+    rows : callable
+        Yields all points to be written, by number, in parts.
+    points_of : callable
+        Returns points by their numbers, ascending.
+    refined : Refined, optional
+        The candidates, where front and best are by the structure of their hardware.
+    """
+
+    plan: Plan
+    counts: NDArray[np.int64]
+    failed: NDArray[np.int64]
+    lowest: Floats
+    highest: Floats
+    front: Indices
+    front_values: Floats
+    tops: tuple[Indices, ...]
+    chosen: Points
+    rows: Callable[[], Iterator[Points]]
+    points_of: Callable[[Indices], Points]
+    refined: Refined | None = None
+
+    @property
+    def evaluated(self) -> int:
+        """Points that were looked at."""
+        return int(self.counts[0])
+
+    @property
+    def feasible(self) -> int:
+        """Legal points that meet every constraint and spec and have known figures."""
+        return int(self.counts[-1])

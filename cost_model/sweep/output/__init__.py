@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files and pages that a finished sweep writes."""
