@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.tools.cache import Document, digest
-from flows.tools.cache_dir import cache_directory
+from flows.tools.cache import cache_directory
 from hwgen.errors import InputError
 from hwgen.core.registry import families
 

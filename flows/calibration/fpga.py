@@ -17,7 +17,7 @@ from flows.calibration.parts import kept_modules
 from flows.calibration.points import NAME, config_of
 from flows.synthesis import fpga, levels
 from flows.synthesis.standard_cells import TIMEOUT
-from flows.tools.cache import Entry, digest, hashed
+from flows.tools.cache import Archive, digest, text_digest
 from flows.tools.toolchain import require
 from hwgen.technologies import fpga_family
 
@@ -57,8 +57,8 @@ def mapped(verilog: str, target: str, keep: Sequence[str] = ()) -> dict[str, Any
     Without modules to keep it is what ``hwgen synth`` makes by default, all in one.
     """
     chosen = fpga_family(target)
-    key = digest([_flow(), hashed(verilog), NAME, chosen.mapping, chosen.recipe, list(keep)])
-    entry = Entry("mapped-fpga", key)
+    key = digest([_flow(), text_digest(verilog), NAME, chosen.mapping, chosen.recipe, list(keep)])
+    entry = Archive("mapped-fpga", key)
     document: dict[str, Any] | None = entry.read()
     if document is None:
         with tempfile.TemporaryDirectory(prefix="hwgen-map-") as work:
@@ -85,4 +85,4 @@ def provenance(target: str) -> dict[str, Any]:
 def _flow() -> str:
     """Return a name for Yosys and for the part of this package that drives it."""
     sources = [Path(str(module.__file__)).read_text(encoding="utf-8") for module in (fpga, levels)]
-    return hashed("\n".join([*sources, versions()["yosys"]]))
+    return text_digest("\n".join([*sources, versions()["yosys"]]))

@@ -17,7 +17,7 @@ from typing import Any
 from flows.synthesis import boundary, cell_scripts, liberty, timing
 from flows.synthesis import standard_cells as synthesis
 from flows.synthesis.standard_cells import Mapped, map_core
-from flows.tools.cache import Document, hashed
+from flows.tools.cache import Document, text_digest
 from flows.tools.toolchain import probe, version_text
 from hwgen.technologies import cell_library
 
@@ -35,10 +35,10 @@ def map_cached(
 ) -> Mapped:
     """Return what `map_core` returns for the same arguments, from the cache if it is there."""
     parts: list[Any] = [
-        _flow(), _library(technology, tuple(map(str, liberty_files))), hashed(verilog),
+        _flow(), _library(technology, tuple(map(str, liberty_files))), text_digest(verilog),
         top, technology, recipe, clock_ps, list(keep), sorted(options.items()),
     ]  # fmt: skip
-    kept = Document("mapped", hashed(json.dumps(parts)))
+    kept = Document("mapped", text_digest(json.dumps(parts)))
     with suppress(ValueError, KeyError, TypeError):
         return Mapped.of_document(kept.read())
     mapped = map_core(
@@ -62,10 +62,10 @@ def _flow() -> str:
         Path(str(module.__file__)).read_text(encoding="utf-8")
         for module in (synthesis, cell_scripts, boundary, timing, liberty)
     ]
-    return hashed("\n".join([*sources, str(versions())]))
+    return text_digest("\n".join([*sources, str(versions())]))
 
 
 @cache
 def _library(technology: str, chosen: tuple[str, ...]) -> str:
     """Return a name for the cells and for what the technology says of them."""
-    return hashed(liberty.load(technology, chosen).text + cell_library(technology).mapping)
+    return text_digest(liberty.load(technology, chosen).text + cell_library(technology).mapping)

@@ -13,7 +13,7 @@ from flows.calibration.mapping_cache import versions
 from flows.power.cell_power import cell_powers, voltage
 from flows.synthesis import liberty
 from flows.synthesis.standard_cells import Mapped
-from flows.tools.cache import hashed
+from flows.tools.cache import text_digest
 from hwgen.technologies import cell_library
 
 RECIPE = "nf"
@@ -68,7 +68,7 @@ def provenance(technology: str) -> dict[str, Any]:
         "clock_ps": cell_library(technology).mapper_clock_ps,
         "kept_modules": "flows.synthesis.outline",
         "tools": versions(),
-        "liberty": hashed(liberty.load(technology).text),
+        "liberty": text_digest(liberty.load(technology).text),
         "activity": ACTIVITY,
         "energy": "C V^2 of the input capacitances of the mapped cells; clock pins every cycle",
     }

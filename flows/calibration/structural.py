@@ -34,7 +34,7 @@ from flows.calibration.measure import RECIPE, cell_costs, provenance, summed
 from flows.calibration.results import COVERED, QUANTITIES, covered
 from flows.synthesis import outline
 from flows.synthesis.standard_cells import Mapped
-from flows.tools.cache import Document, hashed
+from flows.tools.cache import Document, text_digest
 from flows.tools.toolchain import require
 from hwgen.core.load import parse_config
 from hwgen.core.params.base import FamilyConfig
@@ -125,7 +125,7 @@ def drawn(
 
 def _outline(verilog: str, top: str) -> outline.Outline:
     """Return the hierarchy of Verilog; kept, as it takes a run of Yosys."""
-    kept = Document("outline", hashed("\n".join([verilog, top, str(versions())])))
+    kept = Document("outline", text_digest("\n".join([verilog, top, str(versions())])))
     document = kept.read()
     if document is None:
         with tempfile.TemporaryDirectory(prefix="hwgen-calibrate-") as work:

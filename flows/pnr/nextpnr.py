@@ -18,7 +18,7 @@ from flows.pnr import devices
 from flows.pnr.devices import filled, options
 from flows.synthesis.result import SeedResult
 from flows.tools import process
-from flows.tools.cache import Entry, digest
+from flows.tools.cache import Archive, digest
 from flows.tools.toolchain import require
 from hwgen.errors import CheckFailed
 from hwgen.technologies.fpga_model import PlaceAndRoute
@@ -53,14 +53,14 @@ class Job:
     tools: Mapping[str, str]
     timeout: float
 
-    def entry(self, seed: int) -> Entry:
+    def entry(self, seed: int) -> Archive:
         """Return where the cache has a seed's result."""
         part = self.part
         netlist = hashlib.sha256(self.netlist).hexdigest()
         placer = part.placer.model_dump_json(exclude=_NO_MATTER)
         shared = [netlist, placer, part.device, part.package, part.speed]
         tool = self.tools[part.placer.tool]
-        return Entry("pnr", digest([*shared, self.clock_mhz, self.pins, tool, sources(), seed]))
+        return Archive("pnr", digest([*shared, self.clock_mhz, self.pins, tool, sources(), seed]))
 
 
 class Outcome(NamedTuple):

@@ -31,7 +31,7 @@ from flows.synthesis.result import Io, PnrResult
 from flows.synthesis.synth import check_clock, check_recipe
 from flows.synthesis.synth_cache import CLOCK, sources_digest, tool_versions
 from flows.tools import process
-from flows.tools.cache import Entry, digest
+from flows.tools.cache import Archive, digest
 from flows.tools.parallel import run_all
 from flows.tools.toolchain import Found, require
 from hwgen.core.params.base import FamilyConfig
@@ -130,7 +130,7 @@ def place_and_route(
     outcomes = _outcomes(job, seeds, jobs, on_progress, use_cache=use_cache)
     result = _result(job, outcomes, top, recipe, io, frame, source_digest(source))
     kind = _kind(target, source_digest(verilog))
-    Entry(kind, _key(result, pins, tools)).write({"result": result.document(), "pins": pins}, {})
+    Archive(kind, _key(result, pins, tools)).write({"result": result.document(), "pins": pins}, {})
     return result
 
 
@@ -261,7 +261,7 @@ def recorded(config: FamilyConfig, target: str) -> list[PnrResult]:
     verilog = known(config)
     if verilog is None or target not in placed():
         return []
-    entries = Entry.all(_kind(target, verilog))
+    entries = Archive.list(_kind(target, verilog))
     if not entries:
         return []
     results: list[PnrResult] = []
@@ -270,7 +270,7 @@ def recorded(config: FamilyConfig, target: str) -> list[PnrResult]:
         document = entry.read()
         with suppress(KeyError, TypeError, HwgenError):  # damaged, or of another version
             result = PnrResult.of_document(document["result"])
-            if Entry(entry.kind, _key(result, document["pins"], tools)).name == entry.name:
+            if Archive(entry.kind, _key(result, document["pins"], tools)).name == entry.name:
                 results.append(result)
     return results
 
@@ -354,7 +354,7 @@ def _netlist(
         mapped_as = [top, fpga_family(target).mapping, recipe, tools["yosys"]]
         for_pnr = [chosen.command, dict(chosen.open_inputs)]
         key = digest([source_digest(verilog), *mapped_as, *for_pnr, sources_digest()])
-        entry = Entry("pnr-netlist", key)
+        entry = Archive("pnr-netlist", key)
         files = entry.files() if use_cache else {}
         if "netlist.json" not in files:
             family = fpga_family(target)

@@ -18,7 +18,7 @@ from flows.synthesis import liberty
 from flows.synthesis.result import SynthesisResult
 from flows.synthesis.standard_cells import TIMEOUT
 from flows.synthesis.synth_cache import CLOCK
-from flows.tools.process import scratch
+from flows.tools.guard import scratch
 from hwgen.core.files.arrays import read_npz
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import family

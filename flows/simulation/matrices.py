@@ -13,7 +13,7 @@ import numpy as np
 from flows.simulation.engine_matrices import run_engine
 from flows.simulation.runner import compile_design, simulate
 from flows.simulation.stream_program import check_cycles, progress, run_product
-from flows.tools.process import scratch
+from flows.tools.guard import scratch
 from hwgen.core.figures import Cycles
 from hwgen.core.post import Columns, PostSettings
 from hwgen.core.registry import family

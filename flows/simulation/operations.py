@@ -11,7 +11,7 @@ import numpy as np
 
 from flows.simulation.stream_engine_run import run_on_engine
 from flows.simulation.stream_program import check_cycles, compile_stream, progress, run_stream
-from flows.tools.process import scratch
+from flows.tools.guard import scratch
 from hwgen.core.figures import Cycles
 from hwgen.core.operation import GEMM, Operation
 from hwgen.core.registry import family

@@ -20,7 +20,7 @@ from flows.synthesis.macro_files import macro_files_of
 from flows.synthesis.macros import Chosen
 from flows.synthesis.result import ModuleUse, SynthesisResult
 from flows.tools import process
-from flows.tools.cache import collect
+from flows.tools.cache import read_files
 from flows.tools.toolchain import require
 from hwgen.core.params.target import REGISTERS_BELOW
 from hwgen.technologies import fpga_family, technology
@@ -152,7 +152,7 @@ def _cells(job: Job, way: Way, work: Path) -> SynthesisResult:
     if mapped.timing is None:
         path = _gate_levels(job, work, library, mapped.macros)
     place = mapped.timing or path
-    files = collect(work, _CELL_FILES)
+    files = read_files(work, _CELL_FILES)
     return SynthesisResult(
         **_basics(job, way, files),
         full_adders=way.full_adders,
@@ -194,7 +194,7 @@ def _fpga(job: Job, way: Way, work: Path) -> SynthesisResult:
         require("yosys"), job.verilog, job.top, chosen, way.recipe,
         _kept(job, way, work), work, job.timeout,
     )  # fmt: skip
-    files = collect(work, _FPGA_FILES)
+    files = read_files(work, _FPGA_FILES)
     path, used = mapped.longest, mapped.resources
     return SynthesisResult(
         **_basics(job, way, files),

@@ -21,8 +21,8 @@ from flows.synthesis import standard_cells as synthesis
 from flows.synthesis.mapping import Hierarchy, Job, Way, chosen_macros
 from flows.synthesis.result import SynthesisResult
 from flows.synthesis.synth_cache import CLOCK, synthesized
+from flows.tools.guard import scratch
 from flows.tools.parallel import run_all
-from flows.tools.process import scratch
 from flows.tools.toolchain import require
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.params.target import CLOCK_MHZ

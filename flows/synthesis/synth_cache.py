@@ -35,8 +35,8 @@ from flows.synthesis import standard_cells as synthesis
 from flows.synthesis.macros import prices_of
 from flows.synthesis.mapping import Job, Way, map_design
 from flows.synthesis.result import SynthesisResult, Trial
-from flows.tools.cache import Entry, digest
-from flows.tools.process import scratch
+from flows.tools.cache import Archive, digest
+from flows.tools.guard import scratch
 from flows.tools.toolchain import find, version_text
 from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import HwgenError
@@ -62,7 +62,7 @@ def synthesized(job: Job, way: Way, *, use_cache: bool) -> SynthesisResult:
     library, tools = _library(job.target, way.liberty_files), _tools(job.target)
     about = (netlists.source_digest(job.verilog), job.top, job.clock, job.target, job.clock_mhz)
     made = _made(way, job.target, job.registers_below)
-    entry = Entry(_kind(job.target, about[0]), _key(about, way, library, tools, made))
+    entry = Archive(_kind(job.target, about[0]), _key(about, way, library, tools, made))
     if use_cache and (kept := _Kept.read(entry)) and (files := entry.files()):
         return replace(kept.result, files=files)
     start = time.monotonic()
@@ -107,7 +107,7 @@ def recorded(config: FamilyConfig, target: str) -> list[SynthesisResult]:
         return []
     return [
         kept.result
-        for entry in Entry.all(_kind(target, verilog))
+        for entry in Archive.list(_kind(target, verilog))
         if (kept := _Kept.read(entry)) and kept.is_current(entry, verilog)
     ]
 
@@ -122,7 +122,7 @@ class _Kept:
     registers_below: int
 
     @classmethod
-    def read(cls, entry: Entry) -> _Kept | None:
+    def read(cls, entry: Archive) -> _Kept | None:
         """Return it without the files, or None if it is absent or of another version."""
         document = entry.read()
         try:
@@ -133,7 +133,7 @@ class _Kept:
         except (KeyError, TypeError):
             return None
 
-    def is_current(self, entry: Entry, verilog: str) -> bool:
+    def is_current(self, entry: Archive, verilog: str) -> bool:
         """Return whether the result would come out again, and be kept there."""
         result = self.result
         about = (verilog, result.name, CLOCK, result.target, result.clock_target_mhz)
@@ -153,7 +153,7 @@ class _Kept:
             except HwgenError:  # they are no longer there
                 continue
             key = _key(about, way, library, _tools(result.target), made)
-            if Entry(entry.kind, key).name == entry.name:
+            if Archive(entry.kind, key).name == entry.name:
                 return True
         return False
 

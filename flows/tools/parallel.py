@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
-from flows.tools import process
+from flows.tools import guard
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ def run_all(
             pool.shutdown(wait=False, cancel_futures=True)
             # Again and again, because a job may be about to start its next tool.
             while not all(future.done() for future in futures):
-                process.kill_all()
+                guard.kill_all()
                 wait(futures, timeout=0.1)
             raise
     return [future.result() for future in futures]

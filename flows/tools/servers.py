@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from flows.tools.process import end
+from flows.tools.guard import end
 from hwgen.errors import CheckFailed
 
 IDLE = 4
 """Processes that wait for more work, of as many as were needed at once."""
 
 Server = subprocess.Popen[Any]
-"""With pipes for text as standard input and output, started by `flows.tools.process.start`."""
+"""With pipes for text as standard input and output, started by `flows.tools.guard.start`."""
 
 
 class Servers:

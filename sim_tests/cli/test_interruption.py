@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.tools import process
+from flows.tools import guard
 from sim_tests.support.caches import with_runtime
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]
@@ -24,7 +24,8 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]
 TREE = """
 import os, sys, time
 from pathlib import Path
-from flows.tools.process import run, scratch
+from flows.tools.guard import scratch
+from flows.tools.process import run
 from flows.simulation.verilator.programs import compiled
 from flows.tools.toolchain import Found
 from hwgen.cli import main
@@ -201,7 +202,7 @@ def sessions() -> list[tuple[int, str]]:
 def test_a_directory_goes_also_when_its_name_is_unusual(folder: Path) -> None:
     script = (
         "import os, pathlib, signal\n"
-        "from flows.tools.process import scratch\n"
+        "from flows.tools.guard import scratch\n"
         "with scratch('a b\\'$(x) '), scratch('gone ') as other:\n"
         "    pass\n"
         "os.mkdir(other)\n"  # made anew by somebody: not to be removed
@@ -218,6 +219,6 @@ def test_a_directory_goes_also_when_its_name_is_unusual(folder: Path) -> None:
 
 
 def test_a_tool_that_has_ended_is_forgotten(tmp_path: Path) -> None:
-    running = process.start(["true"])
-    process.end(running)
-    assert running not in process._running
+    running = guard.start(["true"])
+    guard.end(running)
+    assert running not in guard._running

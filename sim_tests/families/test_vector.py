@@ -17,7 +17,7 @@ from flows.simulation.operation_cases import JobSpec, draw_operands
 from flows.simulation.operations import run_operation
 from flows.simulation.runner import regress
 from flows.simulation.stream_program import compile_stream, run_stream
-from flows.tools.process import scratch
+from flows.tools.guard import scratch
 from hwgen.core.load import load_config, parse_config
 from hwgen.core.operation import operation_of
 from hwgen.errors import ConfigError, InputError

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flows.tools.cache_dir import cache_directory
+from flows.tools.cache import cache_directory
 
 
 def with_runtime(cache: Path) -> Path:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from flows.simulation.verilator.simulator import Start
-from flows.tools.process import start
+from flows.tools.guard import start
 from flows.tools.servers import Server, Servers
 
 SERVERS = Servers("simulations")

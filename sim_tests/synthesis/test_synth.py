@@ -26,7 +26,7 @@ from flows.synthesis.result import SynthesisResult
 from flows.synthesis.synth import synthesize
 from flows.synthesis.synth_cache import recorded
 from flows.tools import parallel, process
-from flows.tools.cache import Entry, digest
+from flows.tools.cache import Archive, digest
 from flows.tools.toolchain import Found, forget, probe
 from hwgen.cli import main
 from hwgen.core.load import load_config, parse_config
@@ -215,7 +215,7 @@ def test_constant_inputs_are_left_open() -> None:
 
 
 def test_entries_are_whole_or_absent() -> None:
-    entry = Entry("test", digest(["something", 1]))
+    entry = Archive("test", digest(["something", 1]))
     assert entry.read() is None
     assert entry.files() == {}
     entry.write({"a": 1}, {"netlist.v": b"module"})

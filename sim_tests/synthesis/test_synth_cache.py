@@ -19,7 +19,7 @@ from flows.synthesis.standard_cells import Mapped, Part
 from flows.synthesis.synth import synthesize
 from flows.synthesis.synth_cache import recorded
 from flows.synthesis.verify import beside, kept_result
-from flows.tools.cache import Document, Entry
+from flows.tools.cache import Archive, Document
 from hwgen.cli import main
 from hwgen.core.load import parse_config
 
@@ -120,7 +120,7 @@ def test_a_stale_result_is_not_found(
     elif what == "entry":
         path.write_bytes(path.read_bytes()[:-20])
     else:  # a result with fields that are no longer known
-        entry = Entry(f"synth/{TECH}/{path.parent.name}", path.stem)
+        entry = Archive(f"synth/{TECH}/{path.parent.name}", path.stem)
         entry.write({"result": {**entry.read()["result"], "colour": 1}, "liberty": []}, {"x": b""})
     assert recorded(CORE, TECH) == []
     result = synthesize(CORE, TECH)

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from flows.tools import process, warm_yosys
+from flows.tools import guard, warm_yosys
 from flows.tools.servers import IDLE, Server, Servers
 from flows.tools.toolchain import require
 from flows.tools.warm_yosys import run_script
@@ -74,7 +74,7 @@ def test_an_error_ends_nothing() -> None:
 def test_a_killed_process_is_replaced() -> None:
     run_script("")
     ((_, server),) = warm_yosys.SERVERS._idle
-    process.kill_all()
+    guard.kill_all()
     server.wait()
     assert "module one(" in run_script(SCRIPT.format(name="one"))
     assert pids() != [server.pid]
@@ -82,7 +82,7 @@ def test_a_killed_process_is_replaced() -> None:
 
 def test_a_process_that_ends_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(server: Server, line: str) -> None:
-        process.kill_all()
+        guard.kill_all()
         server.wait()
 
     run_script("")
@@ -101,7 +101,7 @@ def test_scripts_at_once() -> None:
 
 
 def test_it_ends_with_the_process_that_asked() -> None:
-    code = "from flows import warm_yosys as y; y.run_script(''); print(*y.SERVERS.pids)"
+    code = "from flows.tools import warm_yosys as y; y.run_script(''); print(*y.SERVERS.pids)"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
     )

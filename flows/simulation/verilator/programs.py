@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import threading
@@ -12,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flows.tools.cache_dir import cache_directory
-from flows.tools.process import end, start
-from flows.tools.store import Store
+from flows.tools.cache import Directories, text_digest
+from flows.tools.guard import end, start
 
 
 def compiled(
@@ -43,15 +41,15 @@ def compiled(
         What `make` makes; default a file called `name`.
     """
     parts = [*(text for source in sorted(sources.items()) for text in source), *identity]
-    key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
-    store, kept = Store(cache_directory() / kind), f"{name}-{key}"
-    if found := store.find(kept):
-        return found
-    with store.workplace() as work:
+    key = text_digest("\n".join(parts))
+    programs, entry = Directories(kind), f"{name}-{key}"
+    if cached := programs.find(entry):
+        return cached
+    with programs.workspace() as work:
         for source, text in sources.items():
             (work / source).write_text(text, encoding="utf-8")
         make(work)
-        return store.keep(work, kept, [file or name])
+        return programs.add(work, entry, [file or name])
 
 
 @dataclass(frozen=True)

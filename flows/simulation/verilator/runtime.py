@@ -21,10 +21,9 @@ from functools import cache, partial
 from itertools import dropwhile
 from pathlib import Path
 
-from flows.tools.cache import hashed
+from flows.tools.cache import Directories, text_digest
 from flows.tools.parallel import run_all
 from flows.tools.process import run
-from flows.tools.store import Store
 from flows.tools.toolchain import Found
 from hwgen.errors import CheckFailed
 
@@ -52,7 +51,7 @@ class Runtime:
 
     Parameters
     ----------
-    store : Store
+    programs : Directories
         Where it is, or is to be, kept.
     identity : str
         What else tells libraries apart: the toolchain.
@@ -72,14 +71,14 @@ class Runtime:
 
     def __init__(
         self,
-        store: Store,
+        programs: Directories,
         identity: str,
         compiler: Found,
         build_dir: Path,
         plan: str,
         jobs: int,
     ) -> None:
-        self._store, self._identity, self._compiler = store, identity, compiler
+        self._programs, self._identity, self._compiler = programs, identity, compiler
         self._build_dir, self._classes = build_dir, _classes(build_dir)
         lines = plan.replace("\\\n", " ").splitlines()
         self._link_command = next(
@@ -113,14 +112,14 @@ class Runtime:
     # -- what is kept ----------------------------------------------------------------------------
 
     def _key(self, name: str, options: Sequence[str]) -> str:
-        key = hashed("\n".join([self._identity, *_plain(options)]), 16)
+        key = text_digest("\n".join([self._identity, *_plain(options)]), 16)
         return f"{name.partition('.')[0]}-{key}"
 
     def _object(self, name: str) -> Path | None:
-        return self._store.find(self._key(name, self._objects[name]))
+        return self._programs.find(self._key(name, self._objects[name]))
 
     def _headers(self, speed: str) -> Path | None:
-        return self._store.find(self._key(_HEADER, self._compile[speed]))
+        return self._programs.find(self._key(_HEADER, self._compile[speed]))
 
     def _missing(self) -> tuple[list[str], list[str]]:
         """Return the objects that are not kept, and the speeds of which headers are not."""
@@ -134,7 +133,7 @@ class Runtime:
         """Compile what is not kept; of several processes one does, and the others wait for it."""
         if not any(self._missing()):
             return
-        with self._store.alone():
+        with self._programs.exclusive():
             objects, speeds = self._missing()
             work = [partial(self._precompile, speed) for speed in speeds]
             # What takes longest begins first.
@@ -143,13 +142,13 @@ class Runtime:
 
     def _make(self, name: str) -> None:
         options = self._objects[name]
-        with self._store.workplace() as work:
+        with self._programs.workspace() as work:
             self._run([*options, "-o", str(work / name)], f"{name}.log")
-            self._store.keep(work, self._key(name, options), [name])
+            self._programs.add(work, self._key(name, options), [name])
 
     def _precompile(self, speed: str) -> None:
         """Compile the headers with the very options of a design; a header alone will do."""
-        with self._store.workplace() as work:
+        with self._programs.workspace() as work:
             header, compiled = work / _HEADER, f"{_HEADER}.gch"
             header.write_text("".join(f"#include <{name}>\n" for name in _INCLUDES))
             options = [*self._compile[speed], "-x", "c++-header"]
@@ -159,7 +158,7 @@ class Runtime:
             except CheckFailed:  # what is wrong shows where it is included
                 files.remove(compiled)
                 (work / compiled).unlink(missing_ok=True)
-            self._store.keep(work, self._key(_HEADER, self._compile[speed]), files)
+            self._programs.add(work, self._key(_HEADER, self._compile[speed]), files)
 
     def _run(self, arguments: Sequence[str], log: str) -> None:
         run(self._compiler, arguments, self._build_dir, log, _TIMEOUT_S)

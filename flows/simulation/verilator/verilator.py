@@ -25,9 +25,8 @@ from typing import Literal
 
 from flows.simulation.verilator.runtime import Runtime
 from flows.simulation.verilator.sharing import GROWTH, repeated
-from flows.tools.cache_dir import cache_directory
+from flows.tools.cache import Directories
 from flows.tools.process import run
-from flows.tools.store import Store
 from flows.tools.toolchain import require, version_text
 from hwgen.errors import CheckFailed, ToolMissing
 
@@ -392,8 +391,8 @@ def _compile(
     makefile = ["-f", "Vtop.mk", *variables]
     plan = run(make, ["-n", *makefile], build_dir, "compile.plan", TIMEOUT_S, environment)
     identity = f"{compiler_id()}, {verilator.where}"
-    store = Store(cache_directory() / "verilator")
-    kept = Runtime(store, identity, compiler, build_dir, plan, count)
+    programs = Directories("verilator")
+    kept = Runtime(programs, identity, compiler, build_dir, plan, count)
     if (arguments_at_once := kept.directly(main, name)) is not None:
         run(compiler, arguments_at_once, build_dir, "compile.log", TIMEOUT_S, environment)
         return build_dir / name

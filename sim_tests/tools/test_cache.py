@@ -17,9 +17,8 @@ import numpy as np
 import pytest
 
 from flows.simulation.verilator.programs import compiled
-from flows.tools import cache_dir as places
-from flows.tools import process, wasm
-from flows.tools.store import Store
+from flows.tools import cache, process, wasm
+from flows.tools.cache import Directories
 from flows.tools.toolchain import Found
 from hwgen.errors import CheckFailed, InputError
 from sim_tests.support.caches import with_runtime
@@ -31,10 +30,10 @@ CONFIG = "name: tiny\nfamily: systolic\narray: {rows: 2, cols: 2}\n"
 @pytest.fixture(autouse=True)
 def forgetful() -> Iterator[None]:
     """Let every test see the notes that are told once."""
-    for function in (places.note, places._cache_directory, wasm._environment):
+    for function in (cache.note, cache._cache_directory, wasm._environment):
         function.cache_clear()
     yield
-    for function in (places.note, places._cache_directory, wasm._environment):
+    for function in (cache.note, cache._cache_directory, wasm._environment):
         function.cache_clear()
 
 
@@ -50,10 +49,10 @@ def unwritable(tmp_path: Path) -> Path:
 
 def test_cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path / "mine"))
-    assert places.cache_directory() == tmp_path / "mine"
+    assert cache.cache_directory() == tmp_path / "mine"
     monkeypatch.delenv("HWGEN_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert places.cache_directory() == tmp_path / "xdg" / "hwgen"
+    assert cache.cache_directory() == tmp_path / "xdg" / "hwgen"
 
 
 @pytest.mark.parametrize("variable", ["HWGEN_CACHE_DIR", "XDG_CACHE_HOME"])
@@ -71,10 +70,10 @@ def test_a_temporary_place_instead_of_one_that_cannot_be_written(
     wanted = unwritable if kind == "unwritable" else tmp_path / "file" / "below"
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv(variable, str(wanted))
-    fallback = places.cache_directory()
+    fallback = cache.cache_directory()
     assert fallback == tmp_path / f"hwgen-{os.getuid()}"
     assert stat.S_IMODE(fallback.stat().st_mode) == 0o700
-    assert places.cache_directory() == fallback
+    assert cache.cache_directory() == fallback
     (said,) = capsys.readouterr().err.splitlines()
     assert said.startswith(f"note: the cache {wanted}")
     assert said.endswith(f"{fallback} is used instead")
@@ -84,7 +83,7 @@ def test_no_place_at_all(unwritable: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("HWGEN_CACHE_DIR", str(unwritable))
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(unwritable))
     with pytest.raises(InputError, match=r"can be written; set HWGEN_CACHE_DIR$"):
-        places.cache_directory()
+        cache.cache_directory()
 
 
 def test_a_temporary_place_of_somebody_else_is_not_used(
@@ -95,7 +94,7 @@ def test_a_temporary_place_of_somebody_else_is_not_used(
     monkeypatch.setenv("HWGEN_CACHE_DIR", str(unwritable))
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     with pytest.raises(InputError, match="can be written"):
-        places.cache_directory()
+        cache.cache_directory()
 
 
 def hwgen(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -162,7 +161,7 @@ def test_a_time_limit_does_not_count_the_preparation(
     assert capsys.readouterr().err == (
         "note: preparing slow for this machine, once: about half a minute\n"
     )
-    places.note.cache_clear()
+    cache.note.cache_clear()
     process.run(slow, [], tmp_path, "log", 2)
     assert capsys.readouterr().err == ""
 
@@ -172,7 +171,7 @@ def test_what_was_removed_is_prepared_again(
 ) -> None:
     wasm.prepare(slow)
     Path(slow.argv[-1]).unlink()
-    places.note.cache_clear()
+    cache.note.cache_clear()
     wasm.prepare(slow)
     assert capsys.readouterr().err.count("preparing") == 2
     assert Path(slow.argv[-1]).exists()
@@ -220,7 +219,7 @@ def test_a_damaged_program_is_made_again(
             program.write_text("Program")
     assert kept(calls) == place
     assert program.read_text() == "program"
-    assert "is damaged; it is made again" in capsys.readouterr().err
+    assert "is damaged; it is rebuilt" in capsys.readouterr().err
     assert kept(calls) == place
     assert len(calls) == 2
     assert [path.name for path in place.parent.iterdir()] == [place.name]
@@ -249,29 +248,34 @@ def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert list((tmp_path / "kind").iterdir()) == []
 
 
-def test_work_under_way_is_not_pruned(tmp_path: Path) -> None:
-    store = Store(tmp_path, most=2)
+def test_work_under_way_is_not_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path))
+    programs, folder = Directories("kind", most=2), tmp_path / "kind"
     old = time.time() - 1000
-    (tmp_path / ".new-dead").mkdir()
-    (tmp_path / ".new-dead" / ".lock").touch()
-    (tmp_path / ".new-unlocked").mkdir()
-    with store.workplace() as work:
-        for name in (work, tmp_path / ".new-dead", tmp_path / ".new-unlocked"):
+    (folder / ".new-dead").mkdir(parents=True)
+    (folder / ".new-dead" / ".lock").touch()
+    (folder / ".new-unlocked").mkdir()
+    with programs.workspace() as work:
+        for name in (work, folder / ".new-dead", folder / ".new-unlocked"):
             os.utime(name, (old, old))
         for number in range(4):
-            with store.workplace() as other:
+            with programs.workspace() as other:
                 (other / "file").touch()
-                os.utime(store.keep(other, f"kept{number}", ["file"]), (number, number))
-        store.prune()
+                os.utime(programs.add(other, f"entry{number}", ["file"]), (number, number))
+        programs.prune()
         assert work.is_dir()
-        names = {path.name for path in tmp_path.iterdir()}
-    # What a killed process had locked goes at once, what nobody locked after a day.
-    assert names == {work.name, ".new-unlocked", "kept2", "kept3"}
+        names = {path.name for path in folder.iterdir()}
+    # The locked workspace of a killed process goes at once, an unlocked one after a day.
+    assert names == {work.name, ".new-unlocked", "entry2", "entry3"}
 
 
-def test_pruning_takes_what_vanishes_meanwhile(tmp_path: Path) -> None:
-    (tmp_path / "gone").symlink_to("nowhere")
-    Store(tmp_path).prune()
+def test_pruning_accepts_what_vanishes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path))
+    (tmp_path / "kind").mkdir()
+    (tmp_path / "kind" / "gone").symlink_to("nowhere")
+    Directories("kind").prune()
 
 
 @pytest.mark.slow
