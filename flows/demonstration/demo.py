@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import io
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -33,16 +34,15 @@ import numpy as np
 from flows.demonstration import digits
 from flows.demonstration import on_engine as demo_engine
 from flows.demonstration.digits import Digits, Integers, QuantisedNetwork
+from flows.demonstration.program import run_program
 from flows.simulation.bus.engine_host import open_engine
 from flows.simulation.matrices import LayerRun, RunResult, check_results, run_matrices
 from flows.simulation.runner import compile_design
 from flows.simulation.stream_program import check_cycles
-from hwgen.cli import cli, main
-from hwgen.cli.support.common import console, cycle_progress
-from hwgen.cli.support.outputs import write_file
 from hwgen.core.load import load_config
 from hwgen.core.register_map import is_engine
 from hwgen.core.registry import family
+from hwgen.reports.terminal import console, cycle_progress
 
 if TYPE_CHECKING:
     from hwgen.core.params.base import FamilyConfig
@@ -125,7 +125,9 @@ def command(config: Path, output: Path) -> None:
     out = console()
     arguments = ["build", "--config", str(config), "--output", str(output)]
     out.print(f"hwgen {shlex.join(arguments)}", style="dim", soft_wrap=True)
-    cli.main(arguments, prog_name="hwgen", standalone_mode=False)
+    status = subprocess.run([sys.executable, "-m", "hwgen", *arguments], check=False).returncode
+    if status:
+        click.get_current_context().exit(status)
     core: Any = load_config(config)
     streams = bool(core.ports)
     if not streams:
@@ -156,7 +158,7 @@ def command(config: Path, output: Path) -> None:
             soft_wrap=True,
         )
     picture = draw(core, data, predictions, layers)
-    write_file(output / PICTURE, picture, force=True)
+    (output / PICTURE).write_bytes(picture)
     out.print(f"\npicture: {output / PICTURE}", soft_wrap=True)
 
 
@@ -324,4 +326,4 @@ def _draw_cycles(axes: Any, layers: Sequence[LayerRun]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(command=command))
+    sys.exit(run_program(command))

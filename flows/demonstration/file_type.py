@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from hwgen.cli import main
+from flows.demonstration.program import run_program
 from hwgen.core.files.arrays import read_npy
 from hwgen.errors import CheckFailed, InputError
 
@@ -103,4 +103,4 @@ def labels_command(files: tuple[Path, ...], model: Path, inputs: Path, results: 
 
 
 if __name__ == "__main__":
-    sys.exit(main(command=command))
+    sys.exit(run_program(command))

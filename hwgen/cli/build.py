@@ -8,15 +8,9 @@ from pathlib import Path
 
 import click
 
-from hwgen.cli.support.common import (
-    config_option,
-    console,
-    emit_json,
-    force_option,
-    headed,
-    json_option,
-)
+from hwgen.cli.support.common import config_option, emit_json, force_option, headed, json_option
 from hwgen.cli.support.outputs import atomic_directory
+from hwgen.reports.terminal import console
 
 
 @click.command()

@@ -12,7 +12,6 @@ import click
 from hwgen.cli.support.common import (
     clock_option,
     config_option,
-    console,
     emit_json,
     fpga_energies_option,
     given_memory,
@@ -24,6 +23,7 @@ from hwgen.cli.support.common import (
 from hwgen.cli.support.operands import given_operands, operand_options
 from hwgen.reports.datasheet import METRICS, assumed_clock, breakdown, number, standing
 from hwgen.reports.roofline import SERVED, behind, summary
+from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
     from cost_model.memories.memories import Form

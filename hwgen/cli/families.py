@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from hwgen.cli.support.common import console, emit_json, json_option
+from hwgen.cli.support.common import emit_json, json_option
+from hwgen.reports.terminal import console
 
 
 @click.command(epilog="`hwgen init FAMILY` writes a configuration to start from.")

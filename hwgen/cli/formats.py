@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.support.common import console, emit_json, json_option
+from hwgen.cli.support.common import emit_json, json_option
+from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
     from hwgen.formats.block import BlockFormat

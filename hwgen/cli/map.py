@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from hwgen.cli.support.common import config_option, console, emit_json, json_option
+from hwgen.cli.support.common import config_option, emit_json, json_option
+from hwgen.reports.terminal import console
 
 
 @click.command()

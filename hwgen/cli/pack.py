@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
-from hwgen.cli.support.common import console, emit_json, force_option, json_option, optional_config
+from hwgen.cli.support.common import emit_json, force_option, json_option, optional_config
 from hwgen.cli.support.operands import load_matrix
 from hwgen.cli.support.outputs import atomic_directory, check_directory
+from hwgen.reports.terminal import console
 
 
 @click.command(epilog="`hwgen formats` lists the block formats.")

@@ -11,7 +11,6 @@ import click
 from hwgen.cli.support.common import (
     clock_option,
     config_option,
-    console,
     emit_json,
     force_option,
     headed,
@@ -20,6 +19,7 @@ from hwgen.cli.support.common import (
     tool_run_options,
 )
 from hwgen.cli.support.outputs import atomic_directory, check_file, write_file
+from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
     from flows.synthesis.result import PnrResult

@@ -11,7 +11,6 @@ import click
 
 from hwgen.cli.support.common import (
     config_option,
-    console,
     emit_json,
     force_option,
     given_memory,
@@ -20,6 +19,7 @@ from hwgen.cli.support.common import (
     workload_options,
 )
 from hwgen.cli.support.outputs import check_file, write_file
+from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
     from hwgen.core.params.base import FamilyConfig

@@ -8,18 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.support.common import (
-    config_option,
-    console,
-    cycle_progress,
-    emit_json,
-    force_option,
-    json_option,
-)
+from hwgen.cli.support.common import config_option, emit_json, force_option, json_option
 from hwgen.cli.support.operands import load_operand
 from hwgen.cli.support.outputs import check_file, write_file
 from hwgen.cli.support.run_operation import run
 from hwgen.cli.support.run_post import post_processing, with_second_scales
+from hwgen.reports.terminal import console, cycle_progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

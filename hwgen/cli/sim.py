@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from hwgen.cli.support.common import config_option, console, emit_json, json_option
+from hwgen.cli.support.common import config_option, emit_json, json_option
 from hwgen.cli.support.outputs import check_directory
+from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
     from flows.simulation.runner import Outcome

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.support.common import console, emit_json, force_option, headed, json_option
+from hwgen.cli.support.common import emit_json, force_option, headed, json_option
 from hwgen.cli.support.outputs import MARKER, atomic_directory, claim_entry
+from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
     from rich.console import Console

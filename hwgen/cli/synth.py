@@ -11,8 +11,6 @@ import click
 from hwgen.cli.support.common import (
     clock_option,
     config_option,
-    console,
-    cycle_progress,
     emit_json,
     force_option,
     headed,
@@ -22,6 +20,7 @@ from hwgen.cli.support.common import (
     tool_run_options,
 )
 from hwgen.cli.support.outputs import atomic_directory
+from hwgen.reports.terminal import console, cycle_progress
 
 if TYPE_CHECKING:
     from rich.table import Table

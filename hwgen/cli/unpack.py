@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from hwgen.cli.support.common import console, emit_json, force_option, json_option, optional_config
+from hwgen.cli.support.common import emit_json, force_option, json_option, optional_config
 from hwgen.cli.support.outputs import check_file, write_file
+from hwgen.reports.terminal import console
 
 
 @click.command()

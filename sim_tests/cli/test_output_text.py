@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hwgen.cli import main
-from hwgen.cli.support.common import console
+from hwgen.reports.terminal import console
 
 LUT = "name: lut\nfamily: ternary_lut\narray: {group_size: 2, tables: 2, fetch_ports: 2}\n"
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hwgen.cli.model.run import Engines, engine_of, simulated_counts, simulated_line
-from hwgen.cli.support.common import console, emit_json, task_progress
+from hwgen.cli.support.common import emit_json, task_progress
 from hwgen.cli.support.outputs import write_file
 from hwgen.errors import InputError
+from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from hwgen.cli.support.common import config_option, console, emit_json, force_option, json_option
+from hwgen.cli.support.common import config_option, emit_json, force_option, json_option
 from hwgen.cli.support.outputs import atomic_directory, check_directory
+from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
     from hwgen.core.lists.builder import ListEngine

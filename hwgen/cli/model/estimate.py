@@ -9,9 +9,9 @@ import click
 from rich.table import Table
 
 from hwgen.cli.estimate import print_roofline
-from hwgen.cli.support.common import console
 from hwgen.reports.datasheet import number, share
 from hwgen.reports.roofline import SERVED
+from hwgen.reports.terminal import console
 
 _MOST_NAME = 32  # characters of a layer's name in a table
 

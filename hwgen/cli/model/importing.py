@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.support.common import console, emit_json, force_option, json_option
+from hwgen.cli.support.common import emit_json, force_option, json_option
 from hwgen.cli.support.outputs import atomic_directory, check_directory
+from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
     from hwgen.models.graph.description import Description

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hwgen.cli.model.estimate import shortened
-from hwgen.cli.support.common import console
+from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
     from hwgen.models.compile.compiled import Compilation

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from hwgen.cli.support.common import console, emit_json, task_progress
+from hwgen.cli.support.common import emit_json, task_progress
+from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
     from flows.simulation.models.model_run import Record

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hwgen.cli.support.common import console, cycle_progress, emit_json
+from hwgen.cli.support.common import emit_json
 from hwgen.cli.support.outputs import check_file, write_file
+from hwgen.reports.terminal import console, cycle_progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
