@@ -16,9 +16,9 @@ from math import erf, sqrt
 from typing import TYPE_CHECKING, Literal
 
 from hwgen.formats.integer import IntegerFormat
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 Encoding = Literal["booth4", "ent"]
@@ -47,8 +47,6 @@ def encode(encoding: Encoding, values: NDArray[np.integer], fmt: IntegerFormat) 
     ndarray of int8, shape (..., digit_count(fmt))
         The least significant digit first.
     """
-    import numpy as np
-
     numbers = values.astype(np.int64)
     digits = []
     if encoding == "booth4":
@@ -68,8 +66,6 @@ def encode(encoding: Encoding, values: NDArray[np.integer], fmt: IntegerFormat) 
 
 def decode(digits: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return the integers of digits of shape (..., digits), the inverse of `encode`."""
-    import numpy as np
-
     total = digits.astype(np.int64) << (2 * np.arange(digits.shape[-1]))
     return np.asarray(total.sum(axis=-1), np.int64)
 
@@ -79,15 +75,11 @@ def decode(digits: NDArray[np.integer]) -> NDArray[np.int64]:
 
 def values_of(fmt: IntegerFormat) -> NDArray[np.int64]:
     """Return every integer of a format, in ascending order."""
-    import numpy as np
-
     return np.arange(fmt.min, fmt.max + 1, dtype=np.int64)
 
 
 def uniform(fmt: IntegerFormat) -> NDArray[np.float64]:
     """Return the probability of each of `values_of`, all alike."""
-    import numpy as np
-
     return np.full(1 << fmt.width, 1 / (1 << fmt.width))
 
 
@@ -104,8 +96,6 @@ def normal(fmt: IntegerFormat, sigma: float, *, clipped: bool = True) -> NDArray
     clipped : bool
         Whether values outside the format become its ends; if not, they do not occur.
     """
-    import numpy as np
-
     edges = np.arange(fmt.min, fmt.max + 2) - 0.5
     below = np.array([0.5 * (1 + erf(edge / (sigma * sqrt(2)))) for edge in edges])
     if clipped:

@@ -26,9 +26,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from hwgen.formats.integer import IntegerFormat, enclosing_format
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 Kind = Literal["exact", "over"]
@@ -158,8 +158,6 @@ class PackedProducts:
         -------
         ndarray of int64, shape (m, n)
         """
-        import numpy as np
-
         total = a.astype(np.int64) @ w.astype(np.int64)
         if self.exact:
             return total
@@ -179,8 +177,6 @@ class PackedProducts:
 
     def _columns(self, n: int) -> NDArray[np.integer]:
         """Return the columns of n that multipliers have, shape (multipliers, lanes); n for none."""
-        import numpy as np
-
         tiles = -(-n // self.columns)
         of_tile = np.arange(self.groups * self.lanes)
         columns = np.arange(tiles)[:, None] * self.columns + of_tile

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from hwgen.arithmetic.digits import Encoding, Statistics, encode
 from hwgen.formats.integer import IntegerFormat
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 GROUP_TERMS = 4
@@ -111,8 +111,6 @@ def group_cycles(
         1 to `GROUP_TERMS`; the pass of the least significant digits first.  Sums over the last axis
         are the cycles of a pass, over the last two those of a row.
     """
-    import numpy as np
-
     used = np.moveaxis(encode(encoding, values, fmt) != 0, -1, -2)
     missing = -used.shape[-1] % GROUP_TERMS
     filled = np.pad(used, [(0, 0)] * (used.ndim - 1) + [(0, missing)])
@@ -139,8 +137,6 @@ def window_cycles(cycles: NDArray[np.int64], queue: int) -> NDArray[np.int64]:
     ndarray of int64, shape (...)
         From the first digit to the last, both included.
     """
-    import numpy as np
-
     # All rows begin a pass together, so that passes only add up.
     ends = pass_ends(np.moveaxis(cycles, 0, 1), queue)[-1].sum(axis=0)
     return np.asarray(ends + between_passes(queue) * (len(cycles) - 1))
@@ -166,8 +162,6 @@ def pass_ends(cycles: NDArray[np.integer], queue: int) -> NDArray[np.int64]:
     ndarray of int64, shape (groups, ...)
         Cycles from the first digit on.
     """
-    import numpy as np
-
     ends = np.zeros(cycles.shape[:-1], np.int64)
     ended = np.zeros(cycles.shape[1:], np.int64)  # when each row has finished its last group
     for i, group in enumerate(cycles):

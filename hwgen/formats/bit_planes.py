@@ -22,9 +22,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from hwgen.formats.integer import IntegerFormat
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -98,8 +98,6 @@ def encode(weights: NDArray[np.integer], fmt: IntegerFormat) -> NDArray[np.integ
     ndarray of uint16, shape (..., planes)
         One key a plane, the most significant plane first; see the module's description.
     """
-    import numpy as np
-
     mu = weights.shape[-1]
     numbers = fmt.encode(weights) if fmt.width == 1 else weights.astype(np.int64) - fmt.min
     places = np.arange(fmt.width - 1, -1, -1)
@@ -117,8 +115,6 @@ def decode(keys: NDArray[np.integer], mu: int, fmt: IntegerFormat) -> NDArray[np
     ValueError
         If a key has more than `mu` bits.
     """
-    import numpy as np
-
     keys = keys.astype(np.int64)
     if (keys >> mu).any():
         raise ValueError(f"a key of {mu} weights has {mu} bits")

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
+from hwgen.lazy import ml_dtypes, np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
 _ANYTHING = 0.3  # rows of random values that are random bit patterns
+_NUMPY_TYPES = ("float16", "float32")  # the other types are those of ml_dtypes
 _TABLE_WIDTH = 16  # formats up to this width are decoded by a table of all their values
 
 
@@ -153,33 +155,23 @@ class FloatFormat:
     @cached_property
     def dtype(self) -> np.dtype[Any]:
         """NumPy's type of the values."""
-        import numpy as np
-
-        if self.dtype_name.startswith("float") and hasattr(np, self.dtype_name):
+        if self.dtype_name in _NUMPY_TYPES:
             return np.dtype(self.dtype_name)
-        import ml_dtypes
-
         dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, self.dtype_name))
         return dtype
 
     @property
     def file_dtype(self) -> np.dtype[Any]:
         """NumPy's type of the values in files."""
-        import numpy as np
-
         return self.dtype if self.dtype.isbuiltin == 1 else np.dtype(np.float32)
 
     def _patterns(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the bit patterns of an array of `dtype`."""
-        import numpy as np
-
         return np.ascontiguousarray(values).view(self.bits_dtype).reshape(values.shape)
 
     @cached_property
     def bits_dtype(self) -> np.dtype[Any]:
         """NumPy's type of the bit patterns."""
-        import numpy as np
-
         return np.dtype(f"u{self.width // 8}")
 
     def __str__(self) -> str:
@@ -193,8 +185,6 @@ class FloatFormat:
         ValueError
             Saying how many are not, and what to do.
         """
-        import numpy as np
-
         if values.dtype == self.dtype:
             return
         if values.dtype not in (np.float64, *(fmt.dtype for fmt in FLOATS.values())):
@@ -225,8 +215,6 @@ class FloatFormat:
         -------
         ndarray of `bits_dtype`
         """
-        import numpy as np
-
         values = np.asarray(values)
         if values.dtype == self.dtype:
             bits = np.ascontiguousarray(values).view(self.bits_dtype)
@@ -236,8 +224,6 @@ class FloatFormat:
 
     def decode(self, bits: ArrayLike) -> NDArray[Any]:
         """Return the values of bit patterns as an array of `dtype`."""
-        import numpy as np
-
         patterns = np.ascontiguousarray(bits, dtype=self.bits_dtype)
         return patterns.view(self.dtype).reshape(np.shape(bits))
 
@@ -254,8 +240,6 @@ class FloatFormat:
         Where magnitudes differ widely, the largest alone decides about a sum; where they do not,
         every rounding shows.
         """
-        import numpy as np
-
         moderate = self.round(rng.standard_normal(shape) * 2.0 ** rng.integers(-2, 3))
         finite = rng.integers(0, self.max_finite, shape, endpoint=True)
         signs = rng.integers(0, 2, shape) * self.sign_mask
@@ -268,15 +252,11 @@ class FloatFormat:
 
     def is_nan(self, bits: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which bit patterns are NaNs."""
-        import numpy as np
-
         magnitude = bits & self.bits_dtype.type(self.magnitude_mask)
         return np.asarray(magnitude > self.overflow if self.infinities else magnitude == self.nan)
 
     def canonical(self, bits: NDArray[Any]) -> NDArray[Any]:
         """Return bit patterns with every NaN replaced by the canonical one."""
-        import numpy as np
-
         return np.where(self.is_nan(bits), self.bits_dtype.type(self.nan), bits)
 
     def round(self, values: NDArray[np.float64]) -> NDArray[Any]:
@@ -286,8 +266,6 @@ class FloatFormat:
         a fixed one, and rounded as an integer.  A carry out of it moves into the exponent, where
         it belongs: the patterns of increasing magnitudes are consecutive integers.
         """
-        import numpy as np
-
         if self.dtype == np.float32:  # what the processor does
             with np.errstate(over="ignore", under="ignore", invalid="ignore"):
                 return self.canonical(self._patterns(np.asarray(values).astype(np.float32)))
@@ -339,14 +317,10 @@ class FiniteFormat(FloatFormat):
     @cached_property
     def bits_dtype(self) -> np.dtype[Any]:
         """NumPy's type of the bit patterns."""
-        import numpy as np
-
         return np.dtype(np.uint8)
 
     def check(self, values: NDArray[Any]) -> None:
         """Check that all values are floating-point numbers that the format holds exactly."""
-        import numpy as np
-
         if values.dtype != self.dtype and values.dtype.kind == "f" and np.isnan(values).any():
             first = tuple(int(i) for i in np.argwhere(np.isnan(values))[0])
             raise ValueError(f"must be {self} numbers, which have no NaN, found one at {first}")
@@ -354,24 +328,18 @@ class FiniteFormat(FloatFormat):
 
     def is_nan(self, bits: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which bit patterns are NaNs: none."""
-        import numpy as np
-
         return np.zeros(np.shape(bits), np.bool_)
 
 
 @cache
 def _values(fmt: FloatFormat) -> NDArray[np.float64]:
     """Return the values of all bit patterns, in order."""
-    import numpy as np
-
     table = _widened(fmt, np.arange(1 << fmt.width, dtype=fmt.bits_dtype))
     table.flags.writeable = False
     return table
 
 
 def _widened(fmt: FloatFormat, bits: NDArray[Any]) -> NDArray[np.float64]:
-    import numpy as np
-
     if fmt.dtype == np.float32:
         with np.errstate(invalid="ignore"):  # a signalling NaN
             return np.asarray(fmt.decode(bits).astype(np.float64))

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from hwgen.lazy import np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 MAX_WIDTH = 64
@@ -68,8 +69,6 @@ class IntegerFormat:
     @property
     def dtype(self) -> np.dtype[np.generic]:
         """NumPy's type of a lane of results: the lane width with the format's signedness."""
-        import numpy as np
-
         return np.dtype(f"{'i' if self.signed else 'u'}{self.lane_width // 8}")
 
     @property
@@ -110,8 +109,6 @@ class IntegerFormat:
 
     def decode(self, bits: NDArray[np.integer]) -> NDArray[np.integer]:
         """Return the values of bit patterns, whose higher bits are ignored, as `dtype`."""
-        import numpy as np
-
         return np.asarray(self.wrap(bits.astype(np.int64)).astype(self.dtype))
 
     def random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.int64]:
@@ -134,8 +131,6 @@ class IntegerFormat:
 
     def saturate(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Clamp int64 values to the range of the format."""
-        import numpy as np
-
         return np.clip(values, self.min, min(self.max, (1 << 63) - 1))
 
 

@@ -22,9 +22,9 @@ from hwgen.errors import InputError
 from hwgen.formats.bit_planes import BinaryFormat
 from hwgen.formats.integer import IntegerFormat
 from hwgen.formats.ternary import TernaryFormat
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 EPSILON = 1e-5
@@ -68,8 +68,6 @@ def quantise(
         If the format is unsigned, `weights` is not a matrix of floats of at least 1 x 1, holds NaN
         or an infinity, or has a scale beyond single precision.
     """
-    import numpy as np
-
     if weights.ndim != 2 or 0 in weights.shape:
         raise InputError(f"weights: must be a matrix of at least 1 x 1, not {weights.shape}")
     if weights.dtype.kind != "f":
@@ -103,14 +101,10 @@ def quantise(
 
 
 def _single(values: NDArray[np.float64]) -> NDArray[np.float32]:
-    import numpy as np
-
     return np.atleast_1d(values).astype(np.float32)
 
 
 def _check_small(weights: NDArray[np.float64], scales: NDArray[np.float32]) -> None:
-    import numpy as np
-
     lost = (scales < np.finfo(np.float32).tiny) & (weights != 0).any(axis=0)
     if lost.any():
         raise InputError(
@@ -120,8 +114,6 @@ def _check_small(weights: NDArray[np.float64], scales: NDArray[np.float32]) -> N
 
 
 def _check_finite(weights: NDArray[np.floating]) -> None:
-    import numpy as np
-
     finite = np.isfinite(weights)
     if not finite.all():
         k, n = (int(i) for i in np.argwhere(~finite)[0])

@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hwgen.errors import InputError
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
 MULTIPLIER_BITS = 32
@@ -46,8 +46,6 @@ def multiplier_and_shift(
     InputError
         If a scale is not finite or too large.
     """
-    import numpy as np
-
     values = np.asarray(scales, np.float64)
     wrong = ~(np.abs(values) < _ROUNDS_TO_LIMIT)
     if wrong.any():

@@ -9,9 +9,9 @@ from hwgen.formats.bit_planes import BINARY
 from hwgen.formats.floating import FLOATS, FloatFormat
 from hwgen.formats.integer import IntegerFormat, integer
 from hwgen.formats.ternary import TERNARY
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 NumberFormat = IntegerFormat | FloatFormat
@@ -36,8 +36,6 @@ def number_format(name: str) -> NumberFormat:
 
 def differences(actual: NDArray[Any], expected: NDArray[Any]) -> NDArray[np.intp]:
     """Return the indices, a row each, at which two arrays of one dtype differ in any bit."""
-    import numpy as np
-
     bits = np.dtype(f"u{expected.dtype.itemsize}")
     patterns = [np.ascontiguousarray(array).view(bits) for array in (actual, expected)]
     return np.argwhere(patterns[0] != patterns[1])

@@ -18,9 +18,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from hwgen.formats.integer import IntegerFormat
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -90,8 +90,6 @@ def encode(weights: NDArray[np.integer]) -> NDArray[np.integer]:
     ndarray of uint16, shape (...)
         Sign above index; see the module's description.
     """
-    import numpy as np
-
     mu = weights.shape[-1]
     places = 3 ** np.arange(mu - 1, -1, -1)
     number = ((1 - weights.astype(np.int64)) * places).sum(axis=-1)
@@ -108,8 +106,6 @@ def decode(keys: NDArray[np.integer], mu: int) -> NDArray[np.int8]:
     ValueError
         If a key stands for no pattern.
     """
-    import numpy as np
-
     keys = keys.astype(np.int64)
     index, negative = keys & ((1 << index_width(mu)) - 1), keys >> index_width(mu)
     if (index > entries(mu)).any() or (negative > 1).any():

@@ -13,9 +13,9 @@ from hwgen.arithmetic.functions.formats import FixedFormat, Format, patterns, va
 from hwgen.arithmetic.functions.normalised import Normalised
 from hwgen.arithmetic.functions.symmetric import GATED, Symmetric
 from hwgen.formats.floating import FloatFormat
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 Plan = Exponential | Normalised | Symmetric
@@ -64,8 +64,6 @@ def exact(function: str, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], N
 
     Zero gives infinity to reciprocals, and what has no result a NaN.
     """
-    import numpy as np
-
     if function in ("exp2", "exp"):
         # Beyond, results overflow and underflow in every format.
         reach = 190.0 if function == "exp2" else 130.0
@@ -88,8 +86,6 @@ def exact(function: str, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], N
 
 def ulps(target: Format, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the target's unit of the last place at each of some values."""
-    import numpy as np
-
     if isinstance(target, FixedFormat):
         return np.full(values.shape, target.unit)
     exponent = np.frexp(values)[1].astype(np.int64) - 1
@@ -99,8 +95,6 @@ def ulps(target: Format, values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def exhaustive(function: str, source: Format, target: Format, plan: Plan) -> Bound:
     """Prove the bound of a unit by all of its inputs."""
-    import numpy as np
-
     raw = patterns(source)
     x = values_of(source, raw)
     results = plan.evaluate(raw)
@@ -146,8 +140,6 @@ def _finite(value: Any) -> float | None:
 
 
 def _ordered(function: str, x: NDArray[np.float64], results: NDArray[np.float64]) -> bool | None:
-    import numpy as np
-
     if function in GATED:
         return None
     if function in ("reciprocal", "rsqrt"):
@@ -182,8 +174,6 @@ def composed(function: str, target: Format, plan: Plan) -> Bound:
 
 
 def _array(value: float) -> NDArray[np.float64]:
-    import numpy as np
-
     return np.array([value])
 
 

@@ -15,9 +15,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from hwgen.arithmetic.functions.interval import Interval, exp, ln2, pi, sqrt
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 Series = list[Interval]
@@ -203,8 +203,6 @@ def enclosed(name: str, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], ND
     x : ndarray of float64
         In the curve's domain, finite.
     """
-    import numpy as np
-
     if name in ("reciprocal", "rsqrt"):
         # Divisions and square roots are rounded correctly.
         values = 1 / (x if name == "reciprocal" else np.sqrt(x))
@@ -227,8 +225,6 @@ def enclosed(name: str, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], ND
 
 def sampled(name: str, x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a curve's values by the libraries at hand, for choosing, not for proofs."""
-    import numpy as np
-
     if name in ("exp2", "exp"):
         return np.asarray(getattr(np, name)(x))
     if name in ("reciprocal", "rsqrt"):

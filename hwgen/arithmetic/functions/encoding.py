@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hwgen.arithmetic.functions.formats import FixedFormat
 from hwgen.formats.floating import FloatFormat
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -65,8 +65,6 @@ class Alignment:
 
     def evaluate(self, bits: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the magnitudes, and which are too large."""
-        import numpy as np
-
         fmt = self.fmt
         exponent = (bits & fmt.magnitude_mask) >> fmt.mantissa_bits
         significand = bits & ((1 << fmt.mantissa_bits) - 1)
@@ -129,8 +127,6 @@ class Result:
         self, significand: NDArray[np.int64], exponent: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return magnitudes: rounded to nearest, halves up; too large ones at the format's end."""
-        import numpy as np
-
         target = self.target
         if isinstance(target, FixedFormat):
             lifted = shift_right(significand, -self.lift)

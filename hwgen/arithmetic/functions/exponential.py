@@ -17,9 +17,9 @@ from hwgen.arithmetic.functions.formats import FixedFormat, Format
 from hwgen.arithmetic.functions.interval import ln2
 from hwgen.arithmetic.functions.polynomial import Domain, Polynomial
 from hwgen.formats.floating import FloatFormat
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 FUNCTIONS = ("exp2", "exp")
@@ -109,8 +109,6 @@ class Scaling:
         self, raw: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
         """Return scaled arguments, and which are above and below all that are looked at."""
-        import numpy as np
-
         if isinstance(self.source, FixedFormat):
             never = np.zeros(raw.shape, bool)
             return shift_right(raw * self.factor, self.cut), never, never
@@ -146,8 +144,6 @@ class Exponential:
 
     def evaluate(self, raw: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return integers or bit patterns of the results."""
-        import numpy as np
-
         scaling, target = self.scaling, self.result.target
         scaled, above, below = scaling.evaluate(raw)
         fraction = scaled & ((1 << scaling.fraction) - 1)
@@ -164,8 +160,6 @@ class Exponential:
     @property
     def significand_error(self) -> float:
         """Bound of a significand's error, with that of its argument, the significand 1 to 2."""
-        import numpy as np
-
         argument = max(self.scaling.error)
         # 2**d - 1 is at most d, for arguments that are off by less than a unit.
         return float(np.abs(self.table.errors).max()) + 2 * argument

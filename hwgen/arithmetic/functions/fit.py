@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from hwgen.arithmetic.functions.curves import sampled
 from hwgen.arithmetic.functions.polynomial import Domain, Polynomial
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 MAX_SEGMENT_BITS = 10
@@ -43,8 +43,6 @@ class _Samples:
     """Arguments of all segments at which a choice is looked at, and the curve there."""
 
     def __init__(self, domain: Domain, segment_bits: int, segments: int) -> None:
-        import numpy as np
-
         self.domain, self.segment_bits, self.segments = domain, segment_bits, segments
         bits = domain.width - segment_bits
         self.offset_bits = bits
@@ -61,8 +59,6 @@ class _Samples:
     @cached_property
     def nodes(self) -> NDArray[np.float64]:
         """The curve at the Chebyshev nodes of three degrees, shape (segments, 3, 3)."""
-        import numpy as np
-
         rows = []
         for degree in range(3):
             k = np.arange(3)[: degree + 1]
@@ -72,8 +68,6 @@ class _Samples:
 
     def at(self, place: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the curve at places of all segments, 0 to 1."""
-        import numpy as np
-
         domain = self.domain
         piece = self.starts >> domain.width
         lengths = np.array([length for _, length in domain.pieces])[piece]
@@ -91,8 +85,6 @@ def _fitted(
     but for the next term of the series, rounded; each lower one that of what is left. The
     constant one puts the largest errors of the integer results to both sides of zero.
     """
-    import numpy as np
-
     trial = Polynomial(samples.domain, samples.segment_bits, precision, fractions, drops, ())
     if any(shift < 0 for shift in trial.shifts):
         return None
@@ -121,8 +113,6 @@ def _results(
     polynomial: Polynomial, rows: NDArray[np.int64], samples: _Samples
 ) -> NDArray[np.int64]:
     """Return the results for all samples with coefficients in rows, shape (segments, samples)."""
-    import numpy as np
-
     columns = [column[:, None] for column in rows.T]
     shape = samples.values.shape
     return np.broadcast_to(polynomial.horner(columns, samples.offsets), shape)
@@ -132,8 +122,6 @@ def _meets(
     polynomial: Polynomial, rows: NDArray[np.int64], samples: _Samples, tolerance: Tolerance
 ) -> bool:
     """Return whether all samples are as near as is wanted, with coefficients in rows."""
-    import numpy as np
-
     results = _results(polynomial, rows, samples)
     error = np.abs(results * 2.0**-polynomial.precision - samples.values)
     allowed = tolerance.absolute + tolerance.relative * np.abs(samples.values)
@@ -142,8 +130,6 @@ def _meets(
 
 def proven(polynomial: Polynomial, tolerance: Tolerance) -> bool:
     """Return whether every result is proven to be as near as is wanted."""
-    import numpy as np
-
     if not tolerance.relative:
         return polynomial.within(np.full(polynomial.segments, tolerance.absolute))
     firsts = np.arange(polynomial.segments, dtype=np.int64) << polynomial.offset_bits

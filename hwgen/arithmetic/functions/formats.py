@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from hwgen.formats.floating import FLOATS, FloatFormat
 from hwgen.formats.integer import IntegerFormat
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 MAX_WIDTH = 32
@@ -71,14 +71,10 @@ class FixedFormat:
 
     def all(self) -> NDArray[np.int64]:
         """Return all its integers in increasing order."""
-        import numpy as np
-
         return np.arange(self.integer.min, self.integer.max + 1, dtype=np.int64)
 
     def to_float64(self, integers: NDArray[Any]) -> NDArray[np.float64]:
         """Return what integers stand for."""
-        import numpy as np
-
         return np.asarray(integers, np.float64) * self.unit
 
 
@@ -112,8 +108,6 @@ def patterns(fmt: Format) -> NDArray[np.int64]:
 
     Floating point: all finite numbers, both zeros.
     """
-    import numpy as np
-
     if isinstance(fmt, FixedFormat):
         return fmt.all()
     positive = np.arange(fmt.overflow, dtype=np.int64)

@@ -14,9 +14,9 @@ from hwgen.arithmetic.functions.encoding import Result
 from hwgen.arithmetic.functions.formats import Format
 from hwgen.arithmetic.functions.polynomial import Domain, Polynomial
 from hwgen.formats.floating import FloatFormat
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 FUNCTIONS = ("reciprocal", "rsqrt")
@@ -76,8 +76,6 @@ class Normalisation:
         self, raw: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """Return normalised significands, exponents and signs; of zero any significand."""
-        import numpy as np
-
         source, bits = self.source, self.significand_bits
         if isinstance(source, FloatFormat):
             negative = (raw & source.sign_mask) != 0
@@ -112,8 +110,6 @@ class Normalised:
 
     def evaluate(self, raw: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return integers or bit patterns of the results."""
-        import numpy as np
-
         norm, target = self.normalisation, self.result.target
         significand, exponent, negative = norm.evaluate(raw)
         argument = (significand >> norm.drop) & ((1 << norm.width) - 1)
@@ -143,8 +139,6 @@ class Normalised:
     @property
     def significand_error(self) -> float:
         """Bound of a significand's error, with that of its argument, the significand 1 to 2."""
-        import numpy as np
-
         # Twice the slope of both functions is at most 2.
         argument = 2 * 2.0**-self.normalisation.width if self.normalisation.drop else 0.0
         return float(np.abs(self.table.errors).max()) + argument
@@ -152,8 +146,6 @@ class Normalised:
     @property
     def monotonic(self) -> bool:
         """Whether results are proven never to rise with rising arguments of one sign."""
-        import numpy as np
-
         table = self.table
         pieces = len(table.domain.pieces)
         firsts = np.arange(pieces, dtype=np.int64) << table.domain.width

@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hwgen.arithmetic.functions.curves import CELL, cell, enclosed, sampled
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 ENUMERATED = 16
@@ -49,8 +49,6 @@ class Domain:
 
     def points(self, arguments: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return what arguments stand for."""
-        import numpy as np
-
         starts = np.array([start for start, _ in self.pieces])
         steps = np.array([math.ldexp(length, -self.width) for _, length in self.pieces])
         piece = arguments >> self.width
@@ -145,8 +143,6 @@ class Polynomial:
 
     def evaluate(self, arguments: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the results for arguments, as the hardware gives them."""
-        import numpy as np
-
         columns = np.array(self.coefficients, np.int64).T
         segment = arguments >> self.offset_bits
         return self.horner(
@@ -172,8 +168,6 @@ class Polynomial:
             No result is below the first, or above the second, too large, in units of the curve
             times ``2**gain``.
         """
-        import numpy as np
-
         if self.domain.width <= ENUMERATED:
             return self._enumerated()
         rows = [self._proof(index) for index in range(self.segments)]
@@ -187,8 +181,6 @@ class Polynomial:
         allowed : ndarray of float64, shape (segments,)
             In units of `errors`.
         """
-        import numpy as np
-
         if self.domain.width <= ENUMERATED:
             return bool((np.abs(self.errors).max(axis=1) <= allowed).all())
         # What fails mostly does where the error can be seen: proofs begin there.
@@ -215,8 +207,6 @@ class Polynomial:
         return self._proofs[index]
 
     def _enumerated(self) -> NDArray[np.float64]:
-        import numpy as np
-
         arguments = np.arange(self.segments << self.offset_bits, dtype=np.int64)
         values, radius = enclosed(self.domain.curve, self.domain.points(arguments))
         off = self.evaluate(arguments) * 2.0**-self.precision - values * 2.0**self.domain.gain
@@ -252,8 +242,6 @@ class Polynomial:
         The difference is a polynomial too. Between points where it is computed it is bounded by
         its slope there and its largest curvature.
         """
-        import numpy as np
-
         around, error = cell(self.domain.curve, number, per_unit)
         unit = 2.0 ** (self.precision + self.domain.gain)
         centre = (Fraction(2 * number + 1, 2 * per_unit) - start) / length
@@ -298,8 +286,6 @@ class Polynomial:
     @cached_property
     def extremes(self) -> tuple[int, int]:
         """Smallest and largest result, or bounds of them where that is not known."""
-        import numpy as np
-
         if self.domain.width <= ENUMERATED:
             arguments = np.arange(self.segments << self.offset_bits, dtype=np.int64)
         elif self.monotonic:
@@ -319,8 +305,6 @@ class Polynomial:
         return any(self._goes(sign) for sign in (1, -1))
 
     def _goes(self, sign: int) -> bool:
-        import numpy as np
-
         first = np.arange(self.segments, dtype=np.int64) << self.offset_bits
         last = first + (1 << self.offset_bits) - 1
         ends = sign * self.evaluate(np.stack([first, last]))

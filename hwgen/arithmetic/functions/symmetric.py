@@ -17,9 +17,9 @@ from hwgen.arithmetic.functions.encoding import Alignment, Result
 from hwgen.arithmetic.functions.formats import FixedFormat, Format
 from hwgen.arithmetic.functions.polynomial import Domain, Polynomial
 from hwgen.formats.floating import FloatFormat
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 FUNCTIONS = ("sigmoid", "tanh", "gelu", "gelu_tanh", "silu")
@@ -69,8 +69,6 @@ class Magnitude:
         self, raw: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
         """Return magnitudes, which are ``2**top`` or more, and which are negative."""
-        import numpy as np
-
         if isinstance(self.source, FixedFormat):
             magnitude = np.abs(raw) >> self.drop
             return magnitude, (magnitude >> self.width) != 0, raw < 0
@@ -134,8 +132,6 @@ class Symmetric:
         self, raw: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
         """Return results before rounding, which arguments have left the table, which are large."""
-        import numpy as np
-
         table = self.table
         magnitude, large, negative = self.magnitude.evaluate(raw)
         far = large | ((magnitude >> table.offset_bits) >= table.segments)
@@ -157,8 +153,6 @@ class Symmetric:
 
     def evaluate(self, raw: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return integers or bit patterns of the results."""
-        import numpy as np
-
         total, far, large = self.sums(raw)
         target, source = self.target, self.magnitude.source
         if isinstance(target, FixedFormat):
@@ -189,8 +183,6 @@ class Symmetric:
     @property
     def sum_error(self) -> float:
         """Bound of the error of results before they are rounded."""
-        import numpy as np
-
         errors = self.table.errors
         source = self.magnitude.source
         cut = not isinstance(source, FixedFormat) or self.magnitude.drop
@@ -209,8 +201,6 @@ class Symmetric:
     @property
     def monotonic(self) -> bool:
         """Whether results are proven never to fall with rising arguments; not of GELU and SiLU."""
-        import numpy as np
-
         table = self.table
         if self.function in GATED or not table.monotonic:
             return False
@@ -222,8 +212,6 @@ class Symmetric:
 
 def rest(function: str, end: float) -> float:
     """Bound what is left of a curve from `end`, at least 2, on: it only nears its limit."""
-    import numpy as np
-
     value, error = enclosed(function, np.array([min(end, 80.0)]))
     left = 1 - value if function == "tanh" else value
     return float(abs(left[0]) + error[0])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,9 +16,9 @@ from hwgen.arithmetic.functions.fit import Objective, Tolerance, fit, gates
 from hwgen.arithmetic.functions.formats import FixedFormat, Format, format_named
 from hwgen.arithmetic.functions.polynomial import Polynomial
 from hwgen.formats.floating import FloatFormat
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 FUNCTIONS = (*exponential.FUNCTIONS, *normalised.FUNCTIONS, *symmetric.FUNCTIONS)
@@ -87,8 +88,6 @@ class FunctionUnit:
     @cached_property
     def digest(self) -> str:
         """Eight digits that change with any coefficient or width."""
-        import hashlib
-
         return hashlib.sha256(repr(self.plan).encode()).hexdigest()[:8]
 
     @cached_property
@@ -114,8 +113,6 @@ class FunctionUnit:
         ndarray of int64
             The same of the target's format.
         """
-        import numpy as np
-
         return self.plan.evaluate(np.asarray(raw).astype(np.int64))
 
     def document(self) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from hwgen.formats.floating import FLOATS
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 Rounding = Literal["even", "away", "up", "zero"]
@@ -94,8 +94,6 @@ class Element:
         ndarray of uint8
             Zero is the smallest of its codes.
         """
-        import numpy as np
-
         known, codes = _sorted_codes(self)
         above = np.clip(np.searchsorted(known, values, side="right"), 1, len(known) - 1)
         low, high = known[above - 1], known[above]
@@ -113,15 +111,11 @@ class Element:
 
     def decode(self, codes: NDArray[Any]) -> NDArray[np.float64]:
         """Return the numbers of codes, NaN where they are none."""
-        import numpy as np
-
         return np.asarray(_table(self)[codes])
 
 
 @cache
 def _table(element: Element) -> NDArray[np.float64]:
-    import numpy as np
-
     table = np.array(element.values)
     table.flags.writeable = False
     return table
@@ -130,8 +124,6 @@ def _table(element: Element) -> NDArray[np.float64]:
 @cache
 def _sorted_codes(element: Element) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
     """Return the numbers in ascending order, and the first code of each."""
-    import numpy as np
-
     first: dict[float, int] = {}
     for code, value in enumerate(element.values):
         if math.isfinite(value):
@@ -149,8 +141,6 @@ def float_element(exponent_bits: int, mantissa_bits: int) -> Element:
     name = f"e{exponent_bits}m{mantissa_bits}"
     width = 1 + exponent_bits + mantissa_bits
     if (known := FLOATS.get(f"fp8_{name}")) is not None:
-        import numpy as np
-
         patterns = np.arange(1 << known.width, dtype=known.bits_dtype)
         return Element(name, width, tuple(known.to_float64(patterns).tolist()))
     bias = max((1 << exponent_bits - 1) - 1, 0)

@@ -18,9 +18,9 @@ from hwgen.formats.block.model import BlockFormat
 from hwgen.formats.block.scales import E8M0_BIAS, E8M0_NAN, SCALES, Scale
 from hwgen.formats.floating import FloatFormat
 from hwgen.formats.integer import IntegerFormat, enclosing_format
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 Coding = Literal["signed", "unsigned", "offset", "float"]
@@ -87,8 +87,6 @@ class ScaleNumber:
         self, bits: NDArray[Any]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """Return significands, exponents, and where a scale is no finite number."""
-        import numpy as np
-
         wide = bits.astype(np.int64)
         floating = self.scale.floating
         if floating is None:
@@ -301,8 +299,6 @@ class Factor:
         chosen : ndarray of int, broadcast against `codes`
             Which special number a block has.
         """
-        import numpy as np
-
         if isinstance(self.format, IntegerFormat):
             return codes.astype(np.float64)
         if isinstance(self.format, FloatFormat):
@@ -334,8 +330,6 @@ def _lowest_exponent(fields: tuple[int, int]) -> int:
 @cache
 def _tables(factor: Factor) -> NDArray[np.float64]:
     """Return the integers of all codes, a row for each choice of the special number."""
-    import numpy as np
-
     tables = np.ldexp(np.array([kind.values for kind in factor.kinds]), -factor.unit)
     tables.flags.writeable = False
     kept: NDArray[np.float64] = tables

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from hwgen.errors import InputError
 from hwgen.formats.block.model import BlockFormat, Blocks, no_second_scale
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -20,8 +20,6 @@ def pack_blocks(blocks: Blocks) -> bytes:
     elements, each from the least significant bit up, filled with zeros to whole bytes; see
     `BlockFormat.halves` and `BlockFormat.together`.
     """
-    import numpy as np
-
     fmt, count = blocks.format, blocks.scales.shape[1]
     if count % fmt.together:
         raise InputError(
@@ -54,8 +52,6 @@ def arranged(fmt: BlockFormat, head: NDArray[Any], elements: NDArray[Any]) -> ND
     ndarray, shape (lines, groups, bits)
         A group is what `BlockFormat.together` says.
     """
-    import numpy as np
-
     if fmt.halves:
         half = fmt.block // 2
         elements = np.stack([elements[..., :half, :], elements[..., half:, :]], axis=-2)
@@ -66,8 +62,6 @@ def arranged(fmt: BlockFormat, head: NDArray[Any], elements: NDArray[Any]) -> ND
 
 def _bits(numbers: NDArray[Any], width: int) -> NDArray[np.uint8]:
     """Return the bits of numbers along a new last axis, the least significant first."""
-    import numpy as np
-
     places = np.arange(width, dtype=np.uint32)
     return (numbers[..., None].astype(np.uint32) >> places & 1).astype(np.uint8)
 
@@ -92,8 +86,6 @@ def unpack_blocks(
     InputError
         If the image has another size than a matrix of that shape.
     """
-    import numpy as np
-
     k, n = shape
     if len(image) != image_bytes(fmt, shape):
         raise InputError(
@@ -126,6 +118,4 @@ def unpack_blocks(
 
 def _numbers(bits: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Return the numbers of bits along the last axis."""
-    import numpy as np
-
     return bits.astype(np.int64) @ (1 << np.arange(bits.shape[-1], dtype=np.int64))

@@ -17,9 +17,9 @@ from hwgen.formats.block.factors import Factor
 from hwgen.formats.block.operands import BlockOperand
 from hwgen.formats.floating import FloatFormat
 from hwgen.formats.integer import IntegerFormat
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Bits = NDArray[np.uint8]
@@ -113,8 +113,6 @@ class BlockLanes:
         -------
         ndarray of 0 and 1, shape (lines, beats of a reduction, width)
         """
-        import numpy as np
-
         count, k = lines.shape
         steps = self.steps(k)
         whole = steps * self.depth
@@ -151,8 +149,6 @@ class BlockLanes:
         -------
         ndarray, shape (lines, beats, width)
         """
-        import numpy as np
-
         count, k, _ = elements.shape
         steps = k // self.depth
         parts = [elements.reshape(count, steps, -1)]
@@ -170,8 +166,6 @@ class BlockLanes:
 
     def unpack(self, fmt: Any, bits: Bits, k: int) -> NDArray[Any]:
         """Return lines, shape (lines, k), from what `pack` made of them."""
-        import numpy as np
-
         count, steps, _ = bits.shape
         places = np.cumsum([self.depth * self.factor.width, self.blocks * self.scale_part])
         elements, shared, special = np.split(bits[..., : self._used], places, axis=-1)
@@ -199,14 +193,10 @@ class BlockLanes:
 
 def _bits(numbers: NDArray[Any], width: int) -> Bits:
     """Return the bits of numbers along a new last axis, the least significant first."""
-    import numpy as np
-
     places = np.arange(width, dtype=np.int64)
     return np.asarray((numbers[..., None].astype(np.int64) >> places & 1).astype(np.uint8))
 
 
 def _numbers(bits: Bits) -> NDArray[np.int64]:
     """Return the numbers of bits along the last axis."""
-    import numpy as np
-
     return np.asarray(bits.astype(np.int64) @ (1 << np.arange(bits.shape[-1], dtype=np.int64)))

@@ -35,9 +35,9 @@ from hwgen.formats.block.elements import Element, Rounding
 from hwgen.formats.block.scales import Scale
 from hwgen.formats.floating import FloatFormat
 from hwgen.formats.integer import enclosing_format
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 Rule = Literal["floor", "ceil", "even", "rceil", "absmax", "mean", "extreme", "range"]
@@ -151,8 +151,6 @@ class BlockFormat:
 
 def no_second_scale() -> NDArray[np.float32]:
     """Return the second scale of formats without one."""
-    import numpy as np
-
     return np.ones(1, np.float32)
 
 
@@ -186,8 +184,6 @@ class Blocks:
 
     def decode(self) -> NDArray[np.float64]:
         """Return the numbers, shape (K, N), exactly."""
-        import numpy as np
-
         fmt = self.format
         if self.chosen is None:
             values = fmt.element.decode(self.codes)

@@ -17,9 +17,9 @@ from hwgen.errors import InputError
 from hwgen.formats.block.model import BlockFormat, Blocks
 from hwgen.formats.block.quantise import quantise_blocks
 from hwgen.formats.block.scales import SCALES, Scale
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -72,8 +72,6 @@ class BlockOperand:
     @cached_property
     def dtype(self) -> np.dtype[Any]:
         """NumPy's type of the records."""
-        import numpy as np
-
         fields = [("code", "u1"), ("scale", self.format.scale.dtype), ("special", "u1")]
         if self.format.minimum:
             fields.append(("minimum", self.format.minimum.bits_dtype))
@@ -98,8 +96,6 @@ class BlockOperand:
                 f" not {values.dtype};"
                 " quantise numbers first"
             )
-        import numpy as np
-
         codes = 1 << self.width
         unusable = [c for c, v in enumerate(self.format.element.values) if self._is_none(v)]
         wrong = (values["code"] >= codes) | np.isin(values["code"], unusable)
@@ -142,8 +138,6 @@ class BlockOperand:
         InputError
             If the elements of a block differ in what they share.
         """
-        import numpy as np
-
         from hwgen.formats.block.factors import Factor
 
         length = self.format.block
@@ -161,8 +155,6 @@ class BlockOperand:
 
     def _shared(self, values: NDArray[Any], blocks: int, name: str) -> NDArray[Any]:
         """Return what the elements of blocks share, shape (lines, blocks)."""
-        import numpy as np
-
         length = self.format.block
         count, k = values.shape
         first = values[name][:, ::length]
@@ -186,8 +178,6 @@ class BlockOperand:
         minima: NDArray[Any] | None = None,
     ) -> NDArray[Any]:
         """Return records of lines, shape (lines, k), the inverse of `lines` and `minima`."""
-        import numpy as np
-
         length = self.format.block
         result = np.zeros((len(codes), k), self.dtype)
         result["code"] = codes.reshape(len(codes), -1)[:, :k]
@@ -238,8 +228,6 @@ class BlockOperand:
             zero; ``special``: among random blocks some with scales or elements that are no
             numbers, with the smallest and largest scales, or of zeros.
         """
-        import numpy as np
-
         fmt, (lines, k) = self.format, shape
         blocks = -(-k // fmt.block)
         values = np.array(fmt.element.values)
@@ -273,8 +261,6 @@ class BlockOperand:
         self, rng: np.random.Generator, shape: tuple[int, int], kind: str, scale: Scale
     ) -> NDArray[Any]:
         """Return bit patterns of scales, or of minima."""
-        import numpy as np
-
         patterns = np.arange(1 << min(scale.width, 16), dtype=np.int64)
         patterns = (patterns << (scale.width - 16) if scale.width > 16 else patterns).astype(
             scale.dtype

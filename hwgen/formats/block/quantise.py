@@ -11,9 +11,9 @@ from hwgen.errors import InputError
 from hwgen.formats.block.elements import Element
 from hwgen.formats.block.model import POWERS, BlockFormat, Blocks, Rule, no_second_scale
 from hwgen.formats.block.scales import E8M0_BIAS, E8M0_NAN
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -38,8 +38,6 @@ def quantise_blocks(
         If `weights` is no such matrix, has a number that the format cannot hold (the first is
         named), or K is refused.
     """
-    import numpy as np
-
     if weights.ndim != 2 or 0 in weights.shape:
         raise InputError(f"must be a matrix of at least 1 x 1, not {weights.shape}")
     if weights.dtype.kind != "f" and weights.dtype.kind not in "iu":
@@ -88,8 +86,6 @@ def _refuse(
     wrong: NDArray[np.bool_], fmt: BlockFormat, weights: NDArray[np.floating], why: str
 ) -> None:
     """Refuse numbers, or blocks: the number of largest magnitude of the first is named."""
-    import numpy as np
-
     if not wrong.any():
         return
     where = np.argwhere(wrong)[0]
@@ -107,8 +103,6 @@ def _refuse(
 
 def _second_scales(blocks: NDArray[np.float64], fmt: BlockFormat) -> NDArray[np.float32]:
     """Return the scales that make the scale of the largest block the largest there is."""
-    import numpy as np
-
     if fmt.second is None:
         return no_second_scale()
     largest = np.abs(blocks).max(axis=(1, 2) if fmt.second == "column" else None)
@@ -123,8 +117,6 @@ def _scales(
     blocks: NDArray[np.float64], fmt: BlockFormat, element: Element
 ) -> tuple[NDArray[np.float64], NDArray[Any]]:
     """Return the scales of blocks before rounding, and their bit patterns."""
-    import numpy as np
-
     largest = np.abs(blocks).max(axis=-1)
     if fmt.rule in POWERS:
         exponent = _exponents(largest, fmt.rule, element)
@@ -146,8 +138,6 @@ def _scales(
 
 def _exponents(largest: NDArray[np.float64], rule: Rule, element: Element) -> NDArray[np.int64]:
     """Return the exponents of power-of-two scales."""
-    import numpy as np
-
     if rule == "even":
         mantissa, exponent = np.frexp(largest)
         places = 1 << _precision(element)
@@ -179,8 +169,6 @@ def _codes(
     element: Element,
 ) -> NDArray[np.uint8]:
     """Return the codes of the numbers of blocks with these scales."""
-    import numpy as np
-
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if fmt.reciprocal:
             inverse = np.where(exact == 0, np.float32(0), np.float32(1) / exact.astype(np.float32))
@@ -197,8 +185,6 @@ def _best_special(
     blocks: NDArray[np.float64], fmt: BlockFormat
 ) -> tuple[NDArray[np.uint8], NDArray[Any], NDArray[np.uint8]]:
     """Return codes, scales and choices: of the special numbers that with the least square error."""
-    import numpy as np
-
     tried = []
     for number in range(len(fmt.special)):
         element = fmt.elements_of(number)
@@ -216,8 +202,6 @@ def _with_zero_points(
     blocks: NDArray[np.float64], fmt: BlockFormat
 ) -> tuple[NDArray[np.uint8], NDArray[Any], NDArray[np.uint8]]:
     """Return codes, scales and zero points of blocks, the number zero in the range of each."""
-    import numpy as np
-
     element = fmt.element
     low, high = np.minimum(blocks.min(axis=-1), 0), np.maximum(blocks.max(axis=-1), 0)
     scales = fmt.scale.round((high - low) / element.max)
@@ -239,8 +223,6 @@ def error_of(blocks: Blocks, weights: NDArray[np.floating]) -> dict[str, float]:
     dict
         ``qsnr_db``, the signal-to-noise ratio; ``relative_rms``; ``max_abs``.  Of finite numbers.
     """
-    import numpy as np
-
     exact = weights.astype(np.float64)
     difference = np.where(np.isfinite(exact), blocks.decode() - exact, 0.0)
     signal = float(np.square(exact[np.isfinite(exact)]).sum())

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hwgen.formats.floating import FLOATS, FloatFormat
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 E8M0_BIAS = 127
@@ -40,22 +40,16 @@ class Scale:
     @property
     def dtype(self) -> np.dtype[Any]:
         """NumPy's type of bit patterns."""
-        import numpy as np
-
         return self.floating.bits_dtype if self.floating else np.dtype(np.uint8)
 
     def round(self, values: NDArray[np.float64]) -> NDArray[Any]:
         """Return the bit patterns nearest to values, ties to even; not of exponents."""
-        import numpy as np
-
         if self.floating:
             return self.floating.round(values)
         return np.clip(np.round(values), 0, self.max).astype(np.uint8)
 
     def decode(self, bits: NDArray[Any]) -> NDArray[np.float64]:
         """Return the values of bit patterns; the sign of an e4m3 scale is ignored."""
-        import numpy as np
-
         if self.floating:
             values = self.floating.to_float64(bits)
             return np.abs(values) if self.name == "e4m3" else values

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwgen.formats.block.factors import Factor
 from hwgen.formats.integer import IntegerFormat
+from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,8 +47,6 @@ def term_table(factor: Factor) -> tuple[tuple[Term, ...], ...]:
     factor : Factor
         Of elements that are all finite, and of up to `TABLE_BITS`.
     """
-    import numpy as np
-
     codes = np.arange(1 << factor.width)
     rows = []
     for chosen in range(1 << factor.special_width):
