@@ -22,7 +22,6 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "hwgen/cli/support/common.py",
         "hwgen/core/params/off_chip.py",
         # Operations that command lists are built of.
-        "hwgen/models/compile/decoder_lists.py",
         "hwgen/core/lists/builder.py",
         "hwgen/models/",
         # And that the C of a host does.
@@ -59,7 +58,6 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         # Registers, random lists and their harness.
         "flows/simulation/engine_matrices.py",
         "flows/simulation/list_regression.py",
-        "hwgen/models/compile/decoder_lists.py",
         "flows/build/register_files.py",
         "hwgen/core/lists/builder.py",
         "hwgen/core/lists/registers.py",
