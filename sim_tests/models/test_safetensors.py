@@ -154,20 +154,22 @@ def test_what_is_not_supported_or_cannot_be_is_named(tmp_path: Path) -> None:
     bad = tensors["model.norm.weight"].copy()
     bad[7] = np.nan
     write(source, {**tensors, "model.norm.weight": bad}, CONFIG)
-    assert "tensor of output_norm, from byte" in refused(source, out)
+    assert "tensor 'model.norm.weight': element (7,) is nan" in refused(source, out)
     write(source, {**tensors, "model.norm.weight": np.zeros(64, np.int64)}, CONFIG)
     assert "its type I64 is not read" in refused(source, out)
     write(source, tensors, CONFIG)
     file = source / "model.safetensors"
     data = file.read_bytes()
     for changed, text in (
-        (data[:4], "4 bytes"), (data[:-8], "from byte"), (b"\xff" * 8 + data[8:], "its header"),
-        (data[:8] + b"[" + data[9:], "no JSON"),
-        (data.replace(b'"shape": [64]', b'"shape": [-4]', 1), "list of integers"),
-        (data.replace(b'"data_offsets": [0,', b'"data_offsets": [4,', 1), "takes"),
+        (data[:4], "header too small"), (data[:-8], "file not fully covered"),
+        (b"\xff" * 8 + data[8:], "header too large"), (data[:8] + b"[" + data[9:], "invalid JSON"),
+        (data.replace(b'"shape": [64]', b'"shape": [-4]', 1), "integer `-4`"),
+        (data.replace(b'"data_offsets": [0,', b'"data_offsets": [4,', 1), "invalid offset"),
     ):  # fmt: skip
         file.write_bytes(changed)
-        assert text in refused(source, out)
+        message = refused(source, out)
+        assert f"{file} is no readable safetensors file: " in message
+        assert text in message
     file.unlink()
     assert "pickled weights" in refused(source, out)
     (source / "config.json").write_text("{")

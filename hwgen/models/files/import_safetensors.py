@@ -7,21 +7,27 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
+from numpy.typing import NDArray
 
-from hwgen.errors import InputError, did_you_mean
+from hwgen.core.files.arrays import check_regular
+from hwgen.errors import InputError, ToolMissing, did_you_mean
 from hwgen.models.files.gguf_blocks import Groups
 from hwgen.models.files.import_common import described, readable, refused
-from hwgen.models.files.safetensors_file import DTYPES, Stored, read_safetensors
 from hwgen.models.files.store import TOKENIZER, WEIGHTS, Writer, read_object, write_description
 from hwgen.models.files.tokenizer_json import tokenizer_document
 from hwgen.models.graph.decoder import DecoderShape, neighbours, turned, weights_of
 from hwgen.models.graph.description import Description, Source
 
 _GATES = {"silu": "silu", "relu2": "relu2", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh"}
+DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16, "U8": np.uint8}
+"""Types of tensors that are read; ml_dtypes must be imported for bf16 to be a type of NumPy."""
+
 KINDS = ("llama", "mistral", "qwen2", "bitnet")
 """Kinds of decoders by ``model_type``."""
 
@@ -38,6 +44,66 @@ _PARTS = {
     "mlp.down_proj": "down",
 }  # fmt: skip
 _LAYER = re.compile(r"model\.layers\.(0|[1-9][0-9]{0,5})\.(.+)\.(weight|bias|weight_scale)")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tensor of a file.
+
+    Parameters
+    ----------
+    path : Path
+    name, dtype : str
+        As the file has them.
+    shape : tuple of int
+    file : safe_open
+        The open file, mapped into memory.
+    """
+
+    path: Path
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    file: Any
+
+    def array(self) -> NDArray[Any]:
+        """Return the numbers, of a type of `DTYPES`."""
+        array: NDArray[Any] = self.file.get_tensor(self.name)
+        return array
+
+    def __str__(self) -> str:
+        return f"{self.path}: tensor {self.name[:80]!r}"
+
+
+def read_safetensors(path: Path) -> dict[str, Stored]:
+    """Return the tensors of a file by name.
+
+    Raises
+    ------
+    InputError
+        If the file is none, is truncated, or its header is wrong.
+    ToolMissing
+        If the package is not installed.
+    """
+    try:
+        from safetensors import safe_open  # an optional dependency
+    except ImportError:
+        raise ToolMissing(
+            f"{path}: needs the Python package safetensors: pip install 'hwgen[models]'"
+        ) from None
+    check_regular(path, "models")
+    try:
+        file: Any = safe_open(path, framework="numpy")
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:  # the package's own panics are no Exception
+        text = str(error).removeprefix("Error while deserializing header: ")
+        raise InputError(f"{path} is no readable safetensors file: {text[:200]}") from None
+    return {
+        name: Stored(path, name, each.get_dtype(), tuple(each.get_shape()), file)
+        for name, each in slices.items()
+    }
 
 
 def import_safetensors(path: Path, directory: Path) -> Description:
@@ -214,29 +280,20 @@ def _write(
     if tensor.dtype == "U8":
         array = unpacked(array)
         if array.max() > 1:
-            raise InputError(
-                f"{tensor.path}: tensor of {name}, from byte {tensor.offset}: holds the code 3,"
-                " which is no ternary weight"
-            )
+            raise InputError(f"{tensor}: has the code 3, which is no ternary weight")
     if turned(name):
         array = array[neighbours(len(array), shape.elements)]
     if tensor.dtype == "U8":
         assert scale is not None
         divisor = scale.array().astype(np.float32).reshape(1, 1)
         if not np.isfinite(divisor).all() or divisor[0, 0] == 0:
-            raise InputError(
-                f"{scale.path}: scale of {name}, at byte {scale.offset}: must be a number that is"
-                f" not zero, not {divisor[0, 0]}"
-            )
+            raise InputError(f"{scale}: must be a number that is not zero, not {divisor[0, 0]}")
         writer.groups(name, [Groups(array, np.float32(1) / divisor)], array.shape, "U8 x 4", 2)
         return
     finite = np.isfinite(array.astype(np.float32))
     if not finite.all():
         place = tuple(int(i) for i in np.argwhere(~finite)[0])
-        raise InputError(
-            f"{tensor.path}: tensor of {name}, from byte {tensor.offset}: element {place} is"
-            f" {array[place]}"
-        )
+        raise InputError(f"{tensor}: element {place} is {array[place]}")
     writer.numbers(name, [array], array.shape, tensor.dtype)
 
 

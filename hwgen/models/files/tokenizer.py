@@ -3,18 +3,17 @@
 
 A text is cut at special tokens, each piece into words, each word is written in an alphabet of 256
 printable characters, one a byte, and pairs of neighbours are merged in the order of the list of
-merges.  Written here: it is less than what a library would be asked for, the `tokenizers` package
-reads no GGUF, and a model's tokenizer must not depend on the version of one.
+merges.  The `tokenizers` package reads no GGUF.
 """
 
 from __future__ import annotations
 
 import re
-import sys
-import unicodedata
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
+
+import regex
 
 from hwgen.errors import InputError
 
@@ -33,33 +32,14 @@ _WORDS = {
     "llama-bpe": (_LLAMA3.replace("DIGITS", "3"),),
     "qwen2": (_LLAMA3.replace("DIGITS", "1"),),
 }
-"""How words are found, by the name that GGUF has for it: each expression cuts the pieces of the
-one before, at what it finds."""
+"""Expressions that cut a text into words, by their names in GGUF; each cuts the pieces of the one
+before."""
 
 
 @lru_cache
-def _class(letter: str) -> str:
-    """Return the ranges of characters whose category begins with a letter."""
-    ranges, start = [], -1
-    for code in range(sys.maxunicode + 2):
-        inside = code <= sys.maxunicode and unicodedata.category(chr(code))[0] == letter
-        if inside and start < 0:
-            start = code
-        elif not inside and start >= 0:
-            ranges.append(f"{re.escape(chr(start))}-{re.escape(chr(code - 1))}")
-            start = -1
-    return "".join(ranges)
-
-
-@lru_cache
-def _expressions(name: str) -> tuple[re.Pattern[str], ...]:
-    """Return the expressions that find words."""
-    found = []
-    for text in _WORDS[name]:
-        for letter in "LN":
-            text = text.replace(rf"\p{{{letter}}}", _class(letter))
-        found.append(re.compile(f"({text})"))
-    return tuple(found)
+def _expressions(name: str) -> tuple[regex.Pattern[str], ...]:
+    """Return the expressions that cut words."""
+    return tuple(regex.compile(f"({text})") for text in _WORDS[name])
 
 
 def words(text: str, name: str) -> list[str]:
@@ -69,7 +49,7 @@ def words(text: str, name: str) -> list[str]:
     ----------
     text : str
     name : str
-        As GGUF calls the way to find them.
+        Of the expressions, as GGUF has it.
     """
     pieces = [text]
     for expression in _expressions(name):

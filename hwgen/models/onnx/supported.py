@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 from hwgen.models.files.gguf_blocks import I2_S_LAYOUTS, OTHERS, TYPES
 from hwgen.models.files.import_gguf import ARCHITECTURES
-from hwgen.models.files.import_safetensors import KINDS
-from hwgen.models.files.safetensors_file import DTYPES
+from hwgen.models.files.import_safetensors import DTYPES, KINDS
 from hwgen.models.graph.operations import KINDS as OPERATIONS
 from hwgen.models.onnx.file import ARRAYS
 from hwgen.models.onnx.file import TYPES as ONNX_TYPES
