@@ -64,7 +64,7 @@ class CoreArray(Block):
             for b in range(array.blocks):
                 ports: dict[str, Any] = {}
                 outputs = {}
-                for name, member in core.members.items():
+                for name, member in core.ports.items():
                     if member.flow != In:
                         outputs[name] = Signal(core.width(name), name=f"{name}_{j}_{b}")
                 ports |= outputs
@@ -72,7 +72,7 @@ class CoreArray(Block):
                 ports["wgt_data"] = _padded(self._weights(j, b), core.width("wgt_data"))
                 for port in ("act", "wgt"):
                     ports[f"{port}_valid"] = getattr(self, f"{port}_valid")
-                    if f"{port}_last" in core.members:
+                    if f"{port}_last" in core.ports:
                         ports[f"{port}_last"] = getattr(self, f"{port}_last")
                 ports["out_ready"] = self.out_ready
                 place(m, f"core_{j}_{b}", core, **ports)

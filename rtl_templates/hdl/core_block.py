@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from amaranth.hdl import Module
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In
 
 from rtl_templates.hdl.hierarchy import Block
+from rtl_templates.hdl.streams import connect
 
 
 class Core(Block):
-    """A core of any family as a block, its streams as plain ports.
+    """A core of any family as a block with the streams of the core.
 
     Parameters
     ----------
@@ -22,34 +21,23 @@ class Core(Block):
 
     Members
     -------
-    act_data, act_last, act_valid, act_ready : stream in
-        ``act_last`` only where the port has one; so for ``wgt`` and, out, ``out``.
+    act, wgt : In(stream)
+        Beats with ``data`` and, where the port has one, ``last``.
+    out : Out(stream)
+        As `act`.
     """
 
     resettable = True
 
     def __init__(self, core: wiring.Component) -> None:
         self.core = core
-        members: dict[str, Any] = {}
-        for name, member in core.signature.members.items():
-            toward, back = (In, Out) if member.flow == In else (Out, In)
-            for field, shape in member.signature.members["payload"].shape.members.items():
-                members[f"{name}_{field}"] = toward(shape)
-            members |= {f"{name}_valid": toward(1), f"{name}_ready": back(1)}
-        super().__init__("compute_core", members)
+        super().__init__("compute_core", dict(core.signature.members.items()))
 
     def build(self, m: Module) -> None:
         m.submodules.core = self.core
-        for name, member in self.core.signature.members.items():
-            stream = getattr(self.core, name)
-            inner = {
-                f"{name}_{field}": stream.payload[field] for field in stream.payload.shape().members
-            }
-            inner[f"{name}_valid"] = stream.valid
-            ready = getattr(self, f"{name}_ready")
+        for name, member in self.members.items():
+            inner, outer = getattr(self.core, name), getattr(self, name)
             if member.flow == In:
-                m.d.comb += [value.eq(getattr(self, key)) for key, value in inner.items()]
-                m.d.comb += ready.eq(stream.ready)
+                connect(m, outer, inner)
             else:
-                m.d.comb += [getattr(self, key).eq(value) for key, value in inner.items()]
-                m.d.comb += stream.ready.eq(ready)
+                connect(m, inner, outer)

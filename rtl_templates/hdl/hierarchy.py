@@ -10,10 +10,12 @@ elements costs N x N elaborations and as much text.  A `Block` is elaborated and
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
+from types import SimpleNamespace
 from typing import Any
 
 from amaranth.back import rtlil
@@ -27,7 +29,6 @@ from amaranth.hdl import (
     Shape,
     Signal,
     Value,
-    ValueLike,
 )
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib.wiring import In, Member, Out
@@ -35,6 +36,16 @@ from amaranth.lib.wiring import In, Member, Out
 from hwgen.core.params.module_limits import MODULE_BITS
 from hwgen.errors import InputError
 from rtl_templates.hdl.netlists import quicken, released
+from rtl_templates.hdl.streams import assemble, connections_of, create, ports_of
+
+ROLE = "role"
+"""Attribute of an instance with a role, in RTLIL and in Yosys's JSON."""
+
+_ROLES = re.compile(
+    rf'^\s*(?:module \\(?P<module>\S+)|attribute \\{ROLE} "(?P<role>[^"]*)"'
+    r"|cell \S+ \\?(?P<instance>\S+))$",
+    re.MULTILINE,
+)
 
 _TOP = "attribute \\top 1\n"
 
@@ -49,10 +60,16 @@ class Block:
     module_name : str
         Name of the module, unique for the parameters that shape it.
     members : dict
-        Ports: name to `amaranth.lib.wiring.Member` with a plain shape.
+        Name to `amaranth.lib.wiring.Member`: a plain shape, a stream, or a signature of these;
+        `rtl_templates.hdl.streams` says which ports they become.
 
     Attributes
     ----------
+    ports : dict
+        Ports: name to `amaranth.lib.wiring.Member` with a plain shape.
+    role : str
+        Role of the block in the design, for tools that look for it in a path or a netlist
+        (`roles_of`); empty if it has none.
     resettable : bool
         Whether the module has the port ``rst`` beside ``clk``.  Datapath modules have no reset:
         their contents are never looked at before a token, which is reset, says that they are
@@ -71,17 +88,25 @@ class Block:
     opens_scope = False
     universal = False
     kept = False
+    role = ""
 
     def __init__(self, module_name: str, members: dict[str, Member]) -> None:
         self.module_name = module_name
         self.members = members
 
+    @property
+    def ports(self) -> dict[str, Member]:
+        return ports_of(self.members)
+
     def width(self, port: str) -> int:
-        """Return the width of a port."""
-        return Shape.cast(self.members[port].shape).width
+        """Return the width of a port, of a stream that of its payload."""
+        member = self.members.get(port) or self.ports[port]
+        if member.is_signature:
+            member = member.signature.members["payload"]
+        return Shape.cast(member.shape).width
 
     def build(self, m: Module) -> None:
-        """Fill module `m`; each port is an attribute, a signal of the port's shape."""
+        """Fill module `m`; each member is an attribute, made of the signals of its ports."""
         raise NotImplementedError
 
 
@@ -94,11 +119,14 @@ class _Body(Elaboratable):
         self.ports = {"clk": (self.domain.clk, PortDirection.Input)}
         if block.resettable:
             self.ports["rst"] = (self.domain.rst, PortDirection.Input)
-        for name, member in block.members.items():
-            signal = Signal(member.shape, name=name, init=member.init or 0)
+        signals = {}
+        for name, member in block.ports.items():
+            signals[name] = Signal(member.shape, name=name, init=member.init or 0)
             direction = PortDirection.Input if member.flow == In else PortDirection.Output
-            self.ports[name] = (signal, direction)
-            setattr(block, name, signal)
+            self.ports[name] = (signals[name], direction)
+            setattr(block, name, signals[name])  # TRANSITION
+        for name, member in block.members.items():
+            setattr(block, name, assemble(name, member, signals))
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -129,6 +157,7 @@ class _Emission:
 
 
 _emission: ContextVar[_Emission | None] = ContextVar("emission", default=None)
+_role: ContextVar[str] = ContextVar("role", default="")
 
 
 def _leave_contents_out() -> None:
@@ -152,44 +181,114 @@ _leave_contents_out()
 quicken()
 
 
+class Placed(SimpleNamespace):
+    """Members of an instance by name: what they are connected to."""
+
+
 def place(
     m: Module,
     name: str,
     block: Block,
     *,
     rst: Value | None = None,
-    **connections: ValueLike,
-) -> None:
-    """Instantiate `block` in `m` as `name`, its ports connected by keyword.
+    role: str = "",
+    **connections: object,
+) -> Placed:
+    """Instantiate `block` in `m` as `name`, its members connected by keyword.
 
-    `rst` is the block's reset, if it is not that of `m`.
+    A stream is connected to a stream, by its payload, valid and ready.  An output that is not
+    connected drives signals of its own, called ``NAME_PORT``.
+
+    Parameters
+    ----------
+    m : Module
+    name : str
+        Name of the instance.
+    block : Block
+    rst : Value, optional
+        The block's reset, if it is not that of `m`.
+    role : str
+        Role of the instance, if it is not that of the block or of `in_role`.
+    **connections
+        For each input, and for outputs, a value or a stream.
+
+    Returns
+    -------
+    Placed
+        The members; ``place(...).o`` is the stream that comes out of a block.
 
     Raises
     ------
     TypeError
-        If a port of the block is left out or a connection names no port.
+        If an input is left out, a connection names no member, or a stream is connected to a value.
     ValueError
         If the width of a connection is not the port's.
     """
     emission = _emission.get()
     if emission is None:
         raise RuntimeError("blocks are instantiated only within rtl_templates.hdl.hierarchy.emit()")
-    ports: dict[str, Any] = {"i_clk": ClockSignal()}
+    ports: dict[str, object] = {"i_clk": ClockSignal()}
     if block.resettable:
         ports["i_rst"] = ResetSignal() if rst is None else rst
-    for port, member in block.members.items():
-        if port not in connections:
-            raise TypeError(f"{block.module_name}: port {port!r} of {name!r} is not connected")
-        value = Value.cast(connections.pop(port))
-        if block.width(port) != len(value):
-            raise ValueError(
-                f"{block.module_name}: port {port!r} of {name!r} is {block.width(port)} bits wide,"
-                f" not {len(value)}"
-            )
-        ports[("i_" if member.flow == In else "o_") + port] = value
+    if role := role or block.role or _role.get():
+        ports[f"a_{ROLE}"] = role
+    placed: dict[str, object] = {}
+    for member_name, member in block.members.items():
+        each_port = ports_of({member_name: member})
+        signals: dict[str, Value] = {}
+        if not member.is_port and any(port in connections for port in each_port):  # TRANSITION
+            signals = {port: Value.cast(connections.pop(port)) for port in each_port}
+        else:
+            if member_name in connections:
+                value = connections.pop(member_name)
+            elif member.flow == Out:
+                value = create(f"{name}_{member_name}", member)
+            else:
+                raise TypeError(
+                    f"{block.module_name}: {member_name!r} of {name!r} is not connected"
+                )
+            placed[member_name] = value
+            try:
+                signals = dict(connections_of(member_name, member, value))
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{block.module_name}: {name!r}: {error}") from None
+        for port, each in each_port.items():
+            ports[("i_" if each.flow == In else "o_") + port] = signals[port]
     if connections:
-        raise TypeError(f"{block.module_name}: no port is called {', '.join(connections)}")
+        raise TypeError(f"{block.module_name}: no member is called {', '.join(connections)}")
     m.submodules[name] = Instance(emission.name_of(block), **ports)
+    return Placed(**placed)
+
+
+@contextmanager
+def in_role(role: str) -> Iterator[None]:
+    """Give a role to all instances that are placed within, unless they have one."""
+    token = _role.set(role)
+    try:
+        yield
+    finally:
+        _role.reset(token)
+
+
+def roles_of(modules: Iterable[str]) -> dict[tuple[str, str], str]:
+    """Return the role of each instance that has one: (module, instance) to role.
+
+    Parameters
+    ----------
+    modules : iterable of str
+        RTLIL, as `emit` yields it.
+    """
+    roles, module, role = {}, "", ""
+    for text in modules:
+        for match in _ROLES.finditer(text):
+            if match["module"]:
+                module = match["module"]
+            elif match["role"]:
+                role = match["role"]
+            elif role:
+                roles[module, match["instance"]] = role
+                role = ""
+    return roles
 
 
 def emit(top: Any, name: str, ports: dict[str, tuple[Any, PortDirection]]) -> Iterator[str]:
@@ -218,11 +317,12 @@ def emit_block(block: Block, prefix: str) -> Iterator[str]:
 
 def _check_width(block: Block) -> None:
     """Refuse a block with more bits on a side than Amaranth numbers."""
-    for flow, way in ((In, "go into"), (Out, "come out of")):
-        bits = sum(block.width(name) for name, m in block.members.items() if m.flow == flow)
+    for flow, verb in ((In, "go into"), (Out, "come out of")):
+        ports = [port for port in block.ports.values() if port.flow == flow]
+        bits = sum(Shape.cast(port.shape).width for port in ports)
         if bits > MODULE_BITS - 2:  # and clock and reset
             raise InputError(
-                f"{bits:,} bits would {way} a module, {block.module_name}; they must be at most"
+                f"{bits:,} bits would {verb} a module, {block.module_name}; they must be at most"
                 f" {MODULE_BITS - 2:,}: make the array smaller, or its formats narrower"
             )
 

@@ -18,6 +18,7 @@ from rtl_templates.arithmetic.block.fused_pe import FusedPe
 from rtl_templates.arithmetic.block.pe import BlockPe
 from rtl_templates.arithmetic.block.scalable import ScalableEdge, ScalablePe, chosen, mode_of
 from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.hdl.streams import AnyStream, Stream, fields
 from rtl_templates.stream.block_beats import counted_beats, counted_terms
 
 from .core import Array, SpatialCore
@@ -172,7 +173,7 @@ class BlockCore(SpatialCore):
     ) -> None:
         """Place the array, and count the beats of a block for it."""
         config = self.config
-        beat = self.taken_beat if self.terms > 1 else fire
+        beat = self.popped if self.terms > 1 else fire
         beats, last = config.lanes[0].beats, None
         if config.scalable is not None:
             own = config.scalable.beats
@@ -195,23 +196,24 @@ class BlockCore(SpatialCore):
         """Slots of a beat."""
         return int(self.config.block_product.terms)
 
-    def taken(self, m: Module, fire: Value) -> Value:
+    def pops(self, m: Module, fire: Value) -> Value:
         """Return whether a beat leaves its buffer: its last term is multiplied."""
         if self.terms == 1:
             return fire
         self.term, self.last_term = counted_terms(m, self.terms, fire)
-        self.taken_beat = Signal(name="taken")
-        m.d.comb += self.taken_beat.eq(fire & self.last_term)
-        return self.taken_beat
+        self.popped = Signal(name="popped")
+        m.d.comb += self.popped.eq(fire & self.last_term)
+        return self.popped
 
     def results(
-        self, m: Module, fire: Value, starting: Value, drain: Value, leaving: tuple[Value, ...]
-    ) -> tuple[Value, ...]:
-        """Round exact totals, behind a register that may wait."""
+        self, m: Module, fire: Value, starting: Value, drain: Value, rows: Stream
+    ) -> AnyStream:
+        """Round exact totals, after a register that may stall."""
         config = self.config
         product = config.block_product
         if not product.rounds_at_end:
-            return leaving
-        payload, valid, taken = self.waiting(m, *leaving)
-        rounded = rounded_row(m, product, payload, config.cols)
-        return rounded, payload[-1], valid, taken
+            return rows
+        drained = self.registered(m, rows)
+        rounded = rounded_row(m, product, drained.payload.data, config.cols)
+        payload = fields(data=rounded, last=drained.payload.last)
+        return Stream(payload, drained.valid, drained.ready)

@@ -20,8 +20,9 @@ from rtl_templates.arithmetic.integer.digit_accumulator import SignConstant
 from rtl_templates.arithmetic.integer.final_addition import final_add_stream
 from rtl_templates.hdl.core import StreamCore
 from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.hdl.streams import AnyStream, Stream, fields
 from rtl_templates.stream.drain import ColumnDrain
-from rtl_templates.stream.stream import StreamSlice
+from rtl_templates.stream.stream import StreamSlice, buffered
 
 from .pe import PE, Edge, operand_width, plus_ones_width
 
@@ -176,13 +177,13 @@ class SpatialCore(StreamCore):
         config, rows = self.config, self.config.rows
         act, wgt, _ = config.core_ports
         fire = Signal(name="fire")
-        taken = self.taken(m, fire)
-        x, last, x_valid = self.take(m, act, taken)
-        w, _, w_valid = self.take(m, wgt, taken)
+        popped = self.pops(m, fire)
+        x, w = self.pop_input(m, act, popped), self.pop_input(m, wgt, popped)
+        last = x.payload.last
 
         starting = Signal(init=1)  # the next beat is the first of a tile
         finished = Signal()  # a tile waits for its drain
-        under_way = Signal(config.lead)  # drains on their way to the accumulators
+        under_way = Signal(config.lead)  # drains between here and the accumulators
         waiting = Signal(rows - 1)  # the row that leaves its register next, one hot
         drain, free, ready = (Signal(name=name) for name in ("drain", "free", "ready"))
         arrives = under_way[-1]
@@ -190,12 +191,12 @@ class SpatialCore(StreamCore):
             # Nothing that is under way leaves after the output was found ready, so it stays so.
             free.eq(ready & ~under_way.any() & ~waiting.any()),
             drain.eq(finished & free),
-            fire.eq(x_valid & w_valid & (~finished | free)),
+            fire.eq(x.valid & w.valid & (~finished | free)),
         ]
-        with m.If(taken):
+        with m.If(popped):
             m.d.sync += starting.eq(last)
         m.d.sync += [
-            finished.eq((finished & ~drain) | (taken & last)),
+            finished.eq((finished & ~drain) | (popped & last)),
             under_way.eq(Cat(drain, under_way)),
         ]
         if rows > 1:
@@ -203,16 +204,14 @@ class SpatialCore(StreamCore):
                 m.d.sync += waiting.eq(Cat(arrives, waiting))
 
         leaves = Cat(arrives, waiting)
-        held = Signal(prod(config.drain_lanes))
-        leaving = {"load": arrives, "leaves": leaves, "out": held}
-        self.array(m, fire, starting, x, w, leaving)
-        given = held, leaves[-1], leaves.any(), ready
-        held, ends, push, ready = self.results(m, fire, starting, drain, given)
-        room, _ = self.give(m, held, ends, push)
-        m.d.comb += ready.eq(room)
+        totals = Signal(prod(config.drain_lanes))
+        leaving = {"load": arrives, "leaves": leaves, "out": totals}
+        self.array(m, fire, starting, x.payload.data, w.payload.data, leaving)
+        rows = Stream(fields(data=totals, last=leaves[-1]), leaves.any(), ready)
+        self.push_output(m, self.results(m, fire, starting, drain, rows))
         return m
 
-    def taken(self, m: Module, fire: Value) -> Value:
+    def pops(self, m: Module, fire: Value) -> Value:
         """Return whether a beat leaves its buffer, for `fire`, a slot of it."""
         return fire
 
@@ -234,52 +233,37 @@ class SpatialCore(StreamCore):
         place(m, "array", Array(self.config), on=fire, clear=starting & fire, x=x, w=w, **leaving)
 
     def results(
-        self, m: Module, fire: Value, starting: Value, drain: Value, leaving: tuple[Value, ...]
-    ) -> tuple[Value, ...]:
-        """Return results from rows of accumulators.
+        self, m: Module, fire: Value, starting: Value, drain: Value, rows: Stream
+    ) -> AnyStream:
+        """Return the stream of results from that of rows of accumulators.
 
         Parameters
         ----------
         m : Module
         fire, starting, drain : Value
             There is a beat; it is the first of a tile; a tile's drain begins.
-        leaving : tuple
-            Accumulators, whether they are the last row of a tile, whether there are any, and the
-            signal that says that they are taken.
+        rows : Stream
+            ``data``, accumulators, and ``last``, whether they are the last row of a tile.
 
         Returns
         -------
-        tuple
-            The same of results.
+        stream
+            ``data`` and ``last`` of results.
         """
         if not self.config.digits:
-            return leaving
-        sign_constant = Signal(self.config.digits.width, name="excess")
+            return rows
         block = SignConstant(self.config.digits)
-        place(m, "excess", block, add=fire, clear=starting, o=sign_constant)
-        kept = Signal.like(sign_constant, name="excess_kept", reset_less=True)
+        sign_constant = place(m, "sign_constant", block, add=fire, clear=starting).o
+        of_tile = Signal.like(sign_constant, name="tile_sign_constant", reset_less=True)
         with m.If(drain):
-            m.d.sync += kept.eq(sign_constant)
-        payload, valid, taken = self.waiting(m, *leaving)
-        addition = self.config.final_addition
-        return final_add_stream(m, addition, payload[:-1], kept, payload[-1], valid, taken)
+            m.d.sync += of_tile.eq(sign_constant)
+        drained = self.registered(m, rows)
+        payload = fields(
+            data=drained.payload.data, sign_constant=of_tile, last=drained.payload.last
+        )
+        source = Stream(payload, drained.valid, drained.ready)
+        return final_add_stream(m, self.config.final_addition, source)
 
-    def waiting(
-        self, m: Module, held: Value, ends: Value, push: Value, ready: Value
-    ) -> tuple[Value, Value, Signal]:
-        """Place registers that may wait behind `results`; return what they hold.
-
-        Returns
-        -------
-        tuple
-            Accumulators with the flag of the last row as the top bit, whether there are any, and
-            the signal that says that they are taken.
-        """
-        payload = Signal(len(held) + 1, name="leaving")
-        valid, taken = Signal(name="leaving_valid"), Signal(name="leaving_ready")
-        place(
-            m, "leaving_slice", StreamSlice(len(payload)),
-            i_data=Cat(held, ends), i_valid=push, i_ready=ready,
-            o_data=payload, o_valid=valid, o_ready=taken,
-        )  # fmt: skip
-        return payload, valid, taken
+    def registered(self, m: Module, rows: Stream) -> AnyStream:
+        """Return rows of accumulators after a register that may stall."""
+        return buffered(m, "drain_slice", rows, StreamSlice)

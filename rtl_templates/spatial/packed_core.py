@@ -10,6 +10,7 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.hdl.streams import AnyStream, Stream, fields
 
 from .core import Array, SpatialCore
 from .packed_pe import PackedPE, WeightPacker, count_of, known_bits, packing_of
@@ -130,24 +131,24 @@ class PackedCore(SpatialCore):
         )  # fmt: skip
 
     def results(
-        self, m: Module, fire: Value, starting: Value, drain: Value, leaving: tuple[Value, ...]
-    ) -> tuple[Value, ...]:
-        """Take packed sums apart, behind a register that may wait."""
+        self, m: Module, fire: Value, starting: Value, drain: Value, rows: Stream
+    ) -> AnyStream:
+        """Unpack packed sums, after a register that may stall."""
         config = self.config
         if not config.packed_sum:
-            return leaving
-        payload, valid, taken = self.waiting(m, *leaving)
+            return rows
+        drained = self.registered(m, rows)
         groups, width = config.drain_lanes
-        block = SumsApart(config)
-        found = [Signal(block.width("o"), name=f"sums_{group}") for group in range(groups)]
-        for group, sums in enumerate(found):
-            held = payload[:-1].word_select(group, width)
-            place(m, f"apart_{group}", block, i=held, o=sums)
-        results = Cat(*found)[: config.cols * config.result.width]
-        return results, payload[-1], valid, taken
+        block = SumUnpacker(config)
+        sums = Cat(
+            place(m, f"unpack_{group}", block, i=drained.payload.data.word_select(group, width)).o
+            for group in range(groups)
+        )
+        payload = fields(data=sums[: config.cols * config.result.width], last=drained.payload.last)
+        return Stream(payload, drained.valid, drained.ready)
 
 
-class SumsApart(Block):
+class SumUnpacker(Block):
     """The sums of a group of columns.
 
     Members
@@ -161,7 +162,7 @@ class SumsApart(Block):
     def __init__(self, config: SpatialConfig) -> None:
         lanes = packing_of(config).lanes
         super().__init__(
-            "apart", {"i": In(config.drain_lanes[1]), "o": Out(lanes * config.result.width)}
+            "sum_unpacker", {"i": In(config.drain_lanes[1]), "o": Out(lanes * config.result.width)}
         )
         self.config = config
 

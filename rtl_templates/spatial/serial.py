@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from hwgen.arithmetic.digits import digit_count
@@ -21,9 +22,10 @@ from hwgen.arithmetic.sparse_digits import FINAL_STEPS
 from hwgen.families.spatial.timing import serial_lead
 from rtl_templates.arithmetic.integer.serial_pe import SerialFinalAdder
 from rtl_templates.hdl.core import StreamCore
-from rtl_templates.hdl.hierarchy import Block, place
+from rtl_templates.hdl.hierarchy import Block, Placed, place
+from rtl_templates.hdl.streams import AnyStream, Stream, fields, transfers
 from rtl_templates.stream.drain import ColumnDrain
-from rtl_templates.stream.stream import StreamSlice
+from rtl_templates.stream.stream import StreamSlice, buffered
 
 from .serial_row import SerialRow, SerialSignConstant, Window
 
@@ -31,17 +33,14 @@ if TYPE_CHECKING:
     from hwgen.arithmetic.sparse_digits import SerialSum
     from hwgen.families.spatial.params import SpatialConfig
 
-SAME_FOR_ALL = ("weight", "open", "pass_starts", "tile_starts")
-"""Outputs of `Slots` that go to every row."""
-
 
 class Slots(Block):
     """Which slots of the queue take beats, which are open, and where passes and tiles begin.
 
     Members
     -------
-    act_valid, act_ready, act_last, wgt_valid, wgt_ready : In, Out
-        Of the input ports.
+    act, wgt : In(stream)
+        The input ports; of their payload only ``last`` of `act`.
     act_fill, wgt_fill : Out(queue)
         The slot that takes the port's beat, if there is one.
     weight : Out(digits)
@@ -64,15 +63,13 @@ class Slots(Block):
 
     def __init__(self, config: SpatialConfig) -> None:
         queue, passes = config.array.queue, digit_count(config.activation)
-        ports = {}
-        for port in ("act", "wgt"):
-            ports[f"{port}_valid"], ports[f"{port}_ready"] = In(1), Out(1)
-            ports[f"{port}_fill"] = Out(queue)
         super().__init__(
             "slots",
             {
-                **ports,
-                "act_last": In(1),
+                "act": In(stream.Signature(data.StructLayout({"last": 1}))),
+                "act_fill": Out(queue),
+                "wgt": In(stream.Signature(0)),
+                "wgt_fill": Out(queue),
                 "weight": Out(passes, init=1 << (passes - 1)),
                 "open": Out(queue),
                 "finished": In(queue),
@@ -89,14 +86,15 @@ class Slots(Block):
         queue = self.queue
         done = Signal(queue)
         m.d.comb += done.eq(self.open & self.finished)
-        act_full, act_after = self._port(m, "act", done)
-        wgt_full, wgt_after = self._port(m, "wgt", done)
+        act_full, act_after = self._fill(m, "act", self.act, self.act_fill, done)
+        wgt_full, wgt_after = self._fill(m, "wgt", self.wgt, self.wgt_fill, done)
+        act_last = self.act.payload.last
 
         starting = Signal(init=1)  # the next beat of A is the first of a pass
-        with m.If(self.act_valid & self.act_ready):
-            m.d.sync += starting.eq(self.act_last)
+        with m.If(transfers(self.act)):
+            m.d.sync += starting.eq(act_last)
             if len(self.weight) > 1:
-                with m.If(self.act_last):
+                with m.If(act_last):
                     m.d.sync += self.weight.eq(self.weight.rotate_right(1))
         # What is known of the beat in a slot: it is the first of a pass, of a tile, the last.
         of_pass, of_tile, ends_tile = (
@@ -108,7 +106,7 @@ class Slots(Block):
                 m.d.sync += [
                     of_pass[slot].eq(starting),
                     of_tile[slot].eq(self.weight[-1]),
-                    ends_tile[slot].eq(self.act_last & self.weight[0]),
+                    ends_tile[slot].eq(act_last & self.weight[0]),
                 ]
         oldest = Signal(queue, init=1)
         waiting = Signal()  # results are to leave
@@ -138,20 +136,21 @@ class Slots(Block):
             with m.If(done.any()):
                 m.d.sync += oldest.eq(oldest.rotate_left(1))
 
-    def _port(self, m: Module, name: str, done: Value) -> tuple[Value, Value]:
-        """Return which slots hold a beat of an input port, now and behind this cycle."""
-        valid, ready, fill = (getattr(self, f"{name}_{x}") for x in ("valid", "ready", "fill"))
+    def _fill(
+        self, m: Module, name: str, beats: AnyStream, fill: Signal, done: Value
+    ) -> tuple[Value, Value]:
+        """Return which slots have a beat of an input port, in this cycle and after it."""
         full, after = (Signal(self.queue, name=f"{name}_{x}") for x in ("full", "after"))
-        turn = Signal(self.queue, name=f"{name}_turn", init=1)
+        next_slot = Signal(self.queue, name=f"{name}_next_slot", init=1)
         m.d.comb += [
-            fill.eq(turn & ~full),
-            ready.eq(fill.any()),
-            after.eq((full & ~done) | (fill & valid.replicate(self.queue))),
+            fill.eq(next_slot & ~full),
+            beats.ready.eq(fill.any()),
+            after.eq((full & ~done) | (fill & beats.valid.replicate(self.queue))),
         ]
         m.d.sync += full.eq(after)
         if self.queue > 1:
-            with m.If(valid & ready):
-                m.d.sync += turn.eq(turn.rotate_left(1))
+            with m.If(transfers(beats)):
+                m.d.sync += next_slot.eq(next_slot.rotate_left(1))
         return full, after
 
 
@@ -163,110 +162,78 @@ class SerialCore(StreamCore):
         config = self.config
         serial_sum: SerialSum = config.serial
         slots = Slots(config)
-        signals = {name: Signal(member.shape, name=name) for name, member in slots.members.items()}
-        m.d.comb += [
-            *(
-                target.eq(source)
-                for port, beats in (("act", self.act), ("wgt", self.wgt))
-                for target, source in (
-                    (signals[f"{port}_valid"], beats.valid),
-                    (beats.ready, signals[f"{port}_ready"]),
-                )
-            ),
-            signals["act_last"].eq(self.act.payload.last),
-        ]
-        place(m, "slots", slots, **signals)
-        totals = self._rows(m, serial_sum, signals)
+        finished, gone = Signal(config.array.queue, name="finished"), Signal(name="gone")
+        queue = place(
+            m, "slots", slots, finished=finished, gone=gone,
+            act=Stream(fields(last=self.act.payload.last), self.act.valid, self.act.ready),
+            wgt=Stream(Const(0, 0), self.wgt.valid, self.wgt.ready),
+        )  # fmt: skip
+        totals = self._rows(m, serial_sum, queue, finished)
 
         under_way = Signal(serial_lead(config.pipeline.pe))  # until results are in the accumulators
         leaving = Signal(config.rows)  # the row that leaves, one hot
         ready = Signal(name="ready")
-        m.d.sync += under_way.eq(Cat(signals["ended"], under_way))
-        m.d.comb += signals["gone"].eq(leaving[-1] & ready)
+        m.d.sync += under_way.eq(Cat(queue.ended, under_way))
+        m.d.comb += gone.eq(leaving[-1] & ready)
         with m.If(ready | ~leaving.any()):
             m.d.sync += leaving.eq(Cat(under_way[-1], leaving))
         foot = ColumnDrain(serial_sum.held, config.rows)
-        held = Signal(config.cols * serial_sum.held)
+        row = Signal(config.cols * serial_sum.held, name="row")
         for col in range(config.cols):
             lanes = Cat(*(total.word_select(col, serial_sum.held) for total in totals))
-            out = held.word_select(col, serial_sum.held)
+            out = row.word_select(col, serial_sum.held)
             place(m, f"drain_{col}", foot, totals=lanes, drain=leaving, out=out)
-        sign_constant = Signal(serial_sum.width, name="too_much")
-        place(
-            m,
-            "excess",
-            SerialSignConstant(config, serial_sum),
-            o=sign_constant,
-            pass_starts=signals["pass_near"],
-            tile_starts=signals["tile_near"],
-        )
-        values, ends, push, taken = self._added_up(
-            m, serial_sum, held, sign_constant, leaving[-1], leaving.any(), ready
-        )
-        room, _ = self.give(m, values, ends, push, StreamSlice)
-        m.d.comb += taken.eq(room)
+        sign_constant = place(
+            m, "sign_constant", SerialSignConstant(config, serial_sum),
+            pass_starts=queue.pass_near, tile_starts=queue.tile_near,
+        ).o  # fmt: skip
+        payload = fields(data=Cat(row, sign_constant), last=leaving[-1])
+        rows = Stream(payload, leaving.any(), ready)
+        self.push_output(m, self._final_add(m, serial_sum, rows), StreamSlice)
         return m
 
-    def _rows(self, m: Module, serial_sum: SerialSum, signals: dict[str, Signal]) -> list[Value]:
+    def _rows(
+        self, m: Module, serial_sum: SerialSum, queue: Placed, finished: Signal
+    ) -> list[Value]:
         """Place the rows and the columns of W, and return the accumulators of each row."""
         config = self.config
         window, row = Window(config), SerialRow(config, serial_sum)
-        columns = [Signal(window.width("o"), name=f"w_{col}") for col in range(config.cols)]
-        for col, factors in enumerate(columns):
+        words = self.wgt.payload.data
+        columns = [
             place(
-                m,
-                f"window_{col}",
-                window,
-                fill=signals["wgt_fill"],
-                o=factors,
-                i=self.wgt.payload.data.word_select(col, window.width("i")),
-            )
-        finished, totals = [], []
-        for r in range(config.rows):
-            finished.append(Signal(config.array.queue, name=f"finished_{r}"))
-            totals.append(Signal(row.width("total"), name=f"total_{r}"))
+                m, f"window_{col}", window, fill=queue.wgt_fill,
+                i=words.word_select(col, window.width("i")),
+            ).o
+            for col in range(config.cols)
+        ]  # fmt: skip
+        rows = [
             place(
-                m, f"row_{r}", row, fill=signals["act_fill"], finished=finished[-1],
-                w=Cat(*columns), total=totals[-1],
+                m, f"row_{r}", row, fill=queue.act_fill, w=Cat(*columns),
                 x=self.act.payload.data.word_select(r, row.width("x")),
-                **{name: signals[name] for name in SAME_FOR_ALL},
-            )  # fmt: skip
-        m.d.comb += signals["finished"].eq(
-            Cat(Cat(*bits).all() for bits in zip(*finished, strict=True))
-        )
-        return totals
+                weight=queue.weight, open=queue.open,
+                pass_starts=queue.pass_starts, tile_starts=queue.tile_starts,
+            )
+            for r in range(config.rows)
+        ]  # fmt: skip
+        of_rows = zip(*(each.finished for each in rows), strict=True)
+        m.d.comb += finished.eq(Cat(Cat(*bits).all() for bits in of_rows))
+        return [each.total for each in rows]
 
-    def _added_up(
-        self,
-        m: Module,
-        serial_sum: SerialSum,
-        held: Value,
-        sign_constant: Value,
-        last: Value,
-        push: Value,
-        ready: Signal,
-    ) -> tuple[Value, Value, Value, Signal]:
-        """Return the stream of results: values, last, valid, and its ready, to be driven."""
-        cols, value = self.config.cols, Cat(held, sign_constant)
+    def _final_add(self, m: Module, serial_sum: SerialSum, rows: AnyStream) -> AnyStream:
+        """Return the stream of results from that of accumulators and their sign constants."""
+        cols = self.config.cols
         for number in range(FINAL_STEPS):
-            payload = Signal(len(value) + 1, name=f"leaving_{number}")
-            valid, taken = Signal(name=f"leaving_{number}_valid"), Signal(name=f"taken_{number}")
-            place(
-                m, f"leaving_slice_{number}", StreamSlice(len(payload)),
-                i_data=Cat(value, last), i_valid=push, i_ready=ready,
-                o_data=payload, o_valid=valid, o_ready=taken,
-            )  # fmt: skip
+            drained = buffered(m, f"final_add_slice_{number}", rows, StreamSlice)
+            words = drained.payload.data
             step = SerialFinalAdder(serial_sum, number)
-            constant = {} if number else {"excess": payload[len(held) : -1]}
-            results = Signal(cols * step.width("o"), name=f"resolved_{number}")
-            for col in range(cols):
+            constant = {} if number else {"excess": words[cols * serial_sum.held :]}
+            sums = [
                 place(
-                    m,
-                    f"resolve_{number}_{col}",
-                    step,
-                    **constant,
-                    i=payload.word_select(col, step.width("i")),
-                    o=results.word_select(col, step.width("o")),
-                )
-            value, last, push, ready = results, payload[-1], valid, taken
-        return value, last, push, ready
+                    m, f"final_add_{number}_{col}", step, **constant,
+                    i=words.word_select(col, step.width("i")),
+                ).o
+                for col in range(cols)
+            ]  # fmt: skip
+            payload = fields(data=Cat(*sums), last=drained.payload.last)
+            rows = Stream(payload, drained.valid, drained.ready)
+        return rows

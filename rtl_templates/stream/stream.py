@@ -3,25 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Member, Out
 
 from hwgen.core.memories import Ram
-from rtl_templates.hdl.hierarchy import Block
+from rtl_templates.hdl.hierarchy import Block, place
 from rtl_templates.hdl.memory import place_ram
+from rtl_templates.hdl.streams import AnyStream, new_stream
 
 
-def _stream_members(width: int) -> dict[str, Member]:
-    return {
-        "i_data": In(width),
-        "i_valid": In(1),
-        "i_ready": Out(1),
-        "o_data": Out(width),
-        "o_valid": Out(1),
-        "o_ready": In(1),
-    }
+def _members(width: int) -> dict[str, Member]:
+    signature = stream.Signature(width)
+    return {"i": In(signature), "o": Out(signature)}
 
 
 class StreamBuffer(Block):
@@ -34,82 +30,80 @@ class StreamBuffer(Block):
 
     Members
     -------
-    i_data, i_valid, i_ready : stream in
-        `i_ready` is a register.
-    o_data, o_valid, o_ready : stream out
-        `o_data` and `o_valid` are registers, one cycle after the input.
+    i : In(stream)
+        Its ready is a register.
+    o : Out(stream)
+        Payload and valid are registers, one cycle after the input.
     """
 
     resettable = True
 
     def __init__(self, width: int) -> None:
-        super().__init__(
-            f"buffer_{width}",
-            {**_stream_members(width), "i_ready": Out(1, init=1)},
-        )
+        super().__init__(f"buffer_{width}", _members(width))
         self.data_width = width
 
     def build(self, m: Module) -> None:
         head = Signal(self.data_width, reset_less=True)
         spare = Signal(self.data_width, reset_less=True)
-        m.d.comb += self.o_data.eq(head)
+        ready = Signal(init=1, name="ready")
+        m.d.comb += [self.o.payload.eq(head), self.i.ready.eq(ready)]
         # The spare entry is filled only when the head cannot move, so it is empty exactly when
         # the slice is ready.
-        with m.If(self.i_ready):
-            m.d.sync += spare.eq(self.i_data)
-        with m.If(self.o_ready | ~self.o_valid):
+        with m.If(ready):
+            m.d.sync += spare.eq(self.i.payload)
+        with m.If(self.o.ready | ~self.o.valid):
             m.d.sync += [
-                head.eq(Mux(self.i_ready, self.i_data, spare)),
-                self.o_valid.eq(self.i_valid | ~self.i_ready),
-                self.i_ready.eq(1),
+                head.eq(Mux(ready, self.i.payload, spare)),
+                self.o.valid.eq(self.i.valid | ~ready),
+                ready.eq(1),
             ]
-        with m.Elif(self.i_valid):
-            m.d.sync += self.i_ready.eq(0)
+        with m.Elif(self.i.valid):
+            m.d.sync += ready.eq(0)
 
 
 class StreamSlice(Block):
     """One register: full throughput; see `StreamBuffer` for the members.
 
-    `i_ready` follows `o_ready` in the same cycle, so `o_ready` must come from registers wherever
-    no path may lead through.
+    The input is ready when the output is, in the same cycle: the output's ready must come from
+    registers where no path may lead through.
     """
 
     resettable = True
 
     def __init__(self, width: int) -> None:
-        super().__init__(f"slice_{width}", _stream_members(width))
+        super().__init__(f"slice_{width}", _members(width))
         self.data_width = width
 
     def build(self, m: Module) -> None:
         head = Signal(self.data_width, reset_less=True)
-        m.d.comb += [self.o_data.eq(head), self.i_ready.eq(~self.o_valid | self.o_ready)]
-        with m.If(self.i_ready):
-            m.d.sync += [head.eq(self.i_data), self.o_valid.eq(self.i_valid)]
+        m.d.comb += [self.o.payload.eq(head), self.i.ready.eq(~self.o.valid | self.o.ready)]
+        with m.If(self.i.ready):
+            m.d.sync += [head.eq(self.i.payload), self.o.valid.eq(self.i.valid)]
 
 
 class StreamSkid(Block):
-    """A spare register behind one that holds a beat; see `StreamBuffer` for the members.
+    """A spare register after one that has a beat; see `StreamBuffer` for the members.
 
-    The input passes through until the receiver stalls; what arrives then is kept.  `i_ready` is a
-    register; `o_data` and `o_valid` come from registers if `i_data` and `i_valid` do.
+    The input passes through until the receiver stalls; a beat that arrives then is stored.  The
+    input's ready is a register; the output comes from registers if the input does.
     """
 
     resettable = True
 
     def __init__(self, width: int) -> None:
-        super().__init__(f"skid_{width}", _stream_members(width))
+        super().__init__(f"skid_{width}", _members(width))
         self.data_width = width
 
     def build(self, m: Module) -> None:
         spare, full = Signal(self.data_width, reset_less=True), Signal()
         m.d.comb += [
-            self.i_ready.eq(~full),
-            self.o_valid.eq(full | self.i_valid),
-            self.o_data.eq(Mux(full, spare, self.i_data)),
+            self.i.ready.eq(~full),
+            self.o.valid.eq(full | self.i.valid),
+            self.o.payload.eq(Mux(full, spare, self.i.payload)),
         ]
         with m.If(~full):
-            m.d.sync += spare.eq(self.i_data)
-        m.d.sync += full.eq(self.o_valid & ~self.o_ready)
+            m.d.sync += spare.eq(self.i.payload)
+        m.d.sync += full.eq(self.o.valid & ~self.o.ready)
 
 
 class StreamFifo(Block):
@@ -124,10 +118,7 @@ class StreamFifo(Block):
     resettable = True
 
     def __init__(self, width: int, depth: int) -> None:
-        super().__init__(
-            f"fifo_{width}x{depth}",
-            _stream_members(width),
-        )
+        super().__init__(f"fifo_{width}x{depth}", _members(width))
         self.data_width, self.depth = width, depth
 
     def build(self, m: Module) -> None:
@@ -135,71 +126,91 @@ class StreamFifo(Block):
             m, "entries", Ram(self.depth, self.data_width, asynchronous=True)
         )
         level = Signal(range(self.depth + 1))
-        put, take = self.i_valid & self.i_ready, self.o_valid & self.o_ready
+        push, pop = self.i.valid & self.i.ready, self.o.valid & self.o.ready
         m.d.comb += [
-            self.i_ready.eq(level != self.depth),
-            self.o_valid.eq(level != 0),
-            write.addr.eq(_counter(m, "produce", self.depth, put)),
-            write.data.eq(self.i_data),
-            write.en.eq(put),
-            read.addr.eq(_counter(m, "consume", self.depth, take)),
-            self.o_data.eq(read.data),
+            self.i.ready.eq(level != self.depth),
+            self.o.valid.eq(level != 0),
+            write.addr.eq(_counter(m, "produce", self.depth, push)),
+            write.data.eq(self.i.payload),
+            write.en.eq(push),
+            read.addr.eq(_counter(m, "consume", self.depth, pop)),
+            self.o.payload.eq(read.data),
         ]
-        m.d.sync += level.eq(level + put - take)
+        m.d.sync += level.eq(level + push - pop)
 
 
 class StreamStore(Block):
-    """A FIFO whose reads are synchronous, so that a macro can be its memory; two cycles of latency.
+    """A FIFO whose reads are synchronous, for memory macros; two cycles of latency.
 
-    The oldest entry is the data of the read port; see `StreamBuffer` for the other members.
+    The oldest entry is the data of the read port.
 
     Parameters
     ----------
     width, depth : int
-        Payload bits, and entries of the memory; it holds one more.
+        Payload bits, and entries of the memory; the output is one more.
 
     Members
     -------
+    i : In(stream)
+    o : Out(stream)
     level : Out
-        Entries.
+        Number of entries.
     """
 
     resettable = True
 
     def __init__(self, width: int, depth: int) -> None:
         super().__init__(
-            f"store_{width}x{depth}",
-            {**_stream_members(width), "level": Out(range(depth + 2))},
+            f"store_{width}x{depth}", {**_members(width), "level": Out(range(depth + 2))}
         )
         self.data_width, self.depth = width, depth
 
     def build(self, m: Module) -> None:
         (read,), write = place_ram(m, "beats", Ram(self.depth, self.data_width))
         inside = Signal(range(self.depth + 1))
-        put, fetch = self.i_valid & self.i_ready, Signal()
+        push, fetch = self.i.valid & self.i.ready, Signal()
         m.d.comb += [
-            fetch.eq((inside != 0) & (~self.o_valid | self.o_ready)),
-            self.i_ready.eq(inside != self.depth),
-            self.level.eq(inside + self.o_valid),
-            write.addr.eq(_counter(m, "produce", self.depth, put)),
-            write.data.eq(self.i_data),
-            write.en.eq(put),
+            fetch.eq((inside != 0) & (~self.o.valid | self.o.ready)),
+            self.i.ready.eq(inside != self.depth),
+            self.level.eq(inside + self.o.valid),
+            write.addr.eq(_counter(m, "produce", self.depth, push)),
+            write.data.eq(self.i.payload),
+            write.en.eq(push),
             read.addr.eq(_counter(m, "consume", self.depth, fetch)),
             read.en.eq(fetch),
-            self.o_data.eq(read.data),
+            self.o.payload.eq(read.data),
         ]
         m.d.sync += [
-            inside.eq(inside + put - fetch),
-            self.o_valid.eq(fetch | (self.o_valid & ~self.o_ready)),
+            inside.eq(inside + push - fetch),
+            self.o.valid.eq(fetch | (self.o.valid & ~self.o.ready)),
         ]
 
 
 def _counter(m: Module, name: str, count: int, advance: Value) -> Signal:
-    """Return a signal that goes through ``0 ... count - 1`` again and again."""
-    place = Signal(range(count), name=name)
+    """Return a counter from 0 to ``count - 1`` that starts again at 0."""
+    value = Signal(range(count), name=name)
     with m.If(advance):
-        m.d.sync += place.eq(Mux(place == count - 1, 0, place + 1))
-    return place
+        m.d.sync += value.eq(Mux(value == count - 1, 0, value + 1))
+    return value
+
+
+def buffered(
+    m: Module, name: str, source: AnyStream, buffer: Callable[[int], Block] = StreamBuffer
+) -> stream.Interface:
+    """Return a stream after a buffer, the instance `name`.
+
+    Parameters
+    ----------
+    m : Module
+    name : str
+    source : stream
+    buffer : callable
+        Makes the buffer for a number of bits.
+    """
+    payload = source.payload
+    sink = new_stream(name, payload.shape())
+    place(m, name, buffer(len(Value.cast(payload))), i=source, o=sink)
+    return sink
 
 
 class DelayLines(Block):

@@ -62,11 +62,11 @@ class StreamFlow(JobFlow):
         self.core = Core(core)
 
     def build(self, m: Module) -> None:
-        self.ports = {
+        self.core_ports = {
             name: Signal(member.shape, name=f"core_{name}")
-            for name, member in self.core.members.items()
+            for name, member in self.core.ports.items()
         }
-        place(m, "compute", self.core, **self.ports)
+        place(m, "compute", self.core, **self.core_ports)
         self.moves: list[Value] = []
         self._command(m)
         reading, delivered = self._read(m)
@@ -80,7 +80,7 @@ class StreamFlow(JobFlow):
 
     def _moves(self, port: str) -> Value:
         """Return whether a beat goes through a port of the core."""
-        return self.ports[f"{port}_valid"] & self.ports[f"{port}_ready"]
+        return self.core_ports[f"{port}_valid"] & self.core_ports[f"{port}_ready"]
 
     # -- operands --------------------------------------------------------------------------
 
@@ -92,11 +92,11 @@ class StreamFlow(JobFlow):
             sent = Signal(name=f"{port.name}_sent")
             moves = self._moves(port.name)
             m.d.comb += [
-                self.ports[f"{port.name}_data"].eq(getattr(job, port.name)),
-                self.ports[f"{port.name}_valid"].eq(self.command_valid & ~sent),
+                self.core_ports[f"{port.name}_data"].eq(getattr(job, port.name)),
+                self.core_ports[f"{port.name}_valid"].eq(self.command_valid & ~sent),
             ]
             if port.last:
-                m.d.comb += self.ports[f"{port.name}_last"].eq(1)
+                m.d.comb += self.core_ports[f"{port.name}_last"].eq(1)
             m.d.sync += sent.eq((sent | moves) & ~self.command_done)
             given.append(sent | moves)
             self.moves.append(moves)
@@ -145,9 +145,13 @@ class StreamFlow(JobFlow):
         )  # fmt: skip
         delivered, waits = Signal(count, name="delivered"), Signal(count, name="port_waits")
         for i, port in enumerate(config.operands):
-            stream = {key: self.ports[f"{port.name}_{key}"] for key in ("data", "valid", "ready")}
+            stream = {
+                key: self.core_ports[f"{port.name}_{key}"] for key in ("data", "valid", "ready")
+            }
             ends = (
-                self.ports[f"{port.name}_last"] if port.last else Signal(name=f"{port.name}_ends")
+                self.core_ports[f"{port.name}_last"]
+                if port.last
+                else Signal(name=f"{port.name}_ends")
             )
             place(
                 m, f"{port.name}_feed", PortFeed(config, port, config.buffers.port_beats),
@@ -199,10 +203,10 @@ class StreamFlow(JobFlow):
             for name in ("data", "count", "last", "valid", "ready")
         }
         offset, written, wrong = Signal(len_of(config.memory_bytes)), Signal(), Signal()
-        last = self.ports[f"{port.name}_last"] if port.last else Const(1, 1)
+        last = self.core_ports[f"{port.name}_last"] if port.last else Const(1, 1)
         place(
             m, "drain", drain, **self._job("write"), **row, i_last=last,
-            **{f"i_{key}": self.ports[f"{port.name}_{key}"] for key in ("data", "valid", "ready")},
+            **{f"i_{key}": self.core_ports[f"{port.name}_{key}"] for key in ("data", "valid", "ready")},
             **{f"o_{name}": each for name, each in piece.items()}, offset=offset,
             written=written, finished=self.finish_done, mismatch=wrong,
         )  # fmt: skip
@@ -224,8 +228,8 @@ class StreamFlow(JobFlow):
             stop=self.stop, busy=busy, error=self.write_error, done=written,
             **self._channel("aw", "w", "b"),
         )  # fmt: skip
-        out = self.ports[f"{port.name}_valid"]
-        m.d.comb += self.output_waits.eq(out & ~self.ports[f"{port.name}_ready"])
+        out = self.core_ports[f"{port.name}_valid"]
+        m.d.comb += self.output_waits.eq(out & ~self.core_ports[f"{port.name}_ready"])
         self.moves.append(self._moves(port.name))
         return wrong, busy
 

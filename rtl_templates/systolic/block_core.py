@@ -85,8 +85,8 @@ class BlockOutputStationaryCore(OutputStationaryCore):
             clear=clear, drain=drain, **ports,
         )  # fmt: skip
 
-    def put_together(self, m: Module, held: Value, sign_constant: Value) -> Value:
+    def final_add(self, m: Module, totals: Value, sign_constant: Value) -> Value:
         """Round exact totals."""
         if not self.config.rounds_at_end:
-            return held
-        return rounded_row(m, self.config.block_product, held, self.config.array.cols)
+            return totals
+        return rounded_row(m, self.config.block_product, totals, self.config.array.cols)

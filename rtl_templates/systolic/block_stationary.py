@@ -377,8 +377,8 @@ class BlockStationaryCore(StationaryCore):
             config.array.accumulator_depth, single_cycle_passes=config.array.rows == 1,
         )  # fmt: skip
 
-    def put_together(self, m: Module, held: Value) -> Value:
+    def round_totals(self, m: Module, totals: Value) -> Value:
         """Round exact totals."""
         if not self.config.rounds_at_end:
-            return held
-        return rounded_row(m, self.config.block_product, held, self.config.array.cols)
+            return totals
+        return rounded_row(m, self.config.block_product, totals, self.config.array.cols)

@@ -17,7 +17,8 @@ from rtl_templates.arithmetic.integer.digit_accumulator import SignConstant, fin
 from rtl_templates.arithmetic.integer.final_addition import final_add_stream
 from rtl_templates.hdl.core import StreamCore
 from rtl_templates.hdl.hierarchy import Block, place
-from rtl_templates.stream.stream import StreamBuffer, StreamFifo
+from rtl_templates.hdl.streams import Stream, fields, transfers
+from rtl_templates.stream.stream import StreamBuffer, StreamFifo, buffered
 
 from .array import OutputStationaryArray, StationaryArray
 
@@ -40,8 +41,9 @@ class OutputStationaryCore(StreamCore):
         m = Module()
         config, rows = self.config, self.config.array.rows
         run, fire = Signal(name="run"), Signal(name="fire")
-        x, last, x_valid = self.take(m, config.row_port, fire)
-        y, _, y_valid = self.take(m, config.column_port, fire)
+        x = self.pop_input(m, config.row_port, fire)
+        y = self.pop_input(m, config.column_port, fire)
+        last = x.payload.last
 
         starting = Signal(init=1)  # the next beat is the first of a tile
         finished = Signal()  # a tile waits for its drain
@@ -49,7 +51,7 @@ class OutputStationaryCore(StreamCore):
         drain, bus_free = Signal(name="drain"), Signal(name="bus_free")
         m.d.comb += [
             bus_free.eq(draining <= 1),
-            fire.eq(run & x_valid & y_valid & ~(starting & finished & ~bus_free)),
+            fire.eq(run & x.valid & y.valid & ~(starting & finished & ~bus_free)),
             drain.eq(finished & bus_free),
         ]
         with m.If(run):
@@ -62,7 +64,9 @@ class OutputStationaryCore(StreamCore):
                 m.d.sync += draining.eq(draining - 1)
 
         results: Value = Signal(config.array.cols * config.held_width, name="results")
-        self.array(m, fire, starting, drain, run=run, x=x, y=y, out=results)
+        self.array(
+            m, fire, starting, drain, run=run, x=x.payload.data, y=y.payload.data, out=results
+        )
 
         # A row drains only into a reserved entry of a buffer, so nothing behind the array's edge
         # ever stops.
@@ -70,7 +74,7 @@ class OutputStationaryCore(StreamCore):
         credits = Signal(range(depth + 1), init=depth)
         drains, room, commit = (Signal(name=name) for name in ("drains", "room", "commit"))
         last_row = commit & (draining == 2) if rows > 1 else commit
-        popped = self._give_rows(m, results, Cat(commit, last_row), fire, starting, run & drain)
+        popped = self._push_rows(m, results, Cat(commit, last_row), fire, starting, run & drain)
         m.d.comb += [
             drains.eq(drain | (draining > 1)),  # the step puts a row on its way
             room.eq((credits != 0) | popped),
@@ -97,18 +101,26 @@ class OutputStationaryCore(StreamCore):
             drain=drain, **{**ports, "x": Mux(fire, ports["x"], 0)}, **on,
         )  # fmt: skip
 
-    def put_together(self, m: Module, held: Value, sign_constant: Value) -> Value:
+    def final_add(self, m: Module, totals: Value, sign_constant: Value) -> Value:
         """Return the results of a row of accumulators."""
         if not self.config.digits:
-            return held
-        return final_add_row(m, held, sign_constant, self.config.final_addition)
+            return totals
+        return final_add_row(m, totals, sign_constant, self.config.final_addition)
 
-    def _give_rows(
+    def _push_rows(
         self, m: Module, results: Value, push: Value, fire: Value, starting: Value, drain: Value
     ) -> Value:
-        """Give the rows that drain: `push` says that there is one, and that it is the last.
+        """Push the rows that drain; return whether one leaves the buffer and frees its entry.
 
-        Returns whether one leaves the buffer, so that its entry is free again.
+        Parameters
+        ----------
+        m : Module
+        results : Value
+            A row of accumulators.
+        push : Value
+            Whether there is a row, and whether it is the last of its tile.
+        fire, starting, drain : Value
+            As of `array`.
         """
         config = self.config
         in_steps, depth = config.geometry.in_steps, config.geometry.drain_entries
@@ -128,55 +140,43 @@ class OutputStationaryCore(StreamCore):
             )
         if in_steps:
             # Registers behind the buffer wait for each other: they need no entries.
-            return self._added_up(m, results, sign_constant, push, buffer)
-        results = self.put_together(m, results, sign_constant)
-        _, popped = self.give(m, results, push[1], push[0], buffer)
-        return popped
+            return self._push_final_sums(m, results, sign_constant, push, buffer)
+        results = self.final_add(m, results, sign_constant)
+        # An entry is reserved: the buffer is ready.
+        ready = Signal(name="out_ready")
+        rows = Stream(fields(data=results, last=push[1]), push[0], ready)
+        return self.push_output(m, rows, buffer)
 
-    def _added_up(
+    def _push_final_sums(
         self,
         m: Module,
-        held: Value,
+        totals: Value,
         sign_constant: Value,
         push: Value,
         buffer: Callable[[int], Block],
     ) -> Value:
-        """Buffer rows, and the port behind the steps by which carries are added.
+        """Push rows through a buffer and the steps of their carry-propagate addition.
 
-        Returns whether a row leaves the buffer.
+        Returns whether a row leaves the first buffer.
         """
-        payload = Signal(len(held) + len(sign_constant) + 1, name="leaving")
-        valid, ready = Signal(name="leaving_valid"), Signal(name="leaving_ready")
-        place(
-            m, "leaving_buffer", buffer(len(payload)),
-            i_data=Cat(held, sign_constant, push[1]), i_valid=push[0],
-            i_ready=Signal(name="leaving_room"),  # an entry is reserved
-            o_data=payload, o_valid=valid, o_ready=ready,
-        )  # fmt: skip
-        values, ends, row_valid, row_ready = final_add_stream(
-            m,
-            self.config.final_addition,
-            payload[: len(held)],
-            payload[len(held) : -1],
-            payload[-1],
-            valid,
-            ready,
-        )
-        room, _ = self.give(m, values, ends, row_valid)
-        m.d.comb += row_ready.eq(room)
-        return valid & ready
+        payload = fields(data=totals, sign_constant=sign_constant, last=push[1])
+        # An entry is reserved: the buffer is ready.
+        source = Stream(payload, push[0], Signal(name="drain_ready"))
+        rows = buffered(m, "drain_buffer", source, buffer)
+        self.push_output(m, final_add_stream(m, self.config.final_addition, rows))
+        return transfers(rows)
 
     def _sign_constant(
         self, m: Module, fire: Value, starting: Value, drain: Value, digits: DigitAccumulation,
         stages: int,
     ) -> Value:  # fmt: skip
-        """Return the sign constant of the row that is so many registers behind the array."""
-        grown, kept = (Signal(digits.width, name=name) for name in ("grown", "kept"))
-        place(m, "excess", SignConstant(digits), add=fire, clear=starting, o=grown)
-        of_row: Value = Mux(drain, grown, kept)
-        m.d.sync += kept.eq(of_row)
+        """Return the sign constant of the row that is `stages` registers after the array."""
+        current = place(m, "sign_constant", SignConstant(digits), add=fire, clear=starting).o
+        drained = Signal(digits.width, name="drained_sign_constant")
+        of_row: Value = Mux(drain, current, drained)
+        m.d.sync += drained.eq(of_row)
         for stage in range(stages):
-            register = Signal(digits.width, name=f"excess_{stage}", reset_less=True)
+            register = Signal(digits.width, name=f"sign_constant_{stage}", reset_less=True)
             m.d.sync += register.eq(of_row)
             of_row = register
         return of_row
@@ -192,8 +192,8 @@ class StationaryCore(StreamCore):
         m = Module()
         config, rows = self.config, self.config.array.rows
         run, fire, load = (Signal(name=name) for name in ("run", "fire", "load"))
-        x, x_last, x_valid = self.take(m, config.row_port, fire)
-        y, y_last, y_valid = self.take(m, config.column_port, load)
+        x = self.pop_input(m, config.row_port, fire)
+        y = self.pop_input(m, config.column_port, load)
 
         loaded = Signal()  # the shadow holds a whole tile ...
         ends = Signal()  # ... which ends the reduction
@@ -203,27 +203,29 @@ class StationaryCore(StreamCore):
         begins = Signal(init=1)  # the next pass begins a reduction
         swap, closes = Signal(name="swap"), Signal(name="closes")
         m.d.comb += [
-            swap.eq(x_valid & loaded & ~passing),
-            fire.eq(run & x_valid & (passing | loaded)),
-            load.eq(run & y_valid & (~loaded | swap)),
+            swap.eq(x.valid & loaded & ~passing),
+            fire.eq(run & x.valid & (passing | loaded)),
+            load.eq(run & y.valid & (~loaded | swap)),
             closes.eq(Mux(swap, ends, ending)),
         ]
         with m.If(run):
             with m.If(fire):
-                m.d.sync += passing.eq(~x_last)
+                m.d.sync += passing.eq(~x.payload.last)
             with m.If(swap):
                 m.d.sync += [loaded.eq(0), ending.eq(ends)]
-            with m.If(fire & x_last):
+            with m.If(fire & x.payload.last):
                 m.d.sync += begins.eq(closes)
             with m.If(load):
                 m.d.sync += position.eq(Cat(position[-1], position[:-1]))
                 with m.If(position[-1]):
-                    m.d.sync += [loaded.eq(1), ends.eq(y_last)]
+                    m.d.sync += [loaded.eq(1), ends.eq(y.payload.last)]
 
-        psums = self.partial_sums(m, run, swap, Mux(load, position, 0), fire, x, y)
+        load_row = Mux(load, position, 0)
+        operands = x.payload.data, y.payload.data
+        psums = self.partial_sums(m, run, swap, load_row, fire, *operands)
 
         # The beat's flags travel beside it: {valid, first tile, last tile, end of pass}.
-        self._accumulate(m, run, Cat(fire, begins, closes, x_last), psums)
+        self._accumulate(m, run, Cat(fire, begins, closes, x.payload.last), psums)
         return m
 
     def partial_sums(
@@ -241,20 +243,9 @@ class StationaryCore(StreamCore):
         fire, x, y : Value
             There is a beat of the row operand; the beats.
         """
-        config = self.config
-        psums = Signal(config.array.cols * config.psum_width(config.array.rows), name="psums")
-        place(
-            m,
-            "array",
-            StationaryArray(config),
-            run=run,
-            x=Mux(fire, x, 0),
-            swap=swap,
-            load=load,
-            y=y,
-            out=psums,
-        )
-        return psums
+        x = Mux(fire, x, 0)
+        return place(m, "array", StationaryArray(self.config), run=run, x=x, swap=swap, load=load,
+                     y=y).out  # fmt: skip
 
     def accumulators(self) -> Accumulators:
         """Return what accumulates partial sums."""
@@ -268,9 +259,9 @@ class StationaryCore(StreamCore):
             single_cycle_passes=rows == 1,
         )
 
-    def put_together(self, m: Module, held: Value) -> Value:
+    def round_totals(self, m: Module, totals: Value) -> Value:
         """Return the results of a row of totals."""
-        return held
+        return totals
 
     def _accumulate(self, m: Module, run: Signal, flags: Value, psums: Value) -> None:
         """Add partial sums up over the tiles of a reduction, and give the results."""
@@ -280,20 +271,11 @@ class StationaryCore(StreamCore):
             m.d.sync += line.eq(Cat(flags, line))
         valid, starts, final, ends_pass = line[-4:]
 
-        results = Signal(config.array.cols * config.held_width)
-        done = Signal(2)
-        place(
-            m,
-            "accumulators",
-            self.accumulators(),
-            run=run,
-            valid=valid,
-            starts=starts,
-            closes=final,
-            ends=ends_pass,
-            psums=psums,
-            results=results,
-            done=done,
-        )
-        ready, _ = self.give(m, self.put_together(m, results), done[1], done[0] & run)
-        m.d.comb += run.eq(ready | ~done[0])
+        rows = place(
+            m, "accumulators", self.accumulators(), run=run, valid=valid, starts=starts,
+            closes=final, ends=ends_pass, psums=psums,
+        )  # fmt: skip
+        payload = fields(data=self.round_totals(m, rows.results), last=rows.done[1])
+        ready = Signal(name="out_ready")
+        self.push_output(m, Stream(payload, rows.done[0] & run, ready))
+        m.d.comb += run.eq(ready | ~rows.done[0])

@@ -48,9 +48,11 @@ class Cluster(Block):
     """
 
     def __init__(self, config: TernaryLutConfig) -> None:
-        self.ports = config.array.fetch_ports // config.array.clusters
+        self.column_count = config.array.fetch_ports // config.array.clusters
         members = {
-            name: Member(member.flow, self.ports * member.shape if name in _EACH else member.shape)
+            name: Member(
+                member.flow, self.column_count * member.shape if name in _EACH else member.shape
+            )
             for name, member in column_members(config).items()
             if name not in ("tables", "correction")
         }
@@ -95,7 +97,7 @@ class Cluster(Block):
                 last=self.last,
                 correction=correction,
             )
-        for p in range(self.ports):
+        for p in range(self.column_count):
             ports = dict(shared)
             for name in column.members:
                 if name in _EACH:

@@ -9,6 +9,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from rtl_templates.hdl.core import StreamCore
 from rtl_templates.hdl.hierarchy import place
+from rtl_templates.hdl.streams import Stream, fields
 from rtl_templates.stream.stream import StreamSkid, StreamSlice
 
 from .cluster import Cluster
@@ -28,20 +29,21 @@ class TernaryLutCore(StreamCore):
         config, array = self.config, self.config.array
         run, fire, step = (Signal(name=name) for name in ("run", "fire", "step"))
         act, wgt, _ = config.core_ports
-        x, x_last, x_valid = self.take(m, act, step, StreamSlice)
-        keys, k_last, k_valid = self.take(m, wgt, fire, StreamSlice)
+        x = self.pop_input(m, act, step, StreamSlice)
+        keys = self.pop_input(m, wgt, fire, StreamSlice)
+        k_last = keys.payload.last
 
-        # Tables on their way, the held ones last: {valid, end of the reduction}.
+        # Pipeline stages of tables, the readable ones last: {valid, end of the reduction}.
         stages = config.pipeline.table
         valids, lasts = Signal(stages), Signal(stages)
-        held, closes = valids[-1], lasts[-1]
+        readable, closes = valids[-1], lasts[-1]
         starts = Signal(init=1)  # the next pass begins a reduction
         m.d.comb += [
-            fire.eq(run & k_valid & held & self._totals_are_there(m, run, fire, starts, k_last)),
-            step.eq(~held | (fire & k_last)),
+            fire.eq(run & keys.valid & readable & self._totals_ready(m, run, fire, starts, k_last)),
+            step.eq(~readable | (fire & k_last)),
         ]
         with m.If(step):
-            m.d.sync += [valids.eq(Cat(x_valid, valids)), lasts.eq(Cat(x_last, lasts))]
+            m.d.sync += [valids.eq(Cat(x.valid, valids)), lasts.eq(Cat(x.payload.last, lasts))]
         with m.If(fire & k_last):
             m.d.sync += starts.eq(closes)
 
@@ -62,7 +64,7 @@ class TernaryLutCore(StreamCore):
             m.d.sync += done.eq(Cat(valid & final, ends))
 
         totals = Signal(array.fetch_ports * config.total_width)
-        each = {"keys": keys, "total": totals}
+        each = {"keys": keys.payload.data, "total": totals}
         again = {}
         if array.accumulator_depth > 1:
             each |= {name: Signal(len(totals), name=name) for name in ("stored", "next")}
@@ -78,14 +80,16 @@ class TernaryLutCore(StreamCore):
             mine = {name: value.word_select(c, cluster.width(name)) for name, value in each.items()}
             place(
                 m, f"cluster_{c}", cluster,
-                step=step, x=x, run=run, load=load, starts=begins, **planes, **again, **mine,
+                step=step, x=x.payload.data, run=run, load=load, starts=begins, **planes, **again, **mine,
             )  # fmt: skip
         # Totals of several bit planes are twice the results.
         results = [
             totals.word_select(p, config.total_width)[-config.result.width :]
             for p in range(array.fetch_ports)
         ]
-        ready, _ = self.give(m, Cat(*results), done[1], done[0], StreamSkid)
+        ready = Signal(name="out_ready")
+        payload = fields(data=Cat(*results), last=done[1])
+        self.push_output(m, Stream(payload, done[0], ready), StreamSkid)
         m.d.comb += run.eq(ready | ~done[0])
         return m
 
@@ -97,7 +101,7 @@ class TernaryLutCore(StreamCore):
             value = register
         return value
 
-    def _totals_are_there(
+    def _totals_ready(
         self, m: Module, run: Value, fire: Value, starts: Value, last: Value
     ) -> Value:
         """Return whether a beat finds the totals of the pass before, if it is to add to them.

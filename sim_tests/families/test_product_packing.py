@@ -269,7 +269,7 @@ MUTATIONS = [
     Mutation("what a lane borrows is not counted", "pe", r"count_1_reg <= total\[\d+:\d+\]",
              "count_1_reg <= 0", SUMS),
     Mutation("field of the tile before", "pe", r"if \(clear\) before_1 <= 2'h0;\s*else ", "", SUMS),
-    Mutation("nothing borrowed from the lane below", "apart", r"- \$signed\(i\[\d+:\d+\]\)", "- 0",
+    Mutation("nothing borrowed from the lane below", "sum_unpacker", r"- \$signed\(i\[\d+:\d+\]\)", "- 0",
              SUMS),
     Mutation("no correction", "pe", r"\{ addend_1, \S+ \}", "{ addend_1, 1'b0 }", APART),
     Mutation("low bits of another product", "pe", r"low_0_1 = |low_0_1\s*\} = ",

@@ -258,14 +258,14 @@ class Bytes(Block):
     def __init__(self, block: Block) -> None:
         self.block = block
         members = {}
-        for name, member in block.members.items():
+        for name, member in block.ports.items():
             width = 1 if name == "run" else max(8, 1 << (block.width(name) - 1).bit_length())
             members[name] = Member(member.flow, width)
         super().__init__("bytes", members)
 
     def build(self, m: Module) -> None:
         ports = {}
-        for name, member in self.block.members.items():
+        for name, member in self.block.ports.items():
             port = getattr(self, name)
             ports[name] = port[: self.block.width(name)]
             if member.flow != In:

@@ -30,7 +30,7 @@ class Lanes(Elaboratable):
         self.block, self.lanes = block, lanes
         self.domain = ClockDomain("sync", reset_less=True)
         self.ports = {"clk": (self.domain.clk, PortDirection.Input)}
-        for name, member in block.members.items():
+        for name, member in block.ports.items():
             copies = 1 if name == "run" else lanes
             signal = Signal(block.width(name) * copies, name=name)
             direction = PortDirection.Input if member.flow == In else PortDirection.Output
@@ -41,7 +41,7 @@ class Lanes(Elaboratable):
         m.domains += self.domain
         for lane in range(self.lanes):
             connections = {}
-            for name in self.block.members:
+            for name in self.block.ports:
                 width = self.block.width(name)
                 start = 0 if name == "run" else lane * width
                 connections[name] = self.ports[name][0][start : start + width]
@@ -91,13 +91,13 @@ def run_block(
         padded[:length] = values
         assert padded.itemsize * 8 == block.width(name), "bits of the array are those of the port"
         np.save(work / f"{name}.npy", padded.reshape(beats, lanes))
-    names = [name for name, member in block.members.items() if member.flow != In]
+    names = [name for name, member in block.ports.items() if member.flow != In]
     plan: dict[str, Any] = {
         "inputs": {name: str((work / f"{name}.npy").resolve()) for name in inputs},
         "outputs": {name: str((work / f"{name}.bin").resolve()) for name in names},
         "bytes": {name: block.width(name) * lanes // 8 for name in names},
         "latency": latency,
-        "run": "run" in block.members,
+        "run": "run" in block.ports,
         "stalls": stalls,
     }
     text = block_verilog(block, lanes) if verilog is None else verilog

@@ -74,7 +74,7 @@ def run_stream(
         Text to simulate instead of what the block emits (for mutations).
     """
     work.mkdir(parents=True, exist_ok=True)
-    members = {name: member for name, member in block.members.items() if name not in _HANDSHAKE}
+    members = {name: member for name, member in block.ports.items() if name not in _HANDSHAKE}
     for name, values in inputs.items():
         assert values.shape[1] == -(-block.width(name) // 8), name
         np.save(work / f"{name}.npy", values)

@@ -31,14 +31,14 @@ class Words(Block):
     def __init__(self, block: Block) -> None:
         self.inner = block
         members: dict[str, Member] = {}
-        for name, member in block.members.items():
+        for name, member in block.ports.items():
             for i in range(-(-block.width(name) // WORD)):
                 members[f"{name}_{i}"] = In(WORD) if member.flow == In else Out(WORD)
         super().__init__("words", members)
 
     def build(self, m: Module) -> None:
         connections = {}
-        for name, member in self.inner.members.items():
+        for name, member in self.inner.ports.items():
             width = self.inner.width(name)
             words = Cat(getattr(self, f"{name}_{i}") for i in range(-(-width // WORD)))
             if member.flow == In:
