@@ -13,7 +13,6 @@ from flows.bench.cost_picture import picture
 from flows.calibration import structural
 from flows.calibration.results import ranges
 from hwgen.core.operation import multiplies
-from hwgen.formats.block.operands import BlockOperand
 
 if TYPE_CHECKING:
     from flows.bench.cost_points import Point
@@ -52,9 +51,7 @@ def traits(config: FamilyConfig, *, macros: bool) -> tuple[str, ...]:
     a, w = config.activation.width, config.weight.width
     widest = next(f"{low}..{high} bits" for low, high in WIDTHS if max(a, w) <= high)
     found = [config.family, widest, ALIKE if a == w else MIXED, reach]
-    blocks = [
-        form.name for form in (config.activation, config.weight) if isinstance(form, BlockOperand)
-    ]
+    blocks = [form.name for form in (config.activation, config.weight) if form.is_block]
     if blocks:
         found += [BLOCKS, *(f"{OF_BLOCKS}{name}" for name in dict.fromkeys(blocks))]
     if getattr(config.result, "width", 64) < a + w:

@@ -43,7 +43,7 @@ from hwgen.cli import main as command
 from hwgen.core.registry import family
 from hwgen.errors import InputError
 from hwgen.formats.block import error_of, quantise_blocks
-from hwgen.formats.block.scalable import SCALABLE
+from hwgen.formats.block.products import SCALABLE
 from hwgen.formats.registry import block_format
 
 FORMATS = (

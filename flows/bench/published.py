@@ -79,7 +79,7 @@ class Shape:
     @property
     def entry_width(self) -> int:
         """Bits of an entry."""
-        if isinstance(self.activation, FloatFormat):
+        if self.activation.is_float:
             return self.activation.width
         return self.activation.width + self.group_size - 1
 
@@ -91,18 +91,18 @@ class Shape:
     @property
     def total_width(self) -> int:
         """Bits of an accumulator."""
-        return self.activation.width if isinstance(self.activation, FloatFormat) else WIDE
+        return self.activation.width if self.activation.is_float else WIDE
 
     @property
     def table_latency(self) -> int:
         """Cycles from activations to entries."""
-        floating = isinstance(self.activation, FloatFormat)
+        floating = self.activation.is_float
         return max(1, self.group_size - 1) if floating else 1
 
     @property
     def chain_latency(self) -> int:
         """Cycles from the keys, and the entries of the first table, to the sum of a column."""
-        floating = isinstance(self.activation, FloatFormat)
+        floating = self.activation.is_float
         return self.tables - 1 if floating else 0
 
 
@@ -376,7 +376,7 @@ class Published(Block):
 
     def build(self, m: Module) -> None:
         shape, key = self.shape, self.shape.key_width
-        floating = isinstance(shape.activation, FloatFormat)
+        floating = shape.activation.is_float
         table = FloatTable(shape) if floating else IntegerTable(shape)
         column = FloatColumn(shape) if floating else IntegerColumn(shape)
         group, depth = shape.group_size * shape.activation.width, shape.entries * shape.entry_width
@@ -455,5 +455,5 @@ def _negated(value: Value) -> Value:
 
 
 def _float(shape: Shape) -> FloatFormat:
-    assert isinstance(shape.activation, FloatFormat)
+    assert shape.activation.is_float
     return shape.activation

@@ -113,7 +113,7 @@ class Network:
 
 def wants_ternary(weight: Any) -> bool:
     """Return whether a weight format is too narrow for rounding, and holds -1, 0 and 1."""
-    return isinstance(weight, IntegerFormat) and 2 <= weight.width < NARROWEST
+    return weight.is_integer and 2 <= weight.width < NARROWEST
 
 
 def train(
@@ -302,7 +302,7 @@ def quantise(
         accumulator.
     """
     for name, fmt, narrowest in (("activation", activation, NARROWEST), ("weight", weight, 2)):
-        if not isinstance(fmt, IntegerFormat) or fmt.width < narrowest:
+        if not fmt.is_integer or fmt.width < narrowest:
             raise InputError(
                 f"{name}: the network cannot use {fmt}; choose a configuration whose activations"
                 f" are integers of at least {NARROWEST} bits and whose weights are integers of two"

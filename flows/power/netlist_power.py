@@ -23,7 +23,7 @@ from hwgen.core.files.arrays import read_npz
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import family
 from hwgen.errors import InputError
-from hwgen.formats.block.operands import BlockOperand
+from hwgen.formats.block import quantise_lines
 from hwgen.technologies import cell_library, of_kind, technology
 from hwgen.workloads import Gemm, parse_gemm
 
@@ -106,20 +106,20 @@ def workload(config: FamilyConfig, text: str) -> Workload:
 
 
 def _in_blocks(fmt: Any) -> bool:
-    return isinstance(fmt, BlockOperand)
+    return bool(fmt.is_block)
 
 
 def _quantised(fmt: Any, lines: np.ndarray) -> np.ndarray:
     """Return lines of numbers in blocks if the format has some, else as they are."""
-    if isinstance(fmt, BlockOperand) and lines.dtype.kind == "f":
-        return fmt.quantised(lines)[0]
+    if fmt.is_block and lines.dtype.kind == "f":
+        return quantise_lines(fmt, lines)[0]
     return lines
 
 
 def _random(fmt: Any, rng: np.random.Generator, lines: tuple[int, int]) -> np.ndarray:
     """Return an operand, of a block format lines of normally distributed numbers, quantised."""
-    if isinstance(fmt, BlockOperand):
-        return fmt.quantised(rng.standard_normal(lines))[0]
+    if fmt.is_block:
+        return quantise_lines(fmt, rng.standard_normal(lines))[0]
     return np.asarray(fmt.random(rng, lines).astype(fmt.dtype))
 
 

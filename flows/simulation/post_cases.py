@@ -9,7 +9,6 @@ import numpy as np
 
 from hwgen.core.post import FLOATS, RAW, PostSettings, output_format
 from hwgen.core.post.records import Columns
-from hwgen.formats import FloatFormat, IntegerFormat
 
 if TYPE_CHECKING:
     from hwgen.core.params.post import PostProcessing
@@ -30,7 +29,7 @@ class PostConfig(Protocol):
 def settings_of(config: PostConfig) -> list[PostSettings]:
     """Return settings of post-processing, among them every output, activation and rounding."""
     post, settings = config.post, []
-    single = isinstance(config.result, FloatFormat)
+    single = config.result.is_float
     count = max(len(post.outputs), len(post.activations), len(post.roundings))
     for i in range(count):
         output = post.outputs[i % len(post.outputs)]
@@ -73,7 +72,7 @@ def columns_of(
     spread = 2.0 ** (8 - config.result.width // 2)
     scales = rng.uniform(0.1, 2, n) * spread
     bias: Any = rng.integers(-(1 << 12), 1 << 12, n)
-    single = isinstance(config.result, FloatFormat)
+    single = config.result.is_float
     if single:  # of the size of sums, and far below them
         bias = rng.standard_normal(n) * 2.0 ** rng.integers(-16, 8, n)
     slopes = rng.uniform(0, 1, n) if settings.activation == "leaky" else 0.0
@@ -88,6 +87,6 @@ def badly_extended(plan: Any, image: np.ndarray) -> int:
     fmt = output_format(settings.output, plan.config.result)
     size = fmt.lane_width // 8
     lanes = image.reshape(len(image), plan.config.ports[-1].lanes, -1)
-    negative = lanes[..., size - 1 : size] >> 7 if isinstance(fmt, IntegerFormat) else 0
+    negative = lanes[..., size - 1 : size] >> 7 if fmt.is_integer else 0
     above = negative * fmt.signed * np.uint8(0xFF)
     return int((lanes[..., size:] != above).any(axis=-1).sum())

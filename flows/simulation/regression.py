@@ -16,7 +16,7 @@ import numpy as np
 
 from flows.simulation.post_cases import PostConfig, settings_of
 from hwgen.core.params.base import FamilyConfig
-from hwgen.formats.block.operands import BlockOperand
+from hwgen.formats.block import BlockFormat
 
 Size = tuple[int, int, int]
 
@@ -174,7 +174,7 @@ def operands(
     m, k, n = size
     results = []
     for index, (fmt, shape) in enumerate(((config.activation, (m, k)), (config.weight, (k, n)))):
-        if isinstance(fmt, BlockOperand):
+        if fmt.is_block:
             results.append(_blocks(fmt, shape, index, kind, rng))
             continue
         results.append(numbers(fmt, shape, kind, index, rng))
@@ -182,7 +182,7 @@ def operands(
 
 
 def _blocks(
-    fmt: BlockOperand, shape: tuple[int, int], index: int, kind: str, rng: np.random.Generator
+    fmt: BlockFormat, shape: tuple[int, int], index: int, kind: str, rng: np.random.Generator
 ) -> np.ndarray:
     """Return an operand in blocks, which run along the rows of A and the columns of W."""
     kind = {"opposite": ("lowest", "highest")[index]}.get(kind, kind)

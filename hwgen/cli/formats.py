@@ -22,10 +22,11 @@ def command(name: str, as_json: bool) -> None:
 
     Also of a group of integers, as int4_g128_min, or of a file of your own.
     """
+    from hwgen.core.files.block_formats import block_format_of
     from hwgen.formats.registry import GROUPS, block_format, shipped
 
     if name:
-        entry = _entry(block_format(name))
+        entry = _entry(block_format_of(name))
         if as_json:
             emit_json(entry)
         else:
@@ -41,7 +42,7 @@ def command(name: str, as_json: bool) -> None:
 
 def _entry(fmt: BlockFormat) -> dict[str, Any]:
     """Return a format and what follows from it."""
-    from hwgen.formats.format_file import document_of
+    from hwgen.formats.block.file import document_of
 
     return {
         **document_of(fmt),

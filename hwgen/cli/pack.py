@@ -156,12 +156,12 @@ def _pack_blocks(
     """Quantise to a block format and pack."""
     import json
 
+    from hwgen.core.files.block_formats import block_format_of
     from hwgen.core.files.block_packing import pack_matrix
     from hwgen.errors import InputError
-    from hwgen.formats.registry import block_format
 
     check_directory(output)
-    fmt = block_format(block)
+    fmt = block_format_of(block)
     array = load_matrix(weights, floats=True)
     _check_apart(output, weights)
     try:

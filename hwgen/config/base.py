@@ -9,7 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
 
-M = TypeVar("M", bound="Model")
+M = TypeVar("M", bound=BaseModel)
 
 
 class Model(BaseModel):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from typing import Any
 import yaml
 
 from hwgen.errors import ConfigError, Problem
+
+FORMAT_DIRECTORY: ContextVar[Path] = ContextVar("FORMAT_DIRECTORY", default=Path())
+"""Directory of the configuration that is being read: files of formats are looked for there."""
 
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 32

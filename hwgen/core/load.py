@@ -11,7 +11,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from hwgen.config.document import Document, core_scalar, parse_document, read_document
+from hwgen.config.document import (
+    FORMAT_DIRECTORY,
+    Document,
+    core_scalar,
+    parse_document,
+    read_document,
+)
 from hwgen.config.parameters import (
     Parameter,
     either,
@@ -23,7 +29,6 @@ from hwgen.config.parameters import (
 from hwgen.core.params.base import FamilyConfig, M, Model
 from hwgen.core.registry import families
 from hwgen.errors import ConfigError, Problem, did_you_mean
-from hwgen.formats.registry import FORMATS_BESIDE
 
 MAX_PROBLEMS = 50
 _SHOWN = 40
@@ -116,7 +121,7 @@ def _validate(document: Document) -> FamilyConfig:
         problems.append(_family_problem(document, list(known)))
     else:
         model = known[name].config
-        beside = FORMATS_BESIDE.set(Path(document.file).parent)
+        directory = FORMAT_DIRECTORY.set(Path(document.file).parent)
         try:
             config = model.model_validate(document.data)
         except ValidationError as error:
@@ -126,7 +131,7 @@ def _validate(document: Document) -> FamilyConfig:
             fields = inner_parameters(model, document.data)
             problems += [_rule(line, (), document, fields) for line in config.too_wide()]
         finally:
-            FORMATS_BESIDE.reset(beside)
+            FORMAT_DIRECTORY.reset(directory)
     if config is None or problems:
         raise ConfigError(in_order(problems))
     return config

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Number formats: the one table that generators, golden models, packers and cost read."""
+"""Number formats, for generators, golden models, packers and costs."""
 
 from hwgen.formats.bit_planes import BINARY, BinaryFormat
 from hwgen.formats.floating import FLOATS, SMALL_FLOATS, FloatFormat, floating
+from hwgen.formats.format import Format, ScalarFormat, differences
 from hwgen.formats.integer import IntegerFormat, dot_format, enclosing_format, integer
-from hwgen.formats.table import NumberFormat, differences, number_format
+from hwgen.formats.registry import NumberFormat, number_format
 from hwgen.formats.ternary import (
     TERNARY,
     TernaryFormat,
@@ -21,8 +22,10 @@ __all__ = [
     "TERNARY",
     "BinaryFormat",
     "FloatFormat",
+    "Format",
     "IntegerFormat",
     "NumberFormat",
+    "ScalarFormat",
     "TernaryFormat",
     "differences",
     "dot_format",

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from hwgen.formats.format import ScalarFormat
 from hwgen.lazy import ml_dtypes, np
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _TABLE_WIDTH = 16  # formats up to this width are decoded by a table of all thei
 
 
 @dataclass(frozen=True)
-class FloatFormat:
+class FloatFormat(ScalarFormat):
     """A floating-point format with subnormals: sign, exponent, mantissa from the top bit down.
 
     Parameters
@@ -71,6 +72,10 @@ class FloatFormat:
     mantissa_bits: int
     infinities: bool = True
     dtype_name: str = ""
+
+    is_integer: ClassVar[Literal[False]] = False
+    is_float: ClassVar[Literal[True]] = True
+    is_fixed: ClassVar[Literal[False]] = False
 
     @cached_property
     def width(self) -> int:
@@ -122,9 +127,40 @@ class FloatFormat:
         return True
 
     @property
+    def has_infinities(self) -> bool:
+        """Whether a bit pattern is infinite."""
+        return self.infinities
+
+    @property
+    def unit(self) -> int:
+        """Exponent of the last bit of the smallest numbers."""
+        return 1 - self.bias - self.mantissa_bits
+
+    @property
+    def fields(self) -> tuple[int, int]:
+        """Exponent and mantissa bits."""
+        return self.exponent_bits, self.mantissa_bits
+
+    @property
+    def coding(self) -> str:
+        """Sign, exponent and mantissa."""
+        return "float"
+
+    @property
+    def integer_range(self) -> tuple[int, int]:
+        """Smallest and largest number, in units of ``2**unit``."""
+        largest = int(math.ldexp(self.max, -self.unit))
+        return -largest, largest
+
+    @property
     def lane_width(self) -> int:
         """Bits of a lane of results: those of the dtype."""
         return self.width
+
+    @property
+    def raw_output(self) -> FloatFormat:
+        """Format of accumulators as they leave post-processing: this one."""
+        return self
 
     @property
     def signed(self) -> bool:
@@ -174,9 +210,6 @@ class FloatFormat:
         """NumPy's type of the bit patterns."""
         return np.dtype(f"u{self.width // 8}")
 
-    def __str__(self) -> str:
-        return self.name
-
     def check(self, values: NDArray[Any]) -> None:
         """Check that all values are floating-point numbers that the format holds exactly.
 
@@ -202,6 +235,22 @@ class FloatFormat:
                 f" astype({self.dtype_name!r})"
                 f"{'' if self.file_dtype == self.dtype else ' of the package ml_dtypes'}"
             )
+
+    def cast(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return numbers in the type of the format if it holds all of them, else as they are."""
+        if values.dtype.kind == "f" and values.dtype != self.dtype:
+            fitting = values.astype(self.dtype)
+            same = fitting.astype(np.float64) == values.astype(np.float64)
+            if (same | (values != values)).all():
+                return fitting
+        return values
+
+    def integers_of(
+        self, codes: NDArray[Any], chosen: NDArray[Any] | None = None
+    ) -> NDArray[np.float64]:
+        """Return numbers in units of ``2**unit``."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.ldexp(self.to_float64(codes), -self.unit))
 
     def encode(self, values: ArrayLike) -> NDArray[Any]:
         """Return the bit patterns of `values`, rounded to nearest, ties to even.
@@ -234,6 +283,42 @@ class FloatFormat:
             return values
         return _widened(self, bits)
 
+    # -- arguments and results of functions --------------------------------------------------
+
+    @property
+    def smallest_normal(self) -> float:
+        """Smallest magnitude of full relative precision."""
+        return math.ldexp(1.0, 1 - self.bias)
+
+    def patterns(self) -> NDArray[np.int64]:
+        """Return the bit patterns of all finite numbers in increasing order, both zeros."""
+        positive = np.arange(self.overflow, dtype=np.int64)
+        return np.concatenate([positive[::-1] | self.sign_mask, positive])
+
+    def values_of(self, raw: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the values of bit patterns of any integer type."""
+        return self.to_float64(raw.astype(self.bits_dtype))
+
+    def last_places(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the unit of the last place at each of some values."""
+        exponent = np.frexp(values)[1].astype(np.int64) - 1
+        last = np.maximum(exponent, 1 - self.bias) - self.mantissa_bits
+        return np.asarray(np.ldexp(1.0, last))
+
+    def is_negative(self, raw: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which bit patterns have a sign."""
+        return np.asarray((raw & self.sign_mask) != 0)
+
+    def with_sign(
+        self, magnitude: NDArray[np.int64], negative: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Return bit patterns of magnitudes and signs."""
+        return np.where(negative, magnitude | self.sign_mask, magnitude)
+
+    def nearest(self, values: NDArray[np.float64]) -> NDArray[Any]:
+        """Return the nearest numbers, ties to even."""
+        return self.decode(self.round(values))
+
     def random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
         """Return finite values: rows of moderate numbers, and rows of any bit patterns.
 
@@ -252,7 +337,7 @@ class FloatFormat:
 
     def is_nan(self, bits: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which bit patterns are NaNs."""
-        magnitude = bits & self.bits_dtype.type(self.magnitude_mask)
+        magnitude = bits & bits.dtype.type(self.magnitude_mask)
         return np.asarray(magnitude > self.overflow if self.infinities else magnitude == self.nan)
 
     def canonical(self, bits: NDArray[Any]) -> NDArray[Any]:

@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from hwgen.formats.format import ScalarFormat
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ _NAME = re.compile(r"(u?)int([1-9][0-9]?)")
 
 
 @dataclass(frozen=True)
-class IntegerFormat:
+class IntegerFormat(ScalarFormat):
     """A fixed-width integer format.
 
     Parameters
@@ -37,7 +38,7 @@ class IntegerFormat:
     lane_width : int
         Bits of the next power-of-two container of at least one byte (8, 16, 32 or 64), the
         lane a result occupies in a stream so that its memory image is a NumPy array.
-    dtype, file_dtype : numpy.dtype
+    dtype : numpy.dtype
         NumPy's type of that lane, in memory and in ``.npy`` files.
     specials : tuple
         Values that arithmetic treats differently from all others: none.
@@ -45,6 +46,10 @@ class IntegerFormat:
 
     width: int
     signed: bool
+
+    is_integer: ClassVar[Literal[True]] = True
+    is_float: ClassVar[Literal[False]] = False
+    is_fixed: ClassVar[Literal[False]] = False
 
     @property
     def name(self) -> str:
@@ -67,14 +72,14 @@ class IntegerFormat:
         return max(8, 1 << (self.width - 1).bit_length())
 
     @property
+    def raw_output(self) -> IntegerFormat:
+        """Format of accumulators as they leave post-processing: 32 or 64 bits."""
+        return IntegerFormat(32 if self.width <= 32 else MAX_WIDTH, self.signed)
+
+    @property
     def dtype(self) -> np.dtype[np.generic]:
         """NumPy's type of a lane of results: the lane width with the format's signedness."""
         return np.dtype(f"{'i' if self.signed else 'u'}{self.lane_width // 8}")
-
-    @property
-    def file_dtype(self) -> np.dtype[np.generic]:
-        """NumPy's type in files."""
-        return self.dtype
 
     @property
     def specials(self) -> tuple[int, ...]:
@@ -83,11 +88,8 @@ class IntegerFormat:
 
     @property
     def zero(self) -> int:
-        """What stands in for nothing: zero, unless the format has none."""
+        """Number that stands for nothing: zero, unless the format has none."""
         return 0
-
-    def __str__(self) -> str:
-        return self.name
 
     def check(self, values: NDArray[Any]) -> None:
         """Check that all values are of the format.
@@ -103,8 +105,33 @@ class IntegerFormat:
         if low < self.min or high > self.max:
             raise ValueError(f"must be {self.min}..{self.max} ({self}), found {low}..{high}")
 
+    # -- operands of exact products ----------------------------------------------------------
+
+    @property
+    def unit(self) -> int:
+        """Exponent of the unit: numbers are integers."""
+        return 0
+
+    @property
+    def coding(self) -> str:
+        """Two's complement, or unsigned."""
+        return "signed" if self.signed else "unsigned"
+
+    @property
+    def integer_range(self) -> tuple[int, int]:
+        """Smallest and largest number."""
+        return self.min, self.max
+
+    def integers_of(
+        self, codes: NDArray[Any], chosen: NDArray[Any] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the numbers of codes."""
+        return self.decode(codes).astype(np.float64)
+
+    # -- numbers -----------------------------------------------------------------------------
+
     def encode(self, values: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Return integers whose low bits are those of `values`: the values themselves."""
+        """Return integers with the codes of `values` as low bits: the values themselves."""
         return values
 
     def decode(self, bits: NDArray[np.integer]) -> NDArray[np.integer]:
@@ -118,6 +145,11 @@ class IntegerFormat:
     def dot(self, weight: IntegerFormat, terms: int) -> IntegerFormat:
         """Return the format of sums of products with `weight`: exact."""
         return dot_format(self, weight, terms)
+
+    def nearest(self, values: NDArray[np.float64]) -> NDArray[Any]:
+        """Return the nearest numbers, ties to even; large ones saturate, and a NaN gives 0."""
+        finite = np.where(np.isnan(values), 0.0, values)
+        return np.clip(np.rint(finite), self.min, self.max).astype(self.dtype)
 
     def wrap(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Reduce int64 values modulo ``2**width`` into the range of the format.

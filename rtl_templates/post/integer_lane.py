@@ -7,7 +7,6 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from hwgen.core.post import BIAS, SINGLE
 from hwgen.core.post.stages import CONVERT_STAGES
-from hwgen.formats.integer import IntegerFormat
 from hwgen.formats.scale import SHIFT_BITS
 from rtl_templates.arithmetic.float.from_integer import IntegerToFloat
 from rtl_templates.arithmetic.integer.multiply import saturated, shape_of
@@ -42,7 +41,7 @@ class IntegerLane(PostLane):
     def _raw(self, m: Module, total: Value) -> Value:
         """Return the sum, saturated."""
         features, fmt = self.features, self.features.raw
-        assert isinstance(fmt, IntegerFormat)
+        assert fmt.is_integer
         raw = total.as_signed() if features.total.signed else total
         if features.total.signed and not fmt.signed:
             # Negative because of the bias; then there is no sign.

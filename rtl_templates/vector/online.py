@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Out
 
-from hwgen.formats.floating import FloatFormat
 from rtl_templates.arithmetic.functions.encoding import fields, lowered, named_signed
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
 from rtl_templates.arithmetic.pipeline import Pipeline, delayed, named
@@ -62,7 +61,7 @@ class PowerOfTwo(Block):
         cuts = ["scaled", *(["multiplied"] if self.scaling > 1 else [])]
         pipe = Pipeline(m, cuts, run)
         fraction = powers.scaling.fraction
-        if isinstance(powers.scaling.source, FloatFormat):
+        if powers.scaling.source.is_float:
             scaled, special, nothing = self._floating(m, pipe)
         else:
             scaled, special, nothing = self._integer(m, pipe), Const(0, 1), Const(0, 1)
@@ -93,7 +92,7 @@ class PowerOfTwo(Block):
         """Return what is scaled, whether it is infinite or no number, and minus infinity."""
         scaling = self.powers.scaling
         alignment, source = scaling.alignment, scaling.source
-        assert isinstance(source, FloatFormat)
+        assert source.is_float
         number = fields(m, source, self.i)
         product = named(m, "product", number.significand * alignment.factor)
         parts = pipe.cut("multiplied", product=product[: alignment.product_bits],

@@ -8,7 +8,7 @@ from typing import Any
 from amaranth.hdl import Const, Module, Mux
 from amaranth.lib.wiring import In, Out
 
-from hwgen.formats.floating import FLOATS, FloatFormat
+from hwgen.formats.floating import FLOATS
 from hwgen.formats.integer import IntegerFormat
 from rtl_templates.arithmetic.float.from_integer import IntegerToFloat
 from rtl_templates.arithmetic.float.narrow import FloatNarrow
@@ -70,11 +70,11 @@ def to_real(fmt: Any) -> Block:
     """Return what takes a number of a port's format to single precision."""
     if fmt == REAL:
         return Canonical()
-    return FloatWiden(fmt, REAL) if isinstance(fmt, FloatFormat) else IntegerToFloat(fmt, REAL)
+    return FloatWiden(fmt, REAL) if fmt.is_float else IntegerToFloat(fmt, REAL)
 
 
 def from_real(fmt: Any) -> Block | None:
     """Return what rounds a number to a port's format; none if it is single precision."""
     if fmt == REAL:
         return None
-    return FloatNarrow(REAL, fmt) if isinstance(fmt, FloatFormat) else RealToInteger(fmt)
+    return FloatNarrow(REAL, fmt) if fmt.is_float else RealToInteger(fmt)

@@ -30,7 +30,7 @@ from hwgen.core.post import ACTIVATIONS, OUTPUTS, ROUNDINGS
 from hwgen.errors import CheckFailed, ConfigError, InputError
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import Plan
-from hwgen.formats.block.operands import BlockOperand
+from hwgen.formats.block import quantise_lines
 from sim_tests.support.mutations import Mutation
 from sim_tests.support.selection import commit_seed
 
@@ -257,15 +257,15 @@ def test_rows_come_back(name: str) -> None:
 def test_weights_are_the_images_of_their_formats(name: str) -> None:
     """What is packed for an engine is what ``hwgen pack --format`` writes."""
     config, rng = config_of(name), np.random.default_rng(5)
-    fmt = config.weight if isinstance(config.weight, BlockOperand) else config.activation
+    fmt = config.weight if config.weight.is_block else config.activation
     matrix = rng.normal(0, 0.02, (2 * config.k_lanes, 7)).astype(np.float32)
-    image = pack_matrix(fmt.format, matrix).image
+    image = pack_matrix(fmt, matrix).image
     if fmt is config.weight:
         packed = pack(config, matrix)
         assert packed.image == image
         assert unpack(config, packed.description, packed.image).shape == matrix.shape
     else:
-        lines, _ = fmt.quantised(matrix.T)
+        lines, _ = quantise_lines(fmt, matrix.T)
         assert Plan(config, 7, len(matrix), 1).pack_activations(lines).tobytes() == image
 
 

@@ -19,8 +19,7 @@ from hwgen.core.params.block_operands import factor_of
 from hwgen.core.registry import family
 from hwgen.errors import ConfigError
 from hwgen.families.spatial.params import SpatialConfig
-from hwgen.formats.block.operands import BlockOperand
-from hwgen.formats.block.terms import signed_digits, term_count, term_table
+from hwgen.formats.block.factors import signed_digits, term_count, term_table
 from hwgen.formats.registry import block_format
 from sim_tests.families.test_spatial_blocks import config_of
 from sim_tests.support.mutations import Mutation, assert_noticed
@@ -84,7 +83,7 @@ def test_terms_make_the_number(number: int) -> None:
      ("int8_g32", 4), ("ternary_g32", 1)],
 )  # fmt: skip
 def test_how_many_terms_formats_have(name: str, count: int) -> None:
-    factor = factor_of(BlockOperand(block_format(name)))
+    factor = factor_of(block_format(name))
     assert term_count(factor) == count
     assert len(term_table(factor)) == 1 << factor.width + factor.special_width
 

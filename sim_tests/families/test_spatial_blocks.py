@@ -20,7 +20,7 @@ from hwgen.core.registry import family
 from hwgen.errors import ConfigError
 from hwgen.families.spatial.params import SpatialConfig
 from hwgen.families.spatial.schedule import schedule
-from hwgen.formats.block.operands import BlockOperand
+from hwgen.formats.block import quantise_lines
 from sim_tests.formats.many_blocks import FORMATS, check, rounded
 from sim_tests.support.emitted import assert_clean
 from sim_tests.support.mutations import Mutation, assert_noticed
@@ -266,7 +266,7 @@ def test_a_format_of_the_users_own(tmp_path: Path) -> None:
     (tmp_path / "own" / "small.yaml").write_text(OWN)
     (tmp_path / "core.yaml").write_text(text)
     config: Any = load_config(tmp_path / "core.yaml")
-    assert config.weight.format.block == 24
+    assert config.weight.block == 24
     # The contents are the identity, wherever they stand.
     again = parse_config(
         text.replace("own/small.yaml", "{name: small, element: int3, block: 24, scale: {format:"
@@ -277,7 +277,7 @@ def test_a_format_of_the_users_own(tmp_path: Path) -> None:
     (tmp_path / "own" / "small.yaml").write_text(OWN.replace("24", "48"))
     assert load_config(tmp_path / "core.yaml").digest != config.digest
     rng = np.random.default_rng(3)
-    records, _ = config.weight.quantised(rng.standard_normal((3, 50)))
+    records, _ = quantise_lines(config.weight, rng.standard_normal((3, 50)))
     a = rng.integers(-128, 128, (2, 50))
     exact = a @ config.weight.decode(records, np.ones(1, np.float32)).T
     np.testing.assert_allclose(golden(config, a, records.T), exact, rtol=1e-6)
@@ -307,8 +307,8 @@ def test_images_of_weights_round_trip() -> None:
         weights = rng.standard_normal((70, 5))
         packed = pack(config, weights)
         fmt: Any = config.weight
-        assert isinstance(fmt, BlockOperand)
-        records, second = fmt.quantised(weights.T)
+        assert fmt.is_block
+        records, second = quantise_lines(fmt, weights.T)
         np.testing.assert_array_equal(packed.weights, records.T)
         back = unpack(config, {**packed.description}, packed.image)
         np.testing.assert_array_equal(back, fmt.decode(records, second).T)

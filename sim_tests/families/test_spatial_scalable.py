@@ -22,7 +22,8 @@ from hwgen.core.registry import family
 from hwgen.errors import ConfigError
 from hwgen.families.spatial.block_schedule import BlockSchedule
 from hwgen.families.spatial.params import SpatialConfig
-from hwgen.formats.block.scalable import SCALABLE
+from hwgen.formats.block import quantise_lines
+from hwgen.formats.block.products import SCALABLE
 from sim_tests.families.test_spatial_blocks import config_of
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.regression import assert_passed
@@ -132,7 +133,7 @@ def test_images_of_weights_round_trip(fmt: str) -> None:
     config = core("cube", fmt, {"rows": 2, "cols": 3, "depth": 8}, 0)
     weights = np.random.default_rng(6).standard_normal((70, 5))
     packed = pack(config, weights)
-    records, second = config.weight.quantised(weights.T)
+    records, second = quantise_lines(config.weight, weights.T)
     back = unpack(config, packed.description, packed.image)
     np.testing.assert_array_equal(back, config.weight.decode(records, second).T)
 

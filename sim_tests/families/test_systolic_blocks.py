@@ -19,6 +19,7 @@ from hwgen.core.load import parse_config
 from hwgen.core.registry import family
 from hwgen.errors import ConfigError
 from hwgen.families.systolic.params import SystolicConfig
+from hwgen.formats.block import quantise_lines
 from sim_tests.support.emitted import assert_clean
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.regression import assert_passed
@@ -165,7 +166,7 @@ def assert_round_trip(config: SystolicConfig, rng: np.random.Generator) -> None:
     """Pack weights for a core, unpack them again, and compare."""
     weights = rng.standard_normal((70, 5))
     packed = pack(config, weights)
-    records, second = config.weight.quantised(weights.T)
+    records, second = quantise_lines(config.weight, weights.T)
     np.testing.assert_array_equal(packed.weights, records.T)
     back = unpack(config, {**packed.description}, packed.image)
     np.testing.assert_array_equal(back, config.weight.decode(records, second).T)

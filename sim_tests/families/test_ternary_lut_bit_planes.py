@@ -106,7 +106,7 @@ def values_of(fmt: IntegerFormat) -> list[int]:
 def test_keys_of_every_group_stand_for_it(name: str, mu: int) -> None:
     """All groups of up to 20 bits, a sample of longer ones."""
     fmt = number_format(name)
-    assert isinstance(fmt, IntegerFormat)
+    assert fmt.is_integer
     values = values_of(fmt)
     if mu * fmt.width <= 20:
         groups = np.array(list(itertools.product(values, repeat=mu)), np.int8)

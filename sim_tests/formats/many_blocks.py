@@ -20,8 +20,8 @@ import numpy as np
 
 from hwgen.core.golden.blocks import block_matrix, block_products
 from hwgen.core.params.block_operands import BLOCKS
+from hwgen.formats.block import BlockFormat
 from hwgen.formats.block.factors import Factor
-from hwgen.formats.block.operands import BlockOperand
 from hwgen.formats.block.products import BlockAccumulator, BlockProduct
 from hwgen.formats.registry import block_format
 from sim_tests.support.exact_blocks import INFINITE, NAN, SMALLEST
@@ -55,12 +55,12 @@ def check(name: str, blocks: int) -> int:
     AssertionError
         If a result differs.
     """
-    fmt = BlockOperand(block_format(name))
+    fmt = block_format(name)
     # One operand at most has minima: then the other one is the same in integers without.
-    w_fmt = BlockOperand(block_format("int8_g32")) if fmt.format.minimum else fmt
-    factor, length = Factor(fmt.format), fmt.format.block
-    assert length == w_fmt.format.block
-    product = BlockProduct(factor, Factor(w_fmt.format), BlockAccumulator("exact"), length, 1, 1)
+    w_fmt = block_format("int8_g32") if fmt.minimum else fmt
+    factor, length = Factor(fmt), fmt.block
+    assert length == w_fmt.block
+    product = BlockProduct(factor, Factor(w_fmt), BlockAccumulator("exact"), length, 1, 1)
     rng = np.random.default_rng(list(name.encode()))
     elements, w_elements = _elements(fmt), _elements(w_fmt)
     done = 0
@@ -84,19 +84,19 @@ def check(name: str, blocks: int) -> int:
     return done
 
 
-def _elements(fmt: BlockOperand) -> list[list[float | int]]:
+def _elements(fmt: BlockFormat) -> list[list[float | int]]:
     """Return what the codes of a format stand for, for each special number."""
     return [
-        [_exact(value) for value in fmt.format.elements_of(choice).values]
-        for choice in range(max(1, len(fmt.format.special)))
+        [_exact(value) for value in fmt.elements_of(choice).values]
+        for choice in range(max(1, len(fmt.special)))
     ]
 
 
-def _minima(fmt: BlockOperand, lines: np.ndarray) -> list[float] | None:
+def _minima(fmt: BlockFormat, lines: np.ndarray) -> list[float] | None:
     """Return the minima of blocks, None of a format without."""
-    if not fmt.format.minimum:
+    if not fmt.minimum:
         return None
-    return list(fmt.format.minimum.decode(lines["minimum"][:, 0]).tolist())
+    return list(fmt.minimum.decode(lines["minimum"][:, 0]).tolist())
 
 
 def _with_minimum(
@@ -115,10 +115,10 @@ def _exact(value: float) -> float | int:
 
 
 def _numbers(
-    fmt: BlockOperand, lines: np.ndarray, elements: list[list[float | int]]
+    fmt: BlockFormat, lines: np.ndarray, elements: list[list[float | int]]
 ) -> list[tuple[list[float | int], float]]:
     """Return the elements of blocks and the values of their scales."""
-    scales = fmt.format.scale.decode(lines["scale"][:, 0]).tolist()
+    scales = fmt.scale.decode(lines["scale"][:, 0]).tolist()
     chosen, codes = lines["special"][:, 0].tolist(), lines["code"].tolist()
     return [
         (list(map(elements[choice].__getitem__, row)), scale)

@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwgen.cli import main
+from hwgen.core.files.block_formats import block_format_of, read_format
 from hwgen.errors import ConfigError, InputError
 from hwgen.formats.block import (
     BlockFormat,
@@ -31,8 +32,8 @@ from hwgen.formats.block import (
     unpack_blocks,
 )
 from hwgen.formats.block.elements import Rounding
-from hwgen.formats.format_file import FormatFile, document_of
-from hwgen.formats.registry import block_format, read_format, shipped
+from hwgen.formats.block.file import FormatFile, document_of
+from hwgen.formats.registry import block_format, shipped
 
 ALL = (*shipped(), "int4_g128", "int2_g16", "int8_g256_min", "int3_g48_min", "ternary_g64")
 MX = tuple(name for name in shipped() if name.startswith("mx"))
@@ -364,7 +365,7 @@ def test_formats_are_their_documents(name: str) -> None:
 
 def test_a_format_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(MINE)
-    fmt = block_format(str(tmp_path / "mine.yaml"))
+    fmt = block_format_of(str(tmp_path / "mine.yaml"))
     assert fmt.bits_per_value == 3 + 16 / 20
     weights = matrix(np.random.default_rng(9), 50, 3)
     assert quantise_blocks(weights, fmt).codes.shape == (3, 3, 20)

@@ -13,9 +13,8 @@ import pytest
 from hwgen.core.golden.blocks import BlockMatrix, block_products
 from hwgen.errors import InputError
 from hwgen.formats import FloatFormat, IntegerFormat, floating, integer
-from hwgen.formats.block import BlockFormat
+from hwgen.formats.block import BlockFormat, quantise_lines
 from hwgen.formats.block.factors import Factor
-from hwgen.formats.block.operands import BlockOperand
 from hwgen.formats.block.products import BlockAccumulator, BlockProduct
 from hwgen.formats.registry import block_format, shipped
 from sim_tests.support.exact_blocks import Block, summed, term
@@ -42,27 +41,26 @@ def operand(name: str) -> Any:
     try:
         return integer(name)
     except ValueError:
-        return BlockOperand(block_format(name))
+        return block_format(name)
 
 
-def factor_of(fmt: BlockOperand | IntegerFormat | FloatFormat) -> Factor:
+def factor_of(fmt: BlockFormat | IntegerFormat | FloatFormat) -> Factor:
     """Return what products take of a format."""
-    return Factor(fmt.format if isinstance(fmt, BlockOperand) else fmt)
+    return Factor(fmt)
 
 
 def sample(fmt, length, blocks, lines, rng, kind):
     """Return an operand for the golden model, and the same in numbers."""
     factor = factor_of(fmt)
-    if isinstance(fmt, BlockOperand):
+    if fmt.is_block:
         records = fmt.sample(rng, (lines, blocks * length), kind)
-        codes, scales, chosen = fmt.lines(records, blocks)
-        minima = fmt.minima(records, blocks)
+        codes, scales, chosen, minima = fmt.lines(records, blocks)
         matrix = BlockMatrix(factor, factor.decode(codes, chosen[..., None]), scales, minima)
         lowest = None
-        if minima is not None and fmt.format.minimum is not None:
-            lowest = fmt.format.minimum.to_float64(minima)
-        tables = [kind.values for kind in factor.kinds]
-        values, exponents = fmt.format.scale.decode(scales), exponents_of(fmt.format, scales)
+        if minima is not None and fmt.minimum is not None:
+            lowest = fmt.minimum.to_float64(minima)
+        tables = [kind.values for kind in factor.format.elements]
+        values, exponents = fmt.scale.decode(scales), exponents_of(fmt, scales)
         numbers = [
             [
                 Block(
@@ -77,7 +75,7 @@ def sample(fmt, length, blocks, lines, rng, kind):
         ]
         return matrix, numbers
     shape = (lines, blocks, length)
-    if isinstance(fmt, IntegerFormat):
+    if fmt.is_integer:
         bits = {"lowest": np.full(shape, fmt.min), "highest": np.full(shape, fmt.max)}.get(
             kind, fmt.random(rng, shape)
         )
@@ -263,11 +261,11 @@ def test_records_hold_what_was_quantised():
     rng = np.random.default_rng(1)
     for name in ("mxfp4", "nvfp4", "int4_g16", "bitmod_fp4"):
         fmt, numbers = operand(name), rng.standard_normal((5, 70))
-        records, second = fmt.quantised(numbers)
+        records, second = quantise_lines(fmt, numbers)
         fmt.check(records)
         from hwgen.formats.block import quantise_blocks
 
-        expected = quantise_blocks(numbers.T, fmt.format).decode().T
+        expected = quantise_blocks(numbers.T, fmt).decode().T
         np.testing.assert_array_equal(fmt.decode(records, second), expected)
 
 

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from flows.bench.functions import PUBLISHED, error_of, secants, smallest
-from hwgen.arithmetic.functions import FUNCTIONS, FunctionUnit, Wanted, design, format_named
+from hwgen.arithmetic.functions import FUNCTIONS, FunctionUnit, Wanted, design, real_format
 from hwgen.arithmetic.functions.bound import composed, exact, exhaustive
 from hwgen.arithmetic.functions.curves import CURVES, enclosed
 from hwgen.arithmetic.functions.fit import Tolerance, fit, gates
-from hwgen.arithmetic.functions.formats import FixedFormat, patterns, values_of
 from hwgen.arithmetic.functions.interval import Interval, exp, ln2, pi, sqrt
 from hwgen.arithmetic.functions.polynomial import Domain, Polynomial
 from hwgen.formats.floating import FLOATS
@@ -199,9 +198,9 @@ def test_every_input_is_within_the_bound(case: Case) -> None:
     assert unit.bound.proof == "exhaustive"
     assert met(unit, case[3])
     # Errors of a sample, by another arithmetic than that of the proof.
-    raw = np.random.default_rng(2).choice(patterns(unit.source), 200)
+    raw = np.random.default_rng(2).choice(unit.source.patterns(), 200)
     for x, y in zip(
-        values_of(unit.source, raw), values_of(unit.target, unit.evaluate(raw)), strict=True
+        unit.source.values_of(raw), unit.target.values_of(unit.evaluate(raw)), strict=True
     ):
         value = directly(unit.function, float(x))
         limit = unit.target.max
@@ -241,16 +240,16 @@ def test_wide_units_are_proven_by_segments(case: Case) -> None:
     assert unit.bound.proof == "segments"
     assert met(unit, case[3])
     rng = np.random.default_rng(3)
-    if isinstance(unit.source, FixedFormat):
+    if unit.source.is_fixed:
         raw = rng.integers(unit.source.integer.min, unit.source.integer.max, 20000)
     else:
         raw = unit.source.round(rng.standard_normal(20000) * 2.0 ** rng.integers(-6, 6, 20000))
         raw = raw.astype(np.int64)
-    x = values_of(unit.source, raw)
+    x = unit.source.values_of(raw)
     if unit.function == "rsqrt":
         raw, x = raw[x > 0], x[x > 0]
     values, _ = exact(unit.function, x)
-    actual = values_of(unit.target, unit.evaluate(raw))
+    actual = unit.target.values_of(unit.evaluate(raw))
     kept = np.isfinite(actual) & (values <= unit.target.max)
     worst = np.abs(actual - values)[kept].max()
     assert unit.bound.max_abs is not None
@@ -277,7 +276,7 @@ def test_composed_bounds_are_not_below_those_of_all_inputs(case: Case) -> None:
 def test_monotonic_units_on_request(case: Case) -> None:
     unit = design(*case, monotonic=True)
     assert unit.bound.monotonic
-    results = values_of(unit.target, unit.evaluate(patterns(unit.source)))
+    results = unit.target.values_of(unit.evaluate(unit.source.patterns()))
     if unit.function == "sigmoid":
         assert (np.diff(results) >= 0).all()
 
@@ -341,25 +340,25 @@ def test_floating_point_specials(name: str) -> None:
 def test_subnormal_arguments_and_results() -> None:
     fmt = FLOATS["fp16"]
     tiny = np.array([1, 2, 3, fmt.sign_mask | 1, 0x3FF])
-    values = values_of(fmt, tiny)
+    values = fmt.values_of(tiny)
     reciprocal = unit_of(FLOATING[2])
-    results = values_of(fmt, reciprocal.evaluate(tiny))
+    results = fmt.values_of(reciprocal.evaluate(tiny))
     assert np.isinf(results[:4]).all()
     assert results[3] < 0
     assert results[4] == pytest.approx(1 / values[4], rel=1e-3)
     large = bits_of("fp16", 65504.0)
     below = reciprocal.evaluate(large)
     assert 0 < below[0] < 0x400
-    assert values_of(fmt, below)[0] == pytest.approx(1 / 65504, rel=0.04)
+    assert fmt.values_of(below)[0] == pytest.approx(1 / 65504, rel=0.04)
     root = unit_of(("rsqrt", "fp16", "fp16", ULP))
-    assert values_of(fmt, root.evaluate(tiny[:3])) == pytest.approx(values[:3] ** -0.5, rel=1e-3)
+    assert fmt.values_of(root.evaluate(tiny[:3])) == pytest.approx(values[:3] ** -0.5, rel=1e-3)
 
 
 def test_fixed_point_has_results_for_zero_and_negative_numbers() -> None:
     reciprocal, root = unit_of(FIXED[4]), unit_of(FIXED[6])
-    largest = format_named("q2.9").integer.max  # type: ignore[union-attr]
+    largest = real_format("q2.9").integer.max  # type: ignore[union-attr]
     assert reciprocal.evaluate(np.array([0, 1, -1])).tolist() == [largest, largest, -largest]
-    most = format_named("uq3.9").integer.max  # type: ignore[union-attr]
+    most = real_format("uq3.9").integer.max  # type: ignore[union-attr]
     assert root.evaluate(np.array([0, -1, -2048])).tolist() == [most, 0, 0]
 
 

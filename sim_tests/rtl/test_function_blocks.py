@@ -14,7 +14,6 @@ from amaranth.lib.wiring import In, Out
 from flows.bench.functions import admitted
 from flows.bench.published_formulas import FORMULAS, Formula, TwoMemories, shift_formula
 from hwgen.arithmetic.functions import FunctionUnit, Wanted
-from hwgen.arithmetic.functions.formats import FixedFormat, values_of
 from rtl_templates.arithmetic.functions.unit import FunctionBlock, FunctionStream
 from rtl_templates.hdl.hierarchy import Block, place
 from sim_tests.formats.test_functions import FIXED, FLOATING, ULP, WIDE, Case, named, unit_of
@@ -42,7 +41,7 @@ def numbers_of(words: np.ndarray) -> np.ndarray:
 
 
 def every_pattern(unit: FunctionUnit) -> np.ndarray:
-    if isinstance(unit.source, FixedFormat):
+    if unit.source.is_fixed:
         return unit.source.all()
     return np.arange(1 << unit.source.width, dtype=np.int64)
 
@@ -51,7 +50,7 @@ def corners_and_samples(unit: FunctionUnit, count: int) -> np.ndarray:
     """Return special values, ends of segments and exponents, and random numbers."""
     rng = np.random.default_rng(4)
     source = unit.source
-    if isinstance(source, FixedFormat):
+    if source.is_fixed:
         low, high = source.integer.min, source.integer.max
         powers = 1 << np.arange(source.width - 1)
         corners = np.r_[low, high, 0, powers, powers - 1, -powers, 1 - powers]
@@ -111,7 +110,7 @@ def test_corners_and_samples_of_wide_inputs(case: Case, tmp_path: Path) -> None:
     raw = corners_and_samples(unit, 4000)
     results = simulated(unit, 3, raw, tmp_path)
     wrong = np.flatnonzero(results != expected(unit, raw))
-    assert not len(wrong), values_of(unit.source, raw[wrong[:8]])
+    assert not len(wrong), unit.source.values_of(raw[wrong[:8]])
 
 
 def test_a_unit_without_registers_and_one_that_stalls(tmp_path: Path) -> None:

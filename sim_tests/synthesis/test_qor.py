@@ -89,7 +89,7 @@ def test_published_datapath_accumulates_products(
     rng = np.random.default_rng([group_size, tables, ports])
     beats, reset = 60, 30  # the accumulators are cleared twice: to begin with, and once more
     a: Any
-    if isinstance(activation, FloatFormat):
+    if activation.is_float:
         a = rng.standard_normal((beats, tables, group_size)).astype(np.float16)
         x = a.view(np.uint16)
     else:
@@ -128,7 +128,7 @@ def test_published_datapath_accumulates_products(
 
 def accumulated(totals: Any, a: Any, w: Any, activation: IntegerFormat | FloatFormat) -> Any:
     """Return the totals after one more beat, in the order of the datapath's additions."""
-    if not isinstance(activation, FloatFormat):
+    if not activation.is_float:
         return totals.astype(np.int64) + np.einsum("tg,ptg->p", a, w)
 
     def plus(x: Any, y: Any) -> Any:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hwgen.arithmetic.functions.curves import enclosed
 from hwgen.arithmetic.functions.exponential import Exponential
-from hwgen.arithmetic.functions.formats import FixedFormat, Format, patterns, values_of
 from hwgen.arithmetic.functions.normalised import Normalised
 from hwgen.arithmetic.functions.symmetric import GATED, Symmetric
-from hwgen.formats.floating import FloatFormat
+from hwgen.formats.fixed import RealFormat
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
@@ -84,27 +83,18 @@ def exact(function: str, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], N
     return np.maximum(x, 0) - curve, radius + np.where(far, 0, magnitude * 2.0**-52)
 
 
-def ulps(target: Format, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the target's unit of the last place at each of some values."""
-    if isinstance(target, FixedFormat):
-        return np.full(values.shape, target.unit)
-    exponent = np.frexp(values)[1].astype(np.int64) - 1
-    last = np.maximum(exponent, 1 - target.bias) - target.mantissa_bits
-    return np.asarray(np.ldexp(1.0, last))
-
-
-def exhaustive(function: str, source: Format, target: Format, plan: Plan) -> Bound:
+def exhaustive(function: str, source: RealFormat, target: RealFormat, plan: Plan) -> Bound:
     """Prove the bound of a unit by all of its inputs."""
-    raw = patterns(source)
-    x = values_of(source, raw)
+    raw = source.patterns()
+    x = source.values_of(raw)
     results = plan.evaluate(raw)
     if function in ("reciprocal", "rsqrt"):
         kept = x > 0 if function == "rsqrt" or not target.signed else x != 0
         raw, x, results = raw[kept], x[kept], results[kept]
     values, radius = exact(function, x)
-    actual = values_of(target, results)
+    actual = target.values_of(results)
     limit = target.max
-    if isinstance(target, FloatFormat):
+    if target.is_float:
         # What rounds to infinity is as good as the power of two behind the largest number.
         over = math.ldexp(1.0, target.bias + 1)
         half = (over + limit) / 2
@@ -114,23 +104,21 @@ def exhaustive(function: str, source: Format, target: Format, plan: Plan) -> Bou
         inside = np.abs(values) < over
     else:
         # Reciprocals of negative numbers saturate as those of positive ones.
-        low = -limit if function == "reciprocal" else target.integer.min * target.unit
+        low = -limit if function == "reciprocal" else target.integer.min * target.last_place
         inside = (values <= limit) & (values >= low)
         # Out of range, what saturates on the right side is right.
         actual = np.where((values > limit) & (actual == limit), values, actual)
         actual = np.where((values < low) & (actual == low), values, actual)
     error = np.abs(actual - values) + np.where(inside, radius, 0.0)
     error = np.where(inside | (actual != values), error, 0.0)
-    normal = np.abs(values) >= (
-        math.ldexp(1.0, 1 - target.bias) if isinstance(target, FloatFormat) else target.unit
-    )
+    normal = np.abs(values) >= (target.smallest_normal)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(normal & (error > radius), error / np.abs(values), 0.0)
     return Bound(
         max_abs=_finite(error.max()),
         max_relative=_finite(relative.max()),
-        max_ulp=_finite((error / ulps(target, np.where(inside, values, limit))).max()),
-        monotonic=_ordered(function, x, values_of(target, results)),
+        max_ulp=_finite((error / target.last_places(np.where(inside, values, limit))).max()),
+        monotonic=_ordered(function, x, target.values_of(results)),
         proof="exhaustive",
     )
 
@@ -148,36 +136,36 @@ def _ordered(function: str, x: NDArray[np.float64], results: NDArray[np.float64]
     return bool((np.diff(results[np.isfinite(results)]) >= 0).all())
 
 
-def composed(function: str, target: Format, plan: Plan) -> Bound:
+def composed(function: str, target: RealFormat, plan: Plan) -> Bound:
     """Prove the bound of a unit from those of its table and of what precedes and follows it."""
     monotonic = None if function in GATED else (plan.monotonic or None)
     if isinstance(plan, Symmetric):
         error = plan.sum_error
-        if isinstance(target, FixedFormat):
-            error += target.unit / 2 if plan.fraction > target.fraction else 0.0
+        if target.is_fixed:
+            error += target.last_place / 2 if plan.fraction > target.fraction else 0.0
             if function not in GATED:
                 error = max(error, 1 - target.max)
-            return Bound(error, None, error / target.unit, monotonic, "segments")
+            return Bound(error, None, error / target.last_place, monotonic, "segments")
         # Sums are at most the end of the table, or 1.
         end = max(1.0, math.ldexp(plan.largest, -plan.fraction))
-        rounding = float(ulps(target, _array(end * 0.999999))[0]) / 2
+        rounding = float(target.last_places(_array(end * 0.999999))[0]) / 2
         return Bound(error + rounding, None, None, monotonic, "segments")
     error = plan.significand_error
-    if isinstance(target, FloatFormat):
+    if target.is_float:
         # A significand is from 1 to 2; an error moves no result to another power of two by more.
         last = 2.0**-target.mantissa_bits
         share = error + last / 2
         return Bound(math.ldexp(share, target.bias), share, share / last, monotonic, "segments")
     # Bits that are cut off before rounding halves up do not change what is rounded to.
-    total = error * math.ldexp(1.0, plan.result.top) + target.unit / 2
-    return Bound(total, None, total / target.unit, monotonic, "segments")
+    total = error * math.ldexp(1.0, plan.result.top) + target.last_place / 2
+    return Bound(total, None, total / target.last_place, monotonic, "segments")
 
 
 def _array(value: float) -> NDArray[np.float64]:
     return np.array([value])
 
 
-def prove(function: str, source: Format, target: Format, plan: Plan) -> Bound:
+def prove(function: str, source: RealFormat, target: RealFormat, plan: Plan) -> Bound:
     """Return the proven bound of a unit."""
     if source.width <= EXHAUSTIVE:
         return exhaustive(function, source, target, plan)

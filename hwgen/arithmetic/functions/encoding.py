@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from hwgen.arithmetic.functions.formats import FixedFormat
+from hwgen.formats.fixed import RealFormat
 from hwgen.formats.floating import FloatFormat
 from hwgen.lazy import np
 
@@ -85,13 +85,13 @@ class Result:
 
     Parameters
     ----------
-    target : FixedFormat or FloatFormat
+    target : RealFormat
     precision : int
     lowest, highest : int
         Exponents that occur.
     """
 
-    target: FixedFormat | FloatFormat
+    target: RealFormat
     precision: int
     lowest: int
     highest: int
@@ -99,7 +99,7 @@ class Result:
     @property
     def top(self) -> int:
         """Of fixed point: the largest exponent whose numbers may be in range."""
-        assert isinstance(self.target, FixedFormat)
+        assert self.target.is_fixed
         return min(self.highest, self.target.integer_bits - 1)
 
     @property
@@ -108,19 +108,19 @@ class Result:
 
         One bit behind the point is kept for rounding.
         """
-        assert isinstance(self.target, FixedFormat)
+        assert self.target.is_fixed
         return self.top - self.precision + self.target.fraction + 1
 
     @property
     def guard(self) -> int:
         """Of floating point: bits of a significand behind those of the format, at least one."""
-        assert isinstance(self.target, FloatFormat)
+        assert self.target.is_float
         return max(1, self.precision - self.target.mantissa_bits)
 
     @property
     def pad(self) -> int:
         """Of floating point: zeros below a significand that is shorter."""
-        assert isinstance(self.target, FloatFormat)
+        assert self.target.is_float
         return self.guard - (self.precision - self.target.mantissa_bits)
 
     def evaluate(
@@ -128,7 +128,7 @@ class Result:
     ) -> NDArray[np.int64]:
         """Return magnitudes: rounded to nearest, halves up; too large ones at the format's end."""
         target = self.target
-        if isinstance(target, FixedFormat):
+        if target.is_fixed:
             lifted = shift_right(significand, -self.lift)
             kept = lifted >> np.clip(self.top - exponent, 0, 63)
             rounded = np.minimum((kept + 1) >> 1, target.integer.max)

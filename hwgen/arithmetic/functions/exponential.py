@@ -13,10 +13,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hwgen.arithmetic.functions.encoding import Alignment, Result, shift_right
-from hwgen.arithmetic.functions.formats import FixedFormat, Format
 from hwgen.arithmetic.functions.interval import ln2
 from hwgen.arithmetic.functions.polynomial import Domain, Polynomial
-from hwgen.formats.floating import FloatFormat
+from hwgen.formats.fixed import RealFormat
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ class Scaling:
     ----------
     function : str
         ``exp2`` or ``exp``.
-    source : FixedFormat or FloatFormat
+    source : RealFormat
     fraction : int
         Bits behind the point.
     factor_bits : int
@@ -43,7 +42,7 @@ class Scaling:
     """
 
     function: str
-    source: Format
+    source: RealFormat
     fraction: int
     factor_bits: int
     top: int
@@ -64,40 +63,39 @@ class Scaling:
     @property
     def alignment(self) -> Alignment:
         """How a floating-point argument is brought to fixed point."""
-        assert isinstance(self.source, FloatFormat)
+        assert self.source.is_float
         return Alignment(self.source, self.top, self.fraction, self.factor, self.factor_bits)
 
     @property
     def cut(self) -> int:
         """Bits of a fixed-point product that are left out."""
-        assert isinstance(self.source, FixedFormat)
+        assert self.source.is_fixed
         return self.source.fraction + self.factor_bits - self.fraction
 
     @property
     def magnitude(self) -> float:
         """The largest magnitude of an argument that is not taken for infinite."""
-        if isinstance(self.source, FixedFormat):
-            integer = self.source.integer
-            return max(-integer.min, integer.max) * self.source.unit
+        if self.source.is_fixed:
+            return self.source.largest
         return math.ldexp(1, self.top)
 
     @property
     def width(self) -> int:
         """Bits of the result, with a sign."""
-        if isinstance(self.source, FloatFormat):
+        if self.source.is_float:
             return self.alignment.width + 1
         low, high = (shift_right(end * self.factor, self.cut) for end in self._ends)
         return max((~low if low < 0 else low).bit_length(), high.bit_length()) + 1
 
     @property
     def _ends(self) -> tuple[int, int]:
-        assert isinstance(self.source, FixedFormat)
+        assert self.source.is_fixed
         return self.source.integer.min, self.source.integer.max
 
     @property
     def exponents(self) -> tuple[int, int]:
         """Smallest and largest integer part."""
-        if isinstance(self.source, FixedFormat):
+        if self.source.is_fixed:
             low, high = (
                 shift_right(end * self.factor, self.cut) >> self.fraction for end in self._ends
             )
@@ -109,10 +107,10 @@ class Scaling:
         self, raw: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
         """Return scaled arguments, and which are above and below all that are looked at."""
-        if isinstance(self.source, FixedFormat):
+        if self.source.is_fixed:
             never = np.zeros(raw.shape, bool)
             return shift_right(raw * self.factor, self.cut), never, never
-        negative = (raw & self.source.sign_mask) != 0
+        negative = self.source.is_negative(raw)
         magnitude, large = self.alignment.evaluate(raw)
         return np.where(negative, -magnitude, magnitude), large & ~negative, large & negative
 
@@ -121,7 +119,7 @@ class Scaling:
         """Bounds of a scaled argument's error: most that it is too small, and too large."""
         cut = 2.0**-self.fraction
         constant = self.magnitude * self.factor_error
-        if isinstance(self.source, FixedFormat):
+        if self.source.is_fixed:
             return (cut if self.cut > 0 else 0.0) + constant, constant
         return cut + constant, cut + constant
 
@@ -149,13 +147,8 @@ class Exponential:
         fraction = scaled & ((1 << scaling.fraction) - 1)
         significand = self.table.evaluate(fraction)
         value = self.result.evaluate(significand, scaled >> scaling.fraction)
-        largest = target.overflow if isinstance(target, FloatFormat) else target.integer.max
-        value = np.where(below, 0, np.where(above, largest, value))
-        if isinstance(scaling.source, FloatFormat):
-            magnitude = raw & scaling.source.magnitude_mask
-            nan = target.nan if isinstance(target, FloatFormat) else 0
-            value = np.where(magnitude > scaling.source.overflow, nan, value)
-        return value
+        value = np.where(below, 0, np.where(above, target.overflow, value))
+        return np.where(scaling.source.is_nan(raw), target.nan, value)
 
     @property
     def significand_error(self) -> float:
@@ -171,9 +164,9 @@ class Exponential:
         return self.table.monotonic and high <= 2 * low
 
 
-def limit(target: Format, function: str) -> int:
+def limit(target: RealFormat, function: str) -> int:
     """Return from which power of two on all magnitudes of arguments overflow or underflow."""
-    if isinstance(target, FloatFormat):
+    if target.is_float:
         reach = target.bias + target.mantissa_bits + 2
     else:
         reach = max(target.integer_bits, target.fraction + 2)
@@ -186,22 +179,22 @@ def domain(scaling: Scaling) -> Domain:
     return Domain("exp2", scaling.fraction, ((0, 1),))
 
 
-def scaled(function: str, source: Format, target: Format, error: float) -> Scaling:
+def scaled(function: str, source: RealFormat, target: RealFormat, error: float) -> Scaling:
     """Return how arguments are scaled so that a significand is off by about `error` at most."""
     top = limit(target, function)
     # Of `error`, cutting off takes a half and the constant a quarter.
     bits = max(1, math.ceil(-math.log2(error / 4)))
     if function == "exp2":
-        if isinstance(source, FixedFormat):
+        if source.is_fixed:
             return Scaling(function, source, max(1, min(bits, source.fraction)), 0, top)
         return Scaling(function, source, bits, 0, top)
-    if isinstance(source, FixedFormat):
+    if source.is_fixed:
         top = source.integer_bits + (source.signed and source.integer_bits == 0)
     factor_bits = max(bits, bits + 1 + top)
     return Scaling(function, source, bits, factor_bits, top)
 
 
-def result_of(target: Format, scaling: Scaling, precision: int) -> Result:
+def result_of(target: RealFormat, scaling: Scaling, precision: int) -> Result:
     """Return how significands of so many bits become results."""
     low, high = scaling.exponents
     return Result(target, precision, low, high)

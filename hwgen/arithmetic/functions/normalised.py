@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hwgen.arithmetic.functions.encoding import Result
-from hwgen.arithmetic.functions.formats import Format
 from hwgen.arithmetic.functions.polynomial import Domain, Polynomial
-from hwgen.formats.floating import FloatFormat
+from hwgen.formats.fixed import RealFormat
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
@@ -30,19 +29,19 @@ class Normalisation:
     ----------
     function : str
         ``reciprocal`` or ``rsqrt``.
-    source : FixedFormat or FloatFormat
+    source : RealFormat
     width : int
         Bits of a significand behind its leading one that are looked at.
     """
 
     function: str
-    source: Format
+    source: RealFormat
     width: int
 
     @property
     def significand_bits(self) -> int:
         """Bits of a magnitude, or of a floating-point significand, the leading one included."""
-        if isinstance(self.source, FloatFormat):
+        if self.source.is_float:
             return self.source.precision
         return self.source.width
 
@@ -55,7 +54,7 @@ class Normalisation:
     def exponents(self) -> tuple[int, int]:
         """Smallest and largest exponent of an argument."""
         source = self.source
-        if isinstance(source, FloatFormat):
+        if source.is_float:
             return 1 - source.bias - source.mantissa_bits, source.bias
         return -source.fraction, source.width - 1 - source.fraction
 
@@ -77,8 +76,8 @@ class Normalisation:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """Return normalised significands, exponents and signs; of zero any significand."""
         source, bits = self.source, self.significand_bits
-        if isinstance(source, FloatFormat):
-            negative = (raw & source.sign_mask) != 0
+        if source.is_float:
+            negative = source.is_negative(raw)
             biased = (raw & source.magnitude_mask) >> source.mantissa_bits
             magnitude = raw & ((1 << source.mantissa_bits) - 1)
             magnitude = magnitude | (np.minimum(biased, 1) << source.mantissa_bits)
@@ -117,24 +116,16 @@ class Normalised:
             argument = argument | ((exponent & 1) << norm.width)
             exponent = exponent >> 1
         value = self.result.evaluate(self.table.evaluate(argument), -exponent - 1)
-        floats = isinstance(target, FloatFormat)
-        largest = target.overflow if isinstance(target, FloatFormat) else target.integer.max
-        value = np.where(significand == 0, largest, value)
-        nan = np.zeros(raw.shape, bool)
-        if isinstance(norm.source, FloatFormat):
-            magnitude = raw & norm.source.magnitude_mask
-            value = np.where(magnitude == norm.source.overflow, 0, value)
-            nan = magnitude > norm.source.overflow
+        value = np.where(significand == 0, target.overflow, value)
+        nan = norm.source.is_nan(raw)
+        if norm.source.is_float:
+            infinite = raw & norm.source.magnitude_mask == norm.source.overflow
+            value = np.where(infinite, 0, value)
         if norm.function == "rsqrt":
             nan = nan | (negative & (significand != 0))
-        if isinstance(target, FloatFormat):
-            value = np.where(negative, value | target.sign_mask, value)
-        elif target.signed:
-            value = np.where(negative & (norm.function == "reciprocal"), -value, value)
-        else:
-            value = np.where(negative, 0, value)
-        nan_value = target.nan if isinstance(target, FloatFormat) else 0
-        return np.where(nan, nan_value, value) if floats or nan.any() else value
+            if target.is_fixed and target.signed:
+                negative = np.zeros_like(negative)
+        return np.where(nan, target.nan, target.with_sign(value, negative))
 
     @property
     def significand_error(self) -> float:
@@ -161,7 +152,7 @@ def domain(normalisation: Normalisation) -> Domain:
     return Domain(normalisation.function, normalisation.width, pieces, 1)
 
 
-def normalised(function: str, source: Format, error: float) -> Normalisation:
+def normalised(function: str, source: RealFormat, error: float) -> Normalisation:
     """Return how many bits are looked at so that a significand is off by about `error` at most."""
     full = Normalisation(function, source, 0).significand_bits - 1
     # Cutting off takes up to a quarter of the error.
@@ -169,7 +160,7 @@ def normalised(function: str, source: Format, error: float) -> Normalisation:
     return Normalisation(function, source, max(1, min(full, enough)))
 
 
-def result_of(target: Format, normalisation: Normalisation, precision: int) -> Result:
+def result_of(target: RealFormat, normalisation: Normalisation, precision: int) -> Result:
     """Return how significands of so many bits become results."""
     low, high = normalisation.result_exponents
     return Result(target, precision, low, high)

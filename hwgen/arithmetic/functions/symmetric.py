@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 from hwgen.arithmetic.functions.curves import enclosed
 from hwgen.arithmetic.functions.encoding import Alignment, Result
-from hwgen.arithmetic.functions.formats import FixedFormat, Format
 from hwgen.arithmetic.functions.polynomial import Domain, Polynomial
-from hwgen.formats.floating import FloatFormat
+from hwgen.formats.fixed import RealFormat
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
@@ -37,27 +36,27 @@ class Magnitude:
 
     Parameters
     ----------
-    source : FixedFormat or FloatFormat
+    source : RealFormat
     top : int
         Those from ``2**top`` on have left the table.
     fraction : int
         Bits behind the point that are looked at.
     """
 
-    source: Format
+    source: RealFormat
     top: int
     fraction: int
 
     @property
     def alignment(self) -> Alignment:
         """How a floating-point argument is brought to fixed point."""
-        assert isinstance(self.source, FloatFormat)
+        assert self.source.is_float
         return Alignment(self.source, self.top, self.fraction)
 
     @property
     def drop(self) -> int:
         """Low bits of a fixed-point magnitude that the table does not see."""
-        assert isinstance(self.source, FixedFormat)
+        assert self.source.is_fixed
         return self.source.fraction - self.fraction
 
     @property
@@ -69,11 +68,11 @@ class Magnitude:
         self, raw: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
         """Return magnitudes, which are ``2**top`` or more, and which are negative."""
-        if isinstance(self.source, FixedFormat):
+        if self.source.is_fixed:
             magnitude = np.abs(raw) >> self.drop
             return magnitude, (magnitude >> self.width) != 0, raw < 0
         magnitude, large = self.alignment.evaluate(raw)
-        return magnitude, large, (raw & self.source.sign_mask) != 0
+        return magnitude, large, self.source.is_negative(raw)
 
 
 @dataclass(frozen=True)
@@ -85,20 +84,20 @@ class Symmetric:
     function : str
     magnitude : Magnitude
     table : Polynomial
-    target : FixedFormat or FloatFormat
+    target : RealFormat
         That of the argument, if both are floating-point.
     """
 
     function: str
     magnitude: Magnitude
     table: Polynomial
-    target: Format
+    target: RealFormat
 
     @property
     def exact_argument(self) -> int:
         """Bits behind the point of the argument where it is added, of gated functions."""
         source = self.magnitude.source
-        return source.fraction if isinstance(source, FixedFormat) else self.magnitude.fraction
+        return source.fraction if source.is_fixed else self.magnitude.fraction
 
     @cached_property
     def fraction(self) -> int:
@@ -114,8 +113,7 @@ class Symmetric:
     @property
     def passes(self) -> bool:
         """Whether positive arguments beyond the table are results as they are, bit by bit."""
-        both = isinstance(self.magnitude.source, FloatFormat), isinstance(self.target, FloatFormat)
-        return self.function in GATED and all(both)
+        return self.function in GATED and self.magnitude.source.is_float and self.target.is_float
 
     @property
     def largest(self) -> int:
@@ -124,7 +122,7 @@ class Symmetric:
         if self.function not in GATED:
             return 2 * one - 1
         source = self.magnitude.source
-        if isinstance(source, FixedFormat):
+        if source.is_fixed:
             return max(-source.integer.min, source.integer.max) << (self.fraction - source.fraction)
         return 1 << (self.magnitude.top + self.fraction)
 
@@ -140,7 +138,7 @@ class Symmetric:
             return np.where(negative, value, (1 << table.precision) - value), far, large
         if self.function == "tanh":
             return np.where(negative, -value, value), far, large
-        exact = np.abs(raw) if isinstance(self.magnitude.source, FixedFormat) else magnitude
+        exact = np.abs(raw) if self.magnitude.source.is_fixed else magnitude
         step = np.where(negative, 0, exact) << (self.fraction - self.exact_argument)
         total: NDArray[np.int64] = step - (value << (self.fraction - table.precision))
         return total, far, large
@@ -155,14 +153,14 @@ class Symmetric:
         """Return integers or bit patterns of the results."""
         total, far, large = self.sums(raw)
         target, source = self.target, self.magnitude.source
-        if isinstance(target, FixedFormat):
+        if target.is_fixed:
             drop = self.fraction - target.fraction
             rounded = (total + (1 << drop >> 1)) >> drop if drop >= 0 else total << -drop
             result = np.clip(rounded, target.integer.min, target.integer.max)
-            if isinstance(source, FloatFormat) and self.function in GATED:
+            if source.is_float and self.function in GATED:
                 # What is too large for the alignment is so for the target too.
                 result = np.where(
-                    large, np.where(raw & source.sign_mask, 0, target.integer.max), result
+                    large, np.where(source.is_negative(raw), 0, target.overflow), result
                 )
         else:
             negative = total < 0
@@ -172,20 +170,17 @@ class Symmetric:
             normal = significand << (precision + 1 - length)
             result = self.result.evaluate(normal, length - 1 - self.fraction)
             result = np.where(significand == 0, 0, result)
-            result = np.where(negative, result | target.sign_mask, result)
-            if isinstance(source, FloatFormat) and self.passes:
-                result = np.where(far & ((raw & source.sign_mask) == 0), raw, result)
-        if isinstance(source, FloatFormat):
-            nan = (raw & source.magnitude_mask) > source.overflow
-            result = np.where(nan, target.nan if isinstance(target, FloatFormat) else 0, result)
-        return np.asarray(result)
+            result = target.with_sign(result, negative)
+            if self.passes:
+                result = np.where(far & ~source.is_negative(raw), raw, result)
+        return np.where(source.is_nan(raw), target.nan, result)
 
     @property
     def sum_error(self) -> float:
         """Bound of the error of results before they are rounded."""
         errors = self.table.errors
         source = self.magnitude.source
-        cut = not isinstance(source, FixedFormat) or self.magnitude.drop
+        cut = source.is_float or self.magnitude.drop
         argument = SLOPE * 2.0**-self.magnitude.fraction if cut else 0.0
         end = self.table.segments * 2.0 ** (self.table.offset_bits - self.magnitude.fraction)
         beyond = rest(self.function, end) if self.reaches(end) else 0.0
@@ -194,9 +189,9 @@ class Symmetric:
     def reaches(self, end: float) -> bool:
         """Whether there are arguments of a magnitude of `end`."""
         source = self.magnitude.source
-        if isinstance(source, FloatFormat):
+        if source.is_float:
             return True
-        return max(-source.integer.min, source.integer.max) * source.unit >= end
+        return source.largest >= end
 
     @property
     def monotonic(self) -> bool:
@@ -226,7 +221,7 @@ def end_of_table(function: str, left: float) -> float:
 
 
 def magnitudes(
-    function: str, source: Format, target: Format, error: float
+    function: str, source: RealFormat, target: RealFormat, error: float
 ) -> tuple[Magnitude, float]:
     """Return how magnitudes are brought to fixed point, and where the table ends.
 
@@ -235,12 +230,11 @@ def magnitudes(
     end = end_of_table(function, error)
     bits = max(1, math.ceil(-math.log2(error / (4 * SLOPE))))
     top = math.ceil(math.log2(end))
-    if isinstance(source, FixedFormat):
-        largest = max(-source.integer.min, source.integer.max) * source.unit
-        end = min(end, largest + source.unit)
+    if source.is_fixed:
+        end = min(end, source.largest + source.last_place)
         top = math.ceil(math.log2(end))
         bits = min(source.fraction, max(bits, 1 - top))
-    elif isinstance(target, FixedFormat) and function in GATED:
+    elif target.is_fixed and function in GATED:
         top = max(top, target.integer_bits)
     return Magnitude(source, top, bits), end
 

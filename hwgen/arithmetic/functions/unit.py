@@ -13,9 +13,8 @@ from hwgen.arithmetic.functions import exponential, normalised, symmetric
 from hwgen.arithmetic.functions.bound import Bound, Plan, prove
 from hwgen.arithmetic.functions.encoding import Result
 from hwgen.arithmetic.functions.fit import Objective, Tolerance, fit, gates
-from hwgen.arithmetic.functions.formats import FixedFormat, Format, format_named
 from hwgen.arithmetic.functions.polynomial import Polynomial
-from hwgen.formats.floating import FloatFormat
+from hwgen.formats.fixed import RealFormat, real_format
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
@@ -69,14 +68,14 @@ class FunctionUnit:
     ----------
     function : str
         Of `FUNCTIONS`.
-    source, target : FixedFormat or FloatFormat
+    source, target : RealFormat
     plan : Exponential, Normalised or Symmetric
         Everything that hardware and golden model are made from.
     """
 
     function: str
-    source: Format
-    target: Format
+    source: RealFormat
+    target: RealFormat
     plan: Plan
 
     @property
@@ -131,8 +130,8 @@ class FunctionUnit:
 
 def design(
     function: str,
-    source: Format | str,
-    target: Format | str,
+    source: RealFormat | str,
+    target: RealFormat | str,
     wanted: Wanted,
     *,
     objective: Objective = gates,
@@ -145,7 +144,7 @@ def design(
     ----------
     function : str
         Of `FUNCTIONS`.
-    source, target : Format or str
+    source, target : RealFormat or str
         Formats of argument and result, or their names.
     wanted : Wanted
     objective : callable
@@ -164,10 +163,10 @@ def design(
         raise ValueError(f"{function} both rises and falls: no unit is monotonic")
     if function not in FUNCTIONS:
         raise ValueError(f"must be one of {', '.join(FUNCTIONS)}, not {function!r}")
-    source = format_named(source) if isinstance(source, str) else source
-    target = format_named(target) if isinstance(target, str) else target
+    source = real_format(source) if isinstance(source, str) else source
+    target = real_format(target) if isinstance(target, str) else target
     gated = function in symmetric.GATED
-    floats = isinstance(source, FloatFormat) and isinstance(target, FloatFormat)
+    floats = source.is_float and target.is_float
     if gated and floats and source != target:
         raise ValueError(f"{function} of {source} gives {source}, not {target}")
     error = _room(function, source, target, wanted)
@@ -186,7 +185,7 @@ def design(
     )
 
 
-def _room(function: str, source: Format, target: Format, wanted: Wanted) -> float:
+def _room(function: str, source: RealFormat, target: RealFormat, wanted: Wanted) -> float:
     """Return the error that is left beside rounding: of significands 1 to 2, or of sums.
 
     Raises
@@ -194,20 +193,20 @@ def _room(function: str, source: Format, target: Format, wanted: Wanted) -> floa
     ValueError
         If none is left.
     """
-    floats = isinstance(target, FloatFormat)
+    floats = target.is_float
     if function in symmetric.FUNCTIONS:
         if wanted.absolute is None and (floats or wanted.ulp is None):
             raise ValueError(f"the error of {function} to {target} must be wanted as absolute")
-        if isinstance(target, FixedFormat):
-            total = wanted.absolute or (wanted.ulp or 0) * target.unit
-            room = total - target.unit / 2
+        if target.is_fixed:
+            total = wanted.absolute or (wanted.ulp or 0) * target.last_place
+            room = total - target.last_place / 2
         else:
             # Results up to where the table ends; beyond, they are exact.
             end = symmetric.end_of_table(function, wanted.absolute or 1)
             largest = end if function in symmetric.GATED else 1.0
             power = 2.0 ** math.ceil(math.log2(largest))
             room = (wanted.absolute or 0) - power * 2.0 ** -(target.mantissa_bits + 2)
-    elif isinstance(target, FloatFormat):
+    elif target.is_float:
         if wanted.absolute is not None:
             raise ValueError(
                 f"the error of {function} to {target} must be wanted as relative or ulp"
@@ -219,8 +218,8 @@ def _room(function: str, source: Format, target: Format, wanted: Wanted) -> floa
             raise ValueError(
                 f"the error of {function} to {target} must be wanted as absolute or ulp"
             )
-        total = wanted.absolute or (wanted.ulp or 0) * target.unit
-        room = (total - target.unit / 2) * 2.0 ** (1 - target.integer_bits)
+        total = wanted.absolute or (wanted.ulp or 0) * target.last_place
+        room = (total - target.last_place / 2) * 2.0 ** (1 - target.integer_bits)
     if room <= 0:
         raise ValueError(f"rounding to {target} alone takes as much as is wanted, {wanted}")
     return room
@@ -228,8 +227,8 @@ def _room(function: str, source: Format, target: Format, wanted: Wanted) -> floa
 
 def _planned(
     function: str,
-    source: Format,
-    target: Format,
+    source: RealFormat,
+    target: RealFormat,
     error: float,
     objective: Objective,
     degrees: tuple[int, ...],
@@ -252,7 +251,7 @@ def _planned(
         """Return whether significands lie in one power of two once they are rounded."""
         if monotonic and not table.monotonic:
             return False
-        if isinstance(target, FixedFormat):
+        if target.is_fixed:
             return True
         low, high = table.extremes
         one = 1 << table.precision
@@ -277,15 +276,15 @@ def _precisions(error: float) -> range:
 
 def _symmetric(
     function: str,
-    source: Format,
-    target: Format,
+    source: RealFormat,
+    target: RealFormat,
     error: float,
     objective: Objective,
     degrees: tuple[int, ...],
     monotonic: bool,
 ) -> FunctionUnit | None:
     magnitude, end = symmetric.magnitudes(function, source, target, error)
-    exact = isinstance(source, FixedFormat) and magnitude.drop == 0
+    exact = source.is_fixed and magnitude.drop == 0
     left = error - (0.0 if exact else symmetric.SLOPE * 2.0**-magnitude.fraction)
     whole = 2.0**magnitude.top
 

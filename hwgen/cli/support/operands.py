@@ -106,7 +106,7 @@ def load_operand(
     ----------
     path : Path
         A ``.npy`` file.
-    fmt : NumberFormat or BlockOperand
+    fmt : Format
         What the core takes.
     weights : bool
         Whether it is W, whose blocks run along its columns, or A, with blocks along rows.
@@ -114,18 +114,18 @@ def load_operand(
     Returns
     -------
     matrix : ndarray
-        Numbers, or records of `BlockOperand`.
+        Numbers, or records of `BlockFormat`.
     second : ndarray of float32 or None
         Second scales, of the matrix, or of each column of W or row of A, of formats that have some.
     """
-    from hwgen.formats.block.operands import BlockOperand
+    from hwgen.formats.block import quantise_lines
 
-    if not isinstance(fmt, BlockOperand):
+    if not fmt.is_block:
         return load_matrix(path, floats=fmt.file_dtype.kind == "f"), None
     matrix = load_matrix(path, floats=True)
     try:
-        records, second = fmt.quantised(matrix.T if weights else matrix)
+        records, second = quantise_lines(fmt, matrix.T if weights else matrix)
     except InputError as error:
         turned = "" if weights else "transposed, "
         raise InputError(f"{path}: {turned}{error}") from None
-    return (records.T if weights else records), (second if fmt.format.second else None)
+    return (records.T if weights else records), (second if fmt.second else None)

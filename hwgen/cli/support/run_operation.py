@@ -121,20 +121,8 @@ def _arrays(operation: Operation, given: tuple[str, ...]) -> dict[str, NDArray[A
         if name in found:
             raise click.UsageError(f"--operand: {name} is given twice")
         array = read_npy(Path(file))
-        found[name] = _widened(array, formats[name]) if name in formats else array
+        found[name] = formats[name].cast(array) if name in formats else array
     return found
-
-
-def _widened(array: NDArray[Any], fmt: Any) -> NDArray[Any]:
-    """Return numbers in the type of their format, if it holds all of them."""
-    from hwgen.formats.floating import FloatFormat
-
-    if isinstance(fmt, FloatFormat) and array.dtype.kind == "f" and array.dtype != fmt.dtype:
-        fits = array.astype(fmt.dtype)
-        same = fits.astype("f8") == array.astype("f8")
-        if (same | (array != array)).all():
-            return fits
-    return array
 
 
 def _numbers(given: tuple[str, ...]) -> dict[str, float]:

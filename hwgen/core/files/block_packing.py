@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwgen.errors import InputError
 from hwgen.formats.block import error_of, pack_blocks, quantise_blocks, unpack_blocks
+from hwgen.formats.block.file import FormatFile, document_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,8 +57,6 @@ def pack_matrix(fmt: BlockFormat, weights: NDArray[Any], *, strict: bool = False
     InputError
         If the matrix does not fit the format.
     """
-    from hwgen.formats.format_file import document_of
-
     blocks = quantise_blocks(weights, fmt, strict=strict)
     image = pack_blocks(blocks)
     k, n = blocks.shape
@@ -86,8 +85,6 @@ def unpack_matrix(description: Mapping[str, Any], image: bytes) -> NDArray[np.fl
     """
     import numpy as np
     from pydantic import ValidationError
-
-    from hwgen.formats.format_file import FormatFile
 
     if description.get("version") != VERSION:
         raise InputError(

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from hwgen.core.registry import family
 from hwgen.errors import InputError
-from hwgen.formats import TernaryFormat
+from hwgen.formats import TERNARY
+from hwgen.formats.block import quantise_lines
+from hwgen.formats.quantise import quantise
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,8 +83,6 @@ def pack(
     """
     from hwgen.core.operation import must_multiply
     from hwgen.core.schedule.checks import check_operand
-    from hwgen.formats.block.operands import BlockOperand
-    from hwgen.formats.quantise import quantise
 
     must_multiply(config, "packing weights")
     scales = None
@@ -90,13 +90,13 @@ def pack(
     fmt = _format(config)
     if strict:
         _need_whole_blocks(fmt, len(weights))
-    if isinstance(fmt, BlockOperand):
+    if fmt.is_block:
         if per_column:
             raise InputError(f"scales per column are not for {fmt}, whose blocks have scales")
         if weights.dtype.kind in "iuf":
-            records, second = fmt.quantised(weights.T)
+            records, second = quantise_lines(fmt, weights.T)
             weights = records.T
-            beside["second_scales"] = [float(scale) for scale in second] * bool(fmt.format.second)
+            beside["second_scales"] = [float(scale) for scale in second] * bool(fmt.second)
     elif weights.dtype.kind == "f":
         weights, scales = quantise(weights, _format(config), per_column=per_column)
     elif per_column:
@@ -159,7 +159,6 @@ def unpack(config: FamilyConfig, description: Mapping[str, Any], image: bytes) -
     import numpy as np
 
     from hwgen.core.schedule.checks import check_operand
-    from hwgen.formats.block.operands import BlockOperand
 
     k, n, layout = _check(config, description)
     plan = _schedule(config, k, n)
@@ -180,7 +179,7 @@ def unpack(config: FamilyConfig, description: Mapping[str, Any], image: bytes) -
         weights = plan.unpack_weights(data)
     check_operand("packed weights", weights, (k, n), _format(config))
     fmt = _format(config)
-    if isinstance(fmt, BlockOperand):
+    if fmt.is_block:
         second = np.array(_second_scales(description, n), np.float32)
         return np.ascontiguousarray(fmt.decode(weights.T, second).T)
     return weights.astype(fmt.dtype)
@@ -279,19 +278,17 @@ def _format(config: FamilyConfig) -> Any:
 
 
 def _need_whole_blocks(fmt: Any, k: int) -> None:
-    from hwgen.formats.block.operands import BlockOperand
-
-    if not isinstance(fmt, BlockOperand):
+    if not fmt.is_block:
         raise InputError(f"--strict is about blocks, but weights are {fmt}; leave it out")
-    if k % fmt.format.block:
+    if k % fmt.block:
         raise InputError(
-            f"K = {k} is no multiple of the block of {fmt}, {fmt.format.block}; without --strict"
+            f"K = {k} is no multiple of the block of {fmt}, {fmt.block}; without --strict"
             " zeros fill the last block"
         )
 
 
 def _need_ternary(config: FamilyConfig) -> None:
-    if not isinstance(_format(config), TernaryFormat):
+    if _format(config) != TERNARY:
         raise InputError(
             f"the layout trits is for ternary weights, but {config.name!r} takes"
             f" {_format(config)}; use the layout keys"

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from hwgen.arithmetic.float_arithmetic import add
 from hwgen.formats.block.factors import Factor, ScaleNumber
-from hwgen.formats.block.operands import BlockOperand
 from hwgen.formats.block.products import BlockProduct, MinimumSum
 from hwgen.formats.floating import FloatFormat
+from hwgen.formats.format import Format
 
 _FLOAT64_BITS = 53  # every integer of as many bits is a float64
 _INT64_BITS = 62  # with one to spare for the sum of two
@@ -74,28 +74,22 @@ class Terms:
     negative: NDArray[Any]
 
 
-def block_matrix(product: BlockProduct, fmt: Any, lines: NDArray[Any]) -> BlockMatrix:
+def block_matrix(product: BlockProduct, fmt: Format, lines: NDArray[Any]) -> BlockMatrix:
     """Return an operand, whole steps of blocks of it.
 
     Parameters
     ----------
     product : BlockProduct
-    fmt : BlockOperand, IntegerFormat or FloatFormat
+    fmt : Format
     lines : ndarray, shape (lines, k)
         As the format says an operand is, blocks along the last axis.
     """
-    count, k = lines.shape
+    k = lines.shape[1]
     step = product.length * product.blocks_per_step
     blocks = -(-k // step) * product.blocks_per_step
-    if isinstance(fmt, BlockOperand):
-        factor = Factor(fmt.format)
-        codes, scales, chosen = fmt.lines(lines, blocks)
-        elements = factor.decode(codes, chosen[..., None])
-        return BlockMatrix(factor, elements, scales, fmt.minima(lines, blocks))
-    whole = np.zeros((count, blocks * product.length), lines.dtype)
-    whole[:, :k] = lines
-    codes = fmt.encode(whole).reshape(count, blocks, product.length)
-    return BlockMatrix(Factor(fmt), Factor(fmt).decode(codes))
+    codes, scales, chosen, minima = fmt.lines(lines, blocks, product.length)
+    choices = None if chosen is None else chosen[..., None]
+    return BlockMatrix(Factor(fmt), fmt.integers_of(codes, choices), scales, minima)
 
 
 def block_products(product: BlockProduct, a: BlockMatrix, w: BlockMatrix) -> NDArray[np.float32]:

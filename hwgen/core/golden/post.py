@@ -64,7 +64,7 @@ def apply(
     except ValueError as error:
         raise InputError(f"accumulators: {error}") from None
     _check_columns(settings, acc, columns)
-    if isinstance(accumulator, FloatFormat):
+    if accumulator.is_float:
         return _of_singles(settings, acc, columns)
     fmt = output_format(settings.output, accumulator)
     total = _total(acc, columns)
@@ -79,7 +79,7 @@ def apply(
         slope, slope_shift = _slopes(settings, columns)
         factor = np.where(negative, slope, factor)
         shift = np.where(negative, slope_shift, shift)
-    if isinstance(fmt, FloatFormat):
+    if fmt.is_float:
         scale = np.broadcast_to(factor, total.shape) & _LOW
         single = multiply(SINGLE, from_integers(SINGLE, total), scale.astype(np.uint32))
         return fmt.decode(single if fmt == SINGLE else convert(SINGLE, fmt, single))
@@ -103,7 +103,7 @@ def _of_singles(settings: PostSettings, acc: NDArray[Any], columns: Columns | No
     scale = np.broadcast_to(factor, total.shape) & _LOW
     scaled = multiply(SINGLE, total, scale.astype(np.uint32))
     fmt = output_format(settings.output, SINGLE)
-    if isinstance(fmt, FloatFormat):
+    if fmt.is_float:
         return fmt.decode(convert(SINGLE, fmt, scaled))
     rounded = _integers(SINGLE.decode(scaled).astype(np.float64), settings.rounding)
     return (rounded + settings.zero).clip(*settings.limits).astype(fmt.dtype)

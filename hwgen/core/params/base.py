@@ -27,6 +27,7 @@ from hwgen.core.params.off_chip import OffChip
 from hwgen.core.params.target import MemoryChoice, Target
 from hwgen.errors import did_you_mean
 from hwgen.formats import BINARY, FLOATS, TERNARY, IntegerFormat, NumberFormat, number_format
+from hwgen.formats.registry import format_name
 
 if TYPE_CHECKING:
     from hwgen.core.operation import Operation
@@ -80,8 +81,7 @@ def format_field(
     """
 
     def check(value: Any) -> NumberFormat | str:
-        if isinstance(value, NumberFormat):
-            value = value.name
+        value = format_name(value)
         if value in words:
             return str(value)
         if isinstance(value, str) and value in names:

@@ -27,8 +27,7 @@ from hwgen.core.params.processing_elements import MULTIPLYING, PARAMETERS
 from hwgen.core.params.product import IntegerProductConfig
 from hwgen.formats import integer
 from hwgen.formats.block.lanes import BlockLanes
-from hwgen.formats.block.products import BlockAccumulator, BlockProduct
-from hwgen.formats.block.scalable import ScalableProduct
+from hwgen.formats.block.products import BlockAccumulator, BlockProduct, ScalableProduct
 
 
 class BlockProductConfig(IntegerProductConfig):
@@ -111,7 +110,7 @@ class BlockProductConfig(IntegerProductConfig):
 
     def _broken_by_block_accumulator(self) -> list[str]:
         """Return why an accumulator of blocks cannot be one of integers."""
-        if not isinstance(self.accumulator, BlockAccumulator):
+        if self.accumulator == "exact" or BlockAccumulator.of(self.accumulator) is None:
             return []
         text = (
             f"accumulator: must be exact or an integer with {self.activation} x {self.weight},"

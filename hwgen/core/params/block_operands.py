@@ -14,17 +14,30 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from hwgen.config.document import FORMAT_DIRECTORY
 from hwgen.config.parameters import either
+from hwgen.core.files.block_formats import read_format
 from hwgen.core.params.base import ACCUMULATORS, OPERANDS, format_field
 from hwgen.errors import InputError, did_you_mean
-from hwgen.formats import SMALL_FLOATS, TERNARY, FloatFormat, IntegerFormat, floating
+from hwgen.formats import TERNARY, Format
 from hwgen.formats.block import BlockFormat
-from hwgen.formats.block.factors import Factor
-from hwgen.formats.block.operands import BlockOperand
-from hwgen.formats.block.products import MAX_PLACES, BlockAccumulator, BlockProduct
-from hwgen.formats.block.scalable import DEPTHS, SCALABLE
-from hwgen.formats.block.terms import TABLE_BITS
-from hwgen.formats.registry import FORMATS_BESIDE, block_format, shipped
+from hwgen.formats.block.factors import TABLE_BITS, Factor
+from hwgen.formats.block.file import FormatFile, document_of
+from hwgen.formats.block.products import (
+    DEPTHS,
+    MAX_PLACES,
+    SCALABLE,
+    BlockAccumulator,
+    BlockProduct,
+)
+from hwgen.formats.registry import (
+    EXACT,
+    block_format,
+    format_name,
+    is_format,
+    scalar_format,
+    shipped,
+)
 
 GROUP_SIZES = (16, 32, 64, 128, 256)
 GROUPS = tuple(
@@ -38,9 +51,6 @@ GROUPS = tuple(
 LONGEST_SUM = 400
 """Bits of the longest exact sum of products that cores make: not that of two bf16 operands."""
 
-SCALARS = ("fp16", "bf16", "fp8_e5m2", "fp8_e4m3", *SMALL_FLOATS)
-"""Floating-point numbers whose products can be summed exactly in integers."""
-
 BLOCKS = shipped()
 """Block formats with a file that cores take."""
 
@@ -50,7 +60,7 @@ _PROBLEMS = 4
 _ALIGNED = tuple(f"aligned({places})" for places in range(1, MAX_PLACES + 1))
 _SUMS = f"exact, int2..int64, uint2..uint64, fp32 or aligned(n) with n of 1..{MAX_PLACES}"
 _INTEGERS = (*OPERANDS, TERNARY.name)
-_NAMES = (*_INTEGERS, *SCALARS, *BLOCKS, *GROUPS)
+_NAMES = (*_INTEGERS, *EXACT, *BLOCKS, *GROUPS)
 _DRAWN = [
     name for name in _NAMES if name not in ("bf16", "q4_1") and not name.endswith(("_min", "_zero"))
 ]
@@ -58,27 +68,24 @@ _DRAWN = [
 
 _ENDINGS = [f"_g{size}" for size in GROUP_SIZES]
 _WORDS = (
-    f"int2..int16, uint2..uint16, {TERNARY}, {', '.join(SCALARS)}, {', '.join(BLOCKS)}, or integers"
+    f"int2..int16, uint2..uint16, {TERNARY}, {', '.join(EXACT)}, {', '.join(BLOCKS)}, or integers"
     f" in groups: int2..int8 or ternary with {either(_ENDINGS)}"
     ", of integers also _min or _zero behind it, or the file of a format of your own (NAME.yaml)"
 )
 
 
 def _operand(value: Any) -> Any:
-    if isinstance(value, BlockOperand):
+    if is_format(value) and value.is_block:
         return value
-    if isinstance(value, (IntegerFormat, FloatFormat)):
-        value = value.name
+    value = format_name(value)
     if isinstance(value, str) and value in (*BLOCKS, *GROUPS):
-        return BlockOperand(block_format(value))
+        return block_format(value)
     if isinstance(value, str) and value.endswith((".yaml", ".yml")):
-        return BlockOperand(_of_file(value))
+        return _of_file(value)
     if isinstance(value, Mapping):
-        return BlockOperand(_of_contents(value))
-    if isinstance(value, str) and value in SCALARS:
-        return SMALL_FLOATS.get(value) or floating(value)
-    if isinstance(value, str) and value in _INTEGERS:
-        return format_field("", _INTEGERS)(value)
+        return _of_contents(value)
+    if isinstance(value, str) and value in (*EXACT, *_INTEGERS):
+        return scalar_format(value)
     shown, near, why = repr(value)[:80], "", ""
     if isinstance(value, str):
         near, why = did_you_mean(value, _NAMES), _why_not(value)
@@ -101,7 +108,7 @@ def _why_not(name: str) -> str:
 def _of_file(name: str) -> BlockFormat:
     """Return the format of a file beside the configuration's."""
     try:
-        return block_format(str(FORMATS_BESIDE.get() / name))
+        return read_format(FORMAT_DIRECTORY.get() / name)
     except InputError as error:
         text = "; ".join(str(error).splitlines())
         raise PydanticCustomError("unusable", "{text}", {"text": text}) from None
@@ -109,8 +116,6 @@ def _of_file(name: str) -> BlockFormat:
 
 def _of_contents(contents: Mapping[str, Any]) -> BlockFormat:
     """Return a format that a configuration holds, as a file of it would."""
-    from hwgen.formats.format_file import FormatFile
-
     try:
         return FormatFile.model_validate(dict(contents)).format()
     except ValidationError as error:
@@ -131,10 +136,8 @@ def _shown(key: Any) -> str:
 
 def _plain(value: Any) -> Any:
     """Return an operand as plain data: its name, or the contents of a format of the user's."""
-    if isinstance(value, BlockOperand) and not _is_named(value.format):
-        from hwgen.formats.format_file import document_of
-
-        return document_of(value.format)
+    if value.is_block and not _is_named(value):
+        return document_of(value)
     return str(value)
 
 
@@ -156,8 +159,7 @@ contents, so that the identity of a configuration is of them.
 
 
 def _accumulator(value: Any) -> Any:
-    if isinstance(value, (BlockAccumulator, FloatFormat)):
-        value = value.name
+    value = str(value) if isinstance(value, BlockAccumulator) else format_name(value)
     if isinstance(value, str) and (value == "fp32" or value.startswith("aligned")):
         try:
             return BlockAccumulator.named(value)
@@ -178,17 +180,17 @@ BlockOrIntegerAccumulator = Annotated[
 
 
 @lru_cache(maxsize=1024)
-def factor_of(fmt: Any) -> Factor:
+def factor_of(fmt: Format) -> Factor:
     """Return what products of blocks take of an operand's format.
 
     It is kept, as what follows from the values of a format's codes takes long to compute.
     """
-    return Factor(fmt.format if isinstance(fmt, BlockOperand) else fmt)
+    return Factor(fmt)
 
 
-def is_plain(activation: Any, weight: Any) -> bool:
+def is_plain(activation: Format, weight: Format) -> bool:
     """Whether products are of integers alone."""
-    return isinstance(activation, IntegerFormat) and isinstance(weight, IntegerFormat)
+    return activation.is_integer and weight.is_integer
 
 
 @lru_cache(maxsize=16384)
@@ -246,7 +248,8 @@ def broken_by_operands(
         )
         return [text]
     broken = []
-    if isinstance(accumulator, IntegerFormat):
+    terms = BlockAccumulator.of(accumulator)
+    if terms is None:
         broken.append(
             f"accumulator: must be exact, fp32 or aligned(n) with {activation} x {weight}, not"
             f" {accumulator}; sums of scaled blocks are no integers"
@@ -264,7 +267,7 @@ def broken_by_operands(
             f"{depth_field or 'weight'}: must be {whole} with blocks of {length}, not {depth}"
         )
     several = length and depth > length and depth % length == 0
-    if several and isinstance(accumulator, BlockAccumulator) and accumulator.kind == "fp32":
+    if several and terms is not None and terms.kind == "fp32":
         broken.append(
             f"{depth_field}: must be at most {length}, a block, with accumulator fp32, not"
             f" {depth}: blocks are added one after the other; use exact or aligned(n)"
@@ -362,8 +365,8 @@ def block_product(
     length = a.block or w.block or depth
     step = max(1, depth // length)
     blocks = -(-max_k // (length * step)) * step
-    kept = accumulator if isinstance(accumulator, BlockAccumulator) else BlockAccumulator("exact")
+    terms = BlockAccumulator.of(accumulator) or BlockAccumulator("exact")
     return BlockProduct(
-        a, w, kept, length, step, blocks, hybrid=pe == "hybrid", serial=pe == "bit_serial",
+        a, w, terms, length, step, blocks, hybrid=pe == "hybrid", serial=pe == "bit_serial",
         fused=pe == "fused",
     )  # fmt: skip

@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import lcm
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hwgen.formats import FloatFormat
-from hwgen.formats.block import arranged
-from hwgen.formats.block.operands import BlockOperand
+from hwgen.formats import Format
+from hwgen.formats.block import BlockFormat, is_block
 
 if TYPE_CHECKING:
     from hwgen.formats.block.lanes import BlockLanes
@@ -69,18 +68,13 @@ def fill(memory_bytes: int, beat_bytes: int) -> int:
     return 1 << (-(-memory_bytes // beat_bytes) - 1).bit_length()
 
 
-def item_terms(fmt: Any) -> int:
-    """Return the terms of an item of an operand whose rows run along the reduction."""
-    return fmt.format.block * fmt.format.together if isinstance(fmt, BlockOperand) else 1
-
-
-def group_beats(fmt: Any, lanes: BlockLanes) -> int:
+def group_beats(fmt: Format, lanes: BlockLanes) -> int:
     """Return the beats of the fewest items that make whole beats."""
-    return lcm(lanes.depth, item_terms(fmt)) // lanes.depth
+    return lcm(lanes.depth, fmt.item_terms) // lanes.depth
 
 
 def rows_of_formats(
-    formats: Sequence[tuple[Any, BlockLanes]], memory_bytes: int
+    formats: Sequence[tuple[Format, BlockLanes]], memory_bytes: int
 ) -> tuple[OperandRows, ...]:
     """Return the rows of an operand of a core of several formats, in each of them.
 
@@ -89,7 +83,7 @@ def rows_of_formats(
 
     Parameters
     ----------
-    formats : sequence of (BlockOperand, BlockLanes)
+    formats : sequence of (Format, BlockLanes)
     memory_bytes : int
         Of a beat of the memory.
     """
@@ -104,46 +98,44 @@ def rows_of_formats(
     return tuple(replace(rows, held_bits=held) for rows in found)
 
 
-def rows_of_lanes(fmt: Any, lanes: BlockLanes, memory_bytes: int) -> OperandRows:
+def rows_of_lanes(fmt: Format, lanes: BlockLanes, memory_bytes: int) -> OperandRows:
     """Return the rows of an operand whose beats are lanes of a core that multiplies blocks.
 
     Parameters
     ----------
-    fmt : BlockOperand, IntegerFormat or FloatFormat
+    fmt : Format
     lanes : BlockLanes
         Of one row of A, or one column of W.
     memory_bytes : int
         Of a beat of the memory; a word holds at least as many.
     """
-    if not isinstance(fmt, BlockOperand):
-        size = fmt.bits_dtype.itemsize if isinstance(fmt, FloatFormat) else fmt.lane_width // 8
-        beats = fill(memory_bytes, lanes.depth * size)
-        return OperandRows(size, fmt.width, 1, beats * lanes.depth, beats, lanes.width)
-    block, terms = fmt.format, item_terms(fmt)
-    bits = block.block_bits * block.together
-    size = -(-bits // 8)
     beats = group_beats(fmt, lanes)
-    items = beats * lanes.depth // terms
-    groups = fill(memory_bytes, items * size)
+    items = beats * lanes.depth // fmt.item_terms
+    groups = fill(memory_bytes, items * fmt.item_bytes)
     return OperandRows(
-        size, bits, terms, groups * items, groups * beats, lanes.width,
-        _order(fmt, lanes, groups * items),
-    )  # fmt: skip
+        fmt.item_bytes,
+        fmt.item_bits,
+        fmt.item_terms,
+        groups * items,
+        groups * beats,
+        lanes.width,
+        _order(fmt, lanes, groups * items) if is_block(fmt) else None,
+    )
 
 
-def _order(fmt: BlockOperand, lanes: BlockLanes, items: int) -> tuple[int | None, ...]:
+def _order(fmt: BlockFormat, lanes: BlockLanes, items: int) -> tuple[int | None, ...]:
     """Return which bit of so many items each bit of their beats is."""
     import numpy as np
 
-    block, factor = fmt.format, lanes.factor
+    factor = lanes.factor
     shared, special = factor.shared_width, factor.special_width
-    blocks, number = items * block.together, block.block_bits
+    blocks, number = items * fmt.together, fmt.block_bits
     # The bits of a block are counted from 1: those of its scale and minimum, its choice, elements.
     bits = 1 + np.arange(blocks * number).reshape(1, blocks, number)
     head, elements = bits[..., : shared + special], bits[..., shared + special :]
-    elements = elements.reshape(1, blocks, block.block, factor.width)
-    in_memory = arranged(block, head, elements).reshape(-1)
-    in_beats = lanes.arranged(
+    elements = elements.reshape(1, blocks, fmt.block, factor.width)
+    in_memory = fmt.image.arrange(head, elements).reshape(-1)
+    in_beats = lanes.arrange(
         elements.reshape(1, -1, factor.width), head[..., :shared], head[..., shared:]
     ).reshape(-1)
     place = np.empty(blocks * number + 1, np.int64)

@@ -19,7 +19,7 @@ from hwgen.core.params.base import (
 from hwgen.core.params.post import PostProcessing, with_post
 from hwgen.core.port import StreamPort
 from hwgen.core.post import PostFeatures
-from hwgen.formats import FLOATS, FloatFormat, IntegerFormat, floating, integer
+from hwgen.formats import FLOATS, floating, integer
 
 if TYPE_CHECKING:
     from hwgen.arithmetic.product_packing import PackedProducts
@@ -64,10 +64,9 @@ class ProductConfig(FamilyConfig):
     @model_validator(mode="before")
     @classmethod
     def _accumulate_floats_in_floats(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "accumulator" not in data:
-            activation = data.get("activation")
-            if isinstance(activation, FloatFormat) or str(activation) in FLOATS:
-                return {**data, "accumulator": WIDE_FLOAT}
+        given = isinstance(data, dict) and "accumulator" not in data
+        if given and str(data.get("activation")) in FLOATS:
+            return {**data, "accumulator": WIDE_FLOAT}
         return data
 
     @model_validator(mode="after")
@@ -104,7 +103,7 @@ class ProductConfig(FamilyConfig):
     @property
     def is_float(self) -> bool:
         """Whether sums are of floating-point numbers, each rounded."""
-        return isinstance(self.activation, FloatFormat)
+        return bool(self.activation.is_float)
 
     def _broken_by_floats(self) -> list[str]:
         broken, a = [], self.activation
@@ -122,13 +121,13 @@ class ProductConfig(FamilyConfig):
 
     def _broken_by_integers(self) -> list[str]:
         result, a, w = self.accumulator, self.activation, self.weight
-        if isinstance(result, FloatFormat):
+        if result != "exact" and result.is_float:
             text = (
                 f"accumulator: must be exact or an integer with activation {a}, not {result};"
                 " sums of integers are exact"
             )
             return [text]
-        if not isinstance(result, IntegerFormat) or result.signed or not self.product.signed:
+        if result == "exact" or result.signed or not self.product.signed:
             return []
         low = min(a.min * w.max, a.max * w.min)
         text = (
@@ -145,7 +144,7 @@ class ProductConfig(FamilyConfig):
                 f"post.{name}: has no effect without post.outputs; name outputs, or remove it"
                 for name in unused
             ]
-        if isinstance(self.result, FloatFormat) and self.block_product is None:
+        if self.result.is_float and self.block_product is None:
             text = (
                 f"post.outputs: must be empty with activation {self.activation}, not"
                 f" {', '.join(post.outputs)}; post-processing is of integer accumulators and of"

@@ -26,10 +26,8 @@ def output_format(
     output: str, accumulator: IntegerFormat | FloatFormat
 ) -> IntegerFormat | FloatFormat:
     """Return the format of an output's elements; of `raw` as many as the accumulator needs."""
-    if output == RAW and isinstance(accumulator, FloatFormat):
-        return accumulator
     if output == RAW:
-        return IntegerFormat(32 if accumulator.width <= 32 else 64, accumulator.signed)
+        return accumulator.raw_output
     return floating(output) if output in FLOATS else integer(output)
 
 
@@ -71,7 +69,7 @@ class PostFeatures:
     tensor: bool = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.accumulator, FloatFormat):
+        if self.accumulator.is_float:
             if self.accumulator != SINGLE:
                 raise InputError(
                     f"accumulator: must be {SINGLE}, or an integer, not {self.accumulator}"
@@ -98,7 +96,7 @@ class PostFeatures:
     @property
     def single(self) -> bool:
         """Whether accumulators, and with them biases and all scales, are in single precision."""
-        return isinstance(self.accumulator, FloatFormat)
+        return self.accumulator.is_float
 
     @property
     def scales(self) -> bool:
@@ -125,7 +123,7 @@ class PostFeatures:
     @property
     def total(self) -> IntegerFormat:
         """Format of an integer accumulator with its bias, which holds every sum; up to 65 bits."""
-        assert isinstance(self.accumulator, IntegerFormat)
+        assert self.accumulator.is_integer
         if not self.columns:
             return self.accumulator
         return enclosing_format(self.accumulator.min + BIAS.min, self.accumulator.max + BIAS.max)

@@ -22,7 +22,7 @@ def packed_lanes(
     Parameters
     ----------
     lanes : BlockLanes
-    fmt : BlockOperand, IntegerFormat or FloatFormat
+    fmt : Format
     lines : ndarray, shape (lines, k)
         At most ``tiles * vectors``; others are zero.
     vectors, tiles : int

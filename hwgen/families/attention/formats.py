@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from functools import cache, cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from hwgen.arithmetic.functions import FunctionUnit, Wanted, design
 from hwgen.core.params.base import AUTO, FamilyConfig, OperandFormat
 from hwgen.families.attention.parameters import Array, Dots, Pipeline, Softmax
-from hwgen.formats import FloatFormat, IntegerFormat, dot_format, integer
+from hwgen.formats import IntegerFormat, NumberFormat, dot_format, integer
 from hwgen.formats.integer import enclosing_format
 
 SCALE = IntegerFormat(16, signed=False)
@@ -121,14 +121,13 @@ class AttentionFormats(FamilyConfig):
     @property
     def floating(self) -> bool:
         """Whether operands and results are floating point."""
-        return isinstance(self.query, FloatFormat)
+        return self.query.is_float
 
-    def inner(self, operand: Any) -> IntegerFormat:
+    def inner(self, operand: NumberFormat) -> IntegerFormat:
         """Return the format in which the arrays take an operand's format."""
-        if isinstance(operand, FloatFormat):
+        if operand.is_float:
             return IntegerFormat(self.alignment_bits + 2, signed=True)
-        found: IntegerFormat = operand
-        return found
+        return operand
 
     @property
     def align_shift(self) -> int:

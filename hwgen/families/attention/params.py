@@ -16,7 +16,7 @@ from hwgen.core.params.base import AUTO, check_rules
 from hwgen.core.port import StreamPort
 from hwgen.core.registry import Family
 from hwgen.families.attention.formats import QUERY_SCALE, SCALE, AttentionFormats
-from hwgen.formats import FloatFormat, IntegerFormat
+from hwgen.formats import IntegerFormat
 
 if TYPE_CHECKING:
     from hwgen.core.operation import Operation
@@ -77,7 +77,7 @@ class AttentionConfig(AttentionFormats):
     def _mixed(self) -> list[str]:
         """Return which formats are of another kind than most."""
         formats = {name: getattr(self, name) for name in ("query", "key", "value", "output")}
-        floats = [name for name, fmt in formats.items() if isinstance(fmt, FloatFormat)]
+        floats = [name for name, fmt in formats.items() if fmt.is_float]
         if len(floats) in (0, len(formats)):
             return []
         few = floats if 2 * len(floats) <= len(formats) else formats.keys() - floats

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hwgen.core.params.module_limits import ENGINE_DATA_BITS
-from hwgen.formats import FloatFormat
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream.params import GemmStreamConfig
@@ -39,7 +38,7 @@ def broken_rules(config: GemmStreamConfig) -> list[str]:
 
 def _broken_by_floats(config: GemmStreamConfig) -> list[str]:
     """Return the rules of cores with results in floating point that are broken."""
-    if not isinstance(config.result, FloatFormat):
+    if not config.result.is_float:
         return []
     operands = f"{config.activation} x {config.weight}"
     if config.array.cascade == 1:

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from hwgen.core.registry import family
 from hwgen.core.schedule.checks import check_operand
-from hwgen.core.schedule.memory_rows import packed_rows, unpacked_rows
 from hwgen.core.schedule.product import Product
 from hwgen.errors import InputError
 from hwgen.families.gemm_stream.blocks import Blocks, Extent, choose, limits_of, reads
@@ -313,14 +312,14 @@ class Plan(Product):
         fmt = self.config.activation
         check_operand("activations", a, (self.m, self.k), fmt)
         if self.config.in_blocks:
-            return packed_rows(fmt, a, self.tiles[1] * self.config.k_lanes)
+            return fmt.pack_lines(a, self.tiles[1] * self.config.k_lanes)
         return _bytes(a, fmt.dtype)
 
     def unpack_activations(self, rows: Beats) -> NDArray[Any]:
         """Return A, shape (m, k), from what `pack_activations` made."""
         fmt = self.config.activation
         if self.config.in_blocks:
-            return unpacked_rows(fmt, rows, self.k)
+            return fmt.unpack_lines(rows, self.k)
         values: NDArray[Any] = rows.view(fmt.dtype.newbyteorder("<")).astype(fmt.dtype)
         return values
 
@@ -333,7 +332,7 @@ class Plan(Product):
         """
         check_operand("weights", w, (self.k, self.n), self.config.weight)
         if self.config.in_blocks:
-            return packed_rows(self.config.weight, w.T, self.tiles[1] * self.config.k_lanes)
+            return self.config.weight.pack_lines(w.T, self.tiles[1] * self.config.k_lanes)
         if not self.config.loop_nest.image:
             return _bytes(w, self.config.weight.dtype)
         c, (_, kt, nt) = self.config, self.tiles
@@ -360,7 +359,7 @@ class Plan(Product):
             )
         c = self.config
         if c.in_blocks:
-            w = np.ascontiguousarray(unpacked_rows(c.weight, image.reshape(rows, size), self.k).T)
+            w = np.ascontiguousarray(c.weight.unpack_lines(image.reshape(rows, size), self.k).T)
         elif not c.loop_nest.image:
             dtype = c.weight.dtype.newbyteorder("<")
             w = np.ascontiguousarray(image).reshape(-1).view(dtype).reshape(self.k, self.n)

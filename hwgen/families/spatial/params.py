@@ -41,8 +41,7 @@ from hwgen.families.spatial.product_packing import (
 )
 from hwgen.formats import IntegerFormat, enclosing_format
 from hwgen.formats.block.lanes import BlockLanes
-from hwgen.formats.block.operands import BlockOperand
-from hwgen.formats.block.scalable import DEPTHS, MODE_BITS, SCALABLE, ScalableProduct
+from hwgen.formats.block.products import DEPTHS, MODE_BITS, SCALABLE, ScalableProduct
 from hwgen.formats.registry import block_format
 
 
@@ -199,7 +198,7 @@ class SpatialConfig(BlockProductConfig):
         """The arithmetic of a datapath of several formats, None of one of the operands' alone."""
         if self.array.pe != "scalable":
             return None
-        operands = [BlockOperand(block_format(name)) for name in SCALABLE]
+        operands = [block_format(name) for name in SCALABLE]
         products = (
             block_product(fmt, fmt, self.accumulator, self.depth * count, self.max_k)
             for fmt, count in zip(operands, SCALABLE.values(), strict=True)

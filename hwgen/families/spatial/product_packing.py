@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from hwgen.arithmetic.product_packing import Kind, PackedProducts, packed_products
+from hwgen.core.params.block_operands import is_plain
 from hwgen.errors import InputError
-from hwgen.formats import IntegerFormat
 from hwgen.technologies import of_kind, technology
 from hwgen.technologies.fpga_model import DspBlock, Fpga
 
@@ -41,9 +41,7 @@ def dsp_block(config: SpatialConfig) -> DspBlock | None:
 def packing_of(config: SpatialConfig) -> PackedProducts | None:
     """Return how products are packed, None if they are not, or cannot be."""
     kind, block = config.array.packing, dsp_block(config)
-    plain = isinstance(config.activation, IntegerFormat) and isinstance(
-        config.weight, IntegerFormat
-    )
+    plain = is_plain(config.activation, config.weight)
     if kind == "none" or block is None or not plain:
         return None
     return packed_products(config.activation, config.weight, config.cols, block.factors, kind)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hwgen.arithmetic.functions.formats import FixedFormat
+from hwgen.formats.fixed import FixedFormat
 from hwgen.formats.floating import FloatFormat, floating
 from hwgen.formats.integer import IntegerFormat
 
@@ -108,8 +108,8 @@ class Powers:
         scaled = np.where(above, end - 1, np.where(below, -end, scaled))
         power = self.unit.evaluate(scaled & (one - 1)).astype(np.uint32)
         level = scaled >> scaling.fraction
-        if isinstance(scaling.source, FloatFormat):
-            source = scaling.source
+        source = scaling.source
+        if source.is_float:
             special = (bits & source.magnitude_mask) >= source.overflow
             least = bits == source.overflow | source.sign_mask
             power = np.where(special, floating("fp32").nan, power)
@@ -131,10 +131,10 @@ def powers_of(fmt: IntegerFormat | FloatFormat, function_bits: int) -> Powers:
     unit = unit_within(
         "exp2", FixedFormat(0, fraction, False), real, relative=_TABLE_SHARE * 2.0**-function_bits
     )
-    if isinstance(fmt, FloatFormat) or fmt.width > _TOP:
-        converted = not isinstance(fmt, FloatFormat)
-        source: Any = real if converted else fmt
-        return Powers(Scaling("exp", source, fraction, fraction + _TOP - 1, _TOP), unit, converted)
+    if fmt.is_float or fmt.width > _TOP:
+        source = fmt if fmt.is_float else real
+        scaling = Scaling("exp", source, fraction, fraction + _TOP - 1, _TOP)
+        return Powers(scaling, unit, converted=not fmt.is_float)
     bits = fmt.width - 1
     source = FixedFormat(bits, 0, True)
     return Powers(Scaling("exp", source, fraction, fraction + bits - 1, bits), unit)

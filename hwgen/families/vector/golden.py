@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hwgen.arithmetic.float_arithmetic import add, convert, from_integers, multiply
+from hwgen.arithmetic.float_arithmetic import add, multiply
 from hwgen.arithmetic.hadamard import in_stages
 from hwgen.families.vector.functions import rescaled
 from hwgen.families.vector.operations import CODES
 from hwgen.families.vector.schedule import beats_of_row, constants
-from hwgen.formats.floating import FLOATS, FloatFormat
+from hwgen.formats.floating import FLOATS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -219,9 +219,7 @@ def respond(config: VectorConfig, beats: Mapping[str, NDArray[np.uint8]]) -> NDA
 
 def reals(fmt: Any, values: NDArray[Any]) -> Bits:
     """Return numbers in single precision."""
-    if isinstance(fmt, FloatFormat):
-        return np.asarray(convert(fmt, REAL, fmt.encode(values)))
-    return np.asarray(from_integers(REAL, values.astype(np.int64)))
+    return REAL.encode(values)
 
 
 def _blocks_turned(x: Bits, size: int) -> Bits:
@@ -268,11 +266,7 @@ def _powers(config: VectorConfig, x: NDArray[Any]) -> tuple[Bits, NDArray[np.int
     A power's exponent is the largest of the row up to the element's beat.
     """
     powers, lanes = config.powers, config.array.lanes
-    raw = x
-    if powers.converted:
-        raw = reals(config.input, x)
-    elif isinstance(config.input, FloatFormat):
-        raw = config.input.encode(x)
+    raw = reals(config.input, x) if powers.converted else config.input.encode(x)
     power, own = powers.evaluate(raw)
     rows, length = x.shape
     padded = np.full((rows, beats_of_row(config, length) * lanes), powers.least)
@@ -333,8 +327,4 @@ def _turned(o: Bits, turns: Bits) -> Bits:
 
 def _narrow(fmt: Any, bits: Bits) -> NDArray[Any]:
     """Return results: rounded to nearest, ties to even; integers saturate, and a NaN gives 0."""
-    if isinstance(fmt, FloatFormat):
-        return fmt.decode(convert(REAL, fmt, bits))
-    wide = REAL.to_float64(bits)
-    rounded = np.clip(np.rint(np.where(np.isnan(wide), 0.0, wide)), fmt.min, fmt.max)
-    return rounded.astype(fmt.dtype)
+    return fmt.nearest(REAL.to_float64(bits))

@@ -147,7 +147,7 @@ class VectorConfig(FamilyConfig):
         if "rope" in names and array.lanes < 2:
             broken.append("array.lanes: rope turns pairs, so it must be at least 2, not 1")
         for name in ("quantise", "hadamard_quantise"):
-            if name in names and not isinstance(self.output, IntegerFormat):
+            if name in names and not self.output.is_integer:
                 broken.append(
                     f"output: {name} gives integers, {either(INTEGERS)}, not {self.output}; change"
                     f" it, or remove {name} from array.operations"
@@ -429,7 +429,7 @@ class VectorConfig(FamilyConfig):
         if way.epsilon:
             scalars.append(Scalar("epsilon", "Added to the mean of squares.", 1e-5, 0.0, 1e30))
         elif name == "softmax":
-            unit = whole if isinstance(self.output, IntegerFormat) else 1.0
+            unit = whole if self.output.is_integer else 1.0
             scalars.append(Scalar("scale", "Multiplies the result.", unit, 1e-30, 1e30))
         elif way.second in ("", "given") and name != "rope":
             scalars.append(Scalar("scale", "Multiplies x.", 1.0, -1e30, 1e30))

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block formats: their description, quantisation, and images."""
+"""Block formats: their description, quantisation, images, and exact products."""
 
-from hwgen.formats.block.elements import Element, element
-from hwgen.formats.block.image import arranged, image_bytes, pack_blocks, unpack_blocks
-from hwgen.formats.block.model import BlockFormat, Blocks
-from hwgen.formats.block.quantise import error_of, quantise_blocks
-from hwgen.formats.block.scales import SCALES, Scale
+from hwgen.formats.block.elements import SCALES, Element, Scale, element
+from hwgen.formats.block.format import BlockFormat, is_block
+from hwgen.formats.block.matrix import (
+    Blocks,
+    error_of,
+    image_bytes,
+    pack_blocks,
+    quantise_blocks,
+    quantise_lines,
+    unpack_blocks,
+)
 
 __all__ = [
     "SCALES",
@@ -13,11 +19,12 @@ __all__ = [
     "Blocks",
     "Element",
     "Scale",
-    "arranged",
     "element",
     "error_of",
     "image_bytes",
+    "is_block",
     "pack_blocks",
     "quantise_blocks",
+    "quantise_lines",
     "unpack_blocks",
 ]

@@ -1,32 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands of products of blocks as integers: what codes and scales are in exact arithmetic.
+"""Operands of products of blocks as integers: codes and scales in exact arithmetic.
 
-An operand is in a block format, an integer format, or a floating-point format without a scale.  Its
+An operand is in a block format, or in a scalar format without a scale.  Its
 elements are integers in units of ``2**unit``, so that the products of a block are summed exactly;
 its scales are a significand times a power of two.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from hwgen.formats.block.elements import Element, float_element
-from hwgen.formats.block.model import BlockFormat
-from hwgen.formats.block.scales import E8M0_BIAS, E8M0_NAN, SCALES, Scale
-from hwgen.formats.floating import FloatFormat
+from hwgen.formats.block.elements import E8M0_BIAS, E8M0_NAN, SCALES, Scale
+from hwgen.formats.block.format import last_place
+from hwgen.formats.format import Format
 from hwgen.formats.integer import IntegerFormat, enclosing_format
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-Coding = Literal["signed", "unsigned", "offset", "float"]
-"""How a code says an integer: two's complement, excess code, or sign, exponent and mantissa."""
-
-_WIDEST_EXPONENT = 5
 
 
 @dataclass(frozen=True)
@@ -104,14 +97,14 @@ class ScaleNumber:
 
 @dataclass(frozen=True)
 class Factor:
-    """An operand of products of blocks.
+    """An operand of products of blocks: its elements as integers, its scales as numbers.
 
     Parameters
     ----------
-    format : BlockFormat, IntegerFormat or FloatFormat
+    format : Format
     """
 
-    format: BlockFormat | IntegerFormat | FloatFormat
+    format: Format
 
     def __str__(self) -> str:
         return self.format.name
@@ -119,134 +112,86 @@ class Factor:
     @property
     def block(self) -> int | None:
         """Elements of a block, None of an operand without."""
-        return self.format.block if isinstance(self.format, BlockFormat) else None
+        return self.format.block
 
     @property
     def width(self) -> int:
         """Bits of a code."""
-        if isinstance(self.format, BlockFormat):
-            return self.format.element.width
         return self.format.width
 
     @property
     def scale(self) -> ScaleNumber | None:
         """The scale of a block, None of an operand without."""
-        return ScaleNumber(self.format.scale) if isinstance(self.format, BlockFormat) else None
+        scale = self.format.scale
+        return ScaleNumber(SCALES[scale.name]) if scale else None
 
     @property
     def scale_width(self) -> int:
         """Bits of a scale, 0 without."""
-        return self.format.scale.width if isinstance(self.format, BlockFormat) else 0
+        return self.format.scale.width if self.format.scale else 0
 
     @property
     def minimum(self) -> ScaleNumber | None:
         """The minimum of a block, None of an operand without."""
-        if not isinstance(self.format, BlockFormat) or self.format.minimum is None:
-            return None
-        return ScaleNumber(SCALES[self.format.minimum.name])
+        minimum = self.format.minimum
+        return ScaleNumber(SCALES[minimum.name]) if minimum else None
 
     @property
     def shared_width(self) -> int:
         """Bits of what a block shares: of its scale and its minimum."""
-        beside = self.format.minimum_width if isinstance(self.format, BlockFormat) else 0
-        return self.scale_width + beside
+        return self.scale_width + self.format.minimum_width
 
     @property
     def zero_width(self) -> int:
         """Bits of the zero point of a block, 0 without."""
-        return self.format.zero_width if isinstance(self.format, BlockFormat) else 0
+        return self.format.zero_width
 
     @property
     def special_width(self) -> int:
         """Bits that choose the special number of a block or are its zero point, 0 without any."""
-        return self.format.special_width if isinstance(self.format, BlockFormat) else 0
+        return self.format.special_width
 
     @property
-    def kinds(self) -> tuple[Element, ...]:
-        """The elements of a block format, for each choice of the special number."""
-        assert isinstance(self.format, BlockFormat)
-        return tuple(self.format.elements_of(number) for number in range(self.format.choices))
-
-    @cached_property
-    def unit(self) -> int:
-        """The integers are in units of ``2**unit``."""
-        if isinstance(self.format, IntegerFormat):
-            return 0
-        if isinstance(self.format, FloatFormat):
-            return 1 - self.format.bias - self.format.mantissa_bits
-        if self.fields is not None:
-            return min(self._lowest, _lowest_exponent(self.fields))
-        return self._lowest
-
-    @cached_property
-    def _lowest(self) -> int:
-        """Largest power of two that the elements of a block format are multiples of."""
-        return min(kind.exponent for kind in self.kinds)
-
-    @cached_property
-    def fields(self) -> tuple[int, int] | None:
-        """Exponent and mantissa bits of elements that are floating-point numbers."""
-        if isinstance(self.format, FloatFormat):
-            return self.format.exponent_bits, self.format.mantissa_bits
-        if isinstance(self.format, IntegerFormat) or self._plain is not None:
-            return None
-        return _fields(self.format.element)
-
-    @cached_property
-    def coding(self) -> Coding:
-        """How a code says its integer."""
-        if isinstance(self.format, IntegerFormat):
-            return "signed" if self.format.signed else "unsigned"
-        return "float" if self.fields is not None else self._plain or "signed"
-
-    @cached_property
-    def _plain(self) -> Coding | None:
-        """How the codes of a block format say integers, if they are not floating-point numbers."""
-        assert isinstance(self.format, BlockFormat)
-        element = self.format.element
-        half, codes = 1 << (element.width - 1), range(1 << element.width)
-        unit = self._lowest
-        readings: dict[Coding, list[int]] = {
-            "unsigned": list(codes),
-            "signed": [(code ^ half) - half for code in codes],
-            "offset": [code - half for code in codes],
-        }
-        for coding, numbers in readings.items():
-            pairs = zip(element.values, numbers, strict=True)
-            if all(not math.isfinite(v) or v == math.ldexp(n, unit) for v, n in pairs):
-                return coding
-        return None
-
-    @cached_property
-    def integers(self) -> IntegerFormat:
-        """Format of the integers."""
-        if isinstance(self.format, IntegerFormat):
-            return self.format
-        return enclosing_format(*self.range)
-
-    @cached_property
-    def range(self) -> tuple[int, int]:
-        """Smallest and largest integer."""
-        if isinstance(self.format, IntegerFormat):
-            return self.format.min, self.format.max
-        if isinstance(self.format, FloatFormat):
-            largest = int(math.ldexp(self.format.max, -self.unit))
-            return -largest, largest
-        ends = [kind.finite for kind in self.kinds]
-        low, high = min(values[0] for values in ends), max(values[-1] for values in ends)
-        return int(math.ldexp(low, -self.unit)), int(math.ldexp(high, -self.unit))
-
-    @property
-    def below_unit(self) -> int:
-        """Places from the unit up to the last bit of the smallest floating-point elements."""
-        return 0 if self.fields is None else _lowest_exponent(self.fields) - self.unit
+    def special_numbers(self) -> tuple[int, ...]:
+        """Integers that the code of the special number stands for, by choice."""
+        choices = np.arange(self.format.choices)
+        return tuple(map(int, self.decode(np.full(len(choices), self.special_code), choices)))
 
     @property
     def special_code(self) -> int:
         """The code that stands for the special number of a block."""
-        assert isinstance(self.format, BlockFormat)
         assert self.format.special_code is not None
         return self.format.special_code
+
+    @property
+    def unit(self) -> int:
+        """The integers are in units of ``2**unit``."""
+        return self.format.unit
+
+    @property
+    def fields(self) -> tuple[int, int] | None:
+        """Exponent and mantissa bits of elements that are floating-point numbers."""
+        return self.format.fields
+
+    @property
+    def coding(self) -> str:
+        """How a code stands for its integer."""
+        return self.format.coding
+
+    @cached_property
+    def range(self) -> tuple[int, int]:
+        """Smallest and largest integer."""
+        return self.format.integer_range
+
+    @cached_property
+    def integers(self) -> IntegerFormat:
+        """Format of the integers."""
+        return enclosing_format(*self.range)
+
+    @property
+    def below_unit(self) -> int:
+        """Places from the unit up to the last bit of the smallest floating-point elements."""
+        return 0 if self.fields is None else last_place(self.fields) - self.unit
 
     @property
     def shifts(self) -> int:
@@ -266,71 +211,77 @@ class Factor:
         """Exponent of the smallest normal one of floating-point elements, and of subnormal ones."""
         return self.unit + self.below_unit + self.precision - 1
 
-    @cached_property
+    @property
     def has_nan(self) -> bool:
         """Whether elements may be NaNs."""
-        if isinstance(self.format, BlockFormat):
-            return self.fields is not None and any(map(math.isnan, self.format.element.values))
-        return isinstance(self.format, FloatFormat) and self.format.has_nan
+        return self.format.has_nan
 
-    @cached_property
+    @property
     def has_infinities(self) -> bool:
         """Whether elements may be infinite."""
-        if isinstance(self.format, BlockFormat):
-            return any(map(math.isinf, self.format.element.values))
-        return isinstance(self.format, FloatFormat) and self.format.infinities
-
-    @cached_property
-    def zero_code(self) -> int:
-        """The code that fills blocks: that of zero."""
-        if isinstance(self.format, BlockFormat):
-            return next(c for c, value in enumerate(self.format.element.values) if value == 0)
-        return 0
+        return self.format.has_infinities
 
     def decode(
         self, codes: NDArray[Any], chosen: NDArray[Any] | None = None
     ) -> NDArray[np.float64]:
-        """Return the integers of codes; NaN and infinite where an element is.
-
-        Parameters
-        ----------
-        codes : ndarray of int
-            Bit patterns, of an integer format the numbers.
-        chosen : ndarray of int, broadcast against `codes`
-            Which special number a block has.
-        """
-        if isinstance(self.format, IntegerFormat):
-            return codes.astype(np.float64)
-        if isinstance(self.format, FloatFormat):
-            with np.errstate(invalid="ignore"):
-                return np.asarray(np.ldexp(self.format.to_float64(codes), -self.unit))
-        tables = _tables(self)
-        return np.asarray(tables[0 if chosen is None else chosen, codes])
+        """Return the integers of codes; see `Format.integers_of`."""
+        return self.format.integers_of(codes, chosen)
 
 
-def _fields(element: Element) -> tuple[int, int] | None:
-    for exponent_bits in range(1, _WIDEST_EXPONENT + 1):
-        mantissa_bits = element.width - 1 - exponent_bits
-        if 0 <= mantissa_bits <= 3:
-            other = float_element(exponent_bits, mantissa_bits).values
-            same = (
-                a == b or (a != a and b != b) for a, b in zip(element.values, other, strict=True)
-            )
-            if all(same):
-                return exponent_bits, mantissa_bits
-    return None
+# -- elements as sums of powers of two -------------------------------------------------------
+#
+# A processing element that takes them one after the other uses the signed digits of the
+# non-adjacent form, the fewest that there can be: two of the numbers of BitMoD's fp3 and fp4 with
+# their special ones, half as many as bits of an integer.
+
+Term = tuple[bool, int]
+"""Whether it is negative, and its exponent."""
+
+TABLE_BITS = 9
+"""Most bits of a code and the choice of a special number together."""
 
 
-def _lowest_exponent(fields: tuple[int, int]) -> int:
-    """Return the exponent of the last bit of subnormal elements."""
-    exponent_bits, mantissa_bits = fields
-    return 1 - max((1 << exponent_bits - 1) - 1, 0) - mantissa_bits
+def signed_digits(number: int) -> tuple[Term, ...]:
+    """Return the digits of an integer that are not zero, the largest first."""
+    found, rest, place = [], abs(number), 0
+    while rest:
+        if rest & 1:
+            digit = 2 - (rest & 3)
+            found.append(((digit < 0) != (number < 0), place))
+            rest -= digit
+        rest >>= 1
+        place += 1
+    return tuple(reversed(found))
 
 
 @cache
-def _tables(factor: Factor) -> NDArray[np.float64]:
-    """Return the integers of all codes, a row for each choice of the special number."""
-    tables = np.ldexp(np.array([kind.values for kind in factor.kinds]), -factor.unit)
-    tables.flags.writeable = False
-    kept: NDArray[np.float64] = tables
-    return kept
+def term_table(factor: Factor) -> tuple[tuple[Term, ...], ...]:
+    """Return the terms of each code, with the choice of a special number above its bits.
+
+    Parameters
+    ----------
+    factor : Factor
+        Of elements that are all finite, and of up to `TABLE_BITS`.
+    """
+    codes = np.arange(1 << factor.width)
+    last, rows = factor.format.choices - 1, []
+    for chosen in range(1 << factor.special_width):
+        numbers = factor.decode(codes, np.array(min(chosen, last)))
+        # Codes that stand for no number do not occur.
+        rows += [signed_digits(int(n)) if np.isfinite(n) else () for n in numbers]
+    return tuple(rows)
+
+
+def term_count(factor: Factor) -> int:
+    """Return the terms of the element that has most, at least one."""
+    return max(1, *(len(terms) for terms in term_table(factor)))
+
+
+def largest_exponent(factor: Factor) -> int:
+    """Return the largest exponent of a term."""
+    return max(place for terms in term_table(factor) for _, place in terms)
+
+
+def exponent_bits(factor: Factor) -> int:
+    """Return the bits of the exponent of a term."""
+    return largest_exponent(factor).bit_length()

@@ -3,119 +3,106 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hwgen.errors import InputError
-from hwgen.formats.block.model import BlockFormat, Blocks, no_second_scale
+from hwgen.formats.bits import from_bits, to_bits
+from hwgen.formats.format import Lines
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def pack_blocks(blocks: Blocks) -> bytes:
-    """Return the image of a matrix: column by column, block by block.
+@dataclass(frozen=True)
+class BlockImage:
+    """Layout of lines of blocks in memory.
 
     A block is its scale, its minimum, its choice of a special number or zero point, and its
-    elements, each from the least significant bit up, filled with zeros to whole bytes; see
-    `BlockFormat.halves` and `BlockFormat.together`.
-    """
-    fmt, count = blocks.format, blocks.scales.shape[1]
-    if count % fmt.together:
-        raise InputError(
-            f"{fmt} packs {fmt.together} blocks together, but K = {blocks.shape[0]} has {count}; K"
-            f" must be a multiple of {fmt.together * fmt.block}"
-        )
-    head = _bits(blocks.scales, fmt.scale.width)
-    if blocks.minima is not None:
-        head = np.concatenate([head, _bits(blocks.minima, fmt.minimum_width)], axis=-1)
-    if blocks.chosen is not None:
-        head = np.concatenate([head, _bits(blocks.chosen, fmt.special_width)], axis=-1)
-    codes = blocks.codes.reshape(*blocks.scales.shape, fmt.block)
-    bits = arranged(fmt, head, _bits(codes, fmt.element.width))
-    image = np.packbits(bits, axis=-1, bitorder="little")
-    return image.tobytes()
-
-
-def arranged(fmt: BlockFormat, head: NDArray[Any], elements: NDArray[Any]) -> NDArray[Any]:
-    """Return what stands for the bits of blocks in the order of an image, without its filling.
+    elements, each from the least significant bit up, filled with zeros to whole bytes.
 
     Parameters
     ----------
-    fmt : BlockFormat
-    head : ndarray, shape (lines, blocks, bits)
-        Of scales, minima and choices.
-    elements : ndarray, shape (lines, blocks, length, bits)
-
-    Returns
-    -------
-    ndarray, shape (lines, groups, bits)
-        A group is what `BlockFormat.together` says.
+    block, together : int
+        Elements of a block; blocks whose scales stand in front of the elements of all of them.
+    halves : bool
+        Whether a block's first half is in the low bits of bytes and the second in the high bits.
+    element_bits, scale_bits, minimum_bits, choice_bits : int
+        Bits of each, 0 of what the format lacks.
     """
-    if fmt.halves:
-        half = fmt.block // 2
-        elements = np.stack([elements[..., :half, :], elements[..., half:, :]], axis=-2)
-    lines, blocks = head.shape[:2]
-    groups = (lines, blocks // fmt.together, -1)
-    return np.concatenate([head.reshape(groups), elements.reshape(groups)], axis=-1)
 
+    block: int
+    together: int
+    halves: bool
+    element_bits: int
+    scale_bits: int
+    minimum_bits: int
+    choice_bits: int
 
-def _bits(numbers: NDArray[Any], width: int) -> NDArray[np.uint8]:
-    """Return the bits of numbers along a new last axis, the least significant first."""
-    places = np.arange(width, dtype=np.uint32)
-    return (numbers[..., None].astype(np.uint32) >> places & 1).astype(np.uint8)
+    @property
+    def head_bits(self) -> int:
+        """Bits that the elements of a block share."""
+        return self.scale_bits + self.minimum_bits + self.choice_bits
 
+    @property
+    def block_bits(self) -> int:
+        """Bits of a block, before it is filled up to bytes."""
+        return self.head_bits + self.block * self.element_bits
 
-def image_bytes(fmt: BlockFormat, shape: tuple[int, int]) -> int:
-    """Return the size of the image of a matrix of shape (K, N)."""
-    k, n = shape
-    groups = -(-k // (fmt.block * fmt.together))
-    return n * groups * -(-fmt.block_bits * fmt.together // 8)
+    def size(self, lines: int, k: int) -> int:
+        """Return the bytes of lines of `k` elements."""
+        groups = -(-k // (self.block * self.together))
+        return lines * groups * -(-self.block_bits * self.together // 8)
 
+    def pack(self, lines: Lines) -> bytes:
+        """Return the bytes of lines; `together` divides their blocks."""
+        assert lines.scales is not None
+        head = to_bits(lines.scales, self.scale_bits)
+        if lines.minima is not None:
+            head = np.concatenate([head, to_bits(lines.minima, self.minimum_bits)], axis=-1)
+        if lines.chosen is not None and self.choice_bits:
+            head = np.concatenate([head, to_bits(lines.chosen, self.choice_bits)], axis=-1)
+        bits = self.arrange(head, to_bits(lines.codes, self.element_bits))
+        return np.packbits(bits, axis=-1, bitorder="little").tobytes()
 
-def unpack_blocks(
-    image: bytes,
-    fmt: BlockFormat,
-    shape: tuple[int, int],
-    second: NDArray[np.float32] | None = None,
-) -> Blocks:
-    """Return the matrix of an image, the inverse of `pack_blocks`.
+    def arrange(self, head: NDArray[Any], elements: NDArray[Any]) -> NDArray[Any]:
+        """Return what stands for the bits of blocks in the order of an image, without its filling.
 
-    Raises
-    ------
-    InputError
-        If the image has another size than a matrix of that shape.
-    """
-    k, n = shape
-    if len(image) != image_bytes(fmt, shape):
-        raise InputError(
-            f"an image of {k} x {n} numbers of {fmt} has {image_bytes(fmt, shape)} bytes, this one"
-            f" {len(image)}"
+        Parameters
+        ----------
+        head : ndarray, shape (lines, blocks, bits)
+            Of scales, minima and chosen.
+        elements : ndarray, shape (lines, blocks, length, bits)
+
+        Returns
+        -------
+        ndarray, shape (lines, groups, bits)
+            A group is `together` blocks.
+        """
+        if self.halves:
+            half = self.block // 2
+            elements = np.stack([elements[..., :half, :], elements[..., half:, :]], axis=-2)
+        lines, blocks = head.shape[:2]
+        groups = (lines, blocks // self.together, -1)
+        return np.concatenate([head.reshape(groups), elements.reshape(groups)], axis=-1)
+
+    def unpack(self, image: bytes, lines: int, k: int) -> Lines:
+        """Return codes and bit patterns of lines of `k` elements, the inverse of `pack`."""
+        groups = -(-k // (self.block * self.together))
+        data = np.frombuffer(image, np.uint8).reshape(lines, groups, -1)
+        bits = np.unpackbits(data, axis=-1, bitorder="little")
+        head = bits[..., : self.head_bits * self.together].reshape(lines, -1, self.head_bits)
+        length = self.block * self.element_bits * self.together
+        tail = bits[..., self.head_bits * self.together :][..., :length]
+        codes = from_bits(tail.reshape(lines, -1, self.block, self.element_bits)).astype(np.uint8)
+        if self.halves:
+            pairs = codes.reshape(lines, -1, self.block // 2, 2)
+            codes = np.concatenate([pairs[..., 0], pairs[..., 1]], axis=-1)
+        ends = np.cumsum([self.scale_bits, self.minimum_bits])
+        scales, minima, chosen = (from_bits(part) for part in np.split(head, ends, axis=-1))
+        return Lines(
+            codes,
+            scales,
+            chosen.astype(np.uint8) if self.choice_bits else None,
+            minima if self.minimum_bits else None,
         )
-    groups = -(-k // (fmt.block * fmt.together))
-    data = np.frombuffer(image, np.uint8).reshape(n, groups, -1)
-    bits = np.unpackbits(data, axis=-1, bitorder="little")
-    beside = fmt.scale.width + fmt.minimum_width + fmt.special_width
-    head = bits[..., : beside * fmt.together].reshape(n, -1, beside)
-    length = fmt.block * fmt.element.width
-    tail = bits[..., beside * fmt.together :][..., : length * fmt.together]
-    codes = _numbers(tail.reshape(n, -1, fmt.block, fmt.element.width)).astype(np.uint8)
-    if fmt.halves:
-        pairs = codes.reshape(n, -1, fmt.block // 2, 2)
-        codes = np.concatenate([pairs[..., 0], pairs[..., 1]], axis=-1)
-    widths = np.cumsum([fmt.scale.width, fmt.minimum_width])
-    scales, minima, chosen = (_numbers(part) for part in np.split(head, widths, axis=-1))
-    return Blocks(
-        fmt,
-        (k, n),
-        codes,
-        scales.astype(fmt.scale.dtype),
-        minima.astype(fmt.minimum.bits_dtype) if fmt.minimum else None,
-        chosen.astype(np.uint8) if fmt.special_width else None,
-        no_second_scale() if second is None else second,
-    )
-
-
-def _numbers(bits: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Return the numbers of bits along the last axis."""
-    return bits.astype(np.int64) @ (1 << np.arange(bits.shape[-1], dtype=np.int64))

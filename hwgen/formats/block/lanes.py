@@ -13,10 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hwgen.formats.bits import from_bits, to_bits
 from hwgen.formats.block.factors import Factor
-from hwgen.formats.block.operands import BlockOperand
-from hwgen.formats.floating import FloatFormat
-from hwgen.formats.integer import IntegerFormat
+from hwgen.formats.format import Format, Lines
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
@@ -99,12 +98,12 @@ class BlockLanes:
 
     # -- packing ---------------------------------------------------------------------------
 
-    def pack(self, fmt: Any, lines: NDArray[Any]) -> Bits:
+    def pack(self, fmt: Format, lines: NDArray[Any]) -> Bits:
         """Return the bits of lanes.
 
         Parameters
         ----------
-        fmt : BlockOperand, IntegerFormat or FloatFormat
+        fmt : Format
             The format of the operand.
         lines : ndarray, shape (lines, k)
             What it says an operand is, blocks along the last axis.
@@ -113,24 +112,18 @@ class BlockLanes:
         -------
         ndarray of 0 and 1, shape (lines, beats of a reduction, width)
         """
-        count, k = lines.shape
-        steps = self.steps(k)
-        whole = steps * self.depth
+        whole = self.steps(lines.shape[1]) * self.depth
+        codes, scales, chosen, minima = fmt.lines(lines, whole // self.length, self.length)
         shared = special = None
-        if isinstance(fmt, BlockOperand):
-            codes, scales, chosen = fmt.lines(lines, whole // self.length)
-            shared = _bits(scales, self.factor.scale_width)
-            minima = fmt.minima(lines, whole // self.length)
+        if scales is not None and chosen is not None:
+            shared = to_bits(scales, self.factor.scale_width)
             if minima is not None:
-                beside = _bits(minima, fmt.format.minimum_width)
-                shared = np.concatenate([shared, beside], axis=-1)
-            special = _bits(chosen, self.factor.special_width)
-        else:
-            codes = np.zeros((count, whole), np.int64)
-            codes[:, :k] = fmt.encode(lines)
-        return self.arranged(_bits(codes.reshape(count, whole), self.factor.width), shared, special)
+                shared = np.concatenate([shared, to_bits(minima, fmt.minimum_width)], axis=-1)
+            special = to_bits(chosen, self.factor.special_width)
+        codes = codes.reshape(len(codes), whole)
+        return self.arrange(to_bits(codes, self.factor.width), shared, special)
 
-    def arranged(
+    def arrange(
         self,
         elements: NDArray[Any],
         shared: NDArray[Any] | None = None,
@@ -160,43 +153,22 @@ class BlockLanes:
             parts.append(np.repeat(special, self.beats, axis=1).reshape(count, steps, -1))
         if self.whole:
             filled = np.zeros((count, steps, self.whole - self._used), elements.dtype)
-            filled[..., -self.mode_bits :] = _bits(np.array(self.mode), self.mode_bits)
+            filled[..., -self.mode_bits :] = to_bits(np.array(self.mode), self.mode_bits)
             parts.append(filled)
         return np.concatenate(parts, axis=-1)
 
-    def unpack(self, fmt: Any, bits: Bits, k: int) -> NDArray[Any]:
+    def unpack(self, fmt: Format, bits: Bits, k: int) -> NDArray[Any]:
         """Return lines, shape (lines, k), from what `pack` made of them."""
         count, steps, _ = bits.shape
         places = np.cumsum([self.depth * self.factor.width, self.blocks * self.scale_part])
         elements, shared, special = np.split(bits[..., : self._used], places, axis=-1)
-        codes = _numbers(elements.reshape(count, steps * self.depth, self.factor.width))
-        if isinstance(fmt, BlockOperand):
-            blocks = steps * self.depth // self.length
-            shared = shared.reshape(count, blocks, self.beats * self.scale_part)
-            scales = shared[..., : self.factor.scale_width]
-            minima = shared[..., self.factor.scale_width : self.factor.shared_width]
-            minimum = fmt.format.minimum
-            places_of = (count, steps * self.blocks, self.factor.special_width)
-            chosen = special.reshape(places_of)[:, :: self.beats]
-            return fmt.records(
-                codes.astype(np.uint8),
-                _numbers(scales).astype(fmt.format.scale.dtype),
-                _numbers(chosen).astype(np.uint8),
-                k,
-                _numbers(minima).astype(minimum.bits_dtype) if minimum else None,
-            )
-        if isinstance(fmt, FloatFormat):
-            return fmt.decode(codes[:, :k].astype(fmt.bits_dtype))
-        assert isinstance(fmt, IntegerFormat)
-        return fmt.decode(codes[:, :k])
-
-
-def _bits(numbers: NDArray[Any], width: int) -> Bits:
-    """Return the bits of numbers along a new last axis, the least significant first."""
-    places = np.arange(width, dtype=np.int64)
-    return np.asarray((numbers[..., None].astype(np.int64) >> places & 1).astype(np.uint8))
-
-
-def _numbers(bits: Bits) -> NDArray[np.int64]:
-    """Return the numbers of bits along the last axis."""
-    return np.asarray(bits.astype(np.int64) @ (1 << np.arange(bits.shape[-1], dtype=np.int64)))
+        codes = from_bits(elements.reshape(count, -1, self.length, self.factor.width))
+        if fmt.scale is None:
+            return fmt.from_lines(Lines(codes), k)
+        blocks = codes.shape[1]
+        shared = shared.reshape(count, blocks, self.beats * self.scale_part)
+        scales = from_bits(shared[..., : self.factor.scale_width])
+        minima = from_bits(shared[..., self.factor.scale_width : self.factor.shared_width])
+        beats = (count, steps * self.blocks, self.factor.special_width)
+        chosen = from_bits(special.reshape(beats)[:, :: self.beats]).astype(np.uint8)
+        return fmt.from_lines(Lines(codes, scales, chosen, minima if fmt.minimum else None), k)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from hwgen.core.operation import GEMM, multiplies
 from hwgen.core.registry import family
 from hwgen.errors import InputError
-from hwgen.formats.block.operands import BlockOperand
 from hwgen.models.quantise.hadamard_blocks import HADAMARD
 
 if TYPE_CHECKING:
@@ -261,7 +260,7 @@ class Units:
             if not multiplies(config):
                 continue
             weight: Any = config.weight
-            if str(config.activation) != "int8" or not isinstance(weight, BlockOperand):
+            if str(config.activation) != "int8" or not weight.is_block:
                 reasons.append(f"{config.name} takes {config.activation} by {weight}")
             elif str(config.result) != REAL:
                 reasons.append(f"{config.name} gives {config.result}")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hwgen.formats.block.operands import BlockOperand
+from hwgen.formats.block import BlockFormat
+from hwgen.formats.format import Lines
 from hwgen.formats.registry import block_format
 
 if TYPE_CHECKING:
@@ -18,15 +19,14 @@ if TYPE_CHECKING:
 _LONGEST = 256  # blocks of integers that there are names of
 
 
-def misfit(operand: BlockOperand, groups: Groups) -> str:
+def misfit(fmt: BlockFormat, groups: Groups) -> str:
     """Return why a format cannot hold weights as they are, an empty text if it can.
 
     Parameters
     ----------
-    operand : BlockOperand
+    fmt : BlockFormat
     groups : Groups
     """
-    fmt = operand.format
     length = groups.values.shape[1] // groups.scales.shape[1]
     if length % fmt.block:
         return f"has blocks of {fmt.block}, which groups of {length} are no multiples of"
@@ -62,14 +62,13 @@ def suggested(groups: Groups) -> str:
             names += [f"{kind}_g{size}_min" for size in sizes]
         names += others
     for name in names:
-        if not misfit(BlockOperand(block_format(name)), groups):
+        if not misfit(block_format(name), groups):
             return name
     return ""
 
 
-def records(operand: BlockOperand, groups: Groups) -> NDArray[Any]:
+def records(fmt: BlockFormat, groups: Groups) -> NDArray[Any]:
     """Return weights as an operand of a format that fits, shape (k, n); see `misfit`."""
-    fmt: Any = operand.format
     rows, k = groups.values.shape
     values = np.array(fmt.element.values)
     codes = np.zeros(groups.values.shape, np.uint8)
@@ -82,9 +81,9 @@ def records(operand: BlockOperand, groups: Groups) -> NDArray[Any]:
         return np.repeat(bits, again, axis=1)
 
     minima = None
-    if fmt.minimum is not None:
+    if fmt.minimum:
         offsets = np.zeros_like(groups.scales) if groups.offsets is None else groups.offsets
         minima = spread(offsets, fmt.minimum)
     scales = spread(groups.scales, fmt.scale.floating)
-    found = operand.records(codes.reshape(rows, -1, fmt.block), scales, None, k, minima)
-    return np.ascontiguousarray(found.T)
+    lines = Lines(codes.reshape(rows, -1, fmt.block), scales, minima=minima)
+    return np.ascontiguousarray(fmt.from_lines(lines, k).T)

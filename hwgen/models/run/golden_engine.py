@@ -20,7 +20,6 @@ import numpy as np
 from hwgen.core.registry import family
 from hwgen.errors import InputError
 from hwgen.families.attention.operands import query_scales
-from hwgen.formats.block.operands import BlockOperand
 from hwgen.models.files.store import Model
 from hwgen.models.graph.description import Node
 from hwgen.models.graph.units import REAL, Unit, Units
@@ -220,7 +219,7 @@ class GoldenEngine(Engine):
 
     def _blocks(self, name: str) -> bool:
         """Return whether a core takes weights with their scales."""
-        return isinstance(self.cores[name].weight, BlockOperand)
+        return self.cores[name].weight.is_block
 
     def _scales(self, name: str) -> Reals:
         """Return the scales of the output channels of weights, which sums are multiplied by."""

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Out
 
-from hwgen.formats.block.factors import Factor, ScaleNumber
-from hwgen.formats.block.terms import exponent_bits, term_count, term_table
+from hwgen.formats.block.factors import Factor, ScaleNumber, exponent_bits, term_count, term_table
 from rtl_templates.arithmetic.pipeline import named
 from rtl_templates.hdl.hierarchy import Block
 
@@ -211,7 +210,7 @@ class ElementDecoder(Block):
         if not factor.special_width:
             return number
         code = factor.special_code
-        choices = [int(kind.values[code] * 2.0**-factor.unit) for kind in factor.kinds]
+        choices = factor.special_numbers
         special = Signal(signed(width), name="special_number")
         m.d.comb += special.eq(Array([Const(c, signed(width)) for c in choices])[self.special])
         return Mux(self.i == code, special, number)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Edges and processing elements of a datapath of several formats.
 
-`hwgen.formats.block.scalable` says which, and what its slots are.  A lane has the number of its
+`hwgen.formats.block.products` says which, and what its slots are.  A lane has the number of its
 format in its highest bits, so a processing element knows of none: edges give it factors, shifts and
 exponents in the same form whatever the format is.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from hwgen.formats.block.scalable import MODE_BITS, PART, SCALABLE, SLOTS
+from hwgen.formats.block.products import MODE_BITS, PART, SCALABLE, SLOTS
 from rtl_templates.arithmetic.block.accumulators import exponent_width
 from rtl_templates.arithmetic.block.edge import registers_of
 from rtl_templates.arithmetic.block.elements import ElementDecoder, ElementForm, ScaleDecoder
@@ -25,7 +25,7 @@ from rtl_templates.arithmetic.pipeline import named, shift_left
 from rtl_templates.hdl.hierarchy import Block, place
 
 if TYPE_CHECKING:
-    from hwgen.formats.block.scalable import ScalableProduct
+    from hwgen.formats.block.products import ScalableProduct
 
 MODES = range(len(SCALABLE))
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 
 from hwgen.arithmetic.functions.encoding import Alignment, Result
-from hwgen.arithmetic.functions.formats import FixedFormat
+from hwgen.formats.fixed import FixedFormat
 from hwgen.formats.floating import FloatFormat
 from rtl_templates.arithmetic.pipeline import named
 
@@ -86,7 +86,7 @@ def encoded(m: Module, result: Result, significand: Value, exponent: Value) -> V
     exponent : Value
         Signed.
     """
-    if isinstance(result.target, FixedFormat):
+    if result.target.is_fixed:
         return _fixed(m, result, result.target, significand, exponent)
     return _floating(m, result, result.target, significand, exponent)
 

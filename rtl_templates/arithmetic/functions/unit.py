@@ -9,11 +9,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Out
 
 from hwgen.arithmetic.functions.exponential import Exponential
-from hwgen.arithmetic.functions.formats import FixedFormat
 from hwgen.arithmetic.functions.normalised import Normalised
 from hwgen.arithmetic.functions.symmetric import GATED, Symmetric
 from hwgen.arithmetic.functions.unit import FunctionUnit
-from hwgen.formats.floating import FloatFormat
+from hwgen.formats.fixed import FixedFormat
 from rtl_templates.arithmetic.pipeline import Pipeline, leading_zeros, named, shift_left
 from rtl_templates.hdl.hierarchy import Block, place
 
@@ -157,10 +156,10 @@ def _with_specials(
     sign: Value,
 ) -> Value:
     """Return a result of a magnitude, with its sign and what is special."""
-    most = target.overflow if isinstance(target, FloatFormat) else target.integer.max
+    most = target.overflow if target.is_float else target.integer.max
     value = Signal(target.width, name="unsigned_value")
     m.d.comb += value.eq(Mux(zero, 0, Mux(largest, most, magnitude)))
-    if isinstance(target, FloatFormat):
+    if target.is_float:
         return Mux(nan, target.nan, value | Cat(Const(0, target.width - 1), sign))
     return Mux(nan, 0, Mux(sign, (-value)[: target.width], value))
 
@@ -169,7 +168,7 @@ def _exponential(m: Module, pipe: Pipeline, plan: Exponential, i: Value) -> Valu
     scaling, never = plan.scaling, Const(0, 1)
     source, width = scaling.source, scaling.width
     above = below = nan = never
-    if isinstance(source, FloatFormat):
+    if source.is_float:
         number = fields(m, source, i)
         magnitude, large = aligned(m, scaling.alignment, number)
         scaled = named_signed(m, "scaled", Mux(number.sign, -magnitude, magnitude))[:width]
@@ -209,7 +208,7 @@ def _normalised(m: Module, pipe: Pipeline, plan: Normalised, i: Value) -> Value:
     norm, target, never = plan.normalisation, plan.result.target, Const(0, 1)
     source, bits = norm.source, norm.significand_bits
     nan = infinite = sign = never
-    if isinstance(source, FloatFormat):
+    if source.is_float:
         number = fields(m, source, i)
         nan, infinite, sign, whole = number.nan, number.infinite, number.sign, number.significand
         start: Any = number.exponent - source.bias
@@ -245,7 +244,7 @@ def _normalised(m: Module, pipe: Pipeline, plan: Normalised, i: Value) -> Value:
     opposite = named_signed(m, "opposite", ~at["exponent"])
     magnitude = encoded(m, plan.result, at["significand"], opposite)
     sign, nothing = at["sign"], at["infinite"]
-    if isinstance(target, FixedFormat):
+    if target.is_fixed:
         if not target.signed:
             nothing, sign = nothing | sign, never
         elif norm.function == "rsqrt":
@@ -258,7 +257,7 @@ def _normalised(m: Module, pipe: Pipeline, plan: Normalised, i: Value) -> Value:
 def _symmetric(m: Module, pipe: Pipeline, plan: Symmetric, i: Value) -> Value:
     source, table, bounded = plan.magnitude.source, plan.table, plan.magnitude.width
     never = Const(0, 1)
-    if isinstance(source, FloatFormat):
+    if source.is_float:
         number = fields(m, source, i)
         magnitude, large = aligned(m, plan.magnitude.alignment, number)
         sign, nan, exact = number.sign, number.nan, magnitude
@@ -297,8 +296,8 @@ def _symmetric(m: Module, pipe: Pipeline, plan: Symmetric, i: Value) -> Value:
 def _rounded(m: Module, plan: Symmetric, at: dict[str, Value]) -> Value:
     """Return the result of a sum."""
     target, source, total = plan.target, plan.magnitude.source, at["total"]
-    floats = isinstance(source, FloatFormat)
-    if isinstance(target, FixedFormat):
+    floats = source.is_float
+    if target.is_fixed:
         drop = plan.fraction - target.fraction
         moved = (total + (1 << drop >> 1)) >> drop if drop >= 0 else total << -drop
         wide = named_signed(m, "wide", moved)

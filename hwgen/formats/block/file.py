@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the file of a block format holds."""
+"""Files of block formats."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
-from hwgen.core.params.base import Model, check_rules
-from hwgen.formats.block import SCALES, BlockFormat
-from hwgen.formats.block import element as element_called
-from hwgen.formats.block.elements import Rounding
-from hwgen.formats.block.model import POWERS, Rule
+from hwgen.formats.block.elements import SCALES, Rounding
+from hwgen.formats.block.elements import element as element_called
+from hwgen.formats.block.format import POWERS, BlockFormat, Rule
 from hwgen.formats.floating import FLOATS
 
 MAX_BLOCK = 4096
 
 
-def _known_element(name: str) -> str:
+class Model(BaseModel):
+    """Frozen parameters; unknown keys are refused and no value is converted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def _element_name(name: str) -> str:
     element_called(name)
     return name
 
@@ -64,7 +69,7 @@ class FormatFile(Model):
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=40, description="Its name.")
     summary: str = Field("", description="One line for `hwgen formats`.")
-    element: Annotated[str, AfterValidator(_known_element)] = Field(
+    element: Annotated[str, AfterValidator(_element_name)] = Field(
         description="Format of the elements: `e2m1`, `int4`, `int8f6`, `uint4`, `offset4`,"
         " `ternary`, ..."
     )
@@ -126,13 +131,12 @@ class FormatFile(Model):
             problems.append("packing.halves: needs elements of 4 bits and an even block")
         if self.special and self.special.code >= 1 << width:
             problems.append(f"special.code: must be below {1 << width}, a code of {self.element}")
-        return check_rules(self, problems)
+        if problems:
+            raise PydanticCustomError("rules", "{text}", {"text": "\n".join(problems)})
+        return self
 
     def format(self) -> BlockFormat:
         """Return the format."""
-        extra: dict[str, Any] = {}
-        if self.special:
-            extra = {"special": self.special.values, "special_code": self.special.code}
         return BlockFormat(
             name=self.name,
             summary=self.summary,
@@ -148,7 +152,8 @@ class FormatFile(Model):
             poisoned=self.nan == "block",
             halves=self.packing.halves,
             together=self.packing.together,
-            **extra,
+            special=self.special.values if self.special else (),
+            special_code=self.special.code if self.special else None,
         )
 
 

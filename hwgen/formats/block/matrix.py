@@ -1,20 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrices in block formats: each block by the rules of its format."""
+"""Matrices in block formats: quantised by the rules of the format, packed and unpacked."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from hwgen.errors import InputError
-from hwgen.formats.block.elements import Element
-from hwgen.formats.block.model import POWERS, BlockFormat, Blocks, Rule, no_second_scale
-from hwgen.formats.block.scales import E8M0_BIAS, E8M0_NAN
+from hwgen.formats.block.elements import E8M0_BIAS, E8M0_NAN, Element
+from hwgen.formats.block.format import POWERS, BlockFormat, Rule
+from hwgen.formats.format import Lines
 from hwgen.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+def no_second_scale() -> NDArray[np.float32]:
+    """Return the second scale of formats without one."""
+    return np.ones(1, np.float32)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A quantised matrix.
+
+    Parameters
+    ----------
+    format : BlockFormat
+    shape : (int, int)
+        K and N.
+    codes : ndarray of uint8, shape (N, blocks, block)
+    scales : ndarray of unsigned int, shape (N, blocks)
+        Bit patterns.
+    minima : ndarray of unsigned int, shape (N, blocks), or None
+        Bit patterns.
+    chosen : ndarray of uint8, shape (N, blocks), or None
+        Which special number a block has, or its zero point.
+    second : ndarray of float32, shape (1,) or (N,)
+        Second scales; 1 in formats without any.
+    """
+
+    format: BlockFormat
+    shape: tuple[int, int]
+    codes: NDArray[np.uint8]
+    scales: NDArray[Any]
+    minima: NDArray[Any] | None = None
+    chosen: NDArray[np.uint8] | None = None
+    second: NDArray[np.float32] = field(default_factory=no_second_scale)
+
+    @property
+    def lines(self) -> Lines:
+        """Columns as lines of blocks."""
+        return Lines(self.codes, self.scales, self.chosen, self.minima)
+
+    def decode(self) -> NDArray[np.float64]:
+        """Return the numbers, shape (K, N), exactly."""
+        k, n = self.shape
+        values = self.format.numbers(self.lines).reshape(n, -1)[:, :k].T
+        return values * self.second.astype(np.float64)
 
 
 def quantise_blocks(
@@ -80,6 +126,20 @@ def quantise_blocks(
         beyond = ~np.isfinite(fmt.scale.decode(scales))
         _refuse(beyond, fmt, weights, f"needs a scale beyond {fmt.scale.name}")
     return Blocks(fmt, (k, n), codes, scales, minima, chosen, second)
+
+
+def quantise_lines(
+    fmt: BlockFormat, lines: NDArray[np.floating]
+) -> tuple[NDArray[Any], NDArray[np.float32]]:
+    """Return records of lines of numbers, shape (lines, k), and the second scales.
+
+    Raises
+    ------
+    InputError
+        If the format cannot hold the numbers.
+    """
+    blocks = quantise_blocks(lines.T, fmt)
+    return fmt.from_lines(blocks.lines, lines.shape[1]), blocks.second
 
 
 def _refuse(
@@ -232,3 +292,48 @@ def error_of(blocks: Blocks, weights: NDArray[np.floating]) -> dict[str, float]:
         "relative_rms": math.sqrt(noise / signal) if signal else 0.0,
         "max_abs": float(np.nanmax(np.abs(difference))),
     }
+
+
+# -- images ----------------------------------------------------------------------------------
+
+
+def pack_blocks(blocks: Blocks) -> bytes:
+    """Return the image of a matrix: column by column, block by block; see `BlockImage`."""
+    fmt, count = blocks.format, blocks.scales.shape[1]
+    if count % fmt.together:
+        raise InputError(
+            f"{fmt} packs {fmt.together} blocks together, but K = {blocks.shape[0]} has {count}; K"
+            f" must be a multiple of {fmt.together * fmt.block}"
+        )
+    return fmt.image.pack(blocks.lines)
+
+
+def image_bytes(fmt: BlockFormat, shape: tuple[int, int]) -> int:
+    """Return the size of the image of a matrix of shape (K, N)."""
+    k, n = shape
+    return fmt.image.size(n, k)
+
+
+def unpack_blocks(
+    image: bytes,
+    fmt: BlockFormat,
+    shape: tuple[int, int],
+    second: NDArray[np.float32] | None = None,
+) -> Blocks:
+    """Return the matrix of an image, the inverse of `pack_blocks`.
+
+    Raises
+    ------
+    InputError
+        If the image has another size than a matrix of that shape.
+    """
+    k, n = shape
+    if len(image) != image_bytes(fmt, shape):
+        raise InputError(
+            f"an image of {k} x {n} numbers of {fmt} has {image_bytes(fmt, shape)} bytes, this one"
+            f" {len(image)}"
+        )
+    lines = fmt.unpack(image, n, k)
+    assert lines.scales is not None
+    scales = no_second_scale() if second is None else second
+    return Blocks(fmt, shape, lines.codes, lines.scales, lines.minima, lines.chosen, scales)
