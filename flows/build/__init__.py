@@ -81,7 +81,7 @@ def files_of(config: FamilyConfig) -> dict[str, str]:
     The text depends on the configuration and hwgen's version alone.
     """
     from flows.build import structures
-    from flows.build.drivers import driver, stream_driver
+    from flows.build.drivers import engine_drivers
     from flows.build import files, ipxact, register_files
     from hwgen.core.lists.builder import executes_lists
     from hwgen.core.register_map import is_engine
@@ -92,11 +92,11 @@ def files_of(config: FamilyConfig) -> dict[str, str]:
     if config.registers:
         pages[f"{name}_registers.md"] = register_files.markdown(config)
     if is_engine(config):
-        pages |= driver.driver(config)
+        pages |= engine_drivers.gemm_driver(config)
     elif executes_lists(config):
-        pages |= stream_driver.list_driver(config)
+        pages |= engine_drivers.list_driver(config)
     elif config.takes_jobs:
-        pages |= stream_driver.stream_driver(config)
+        pages |= engine_drivers.stream_driver(config)
     return {
         f"{name}.v": files.header(config, "//") + "\n" + verilog,
         f"{name}.json": files.manifest(config, design),

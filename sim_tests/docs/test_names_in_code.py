@@ -25,7 +25,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "hwgen/core/lists/builder.py",
         "hwgen/models/",
         # And that the C of a host does.
-        "flows/build/drivers/host_driver.py",
+        "flows/build/drivers/decoder_driver.py",
         "hwgen/workloads/",
     ),
     "gemm_stream": (
@@ -34,7 +34,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "cost_model/engine/",
         "flows/demonstration/on_engine.py",
         "flows/simulation/engine_",
-        "flows/build/drivers/driver.py",
+        "flows/build/drivers/engine_drivers.py",
         "flows/build/register_files.py",
         "hwgen/families/transformer/params.py",  # the unit of an engine that names none
         "hwgen/families/gemm_stream/jobs.py",

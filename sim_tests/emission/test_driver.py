@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from flows.build import verilog_of
-from flows.build.drivers import driver
+from flows.build.drivers.engine_drivers import gemm_driver
 from flows.build.files import c_header
 from flows.simulation.engine_program import compile_model
 from flows.tools.toolchain import require
@@ -168,7 +168,7 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def compiled_driver(config: GemmStreamConfig, compiler: str, work: Path) -> ctypes.CDLL:
-    for name, text in {**driver.driver(config), f"{config.name}_regs.h": c_header(config)}.items():
+    for name, text in {**gemm_driver(config), f"{config.name}_regs.h": c_header(config)}.items():
         assert config.digest in text
         (work / name).write_text(text, encoding="utf-8")
     strict = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-pedantic"]
@@ -393,7 +393,7 @@ def test_on_the_engine(tmp_path: Path) -> None:
     """The driver, compiled as C, makes the RTL compute; errors and aborts come back."""
     config: Any = parse_config(ENGINE)
     library = compile_model(config.name, verilog_of(config), config.buses, cycles=0)
-    files: dict[str, str] = {**driver.driver(config), f"{config.name}_regs.h": c_header(config)}
+    files: dict[str, str] = {**gemm_driver(config), f"{config.name}_regs.h": c_header(config)}
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     (compiler,) = require("g++").argv

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.build.drivers.stream_driver import list_driver, stream_driver
+from flows.build.drivers.engine_drivers import list_driver, stream_driver
 from flows.build.files import c_header
 from flows.tools.toolchain import require
 from hwgen.core.lists.commands import STATE_TEXTS, STATES

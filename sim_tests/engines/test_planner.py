@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.build.drivers import driver
+from flows.build.drivers.engine_drivers import gemm_driver
 from hwgen.core.load import parse_config
 from hwgen.core.post import RECORD_BYTES
 from hwgen.families.gemm_stream.blocks import HIGHEST, TOLERANCE, limits_of
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import MAX_SIZE, Plan
+from sim_tests.emission import test_driver
 from sim_tests.emission.test_driver import (
     BLOCKS,
     CODE,
@@ -124,17 +125,17 @@ def test_other_plans_are_noticed(
     old: str, new: str, compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = engines()["records"]
-    files = driver.driver(config)
+    files = gemm_driver(config)
     source = f"{config.name}_driver.c"
     assert files[source].count(old) == 1
     files[source] = files[source].replace(old, new)
-    monkeypatch.setattr(driver, "driver", lambda _: files)
+    monkeypatch.setattr(test_driver, "gemm_driver", lambda _: files)
     assert next(differences(config, compiled_driver(config, compiler, tmp_path), 300), None)
 
 
 def test_the_driver_needs_no_library() -> None:
     for config in engines().values():
-        for text in driver.driver(config).values():
+        for text in gemm_driver(config).values():
             assert not {"float", "double", "malloc", "alloca"} & set(text.split())
             assert text.count("#include <") <= 1
 

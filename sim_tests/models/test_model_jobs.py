@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.build.drivers.host_driver import host_driver
+from flows.build.drivers.decoder_driver import decoder_driver
 from flows.simulation.models.job_run import RtlJobs
 from flows.simulation.models.model_run import Record
 from hwgen.cli import main
@@ -104,7 +104,7 @@ class CModel(JobsInC):
 
     def __init__(self, found: JobCompilation, compiled: CompiledJobs, *options: str) -> None:
         options = options or ("-std=c99",)
-        super().__init__(compiled, built(host_driver(found), compiled.path, *options))
+        super().__init__(compiled, built(decoder_driver(found), compiled.path, *options))
         self.compiled = compiled
 
     def logits(self, position: int, tokens: list[int]) -> np.ndarray:

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flows.build.drivers import driver
-from flows.build.drivers.c_templates import filled, wrapped_list
+from flows.build.drivers.c_expressions import C_TYPES, expression, integer, number, requantised
+from flows.build.drivers.c_functions import needed_definitions, needed_functions
+from flows.build.drivers.c_templates import blocks, render, wrapped_list
+from flows.build.drivers.engine_drivers import gemm_driver
+from flows.build.drivers.model_driver import job_facts, model_facts
 from flows.build.files import c_header
-from flows.build.drivers.host_driver import exponential_fields
-from flows.build.drivers.host_tables import C_TYPES, expression, integer, number, requantised
-from flows.build.drivers.model_facts import job_facts, model_facts
-from flows.build.drivers.network_moves import Moves
-from flows.build.drivers.network_text import statement, steps_of, strides_of
-from hwgen.models.run import host_arithmetic, host_functions
+from hwgen.models.run.host_arithmetic import CODE_MOST
+from hwgen.models.run.host_functions import ROUND
 from hwgen.models.compile.network_compilation import COLUMNS, ROWS, SUMS, NetworkStep
 from hwgen.models.compile.network_steps import AXES
 
@@ -30,8 +29,6 @@ _ELEMENTS = (
     "requantise", "linear",
 )  # fmt: skip
 _OPERANDS = ("condition", "x", "y", "scale", "zero")
-_WORD = re.compile(r"\b[A-Za-z_]\w*\b")
-_SAID = re.compile(r"/\*.*?\*/|->\w+", re.DOTALL)
 _KEYWORDS = frozenset(
     """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const
@@ -52,10 +49,10 @@ def network_driver(compilation: NetworkCompilation) -> dict[str, str]:
     compilation : NetworkCompilation
     """
     config = compilation.config
-    text = filled(config, "host_infer", _Emission(compilation).values())
+    text = render(config, "host_infer", _Emission(compilation).values())
     return {
         f"{config.name}_regs.h": c_header(config),
-        **driver.driver(config),
+        **gemm_driver(config),
         **text,
     }
 
@@ -75,24 +72,91 @@ def names_in_c(names: Sequence[str]) -> list[str]:
     return found
 
 
-class _Emission(Moves):
-    """Makes the parts of the program that are the network's own."""
+class _Emission:
+    """Makes the parts of the program that are the network's own.
+
+    Parameters
+    ----------
+    compilation : NetworkCompilation
+
+    Attributes
+    ----------
+    functions, tables : dict of str
+        Text with ``$`` in place of its name, and that name; each is defined once.
+    """
+
+    def __init__(self, compilation: NetworkCompilation) -> None:
+        self.compilation, self.shapes = compilation, compilation.shapes
+        config = compilation.config
+        self.prefix = config.name.upper()
+        values = {"CODE_STEP": number(np.float32(1 / CODE_MOST))}
+        self.sections = blocks(config, "host_arrays.c", values)
+        self.functions: dict[str, str] = {}
+        self.tables: dict[str, str] = {}
+
+    def _place(self, name: str) -> str:
+        """Return where an array lies."""
+        if name in self.compilation.constants:
+            return f"constant_at(host, {self.compilation.host.at(name)}u)"
+        return f"work_at(host, {self.compilation.work.at(self.compilation.place_of(name))}u)"
+
+    def _read(self, name: str, kind: str = "") -> str:
+        """Return a pointer to an array that is read."""
+        return f"(const {kind or C_TYPES[self.shapes.type(name)]} *){self._place(name)}"
+
+    def _write(self, name: str, kind: str = "") -> str:
+        """Return a pointer to an array that is written."""
+        return f"({kind or C_TYPES[self.shapes.type(name)]} *){self._place(name)}"
+
+    def _table(self, text: str, hint: str) -> str:
+        """Return the name of a table; `text` has ``$`` in its place."""
+        return self.tables.setdefault(text, f"{hint}_{len(self.tables)}")
+
+    def _function(self, text: str, hint: str) -> str:
+        """Return the name of a function; `text` has ``$`` in its place."""
+        return self.functions.setdefault(text, f"{hint}_{len(self.functions)}")
+
+    def _instance(self, section: str, **fields: str) -> str:
+        """Return the name of a block's function for some types."""
+        (text,) = blocks(self.compilation.config, "host_typed.c", fields, section).values()
+        return self._function(re.sub(rf"\b{section}\b", "$", text), section)
+
+    def _walk(self, shape: Sequence[int], *steps: Sequence[int]) -> str:
+        """Return the name of a table for elements in some order, by the steps of each array."""
+        lengths, joined = _joined(shape, steps)
+        rows = [*joined, *[[0] * len(lengths)] * (3 - len(joined))]
+        numbers = ", ".join("{" + ", ".join(map(str, row or [0])) + "}" for row in rows)
+        counts = ", ".join(f"{length}u" for length in lengths) or "1u"
+        text = f"static const walk $ = {{{len(lengths)}u, {{{counts}}}, {{{numbers}}}}};"
+        return self._table(text, "walk")
+
+    def _form(self, name: str) -> tuple[tuple[int, ...], int]:
+        """Return the shape of an array, and the bytes of an element."""
+        return self.shapes.shape(name), np.dtype(self.shapes.type(name)).itemsize
+
+    def _lines(self, x: str, axes: Sequence[int]) -> list[str]:
+        """Return the lines of an array along axes, and the elements of each."""
+        shape = self.shapes.shape(x)
+        strides = strides_of(shape)
+        inner = sorted(axis % len(shape) for axis in axes)
+        outer = [axis for axis in range(len(shape)) if axis not in inner]
+        found = []
+        for group in (outer, inner):
+            lengths, steps = ([array[axis] for axis in group] for array in (shape, strides))
+            found += [f"{math.prod(lengths)}u", f"&{self._walk(lengths, steps)}"]
+        return found
+
+    def _checked(self, name: str, *arguments: str) -> list[str]:
+        """Return a call whose status may be an error."""
+        call = wrapped_list(arguments, " " * 8)
+        return [f"    status = {name}({call.strip()});", f"    if (status != {self.prefix}_OK)",
+                "        return status;"]  # fmt: skip
 
     def values(self) -> dict[str, str]:
         """Return what the template's places are filled with."""
         body = "\n".join(self._body())
         tables = "".join(text.replace("$", name) + "\n" for text, name in self.tables.items())
         functions = "\n".join(text.replace("$", name) for text, name in self.functions.items())
-        numbers = {
-            key: repr(getattr(host_functions, key))
-            for key in ("SMALL", "ROOT_2", "ERF_BOUND", "ERF_TERMS", "ERF_DEPTH", "ERF_FACTOR",
-                        "ROOT_PI", "INVERSE_ROOT_2", "TANH_MOST", "TURN_MOST", "TWO_OVER_PI",
-                        "CUBE", "TWICE_ROOT")
-        }  # fmt: skip
-        tuples = {
-            key: wrapped_list([repr(each) for each in getattr(host_functions, key)], " " * 8)
-            for key in ("LESS_ONE", "RATIO", "SINE", "COSINE")
-        }
         inputs, outputs = self.compilation.description.inputs, self.compilation.description.outputs
         return {
             "FACTS": self._facts(),
@@ -106,22 +170,14 @@ class _Emission(Moves):
             "HELPERS": self._helpers(body + tables + functions) + functions,
             "TABLES": tables,
             "BODY": body,
-            **numbers,
-            **tuples,
-            **{f"HALF_PI_{i}": repr(part) for i, part in enumerate(host_functions.HALF_PI)},
-            **exponential_fields(),
-            "CODE_STEP": number(np.float32(1 / host_arithmetic.CODE_MOST)),
-        }  # fmt: skip
+            "ROUND": repr(ROUND),
+        }
 
     def _helpers(self, text: str) -> str:
-        """Return the sections that a text names, and those that they name."""
-        wanted: set[str] = set()
-        names = _names_in(text)
-        while names:
-            new = names & set(self.sections) - wanted
-            wanted |= new
-            names = {word for name in new for word in _names_in(self.sections[name])} - wanted
-        return "".join(part for name, part in self.sections.items() if name in wanted)
+        """Return the functions that a text calls, and those that they call."""
+        helpers = needed_definitions(text, self.sections)
+        numbers = blocks(self.compilation.config, "host_numbers.c", {})
+        return needed_functions(text + helpers, numbers) + helpers
 
     def _facts(self) -> str:
         """Return the sizes that a user of the header sees."""
@@ -310,7 +366,7 @@ class _Emission(Moves):
         form = f"&{self._windows(step)}"
         if at["function"] != "largest":
             return statement("mean_window", form, str(int(at["padded"])), *arguments)
-        least = "(float)double_of(UINT64_C(0xFFF0000000000000))"
+        least = "(float)-double_of(INT64_C(0x7ff0000000000000))"
         if dtype != "float32":
             least = integer(int(np.iinfo(dtype).min))
         name = self._instance("largest_window", TYPE=C_TYPES[dtype], LEAST=least)
@@ -388,7 +444,127 @@ class _Emission(Moves):
             self._write(f"{name}:column_scales", "float"), self._write(step.output, "float"),
         )  # fmt: skip
 
+    # -- elements that move -------------------------------------------------------------------
 
-def _names_in(text: str) -> set[str]:
-    """Return the words of a program, without comments and members."""
-    return set(_WORD.findall(_SAID.sub("", text)))
+    def _copy(
+        self, x: str, output: str, shape: Sequence[int], steps: Sequence[int],
+        to: Sequence[int], start: int = 0, target: int = 0,
+    ) -> list[str]:  # fmt: skip
+        """Return a copy of elements, by steps in both arrays from a first one on."""
+        size = self._form(x)[1]
+        walk = self._walk(shape, steps, to)
+        source = f"(const uint8_t *){self._place(x)} + {start * size}u"
+        sink = f"(uint8_t *){self._place(output)} + {target * size}u"
+        return statement("copy", f"{math.prod(shape)}u", f"{size}u", f"&{walk}", source, sink)
+
+    def _reshape(self, step: NetworkStep) -> list[str]:
+        x, output = step.inputs["x"], step.output
+        if self.compilation.place_of(output) != output:
+            return []
+        return [f"    memcpy({self._place(output)}, {self._place(x)}, {self.shapes.bytes(x)}u);"]
+
+    def _transpose(self, step: NetworkStep) -> list[str]:
+        x, shape = step.inputs["x"], self.shapes.shape(step.output)
+        steps = strides_of(self.shapes.shape(x))
+        moved = [steps[axis] for axis in step.attributes["order"]]
+        return self._copy(x, step.output, shape, moved, strides_of(shape))
+
+    def _expand(self, step: NetworkStep) -> list[str]:
+        x, shape = step.inputs["x"], self.shapes.shape(step.output)
+        steps = steps_of(self.shapes.shape(x), shape)
+        return self._copy(x, step.output, shape, steps, strides_of(shape))
+
+    def _slice(self, step: NetworkStep) -> list[str]:
+        x, at, shape = step.inputs["x"], step.attributes, self.shapes.shape(step.output)
+        steps, start = list(strides_of(self.shapes.shape(x))), 0
+        for axis, first, each in zip(at["axes"], at["starts"], at["steps"], strict=True):
+            start += first * steps[axis]
+            steps[axis] *= each
+        return self._copy(x, step.output, shape, steps, strides_of(shape), start)
+
+    def _pad(self, step: NetworkStep) -> list[str]:
+        x, at, shape = step.inputs["x"], step.attributes, self.shapes.shape(step.output)
+        dtype = self.shapes.type(x)
+        value = np.dtype(dtype).type(at["value"])
+        text = number(value) if dtype == "float32" else integer(int(value))
+        table = self._table(f"static const {C_TYPES[dtype]} $ = {text};", "value")
+        size = self._form(x)[1]
+        strides = strides_of(shape)
+        target = sum(before * each for before, each in zip(at["before"], strides, strict=True))
+        fill = statement("fill", f"{math.prod(shape)}u", f"{size}u", f"&{table}",
+                     self._place(step.output))  # fmt: skip
+        inside = self.shapes.shape(x)
+        return fill + self._copy(x, step.output, inside, strides_of(inside), strides, 0, target)
+
+    def _concat(self, step: NetworkStep) -> list[str]:
+        shape, size = self._form(step.output)
+        axis = step.attributes["axis"] % len(shape)
+        rows, every = math.prod(shape[:axis]), math.prod(shape[axis:]) * size
+        lines, at = [], 0
+        for index in range(len(step.inputs)):
+            x = step.inputs[f"x{index}"]
+            part = math.prod(self.shapes.shape(x)[axis:]) * size
+            sink = f"(uint8_t *){self._place(step.output)} + {at}u"
+            lines += statement("join", f"{rows}u", f"{part}u", f"{every}u", self._place(x), sink)
+            at += part
+        return lines
+
+    def _gather(self, step: NetworkStep) -> list[str]:
+        x, indices = step.inputs["x"], step.inputs["indices"]
+        shape, size = self._form(x)
+        axis = step.attributes["axis"] % len(shape)
+        places, width = self._form(indices)
+        outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :]) * size
+        return self._checked(
+            "gather", f"{outer}u", f"{shape[axis]}", f"{inner}u", f"{math.prod(places)}u",
+            f"{width}u", *map(self._place, (indices, x, step.output)),
+        )  # fmt: skip
+
+    def _gather_nd(self, step: NetworkStep) -> list[str]:
+        x, indices = step.inputs["x"], step.inputs["indices"]
+        shape, size = self._form(x)
+        places, width = self._form(indices)
+        axes = places[-1]
+        lengths = ", ".join(str(length) for length in shape[:axes])
+        table = self._table(f"static const int64_t $[] = {{{lengths}}};", "lengths")
+        numbers = (axes, math.prod(shape[axes:]) * size, math.prod(places[:-1]), width)
+        return self._checked("gather_places", table, *(f"{n}u" for n in numbers),
+                             *map(self._place, (indices, x, step.output)))  # fmt: skip
+
+
+def statement(name: str, *arguments: str) -> list[str]:
+    """Return a statement that calls a function."""
+    return [f"    {name}({wrapped_list(arguments, ' ' * 8).strip()});"]
+
+
+def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return how many elements it is from one to the next along each axis."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def steps_of(shape: Sequence[int], whole: Sequence[int]) -> tuple[int, ...]:
+    """Return the same of an array that is repeated to another shape."""
+    spare = len(whole) - len(shape)
+    own = [0 if n == 1 else each for n, each in zip(shape, strides_of(shape), strict=True)]
+    return (*[0] * spare, *own)
+
+
+def _joined(
+    shape: Sequence[int], steps: Sequence[Sequence[int]]
+) -> tuple[list[int], list[list[int]]]:
+    """Return axes without those of one element, neighbours joined that lie behind one another."""
+    lengths: list[int] = []
+    found: list[list[int]] = [[] for _ in steps]
+    for axis, length in enumerate(shape):
+        if length == 1:
+            continue
+        here = [each[axis] for each in steps]
+        if lengths and all(row[-1] == step * length for row, step in zip(found, here, strict=True)):
+            lengths[-1] *= length
+            for row, step in zip(found, here, strict=True):
+                row[-1] = step
+            continue
+        lengths.append(length)
+        for row, step in zip(found, here, strict=True):
+            row.append(step)
+    return lengths, found

@@ -154,12 +154,12 @@ def _jobs(
     model: Model, core: JobEngine, settings: Settings
 ) -> tuple[JobCompilation, dict[str, Any], dict[str, str]]:
     """Return jobs, their timing, and the files of the driver and the host."""
-    from flows.build.drivers.host_driver import host_driver
+    from flows.build.drivers.decoder_driver import decoder_driver
     from hwgen.cli.model.jobs import passes_of
     from hwgen.models.compile.job_compilation import JobCompilation
 
     compilation = JobCompilation(model, core, settings)
-    return compilation, passes_of(compilation), host_driver(compilation)
+    return compilation, passes_of(compilation), decoder_driver(compilation)
 
 
 def _network(

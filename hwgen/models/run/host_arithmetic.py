@@ -3,8 +3,9 @@
 
 Everything is made of additions, subtractions, multiplications and divisions in double precision, in
 the order that stands here, and rounded to single precision once.  Sums run from the first element
-to the last.  The C that `flows.build.drivers.host_driver` emits does the same operations in the
-same order, so that its results are equal in every bit wherever ``double`` is that of IEEE 754.
+to the last.  The C that `flows.build.drivers.decoder_driver` emits does the same operations in the
+same order, so that its results are equal in every bit wherever ``double`` is that of IEEE 754; for
+`hwgen.models.run.host_functions` it is translated from the source.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hwgen.arithmetic.hadamard import turned
+from hwgen.models.run.host_functions import GATES, exponential, inverse_root, rounded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,54 +24,8 @@ if TYPE_CHECKING:
     Reals = NDArray[np.float32]
     Wide = NDArray[np.float64]
 
-ROUND = 6755399441055744.0
-"""1.5 * 2^52: added and subtracted again, it rounds a number to an integer, halves to even."""
-
-LOG2_E = math.log2(math.e)
-LOG_2_HIGH = 0.6931471803691238
-"""The logarithm of 2 in so many bits that its products with small integers are exact."""
-LOG_2_LOW = 1.9082149292705877e-10
-"""What is left of it."""
-
-FACTORS = tuple(1.0 / math.factorial(power) for power in range(13, -1, -1))
-"""Taylor's, of the exponential; for arguments up to log(2) / 2 they leave less than 2^-56."""
-
-MOST_EXPONENT = 700.0
-"""Arguments of the exponential are limited to it, either way."""
-
-INVERSE_ROOT = 0x5FE6EB50C7B537A9
-"""What half of a number's bits are subtracted from to begin looking for its inverse root."""
-
-ROOT_STEPS = 4
-
-CUBE = 0.044715
-TWICE_ROOT = 2 * math.sqrt(2 / math.pi)
-"""Of the GELU by a hyperbolic tangent."""
-
-GATES = ("silu", "relu2", "sigmoid", "gelu_tanh")
-"""Gates that the host has."""
-
 CODE_MOST = 127
 """Largest magnitude of an integer that a row is turned into."""
-
-
-def exponential(x: Wide) -> Wide:
-    """Return e^x, off by two units in the last place at most."""
-    x = np.minimum(np.maximum(x, -MOST_EXPONENT), MOST_EXPONENT)
-    power = (x * LOG2_E + ROUND) - ROUND
-    rest = (x - power * LOG_2_HIGH) - power * LOG_2_LOW
-    found = np.full_like(x, FACTORS[0])
-    for factor in FACTORS[1:]:
-        found = found * rest + factor
-    return np.asarray(np.ldexp(found, power.astype(np.int64)))
-
-
-def inverse_root(x: Wide) -> Wide:
-    """Return 1 / sqrt(x) of positive numbers, by Newton's iteration."""
-    y = (INVERSE_ROOT - (x.view(np.int64) >> 1)).view(np.float64)
-    for _ in range(ROOT_STEPS):
-        y = y * (1.5 - 0.5 * x * y * y)
-    return y
 
 
 def total(x: Wide) -> Wide:
@@ -95,7 +51,7 @@ def quantise(x: Reals, block: int = 0) -> tuple[NDArray[np.int8], Reals]:
     x = turned(x, block)
     scales = np.abs(x).max(axis=-1) / np.float32(CODE_MOST)
     scales = np.where(scales > 0, scales, np.float32(1))
-    codes = (x.astype(np.float64) / scales.astype(np.float64)[..., None] + ROUND) - ROUND
+    codes = rounded(x.astype(np.float64) / scales.astype(np.float64)[..., None])
     limited = np.minimum(np.maximum(codes, -CODE_MOST), CODE_MOST)
     return limited.astype(np.int8), scales
 
@@ -150,17 +106,7 @@ def rope(x: Reals, turns: Reals) -> Reals:
 def gated(name: str, x: Reals, y: Reals) -> Reals:
     """Return gate(x) times y, of one of `GATES`."""
     wide, other = x.astype(np.float64), y.astype(np.float64)
-    if name == "relu2":
-        positive = np.maximum(wide, 0.0)
-        found = positive * positive
-    elif name == "sigmoid":
-        found = 1.0 / (1.0 + exponential(-wide))
-    elif name == "silu":
-        found = wide / (1.0 + exponential(-wide))
-    else:
-        inner = wide + CUBE * wide * wide * wide
-        found = wide / (1.0 + exponential(-(TWICE_ROOT * inner)))
-    return np.asarray(found * other, np.float32)
+    return np.asarray(GATES[name](wide) * other, np.float32)
 
 
 def add(x: Reals, y: Reals) -> Reals:

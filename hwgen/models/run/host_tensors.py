@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from hwgen.models.run.host_arithmetic import exponential, inverse_root
 from hwgen.models.run.host_arithmetic import total as running
-from hwgen.models.run.host_functions import FUNCTIONS, less_one, power
+from hwgen.models.run.host_functions import FUNCTIONS, exponential, inverse_root, less_one, power
 from hwgen.models.run.tensor_integers import INTEGERS
 from hwgen.models.run.tensor_operations import HOST, Array, Attributes, Host, pool, windows_of
 

@@ -5,7 +5,9 @@
 
 /* What the buffers hold, and which codes of post-processing there are, one bit each. */
 enum {
-@LIMITS@
+/*% for limit, value in limits.items() %*/
+    @limit@ = @value@@"," if not loop.last else ""@
+/*% endfor %*/
 };
 
 /* A port of the cores: beats for each tile, and whether they go over tiles of m, k and n. */
@@ -23,7 +25,10 @@ typedef struct {
 } format;
 
 static const format formats[] = {
-@FORMATS@
+/*% for facts, ports in formats %*/
+    {@facts|join(", ")@,
+     {@ports|join(", ")@}}@"," if not loop.last else ""@
+/*% endfor %*/
 };
 
 /* A product or a block of it in tiles. */
@@ -50,7 +55,7 @@ typedef struct {
 
 #define LARGEST 0xFFFFFFu /* m, k, n */
 
-@include access.c@
+/*% include "pieces/access.c" %*/
 
 static uint32_t ceil_div(uint32_t value, uint32_t by)
 {
@@ -101,7 +106,12 @@ static uint64_t times(uint64_t a, uint64_t b)
 
 static const format *format_of(const @name@_job *job)
 {
-@FORMAT_OF@
+/*% if formats|length > 1 %*/
+    return &formats[job->format];
+/*% else %*/
+    (void)job;
+    return formats;
+/*% endif %*/
 }
 
 static tiles tiles_of(const @name@_job *job)
@@ -139,7 +149,7 @@ static amounts row_of(const @name@_job *job)
     return row;
 }
 
-@include plan.c@
+/*% include "pieces/plan.c" %*/
 
 /* Checks. */
 
@@ -163,7 +173,11 @@ static int check_product(const @name@_job *job)
 {
     const @name@_post *post = &job->post;
 
-@FORMAT_CHECK@    if (job->m == 0u || job->k == 0u || job->n == 0u || job->m > LARGEST || job->k > LARGEST ||
+/*% if formats|length > 1 %*/
+    if (job->format >= sizeof formats / sizeof formats[0])
+        return @NAME@_E_FORMAT;
+/*% endif %*/
+    if (job->m == 0u || job->k == 0u || job->n == 0u || job->m > LARGEST || job->k > LARGEST ||
         job->n > LARGEST || job->k > format_of(job)->max_k)
         return @NAME@_E_SIZE;
     if (!offers(POST_KINDS, post->kind) || !offers(POST_ACTIVATIONS, post->activation) ||
@@ -222,11 +236,17 @@ static void put_job(const @name@_device *device, const @name@_job *job,
         (blocks->m_inner ? @NAME@_JOB_FLAGS_M_INNER_MASK : 0u) |
             (job->after ? @NAME@_JOB_FLAGS_AFTER_MASK : 0u) |
             (blocks->a_whole ? @NAME@_JOB_FLAGS_A_WHOLE_MASK : 0u) |
-            (blocks->w_whole ? @NAME@_JOB_FLAGS_W_WHOLE_MASK : 0u)@FORMAT_FLAG@);
-@POST_WRITES@
+            (blocks->w_whole ? @NAME@_JOB_FLAGS_W_WHOLE_MASK : 0u)
+/*%- if formats|length > 1 %*/ |
+            job->format << @NAME@_JOB_FLAGS_FORMAT_SHIFT
+/*%- endif %*/);
+/*% for register, terms in post_terms %*/
+    put(device, @NAME@_@register@,
+        @terms|join(" |\n            ")@);
+/*% endfor %*/
 }
 
-@include queue.c@
+/*% include "pieces/queue.c" %*/
 
 int @name@_probe(const @name@_device *device)
 {
@@ -274,4 +294,4 @@ int @name@_submit_blocks(const @name@_device *device, const @name@_job *job,
     return enter(device, number, ticket);
 }
 
-@include message.c@
+/*% include "pieces/message.c" %*/

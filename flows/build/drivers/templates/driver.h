@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-@include device.h@
+/*% include "pieces/device.h" %*/
 
 /* Post-processing: contents of the fields of POST_..., see @name@_registers.md. */
 typedef struct {
-@POST_MEMBERS@
+/*% for register in post %*/
+/*% for field in register.fields %*/
+    @"int32_t" if field.signed else "uint32_t"@ @field.name@; /* @field.text@ */
+/*% endfor %*/
+/*% endfor %*/
 } @name@_post;
 
 /* C = post(A W): A of m x k, W of k x n, C of m x n elements, each row by row. */
@@ -18,7 +22,10 @@ typedef struct {
     uint32_t m;
     uint32_t k;
     uint32_t n;
-@FORMAT_MEMBER@    int after;         /* begin when all earlier jobs have finished */
+/*% if formats|length > 1 %*/
+    uint32_t format;   /* of A and W, @NAME@_FORMAT_... */
+/*% endif %*/
+    int after;         /* begin when all earlier jobs have finished */
     int least_traffic; /* blocks may take all of a buffer: fewer bytes, more cycles */
     @name@_post post;
 } @name@_job;
@@ -33,7 +40,7 @@ typedef struct {
     int w_whole;
 } @name@_blocks;
 
-@include statuses.h@
+/*% include "pieces/statuses.h" %*/
 
 /* Put a job into the queue, cut as @name@_plan says; `ticket` is its number, or NULL. Nothing is
  * written if it is refused. */
@@ -48,6 +55,6 @@ int @name@_plan(const @name@_job *job, @name@_blocks *blocks);
 int @name@_submit_blocks(const @name@_device *device, const @name@_job *job,
                          const @name@_blocks *blocks, uint32_t *ticket);
 
-@include queue.h@
+/*% include "pieces/queue.h" %*/
 
-@include end.h@
+/*% include "pieces/end.h" %*/

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-@include generate.h@
+/*% include "pieces/generate.h" %*/
 
 /* The compiled model: addresses and sizes in bytes. */
 @FACTS@
@@ -7,10 +7,10 @@
 /* An engine, and the memory that it shares with the host, which the user supplies: memory must look
  * the same to both when a function is called. */
 typedef struct {
-@include host_members.h@
+/*% include "pieces/host_members.h" %*/
 } @name@_host;
 
-@include generate_statuses.h@
+/*% include "pieces/generate_statuses.h" %*/
 
 /* Put image.bin and program.bin into memory, and zeros where the list works. */
 void @name@_prepare(const @name@_host *host, const void *image, const void *program);
@@ -22,4 +22,4 @@ int @name@_generate(const @name@_host *host, const uint32_t *prompt, uint32_t co
                     uint32_t polls, int (*on_token)(void *context, uint32_t token),
                     uint32_t *made);
 
-@include close.h@
+/*% include "pieces/close.h" %*/

@@ -1,202 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* == work_at */
+/*% block work_at %*/
 static void *work_at(const @name@_host *host, size_t at)
 {
     return (uint8_t *)host->work + at;
 }
 
-/* == constant_at */
+/*% endblock %*/
+/*% block constant_at %*/
 static const void *constant_at(const @name@_host *host, size_t at)
 {
     return (const uint8_t *)host->constants + at;
 }
 
-/* == exponential */
-@include exponential.c@
-
-/* == inverse_root */
-@include inverse_root.c@
-
-/* == double_of */
-static double double_of(uint64_t bits)
-{
-    double x;
-
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-/* == magnitude */
-static double magnitude(double x)
-{
-    return x < 0.0 ? -x : x;
-}
-
-/* == polynomial */
-static double polynomial(const double *factors, size_t count, double x)
-{
-    double found = factors[0];
-    size_t i;
-
-    for (i = 1; i < count; i++)
-        found = found * x + factors[i];
-    return found;
-}
-
-/* == less_one */
-static double less_one(double x)
-{
-    static const double factors[] = {
-@LESS_ONE@
-    };
-
-    if (magnitude(x) < @SMALL@)
-        return x * polynomial(factors, sizeof factors / sizeof factors[0], x);
-    return exponential(x) - 1.0;
-}
-
-/* == log_of_ratio */
-static double log_of_ratio(double f)
-{
-    static const double factors[] = {
-@RATIO@
-    };
-
-    return 2.0 * f * polynomial(factors, sizeof factors / sizeof factors[0], f * f);
-}
-
-/* == log_of */
-static double log_of(double x)
-{
-    uint64_t bits;
-    int64_t power;
-    double part;
-
-    if (!(x > 0.0))
-        return double_of(x == 0.0 ? UINT64_C(0xFFF0000000000000) : UINT64_C(0x7FF8000000000000));
-    memcpy(&bits, &x, sizeof bits);
-    if (bits == UINT64_C(0x7FF0000000000000))
-        return x;
-    power = (int64_t)(bits >> 52) - 1023;
-    part = double_of((bits & UINT64_C(0xFFFFFFFFFFFFF)) | UINT64_C(1023) << 52);
-    if (part > @ROOT_2@) {
-        part = 0.5 * part;
-        power++;
-    }
-    return (double)power * @LOG_2_HIGH@ +
-           ((double)power * @LOG_2_LOW@ + log_of_ratio((part - 1.0) / (part + 1.0)));
-}
-
-/* == softplus_of */
-static double softplus_of(double x)
-{
-    double power = exponential(-magnitude(x));
-
-    return (x > 0.0 ? x : 0.0) + log_of_ratio(power / (2.0 + power));
-}
-
-/* == sigmoid_of */
-static double sigmoid_of(double x)
-{
-    return 1.0 / (1.0 + exponential(-x));
-}
-
-/* == tanh_of */
-static double tanh_of(double x)
-{
-    double positive = magnitude(x), power;
-
-    power = less_one(2.0 * (positive < @TANH_MOST@ ? positive : @TANH_MOST@));
-    power = power / (power + 2.0);
-    return x < 0.0 ? -power : power;
-}
-
-/* == erf_rest */
-static double erf_rest(double x)
-{
-    double found = x;
-    int number;
-
-    for (number = @ERF_DEPTH@; number > 0; number--)
-        found = x + 0.5 * (double)number / found;
-    return exponential(-(x * x)) / (found * @ROOT_PI@);
-}
-
-/* == erf_of */
-static double erf_of(double x)
-{
-    double positive = magnitude(x), term = x, total = x, square = 2.0 * x * x;
-    int number;
-
-    if (!(positive < @ERF_BOUND@)) {
-        total = 1.0 - erf_rest(positive);
-        return x < 0.0 ? -total : total;
-    }
-    for (number = 1; number <= @ERF_TERMS@; number++) {
-        term = term * square / (2.0 * (double)number + 1.0);
-        total = total + term;
-    }
-    return @ERF_FACTOR@ * exponential(-(x * x)) * total;
-}
-
-/* == gelu_of */
-static double gelu_of(double x)
-{
-    double z = x * @INVERSE_ROOT_2@;
-
-    return 0.5 * x * (z < -@ERF_BOUND@ ? erf_rest(-z) : 1.0 + erf_of(z));
-}
-
-/* == gelu_tanh_of */
-static double gelu_tanh_of(double x)
-{
-    double inner = x + @CUBE@ * x * x * x;
-
-    return x / (1.0 + exponential(-(@TWICE_ROOT@ * inner)));
-}
-
-/* == turned */
-static double turned(double x, int64_t ahead)
-{
-    static const double sine[] = {
-@SINE@
-    };
-    static const double cosine[] = {
-@COSINE@
-    };
-    double quarter, rest, square, found;
-    int64_t number;
-
-    if (!(magnitude(x) < @TURN_MOST@))
-        return double_of(UINT64_C(0x7FF8000000000000));
-    quarter = (x * @TWO_OVER_PI@ + ROUND) - ROUND;
-    rest = ((x - quarter * @HALF_PI_0@) - quarter * @HALF_PI_1@) - quarter * @HALF_PI_2@;
-    square = rest * rest;
-    number = (int64_t)quarter + ahead;
-    found = (number & 1) != 0 ? polynomial(cosine, sizeof cosine / sizeof cosine[0], square)
-                              : rest * polynomial(sine, sizeof sine / sizeof sine[0], square);
-    return (number & 2) != 0 ? -found : found;
-}
-
-/* == power_of */
-static double power_of(double x, double y)
-{
-    int whole = (y + ROUND) - ROUND == y, odd = whole && (0.5 * y + ROUND) - ROUND != 0.5 * y;
-    double found;
-
-    if (y == 0.0 || x == 1.0)
-        return 1.0;
-    if (y == 1.0)
-        return x;
-    if (y == 2.0)
-        return x * x;
-    found = exponential(y * log_of(magnitude(x)));
-    if (x < 0.0)
-        return !whole ? double_of(UINT64_C(0x7FF8000000000000)) : odd ? -found : found;
-    return found;
-}
-
-/* == root */
+/*% endblock %*/
+/*% block root %*/
 static float neighbour(float x, int above)
 {
     uint32_t bits;
@@ -214,10 +31,10 @@ static float root(float x)
     float found, other;
 
     if (!(x > 0.0f))
-        return x == 0.0f ? x : (float)double_of(UINT64_C(0x7FF8000000000000));
+        return x == 0.0f ? x : (float)double_of(INT64_C(0x7ff8000000000000));
     if (x > FLT_MAX)
         return x;
-    found = (float)(wide * inverse_root(wide));
+    found = (float)(wide * inverse_root_of(wide));
     other = neighbour(found, 1);
     middle = 0.5 * ((double)found + (double)other);
     if (middle * middle < wide)
@@ -227,14 +44,16 @@ static float root(float x)
     return middle * middle > wide ? other : found;
 }
 
-/* == even_of */
+/*% endblock %*/
+/*% block even_of %*/
 /* Round to an integer, halves to even; from 2^23 on all numbers are integers. */
 static float even_of(float x)
 {
     return x < 8388608.0f && x > -8388608.0f ? (float)(((double)x + ROUND) - ROUND) : x;
 }
 
-/* == floor_of */
+/*% endblock %*/
+/*% block floor_of %*/
 static float floor_of(float x)
 {
     float found = even_of(x);
@@ -242,7 +61,8 @@ static float floor_of(float x)
     return found > x ? found - 1.0f : found;
 }
 
-/* == ceil_of */
+/*% endblock %*/
+/*% block ceil_of %*/
 static float ceil_of(float x)
 {
     float found = even_of(x);
@@ -250,27 +70,31 @@ static float ceil_of(float x)
     return found < x ? found + 1.0f : found;
 }
 
-/* == cut_of */
+/*% endblock %*/
+/*% block cut_of %*/
 static float cut_of(float x)
 {
     return x < 0.0f ? ceil_of(x) : floor_of(x);
 }
 
-/* == within */
+/*% endblock %*/
+/*% block within %*/
 static float within(float x, float low, float high)
 {
     x = x < low ? low : x;
     return x > high ? high : x;
 }
 
-/* == within_integers */
+/*% endblock %*/
+/*% block within_integers %*/
 static int64_t within_integers(int64_t x, int64_t low, int64_t high)
 {
     x = x < low ? low : x;
     return x > high ? high : x;
 }
 
-/* == code_of */
+/*% endblock %*/
+/*% block code_of %*/
 /* An integer within limits; 0 of what is no number. */
 static int32_t code_of(float x, float low, float high)
 {
@@ -278,7 +102,8 @@ static int32_t code_of(float x, float low, float high)
     return x != x ? 0 : (int32_t)x;
 }
 
-/* == whole_of */
+/*% endblock %*/
+/*% block whole_of %*/
 /* A number without what follows its point, within limits; 0 of what is no number. */
 static int64_t whole_of(float x, int64_t low, int64_t high)
 {
@@ -291,7 +116,8 @@ static int64_t whole_of(float x, int64_t low, int64_t high)
     return wide < (double)high + 1.0 ? (int64_t)wide : high;
 }
 
-/* == walk */
+/*% endblock %*/
+/*% block walk %*/
 /* Elements in the order of a result, and how far it is from one to the next in up to three arrays. */
 typedef struct {
     uint32_t axes;
@@ -319,7 +145,8 @@ static void advance(const walk *form, cursor *here)
     }
 }
 
-/* == copy */
+/*% endblock %*/
+/*% block copy %*/
 /* Copy elements of 1, 4 or 8 bytes. */
 static void copy(size_t count, size_t size, const walk *form, const void *from, void *to)
 {
@@ -342,7 +169,8 @@ static void copy(size_t count, size_t size, const walk *form, const void *from, 
     }
 }
 
-/* == fill */
+/*% endblock %*/
+/*% block fill %*/
 static void fill(size_t count, size_t size, const void *value, void *to)
 {
     uint8_t *z = (uint8_t *)to;
@@ -352,7 +180,8 @@ static void fill(size_t count, size_t size, const void *value, void *to)
         memcpy(z + i * size, value, size);
 }
 
-/* == join */
+/*% endblock %*/
+/*% block join %*/
 /* Put one part of each row of bytes where it belongs. */
 static void join(size_t rows, size_t part, size_t all, const void *from, void *to)
 {
@@ -364,7 +193,8 @@ static void join(size_t rows, size_t part, size_t all, const void *from, void *t
         memcpy(z + row * all, x + row * part, part);
 }
 
-/* == index_at */
+/*% endblock %*/
+/*% block index_at %*/
 static int64_t index_at(const void *indices, size_t width, size_t at)
 {
     int64_t wide;
@@ -378,7 +208,8 @@ static int64_t index_at(const void *indices, size_t width, size_t at)
     return narrow;
 }
 
-/* == gather */
+/*% endblock %*/
+/*% block gather %*/
 /* Parts of `inner` bytes by number; negative numbers count from the end. */
 static int gather(size_t outer, int64_t length, size_t inner, size_t count, size_t width,
                   const void *indices, const void *from, void *to)
@@ -398,7 +229,8 @@ static int gather(size_t outer, int64_t length, size_t inner, size_t count, size
     return @NAME@_OK;
 }
 
-/* == gather_places */
+/*% endblock %*/
+/*% block gather_places %*/
 /* Parts of `inner` bytes by their places along several axes. */
 static int gather_places(const int64_t *lengths, size_t axes, size_t inner, size_t count,
                          size_t width, const void *indices, const void *from, void *to)
@@ -422,7 +254,8 @@ static int gather_places(const int64_t *lengths, size_t axes, size_t inner, size
     return @NAME@_OK;
 }
 
-/* == windows */
+/*% endblock %*/
+/*% block windows %*/
 /* Windows along the last three axes. */
 typedef struct {
     uint32_t planes, channels; /* channels of all frames, and of one */
@@ -460,7 +293,8 @@ static int next_of(const uint32_t *counts, uint32_t *at)
     return 0;
 }
 
-/* == patches */
+/*% endblock %*/
+/*% block patches %*/
 /* Each window as a row, channel by channel. */
 static void patches(const windows *form, size_t size, const void *outside, const void *from,
                     void *to)
@@ -488,27 +322,8 @@ static void patches(const windows *form, size_t size, const void *outside, const
     }
 }
 
-/* == largest_window */
-static void largest_window(const windows *form, const @TYPE@ *x, @TYPE@ *z)
-{
-    const size_t plane = (size_t)form->lengths[0] * form->lengths[1] * form->lengths[2];
-    uint32_t window[3] = {0, 0, 0}, tap[3] = {0, 0, 0}, channel;
-
-    for (channel = 0; channel < form->planes; channel++, x += plane)
-        do {
-            @TYPE@ most = @LEAST@;
-
-            do {
-                ptrdiff_t place = place_of(form, window, tap);
-
-                if (place >= 0 && x[place] > most)
-                    most = x[place];
-            } while (next_of(form->kernel, tap));
-            *z++ = (@TYPE@)(most + 0);
-        } while (next_of(form->counts, window));
-}
-
-/* == mean_window */
+/*% endblock %*/
+/*% block mean_window %*/
 static void mean_window(const windows *form, int padded, const float *x, float *z)
 {
     const size_t plane = (size_t)form->lengths[0] * form->lengths[1] * form->lengths[2];
@@ -530,43 +345,8 @@ static void mean_window(const windows *form, int padded, const float *x, float *
         } while (next_of(form->counts, window));
 }
 
-/* == reduced_largest */
-static void reduced_largest(size_t lines, const walk *outer, size_t count, const walk *inner,
-                            const @TYPE@ *x, @TYPE@ *z)
-{
-    cursor line = {{0}, {0}};
-    size_t each, i;
-
-    for (each = 0; each < lines; each++, advance(outer, &line)) {
-        const @TYPE@ *first = x + line.places[0];
-        cursor here = {{0}, {0}};
-        @TYPE@ found = first[0];
-
-        for (i = 0; i < count; i++, advance(inner, &here))
-            found = first[here.places[0]] @ORDER@ found ? first[here.places[0]] : found;
-        z[each] = (@TYPE@)(found + 0);
-    }
-}
-
-/* == reduced_sum */
-static void reduced_sum(size_t lines, const walk *outer, size_t count, const walk *inner,
-                        const @TYPE@ *x, @RESULT@ *z)
-{
-    cursor line = {{0}, {0}};
-    size_t each, i;
-
-    for (each = 0; each < lines; each++, advance(outer, &line)) {
-        const @TYPE@ *first = x + line.places[0];
-        cursor here = {{0}, {0}};
-        @WIDE@ found = 0;
-
-        for (i = 0; i < count; i++, advance(inner, &here))
-            found = found + (@WIDE@)first[here.places[0]];
-        z[each] = (@RESULT@)(@FOUND@);
-    }
-}
-
-/* == softmax */
+/*% endblock %*/
+/*% block softmax %*/
 static void softmax(size_t lines, const walk *outer, size_t count, ptrdiff_t step, const float *x,
                     float *z)
 {
@@ -582,13 +362,14 @@ static void softmax(size_t lines, const walk *outer, size_t count, ptrdiff_t ste
         for (i = 0; i < end; i += step)
             most = (double)row[i] > most ? (double)row[i] : most;
         for (i = 0; i < end; i += step)
-            sum = sum + exponential((double)row[i] - most);
+            sum = sum + exponential_of((double)row[i] - most);
         for (i = 0; i < end; i += step)
-            result[i] = (float)(exponential((double)row[i] - most) / sum);
+            result[i] = (float)(exponential_of((double)row[i] - most) / sum);
     }
 }
 
-/* == layer_norm */
+/*% endblock %*/
+/*% block layer_norm %*/
 static void layer_norm(size_t rows, size_t length, const float *x, const float *gamma,
                        const float *beta, double epsilon, float *z)
 {
@@ -602,13 +383,14 @@ static void layer_norm(size_t rows, size_t length, const float *x, const float *
         mean = sum / (double)length;
         for (i = 0; i < length; i++)
             squares = squares + ((double)x[i] - mean) * ((double)x[i] - mean);
-        factor = inverse_root(squares / (double)length + epsilon);
+        factor = inverse_root_of(squares / (double)length + epsilon);
         for (i = 0; i < length; i++)
             z[i] = (float)(((double)x[i] - mean) * factor * (double)gamma[i] + (double)beta[i]);
     }
 }
 
-/* == dynamic_range */
+/*% endblock %*/
+/*% block dynamic_range %*/
 /* Scale and zero point that numbers are quantised by. */
 static int dynamic_range(size_t count, const float *x, float *scale, uint8_t *zero)
 {
@@ -628,7 +410,8 @@ static int dynamic_range(size_t count, const float *x, float *scale, uint8_t *ze
     return @NAME@_OK;
 }
 
-/* == dynamic_codes */
+/*% endblock %*/
+/*% block dynamic_codes %*/
 static int dynamic_codes(size_t count, const float *x, uint8_t *z)
 {
     float scale = 1.0f;
@@ -641,7 +424,8 @@ static int dynamic_codes(size_t count, const float *x, uint8_t *z)
     return status;
 }
 
-/* == dynamic_scale */
+/*% endblock %*/
+/*% block dynamic_scale %*/
 static int dynamic_scale(size_t count, const float *x, float *z)
 {
     uint8_t zero;
@@ -649,7 +433,8 @@ static int dynamic_scale(size_t count, const float *x, float *z)
     return dynamic_range(count, x, z, &zero);
 }
 
-/* == dynamic_zero */
+/*% endblock %*/
+/*% block dynamic_zero %*/
 static int dynamic_zero(size_t count, const float *x, uint8_t *z)
 {
     float scale;
@@ -657,7 +442,8 @@ static int dynamic_zero(size_t count, const float *x, uint8_t *z)
     return dynamic_range(count, x, &scale, z);
 }
 
-/* == scale_of */
+/*% endblock %*/
+/*% block scale_of %*/
 /* What numbers of a row or a column, `step` apart, are divided by. */
 static float scale_of(const float *x, size_t count, size_t step)
 {
@@ -672,13 +458,15 @@ static float scale_of(const float *x, size_t count, size_t step)
     return most * @CODE_STEP@;
 }
 
-/* == row_code */
+/*% endblock %*/
+/*% block row_code %*/
 static int8_t row_code(float x, float scale)
 {
     return (int8_t)code_of(even_of(x / (scale == 0.0f ? 1.0f : scale)), -127.0f, 127.0f);
 }
 
-/* == quantise */
+/*% endblock %*/
+/*% block quantise %*/
 static void quantise(size_t rows, size_t length, const float *x, int8_t *codes, float *scales)
 {
     size_t row, i;
@@ -690,7 +478,8 @@ static void quantise(size_t rows, size_t length, const float *x, int8_t *codes, 
     }
 }
 
-/* == product */
+/*% endblock %*/
+/*% block product %*/
 /* Jobs of one shape. */
 typedef struct {
     uint32_t job, parts;
@@ -698,7 +487,8 @@ typedef struct {
     uint32_t stride; /* of the right operand in the engine's memory */
 } product;
 
-/* == store_codes */
+/*% endblock %*/
+/*% block store_codes %*/
 /* Put integers into the engine's memory; `flip` makes int8 of uint8. */
 static void store_codes(const @name@_host *host, uint64_t address, const uint8_t *x, size_t count,
                         uint8_t flip)
@@ -715,10 +505,12 @@ static void store_codes(const @name@_host *host, uint64_t address, const uint8_t
     }
 }
 
-/* == submit */
-@include submit.c@
+/*% endblock %*/
+/*% block submit %*/
+/*% include "pieces/submit.c" %*/
 
-/* == multiply */
+/*% endblock %*/
+/*% block multiply %*/
 /* Do jobs, as many at once as the queue takes, and load their sums. */
 static int multiply(const @name@_host *host, const product *form, void *sums)
 {
@@ -749,7 +541,8 @@ static int multiply(const @name@_host *host, const product *form, void *sums)
     return @NAME@_OK;
 }
 
-/* == corrected */
+/*% endblock %*/
+/*% block corrected %*/
 /* What zero points add to sums, and a bias; arrays may be NULL. All of it modulo 2^32. */
 static void corrected(const product *form, const uint8_t *x, uint8_t flip, int32_t x_zero,
                       const int32_t *columns, const int32_t *zeros, size_t zero_step,
@@ -784,7 +577,8 @@ static void corrected(const product *form, const uint8_t *x, uint8_t flip, int32
         }
 }
 
-/* == scaled */
+/*% endblock %*/
+/*% block scaled %*/
 /* Make numbers of sums in place. */
 static void scaled(size_t rows, size_t n, const float *row_scales, const float *scales,
                    const float *bias, float *z)
@@ -802,7 +596,8 @@ static void scaled(size_t rows, size_t n, const float *row_scales, const float *
         }
 }
 
-/* == integer_gemm */
+/*% endblock %*/
+/*% block integer_gemm %*/
 static int integer_gemm(const @name@_host *host, const product *form, const void *from,
                         uint8_t flip, int32_t x_zero, const int32_t *columns,
                         const int32_t *zeros, const int32_t *bias, int32_t *z)
@@ -817,7 +612,8 @@ static int integer_gemm(const @name@_host *host, const product *form, const void
     return status;
 }
 
-/* == gemm */
+/*% endblock %*/
+/*% block gemm %*/
 static int gemm(const @name@_host *host, const product *form, const int8_t *x,
                 const float *row_scales, const float *scales, const float *bias, float *z)
 {
@@ -830,7 +626,8 @@ static int gemm(const @name@_host *host, const product *form, const int8_t *x,
     return status;
 }
 
-/* == integer_matmul */
+/*% endblock %*/
+/*% block integer_matmul %*/
 static int integer_matmul(const @name@_host *host, const product *form, const walk *batch,
                           const void *left, uint8_t x_flip, int32_t x_zero, const void *right,
                           uint8_t y_flip, int32_t y_zero, int32_t *columns, int32_t *z)
@@ -861,7 +658,8 @@ static int integer_matmul(const @name@_host *host, const product *form, const wa
     return status;
 }
 
-/* == matmul */
+/*% endblock %*/
+/*% block matmul %*/
 static int matmul(const @name@_host *host, const product *form, const walk *batch,
                   const float *left, const float *right, int8_t *codes, float *row_scales,
                   float *column_scales, float *z)
@@ -895,3 +693,4 @@ static int matmul(const @name@_host *host, const product *form, const walk *batc
         scaled(m, n, row_scales + part * m, column_scales + part * n, NULL, z + part * m * n);
     return status;
 }
+/*% endblock %*/

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-@include exact.c@
+/*% include "pieces/exact.c" %*/
 
 enum { PIECE = 4096, COLUMNS = 256, CODE_MOST = @CODE_MOST@, MOST_BLOCK = @MOST_BLOCK@ };
 
@@ -34,7 +34,11 @@ typedef struct {
 
 /* -- numbers -- */
 
-@include exponential.c@
+@FUNCTIONS@
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
 
 /* -- rows -- */
 
@@ -185,7 +189,7 @@ static void finish(const @name@_host *host, const product *one, uint32_t layer, 
                        one->n - first < COLUMNS ? one->n - first : (uint32_t)COLUMNS);
 }
 
-@include submit.c@
+/*% include "pieces/submit.c" %*/
 
 /* Do products: the host makes numbers of one while the engine multiplies for the next. */
 static int products(const @name@_host *host, const product *list, uint32_t count, uint32_t layer,
@@ -266,7 +270,7 @@ static int after_layers(const @name@_host *host, uint32_t position)
     return status;
 }
 
-@include prepare.c@
+/*% include "pieces/prepare.c" %*/
 
 static int pass(const @name@_host *host, uint32_t position, const uint32_t *tokens, uint32_t rows)
 {
@@ -367,14 +371,14 @@ uint32_t @name@_choose(@name@_sampling *sampling, const float *logits)
                 : least_of(logits, sampling->top_k);
     for (i = 0; i < @NAME@_MODEL_VOCABULARY; i++)
         if (logits[i] >= least)
-            sum = sum + exponential(((double)logits[i] - (double)logits[best]) /
+            sum = sum + exponential_of(((double)logits[i] - (double)logits[best]) /
                                     sampling->temperature);
     bound = uniform(&sampling->state) * sum;
     sum = 0.0;
     for (i = 0; i < @NAME@_MODEL_VOCABULARY; i++) {
         if (!(logits[i] >= least))
             continue;
-        sum = sum + exponential(((double)logits[i] - (double)logits[best]) / sampling->temperature);
+        sum = sum + exponential_of(((double)logits[i] - (double)logits[best]) / sampling->temperature);
         if (sum > bound)
             return i;
         last = i;

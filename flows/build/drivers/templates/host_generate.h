@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-@include generate.h@
+/*% include "pieces/generate.h" %*/
 
 /* The compiled model: addresses in the engine's memory, sizes in bytes. */
 @FACTS@
 
-@include host.h@
+/*% include "pieces/host.h" %*/
 
 /* How tokens are drawn by their probabilities. */
 typedef struct {
@@ -13,7 +13,7 @@ typedef struct {
     uint64_t state;     /* of the numbers: where a run begins, a seed */
 } @name@_sampling;
 
-@include generate_statuses.h@
+/*% include "pieces/generate_statuses.h" %*/
 
 /* Put image.bin into the engine's memory. */
 void @name@_prepare(const @name@_host *host, const void *image);
@@ -33,4 +33,4 @@ int @name@_generate(const @name@_host *host, const uint32_t *prompt, uint32_t co
                     @name@_sampling *sampling, int (*on_token)(void *context, uint32_t token),
                     uint32_t *made);
 
-@include close.h@
+/*% include "pieces/close.h" %*/

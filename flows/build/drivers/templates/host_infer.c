@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-@include exact.c@
+/*% include "pieces/exact.c" %*/
 
 enum { PIECE = 4096, AXES = @AXES@ };
 
@@ -16,7 +16,7 @@ enum { PIECE = 4096, AXES = @AXES@ };
 /* -- the network -- */
 
 @TABLES@
-@include prepare.c@
+/*% include "pieces/prepare.c" %*/
 
 int @name@_infer(const @name@_host *host, const @name@_inputs *inputs,
                  const @name@_outputs *outputs)

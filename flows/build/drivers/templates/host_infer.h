@@ -13,7 +13,7 @@ extern "C" {
 /* The compiled network: addresses in the engine's memory, sizes in bytes. */
 @FACTS@
 
-@include host.h@
+/*% include "pieces/host.h" %*/
 
 /* What the network takes, and where it puts what it gives: the last index goes fastest. */
 typedef struct {
@@ -37,4 +37,4 @@ void @name@_prepare(const @name@_host *host, const void *image);
 int @name@_infer(const @name@_host *host, const @name@_inputs *inputs,
                  const @name@_outputs *outputs);
 
-@include close.h@
+/*% include "pieces/close.h" %*/

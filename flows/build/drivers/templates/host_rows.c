@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* == rms_norm */
-@include inverse_root.c@
-
+/*% block rms_norm %*/
 static void rms_norm(uint32_t rows, size_t length, const float *x, const float *gamma,
                      double epsilon, float *output)
 {
@@ -12,13 +10,14 @@ static void rms_norm(uint32_t rows, size_t length, const float *x, const float *
 
         for (i = 0; i < length; i++)
             sum = sum + (double)x[i] * (double)x[i];
-        factor = inverse_root(sum / (double)length + epsilon);
+        factor = inverse_root_of(sum / (double)length + epsilon);
         for (i = 0; i < length; i++)
             output[i] = (float)((double)x[i] * factor * (double)gamma[i]);
     }
 }
 
-/* == rope */
+/*% endblock %*/
+/*% block rope %*/
 static void rope(uint32_t rows, size_t length, size_t elements, const float *x, const float *turns,
                  float *output)
 {
@@ -35,35 +34,19 @@ static void rope(uint32_t rows, size_t length, size_t elements, const float *x, 
             }
 }
 
-/* == gated */
-static double gate_of(int gate, double x)
-{
-    double inner;
-
-    switch (gate) {
-    case @GATE_relu2@:
-        x = larger(x, 0.0);
-        return x * x;
-    case @GATE_sigmoid@:
-        return 1.0 / (1.0 + exponential(-x));
-    case @GATE_silu@:
-        return x / (1.0 + exponential(-x));
-    default:
-        inner = x + @CUBE@ * x * x * x;
-        return x / (1.0 + exponential(-(@TWICE_ROOT@ * inner)));
-    }
-}
-
-static void gated(uint32_t rows, size_t length, int gate, const float *x, const float *y,
-                  float *output)
+/*% endblock %*/
+/*% block gated %*/
+static void gated(uint32_t rows, size_t length, double (*gate)(double), const float *x,
+                  const float *y, float *output)
 {
     size_t i, all = rows * length;
 
     for (i = 0; i < all; i++)
-        output[i] = (float)(gate_of(gate, (double)x[i]) * (double)y[i]);
+        output[i] = (float)(gate((double)x[i]) * (double)y[i]);
 }
 
-/* == add */
+/*% endblock %*/
+/*% block add %*/
 static void add(uint32_t rows, size_t length, const float *x, const float *y, float *output)
 {
     size_t i, all = rows * length;
@@ -72,7 +55,8 @@ static void add(uint32_t rows, size_t length, const float *x, const float *y, fl
         output[i] = x[i] + y[i];
 }
 
-/* == attention */
+/*% endblock %*/
+/*% block attention %*/
 /* Put heads of a row into a cache, as integers with a scale each. */
 static void keep(const float *x, const attention *one, size_t block, uint32_t position,
                  int8_t *codes, float *scales)
@@ -112,7 +96,7 @@ static void attend(const @name@_host *host, const attention *one, size_t place, 
         most = at == begin ? scores[at] : larger(scores[at], most);
     }
     for (at = begin; at < end; at++) {
-        scores[at] = exponential(scores[at] - most);
+        scores[at] = exponential_of(scores[at] - most);
         sum = sum + scores[at];
         scores[at] = scores[at] * (double)value_scales[at];
     }
@@ -157,3 +141,4 @@ static void attention_of(const @name@_host *host, const attention *form, uint32_
     }
 }
 
+/*% endblock %*/

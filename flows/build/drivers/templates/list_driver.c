@@ -2,10 +2,12 @@
 #include "@name@_driver.h"
 
 enum {
-@LIMITS@
+/*% for limit, value in limits.items() %*/
+    @limit@ = @value@@"," if not loop.last else ""@
+/*% endfor %*/
 };
 
-@include access.c@
+/*% include "pieces/access.c" %*/
 
 int @name@_probe(const @name@_device *device)
 {
@@ -61,13 +63,16 @@ int @name@_poll(const @name@_device *device)
         return @NAME@_E_NONE;
     case @NAME@_LIST_DONE:
         return @NAME@_OK;
-@CASES@
+/*% for state, error in ends %*/
+    case @NAME@_@state@:
+        return @NAME@_E_@error@;
+/*% endfor %*/
     default:
         return @NAME@_PENDING;
     }
 }
 
-@include wait.c@
+/*% include "pieces/wait.c" %*/
 
 uint32_t @name@_index(const @name@_device *device)
 {
@@ -79,4 +84,4 @@ uint64_t @name@_cycles(const @name@_device *device)
     return get_wide(device, @NAME@_CYCLES_LOW);
 }
 
-@include message.c@
+/*% include "pieces/message.c" %*/

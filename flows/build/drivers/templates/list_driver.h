@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-@include device.h@
+/*% include "pieces/device.h" %*/
 
 /* A command list in memory. */
 typedef struct {
@@ -8,7 +8,7 @@ typedef struct {
     uint32_t step_limit;  /* descriptors that are executed at most; 0: any number */
 } @name@_list;
 
-@include statuses.h@
+/*% include "pieces/statuses.h" %*/
 
 /* Write register `number` of lists, 1 or more; they are kept between lists. */
 int @name@_set(const @name@_device *device, uint32_t number, uint64_t value);
@@ -34,4 +34,4 @@ uint32_t @name@_index(const @name@_device *device);
 /* Return the cycles of the last list so far. */
 uint64_t @name@_cycles(const @name@_device *device);
 
-@include end.h@
+/*% include "pieces/end.h" %*/

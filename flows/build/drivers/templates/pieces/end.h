@@ -1,4 +1,4 @@
 /* Return a status in words. */
 const char *@name@_message(int status);
 
-@include close.h@
+/*% include "pieces/close.h" %*/

@@ -1,7 +1,10 @@
 const char *@name@_message(int status)
 {
     switch (status) {
-@MESSAGES@
+/*% for status, text in statuses.messages %*/
+    case @NAME@_@status@:
+        return "@text@";
+/*% endfor %*/
     default:
         return "unknown status";
     }

@@ -36,13 +36,16 @@ int @name@_poll(const @name@_device *device, uint32_t ticket)
     switch (state) {
     case @NAME@_JOB_DONE:
         return @NAME@_OK;
-@CASES@
+/*% for state, error in ends %*/
+    case @NAME@_@state@:
+        return @NAME@_E_@error@;
+/*% endfor %*/
     default:
         return @NAME@_PENDING;
     }
 }
 
-@include wait.c@
+/*% include "pieces/wait.c" %*/
 
 uint64_t @name@_counter(const @name@_device *device, uint32_t low)
 {

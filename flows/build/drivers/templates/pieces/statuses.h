@@ -1,6 +1,8 @@
 /* What the functions return: 0, or one of these; negative is an error. */
 enum {
-@STATUSES@
+/*% for line, text in statuses.lines %*/
+@ "%-*s"|format(statuses.width, line) @ /* @ text @ */
+/*% endfor %*/
 };
 
 /* Look whether the engine that this driver was generated for is there. */

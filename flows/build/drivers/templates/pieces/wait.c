@@ -1,7 +1,7 @@
-int @name@_wait(const @name@_device *device@JOB_PARAMETER@, uint32_t polls)
+int @name@_wait(const @name@_device *device@", uint32_t ticket" if tickets else ""@, uint32_t polls)
 {
     for (;;) {
-        int status = @name@_poll(device@JOB_ARGUMENT@);
+        int status = @name@_poll(device@", ticket" if tickets else ""@);
 
         if (status != @NAME@_PENDING)
             return status;

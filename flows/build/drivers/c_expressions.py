@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from flows.build.drivers.c_functions import name_in_c
 from hwgen.models.run.host_functions import FUNCTIONS
 from hwgen.models.run.host_tensors import clip_limits
 from hwgen.models.run.tensor_integers import limits_of
@@ -29,11 +30,8 @@ _SYMBOLS = {
 }  # fmt: skip
 _ARITHMETIC = ("add", "subtract", "multiply")
 _FUNCTIONS = {
-    name: f"(float){name}_of((double)a)" for name in FUNCTIONS if name not in ("exp", "sin", "cos")
+    name: f"(float){name_in_c(function)}((double)a)" for name, function in FUNCTIONS.items()
 } | {
-    "exp": "(float)exponential((double)a)",
-    "sin": "(float)turned((double)a, 0)",
-    "cos": "(float)turned((double)a, 1)",
     "sqrt": "root(a)",
     "reciprocal": "1.0f / a",
     "floor": "floor_of(a)",
@@ -127,7 +125,7 @@ def _unary(at: Mapping[str, Any], dtype: str) -> str:
         case "leaky_relu":
             return f"a < 0.0f ? a * {number(alpha)} : a"
         case "elu":
-            return f"a < 0.0f ? (float)({wide(np.float32(alpha))} * less_one((double)a)) : a"
+            return f"a < 0.0f ? (float)({wide(np.float32(alpha))} * less_one_of((double)a)) : a"
         case "hard_sigmoid":
             return f"within(a * {number(alpha)} + {number(beta)}, 0.0f, 1.0f)"
         case "hard_swish":

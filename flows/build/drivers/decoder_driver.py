@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from flows.build.drivers import driver
-from flows.build.drivers.c_templates import filled, sections, wrapped_list
+from flows.build.drivers.c_functions import name_in_c, needed_functions
+from flows.build.drivers.c_templates import blocks, render, wrapped_list
+from flows.build.drivers.engine_drivers import gemm_driver
+from flows.build.drivers.model_driver import job_facts, model_facts
 from flows.build.files import c_header
-from flows.build.drivers.model_facts import job_facts, model_facts
 from hwgen.models.run import host_arithmetic as host
+from hwgen.models.run.host_functions import GATES, ROUND
 from hwgen.models.compile.host_steps import CACHE, Step, X
 from hwgen.models.compile.job_compilation import entry_number, sums_of
 from hwgen.arithmetic.hadamard import LARGEST
@@ -27,7 +29,7 @@ _ATTENTION = ("heads", "kv_heads", "elements", "window", "hadamard")
 """Sizes of an attention, in the order of the fields of its form."""
 
 
-def host_driver(compilation: JobCompilation) -> dict[str, str]:
+def decoder_driver(compilation: JobCompilation) -> dict[str, str]:
     """Return the files, name to text; C99 without a library.
 
     Parameters
@@ -37,22 +39,11 @@ def host_driver(compilation: JobCompilation) -> dict[str, str]:
     config = compilation.config
     document = compilation.document()
     values = _Emission(compilation, document).values()
-    text = filled(config, "host_generate", values)
+    text = render(config, "host_generate", values)
     return {
         f"{config.name}_regs.h": c_header(config),
-        **driver.driver(config),
+        **gemm_driver(config),
         **text,
-    }
-
-
-def exponential_fields() -> dict[str, str]:
-    """Return the fields of the pieces that round, and compute powers and inverse roots."""
-    names = ("ROUND", "LOG2_E", "LOG_2_HIGH", "LOG_2_LOW", "MOST_EXPONENT")
-    return {
-        **{name: repr(getattr(host, name)) for name in names},
-        "FACTORS": ",\n".join(f"        {factor!r}" for factor in host.FACTORS),
-        "INVERSE_ROOT": f"{host.INVERSE_ROOT:#x}",
-        "ROOT_STEPS": str(host.ROOT_STEPS),
     }
 
 
@@ -72,29 +63,28 @@ class _Emission:
             "AFTER": self._body(steps.after, after=True),
         }
         used = {step.operation for step in (*steps.layer, *steps.after)}
-        texts = sections("host_rows.c")
+        places = {"QUERIES": self._work("queries"), "SCORES": self._work("scores")}
+        texts = blocks(self.config, "host_rows.c", places)
         helpers = "".join(
             text for name, text in texts.items() if name in used and name != "attention"
         )
-        gates = {f"GATE_{gate}": str(number) for number, gate in enumerate(host.GATES)}
+        attention = texts["attention"] if "attention" in used else ""
+        called = f"exponential_of {helpers} {' '.join(bodies.values())}"
+        numbers = blocks(self.config, "host_numbers.c", {})
         last = steps.after[-1].output
         return {
             "FACTS": self._facts(),
+            "FUNCTIONS": needed_functions(called, numbers).rstrip("\n") + "\n",
             "HELPERS": helpers,
-            "ATTENTION": texts["attention"] if "attention" in used else "",
+            "ATTENTION": attention,
             **bodies,
             "TABLES": "\n".join(self.tables),
-            **exponential_fields(),
-            "CUBE": repr(host.CUBE),
-            "TWICE_ROOT": repr(host.TWICE_ROOT),
-            **gates,
+            "ROUND": repr(ROUND),
             "CODE_MOST": str(host.CODE_MOST),
             "MOST_BLOCK": str(LARGEST),
             "X": self._work(X),
             "EMBEDDING": _at(self.compilation.host, "embedding"),
             "LOGITS": self._work(last),
-            "QUERIES": self._work("queries"),
-            "SCORES": self._work("scores"),
         }
 
     def _facts(self) -> str:
@@ -189,7 +179,7 @@ class _Emission:
         return _call("rope", "rows", _length(step), elements, x, here, output)
 
     def _gated(self, step: Step) -> list[str]:
-        gate = str(host.GATES.index(step.gate))
+        gate = name_in_c(GATES[step.gate])
         x, y = (self._rows(step.inputs[name]) for name in "xy")
         return _call("gated", "rows", _length(step), gate, x, y, self._rows(step.output))
 
