@@ -13,7 +13,6 @@ import pytest
 
 from cost_model.estimate.technology import technology
 from cost_model.netlist.fabric.fabric import fabric
-from flows.build import remember
 from flows.simulation.runner import use_host
 from flows.tools.wasm import prepare_all
 from hwgen.technologies import fpga_family, technologies
@@ -26,9 +25,6 @@ from sim_tests.support.selection import (
     not_drawn,
     ordered,
 )
-
-REMEMBERED = 24
-"""Designs that are not emitted again: tests of a module share some, and break copies of them."""
 
 _DEADLINE = "HWGEN_TESTS_UNTIL"  # seconds since the epoch, for the processes of pytest-xdist
 
@@ -56,7 +52,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    remember(REMEMBERED)
     if warm_simulations.possible():
         use_host(warm_simulations.run)
     budget = config.getoption("--budget")

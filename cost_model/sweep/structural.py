@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,17 @@ _SIZES = ("area_mm2", "luts")
 Figures = Mapping[str, float | None] | str
 """Metrics of a configuration, or why there are none."""
 
-Estimate = Callable[[FamilyConfig, str, Mapping[str, Network]], Figures]
-"""Takes a configuration, a technology and workloads; other processes must know it by name."""
+
+class Costs(Protocol):
+    """Costs of configurations from their hardware, which a higher layer emits.
+
+    Other processes must be able to import it by its name.
+    """
+
+    def figures(
+        self, config: FamilyConfig, technology: str, workloads: Mapping[str, Network]
+    ) -> Figures:
+        """Return the metrics of a configuration, or why there are none."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,7 @@ class Structural:
 
     Parameters
     ----------
-    estimate : callable
+    costs : Costs
     every : bool
         Whether to answer by structure for families with closed forms, too.
     closed : callable
@@ -68,7 +77,7 @@ class Structural:
         Answers.
     """
 
-    estimate: Estimate
+    costs: Costs
     every: bool = False
     closed: Evaluate = evaluate
     known: dict[Question, Figures] = field(default_factory=dict)
@@ -115,14 +124,14 @@ class Structural:
     def answer(self, asked: Question, workloads: Mapping[str, Network]) -> Figures:
         """Return the metrics of a configuration, why there are none, or "" if it is not legal."""
         if asked not in self.known:
-            self.known[asked] = answered(asked, self.estimate, workloads)
+            self.known[asked] = answered(asked, self.costs, workloads)
         return self.known[asked]
 
 
-def answered(asked: Question, estimate: Estimate, workloads: Mapping[str, Network]) -> Figures:
+def answered(asked: Question, costs: Costs, workloads: Mapping[str, Network]) -> Figures:
     """Return what `Structural.answer` does, without remembering it."""
     config = Space(asked.family, json.loads(asked.values)).configuration({})
-    return "" if config is None else estimate(config, asked.technology, workloads)
+    return "" if config is None else costs.figures(config, asked.technology, workloads)
 
 
 def question(family: str, values: Mapping[str, Any], technology: str) -> Question:

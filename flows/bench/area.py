@@ -21,7 +21,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from flows.build import verilog_of
+from flows.build.design import Design
 from flows.synthesis.cell_scripts import RECIPES
 from flows.synthesis.standard_cells import Mapped, map_core
 from hwgen.errors import HwgenError
@@ -88,7 +88,7 @@ def measure(array: str, recipe: str, *, full_adders: bool, **options: Any) -> Po
     options = {"clock_ps": CLOCK_PS, **options}
     keep = [f"{config.name}_{prefix}" for prefix in KEPT]
     mapped = map_core(
-        verilog_of(config),
+        Design(config).verilog,
         config.name,
         TECHNOLOGY,
         recipe,

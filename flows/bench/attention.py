@@ -23,7 +23,8 @@ import numpy as np
 
 from cost_model.families.attention import cycles_of_jobs
 from flows.bench.pages import rewritten
-from flows.build.estimates import estimated
+from flows.build.build import Build
+from flows.build.design import Design
 from hwgen.families.attention.bound import bound_of
 from hwgen.families.attention.formats import SCALE, SUM_GUARD
 from hwgen.families.attention.golden import accumulated, attend, scaled
@@ -97,7 +98,7 @@ def row(config: AttentionConfig, *, areas: bool) -> dict[str, Any]:
         "decode_share": KEYS * config.steps / decode,
     }
     if areas:
-        metrics = estimated(config)["metrics"]
+        metrics = Build(Design(config)).estimate()["metrics"]
         found |= {name: metrics[name] for name in ("area_mm2", "fmax_mhz")}
     return found
 

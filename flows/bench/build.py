@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flows.bench.measure import measure, parser, report
+from flows.build.design import Design
 
 BASELINE_SIZE = 64
 
@@ -128,14 +129,13 @@ def _verilate(work: Path, size: int) -> list[object]:
     import os
     import subprocess
 
-    from flows.build import verilog_of
     from flows.tools.toolchain import require
     from hwgen.families.systolic.params import SystolicConfig
 
     config = SystolicConfig.model_validate(
         {"name": "verilated", "array": {"rows": size, "cols": size}}
     )
-    (work / "verilated.v").write_text(verilog_of(config))
+    (work / "verilated.v").write_text(Design(config).verilog)
     tool = require("verilator")
     start = time.perf_counter()
     subprocess.run(

@@ -12,7 +12,7 @@ import json
 from typing import Any
 
 from flows.bench.measure import parser, report
-from flows.build import verilog_of
+from flows.build.design import Design
 from flows.synthesis.standard_cells import Mapped, map_core
 from hwgen.families.ternary_lut.measured import DATA
 from hwgen.families.ternary_lut.params import TernaryLutConfig
@@ -47,7 +47,7 @@ def columns_um2(technology: str) -> dict[str, float]:
         for reduction in ("adders", "compressors"):
             array = {**COLUMN, "fetch": fetch, "reduction": reduction}
             config = TernaryLutConfig.model_validate({"name": "q", "array": array})
-            mapped = mapped_module(verilog_of(config), "q_column", technology)
+            mapped = mapped_module(Design(config).verilog, "q_column", technology)
             found[f"{fetch} {reduction}"] = round(mapped.area, 2)
     return found
 

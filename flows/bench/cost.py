@@ -40,7 +40,7 @@ from flows.bench import cost_tables
 from flows.bench.cost_points import Point, compare, save
 from flows.bench.draws import draw, size
 from flows.bench.pages import rewritten
-from flows.build.structures import structure_of
+from flows.build.design import Design
 from flows.calibration.points import Values, config_of, held_out_points
 from flows.synthesis.synth_cache import recorded
 from hwgen.core.registry import families
@@ -87,7 +87,7 @@ def configurations(
     if closed_forms and installed(tech).kind == "fpga":
         return [config_of(values) for values in held_out_points(seed, designs)]
     found = draw(seed, designs, size_limit, tech, names, given)
-    return sorted(found, key=lambda c: size(structure_of(c), c.memories.registers_below))
+    return sorted(found, key=lambda c: size(Design(c).netlist, c.memories.registers_below))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from cost_model.closed_forms.space import defaults, frozen
 from cost_model.estimate.estimate import estimate
 from cost_model.estimate.technology import Technology, technology, write
 from flows.bench.cost_tables import traits
-from flows.build.estimates import estimated
+from flows.build.build import Build, retarget
+from flows.build.design import Design
 from flows.calibration import fpga
 from flows.calibration.delays_fpga import SEEDS
 from flows.calibration.measure import cell_costs
@@ -90,13 +91,15 @@ def _closed_forms(config: Any, tech: str) -> Point:
 
 def _compare_fabric(config: Any, tech: str, place: bool) -> Point:
     """Compare the estimate with what `hwgen synth` and `hwgen pnr` do by default."""
-    found, real = estimated(config, tech), synthesize(config, tech)
+    design = Design(config)
+    found = Build(design, retarget(config.target, tech)).estimate()
+    real = synthesize(design, tech)
     measured = {name: getattr(real, name) for name in RESOURCES}
     seconds = real.wall_seconds
     if place and tech in placed():
         device = placer(tech).timed_on
         try:
-            routed = place_and_route(config, tech, device=device, seeds=SEEDS)
+            routed = place_and_route(design, tech, device=device, seeds=SEEDS)
             measured["fmax"] = routed.fmax_median_mhz
             seconds += routed.wall_seconds
         except CheckFailed:  # larger than the device
@@ -127,7 +130,9 @@ def _compare_cells(config: Any, tech: str) -> Point:
     Power is that of the mapped cells by the method of the calibration, at the clock of the
     estimate; not known of a design with macros.
     """
-    found, real = estimated(config, tech), synthesize(config, tech)
+    design = Design(config)
+    found = Build(design, retarget(config.target, tech)).estimate()
+    real = synthesize(design, tech)
     metrics, costs = found["metrics"], cell_costs(tech)
     clock, power = found["figures_at_mhz"], None
     if not real.macros:

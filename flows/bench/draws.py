@@ -18,7 +18,7 @@ from cost_model.closed_forms.closed_forms import view_of
 from cost_model.netlist.components import KINDS, totals
 from cost_model.netlist.memories import memories_of
 from cost_model.netlist.netlist import Netlist
-from flows.build import structures
+from flows.build.design import Design
 from flows.calibration.draws import Draw, drawn
 from flows.calibration.parts import parts_of
 from hwgen.core.operation import multiplies
@@ -133,7 +133,7 @@ def _of_size(
     for _, config in some[:_LOOKED_AT]:
         if _about(config) > 2 * size_limit:
             continue
-        if size(structures.structure_of(config), config.memories.registers_below) <= size_limit:
+        if size(Design(config).netlist, config.memories.registers_below) <= size_limit:
             return config
     return None
 

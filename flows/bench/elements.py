@@ -25,7 +25,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from flows.build import verilog_of
+from flows.build.design import Design
 from flows.calibration.mapping_cache import map_cached
 from flows.synthesis.standard_cells import Mapped
 from hwgen.arithmetic.digits import Encoding
@@ -154,7 +154,7 @@ def measure(run: Run, liberty_files: Sequence[str] = ()) -> Point:
     """Map one array."""
     config = run.config
     mapped = map_cached(
-        verilog_of(config), config.name, run.technology, "nf", run.clock_ps,
+        Design(config).verilog, config.name, run.technology, "nf", run.clock_ps,
         [f"{config.name}_{prefix}" for prefix in KEPT],
         full_adders=run.pe != "mac", liberty_files=liberty_files,
     )  # fmt: skip

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cost_model.families.gemm_stream import plan_cycles
+from flows.build.design import Design
 from flows.simulation.bus.engine_host import EngineHost, open_engine
 from flows.simulation.engine_memory import place
 from flows.simulation.regression import operands
@@ -69,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def measured(config: Any, sizes: Sequence[Any]) -> list[dict[str, Any]]:
     """Run a job of each size and return what the engine's counters say."""
     rng, rows = np.random.default_rng(0), []
-    host: EngineHost = open_engine(config, read_latency=1, write_latency=1)
+    host: EngineHost = open_engine(Design(config), read_latency=1, write_latency=1)
     with host.model:
         for size in sizes:
             (placed,), _ = place(config, [operands(config, size, "random", rng)])

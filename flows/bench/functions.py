@@ -30,8 +30,8 @@ from cost_model.estimate.technology import technology
 from cost_model.netlist.costs import breakdown
 from flows.bench.pages import rewritten
 from flows.bench.published_formulas import FORMULAS, GELU, Formula, exponential_polynomial
-from flows.build.analyses import analysis
-from flows.build.structures import structured
+from flows.build.analysis import analyse
+from flows.build.netlist_cache import convert
 from flows.build.verilog import block_to_verilog
 from flows.calibration.mapping_cache import map_cached
 from hwgen.arithmetic.functions.curves import sampled
@@ -193,8 +193,8 @@ def areas(block: Block) -> dict[str, float]:
 
 def estimated(block: Block) -> dict[str, float]:
     """Return the estimate of a block's area in each technology, in um2."""
-    _, design_of_block, _ = structured(list(emit_block(block, "f")), f"f_{block.module_name}")
-    parts = analysis(design_of_block).parts()
+    netlist = convert(list(emit_block(block, "f")), f"f_{block.module_name}").netlist
+    parts = analyse(netlist).parts()
     found = {}
     for name in PERIODS_PS:
         rows = breakdown(parts, technology(name).structure["costs"])

@@ -20,6 +20,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from flows.build.design import Design
 from flows.synthesis.synth import synthesize
 from hwgen.arithmetic.product_packing import packed_products
 from hwgen.core.registry import family
@@ -58,7 +59,7 @@ def measured(technology: str, operands: Sequence[str], packing: str) -> dict[str
     config = configuration(technology, operands, packing)
     if config is None:
         return None
-    used = synthesize(config, technology)
+    used = synthesize(Design(config), technology)
     products, layout, luts = SIZES["rows"] * SIZES["cols"], config.packing, used.luts or 0
     return {
         "technology": technology,

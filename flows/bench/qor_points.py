@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.bench.published import Published, Shape
-from flows.build import verilog_of
+from flows.build.design import Design
 from flows.build.verilog import rtlil_to_verilog
 from flows.calibration.mapping_cache import map_cached
 from flows.synthesis.standard_cells import Mapped
@@ -324,7 +324,7 @@ def whole_core(result: Result, liberty_files: Sequence[str | Path] = ()) -> Mapp
     """Map the whole core of a result of ours, streams and sequencer included, the same way."""
     point, best = result.point, result.best
     return map_cached(
-        verilog_of(point.config),
+        Design(point.config).verilog,
         PREFIX,
         point.technology,
         best.recipe,

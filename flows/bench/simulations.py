@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from flows.build.design import Design
 from flows.simulation.bus.engine_host import open_engine
 from flows.simulation.engine_memory import place
 from flows.simulation.regression import operands
@@ -73,7 +74,7 @@ def _fast(config: Any, work: Path) -> tuple[float, float, float]:
     plan = parts("schedule").schedule(config, *a.shape, w.shape[1])
     blocks = pack_inputs(plan, a, w)
     expected = family(config.family).cycles_of(config, [(a, w)])
-    program = compile_stream(config)
+    program = compile_stream(Design(config))
     start, before = time.process_time(), _children()
     _, cycles = run_stream(config, program, plan, blocks, expected, work, timeout=3600)
     return cycles, _children() - before, time.process_time() - start
@@ -81,7 +82,7 @@ def _fast(config: Any, work: Path) -> tuple[float, float, float]:
 
 def _engine(config: Any) -> tuple[float, float, float]:
     size = 256, 512, 512
-    host = open_engine(config, read_latency=1, write_latency=1)
+    host = open_engine(Design(config), read_latency=1, write_latency=1)
     with host.model:
         operands_ = [operands(config, size, "random", np.random.default_rng(0))]
         (placed,), _ = place(config, operands_)
@@ -107,7 +108,7 @@ def _cocotb(config: Any, mode: str, work: Path) -> tuple[float, float, float]:
     }
     module, plan = modes[mode]
     lines: list[str] = []
-    program, before = compile_design(config), _children()
+    program, before = compile_design(Design(config)), _children()
     outcomes = simulate(config, program, module, plan, work, on_line=lines.append)
     whole = _children() - before
     if not all(outcome.passed for outcome in outcomes):

@@ -4,25 +4,18 @@
 from __future__ import annotations
 
 import json
-import warnings
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cost_model.netlist.memories import memories_of
-from flows.build.estimates import estimated
-from flows.build.structures import structure_of
-from hwgen import __version__
+from cost_model.netlist.netlist import Netlist
 from flows.build import register_files
-from hwgen.core.registry import family
+from hwgen import __version__
 from hwgen.core.memories import HOLDS
-from hwgen.core.operation import multiplies
-from hwgen.core.port import POST
-
-if TYPE_CHECKING:
-    from cost_model.netlist.netlist import Netlist
-    from hwgen.core.params.base import FamilyConfig
-    from hwgen.core.operation import Operation, Tensor
-    from hwgen.core.port import StreamPort
+from hwgen.core.operation import Operation, Tensor, multiplies
+from hwgen.core.params.base import FamilyConfig
+from hwgen.core.port import POST, StreamPort
+from hwgen.core.registry import family
 
 LINT_WAIVERS = {
     "CASEOVERLAP": "the first of several conditions that hold wins, as in the generators' source",
@@ -136,32 +129,18 @@ def _operation(operation: Operation) -> dict[str, Any]:
     }
 
 
-class NoEstimate(UserWarning):
-    """A configuration that the cost model fails on, by a defect; its hardware is not affected."""
-
-
-def manifest(config: FamilyConfig, design: Netlist | None = None) -> str:
-    """Return the manifest as JSON: the description of the core, and its estimate.
-
-    What the cost model fails on is a note of the estimate, and a warning `NoEstimate`.
-    """
-    found = estimated(config, design=design)
-    for note in found["notes"]:
-        warnings.warn(
-            f"{note}; this is a defect of hwgen, please report it with the configuration",
-            NoEstimate,
-            stacklevel=2,
-        )
+def manifest(config: FamilyConfig, netlist: Netlist, estimate: dict[str, Any]) -> str:
+    """Return the manifest as JSON: the description of the core, and its estimate."""
     document = {
         **description(config),
-        "memories": memories(config, structure_of(config) if design is None else design),
-        "estimate": found,
+        "memories": memories(config, netlist),
+        "estimate": estimate,
     }
     return json.dumps(document, indent=2) + "\n"
 
 
-def memories(config: FamilyConfig, design: Netlist) -> list[dict[str, Any]]:
-    """Return the modules that are memories, which macros can take the place of."""
+def memories(config: FamilyConfig, netlist: Netlist) -> list[dict[str, Any]]:
+    """Return the modules that are memories, which macros can replace."""
     return [
         {
             "module": f"{config.name}_{use.module}",
@@ -172,7 +151,7 @@ def memories(config: FamilyConfig, design: Netlist) -> list[dict[str, Any]]:
             "instances": use.count,
             "holds": [HOLDS.get(name, name) for name in sorted(use.holds)],
         }
-        for use in memories_of(design)
+        for use in memories_of(netlist)
     ]
 
 

@@ -30,7 +30,7 @@ from cost_model.netlist.model import TOP
 from cost_model.netlist.netlist import Netlist
 from cost_model.timing.delay_compression import straight
 from cost_model.timing.limit import limiting_path
-from flows.build.structures import structure_of
+from flows.build.design import Design
 from flows.calibration.draws import MOST, NAME, Draw, alone, drawn
 from flows.calibration.fit import Equation, fit_longest, fit_robust
 from flows.calibration.parts import is_operator, operator_kind, owner, parts_of
@@ -179,7 +179,7 @@ def designs(
 def _structure(text: str) -> Netlist | None:
     """Return the structure of a configuration; None if it cannot be emitted."""
     try:
-        return structure_of(parse_config(text, NAME, quickly=True))
+        return Design(parse_config(text, NAME, quickly=True)).netlist
     except HwgenError:
         return None
 

@@ -19,7 +19,7 @@ from cost_model.netlist.fabric.fabric import fabric
 from cost_model.timing.graph import Path
 from cost_model.timing.limit import MAPPED
 from cost_model.timing.network import Network
-from flows.build import structures
+from flows.build.design import Design
 from flows.calibration.delays import Timed, error, fit_steps
 from flows.calibration.results import covered
 from flows.calibration.structural import designs
@@ -83,11 +83,11 @@ def measured(
     for config in chosen:
         if progress:
             progress(len(found), len(chosen))
-        result = place_and_route(config, target, device=placer(target).timed_on, seeds=SEEDS)
+        design = Design(config)
+        result = place_and_route(design, target, device=placer(target).timed_on, seeds=SEEDS)
         middle, low, high = result.fmax_median_mhz, result.fmax_min_mhz, result.fmax_max_mhz
         if middle and low and high:
-            _, design = structures.emitted(config)
-            found.append(Timed(str(config.resolved()), design, 0.0, 1000 / middle))
+            found.append(Timed(str(config.resolved()), design.netlist, 0.0, 1000 / middle))
             spreads.append((high - low) / middle)
     return found, spreads
 

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from flows.build import verilog_of
+from flows.build.design import Design
 from flows.calibration.mapping_cache import versions
 from flows.calibration.parts import kept_modules
 from flows.calibration.points import NAME, config_of
@@ -46,7 +46,7 @@ def measure(values: Mapping[str, Any], target: str) -> Used:
     """Map the core that dotted parameters describe; results are kept in the user's cache."""
     config = config_of(values)
     keep = [f"{NAME}_{prefix}*" for prefix in kept_modules(config)]
-    document = mapped(verilog_of(config), target, keep)
+    document = mapped(Design(config).verilog, target, keep)
     parts = {name: (count, of_one) for name, (count, of_one) in document["parts"].items()}
     return Used(values, document["resources"], parts)
 

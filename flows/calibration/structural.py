@@ -26,7 +26,7 @@ from cost_model.netlist.costs import STORED as REGISTER
 from cost_model.netlist.costs import cost, logic_share
 from cost_model.netlist.model import TOP
 from cost_model.netlist.netlist import Netlist
-from flows.build import structures
+from flows.build.design import Design
 from flows.calibration.draws import NAME, alone, draws, unusual
 from flows.calibration.fit import Equation, fit_robust
 from flows.calibration.mapping_cache import map_cached, versions
@@ -117,10 +117,10 @@ def drawn(
     random_numbers = random.Random(seed)
     found = unusual(random_numbers, names) if names else draws(random_numbers, alone())
     for config in found:
-        if config.digest not in known:
-            verilog, _ = structures.emitted(config)
-            if gates[0] <= _outline(verilog, config.name).size() <= gates[1]:
-                yield config
+        if config.digest in known:
+            continue
+        if gates[0] <= _outline(Design(config).verilog, config.name).size() <= gates[1]:
+            yield config
 
 
 def _outline(verilog: str, top: str) -> outline.Outline:
@@ -149,7 +149,9 @@ def measure(config: FamilyConfig, technology: str) -> Measured:
         As `flows.synthesis.standard_cells.map_core`.
     """
     tech = cell_library(technology)
-    verilog, design = structures.emitted(config)
+    design = Design(config)
+    netlist = design.netlist  # first: its conversion may write the Verilog as well
+    verilog = design.verilog
     mapped = map_cached(
         verilog,
         config.name,
@@ -159,7 +161,7 @@ def measure(config: FamilyConfig, technology: str) -> Measured:
         keep=outline.kept_modules(_outline(verilog, config.name)),
         full_adders=tech.full_adder is not None,
     )
-    return Measured(str(config.resolved()), design, mapped)
+    return Measured(str(config.resolved()), netlist, mapped)
 
 
 def measured(

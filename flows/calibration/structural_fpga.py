@@ -19,7 +19,7 @@ from cost_model.netlist.components import components
 from cost_model.netlist.fabric.components import EXACT, KINDS
 from cost_model.netlist.fabric.fabric import Fabric, fabric
 from cost_model.netlist.netlist import Netlist
-from flows.build import structures
+from flows.build.design import Design
 from flows.calibration import fpga
 from flows.calibration.fit import Equation, fit_robust
 from flows.calibration.results import covered
@@ -65,9 +65,10 @@ def measured(
     for config in chosen:
         if progress:
             progress(len(found), len(chosen))
-        verilog, design = structures.emitted(config)
-        resources = fpga.mapped(verilog, target)["resources"]
-        found.append(Measured(str(config.resolved()), totals(design, rules), resources))
+        design = Design(config)
+        counts = totals(design.netlist, rules)
+        resources = fpga.mapped(design.verilog, target)["resources"]
+        found.append(Measured(str(config.resolved()), counts, resources))
     return found
 
 

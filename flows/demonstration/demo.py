@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from flows.build.design import Design
 from flows.demonstration import digits
 from flows.demonstration import on_engine as demo_engine
 from flows.demonstration.digits import Digits, Integers, QuantisedNetwork
@@ -168,7 +169,7 @@ def _on_streams(
     """Return the digits by the RTL and the golden model, and what each layer took."""
     golden = family(config.family).part("golden").golden
     with _busy(COMPILING):
-        compile_design(config)
+        compile_design(Design(config))
     predictions, layers = classify(config, network, pixels)
     return predictions, network.classify(pixels, lambda a, w: golden(config, a, w)), layers
 
@@ -179,7 +180,7 @@ def _in_memory(
     """Return the same of an engine, with a memory that answers in the next cycle."""
     assert is_engine(config)
     with _busy(COMPILING):
-        host = open_engine(config, read_latency=1, write_latency=1)
+        host = open_engine(Design(config), read_latency=1, write_latency=1)
     with host.model, cycle_progress(quiet=False) as update:
         return demo_engine.classify(host, network, pixels, on_progress=update)
 

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flows.build.netlists import emitted, known, source_digest
+from flows.build.design import Design
 from flows.pnr import register_frame
 from flows.pnr.devices import choose, filled, placed, placer
 from flows.pnr.nextpnr import Job, Outcome, Part, run_seed, sources
@@ -31,10 +31,9 @@ from flows.synthesis.result import Io, PnrResult
 from flows.synthesis.synth import check_clock, check_recipe
 from flows.synthesis.synth_cache import CLOCK, sources_digest, tool_versions
 from flows.tools import process
-from flows.tools.cache import Archive, digest
+from flows.tools.cache import Archive, digest, text_digest
 from flows.tools.parallel import run_all
 from flows.tools.toolchain import Found, require
-from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import CheckFailed, HwgenError, InputError
 from hwgen.technologies import fpga_family
 
@@ -49,7 +48,7 @@ _FULL = re.compile(r"no BELs remaining|[Uu]nable to (place|find)|not enough|[Tt]
 
 
 def place_and_route(
-    design: FamilyConfig | str,
+    design: Design | str,
     target: str,
     *,
     top: str = "",
@@ -71,8 +70,8 @@ def place_and_route(
 
     Parameters
     ----------
-    design : FamilyConfig or str
-        A configuration, or the text of Verilog modules.
+    design : Design or str
+        Of a configuration, or the text of Verilog modules.
     target : str
         An FPGA family with place and route.
     top, clock : str
@@ -114,7 +113,7 @@ def place_and_route(
     require(part.placer.tool)
     tools = tool_versions(("yosys", part.placer.tool))
     if not isinstance(design, str):
-        verilog, top = emitted(design), design.name
+        verilog, top = design.verilog, design.name
     elif top:
         verilog = design
     else:
@@ -128,8 +127,8 @@ def place_and_route(
         pins = _frame_pins(part)
     job = Job(part, clock_mhz, netlist, pins, tools, timeout)
     outcomes = _outcomes(job, seeds, jobs, on_progress, use_cache=use_cache)
-    result = _result(job, outcomes, top, recipe, io, frame, source_digest(source))
-    kind = _kind(target, source_digest(verilog))
+    result = _result(job, outcomes, top, recipe, io, frame, text_digest(source, 64))
+    kind = _kind(target, text_digest(verilog, 64))
     Archive(kind, _key(result, pins, tools)).write({"result": result.document(), "pins": pins}, {})
     return result
 
@@ -252,13 +251,13 @@ def _result(
     )
 
 
-def recorded(config: FamilyConfig, target: str) -> list[PnrResult]:
-    """Return the kept results of a configuration on an FPGA family, the latest last, without files.
+def recorded(design: Design, target: str) -> list[PnrResult]:
+    """Return the cached results of a design on an FPGA family, the latest last, without files.
 
     Nothing is run.  Each is of the last run for that device, package, speed, clock and so on, and
     would come out again with the tools that are there.
     """
-    verilog = known(config)
+    verilog = design.verilog_digest
     if verilog is None or target not in placed():
         return []
     entries = Archive.list(_kind(target, verilog))
@@ -353,7 +352,7 @@ def _netlist(
         chosen = placer(target)
         mapped_as = [top, fpga_family(target).mapping, recipe, tools["yosys"]]
         for_pnr = [chosen.command, dict(chosen.open_inputs)]
-        key = digest([source_digest(verilog), *mapped_as, *for_pnr, sources_digest()])
+        key = digest([text_digest(verilog, 64), *mapped_as, *for_pnr, sources_digest()])
         entry = Archive("pnr-netlist", key)
         files = entry.files() if use_cache else {}
         if "netlist.json" not in files:

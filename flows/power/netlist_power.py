@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from flows.build.design import Design
 from flows.power.gates import Gates, read_netlist
 from flows.power.power import Activity, PowerResult, power_of, read_saif
 from flows.simulation.matrices import check_results
@@ -143,9 +144,15 @@ def simulated(
     known = family(config.family)
     plan = known.part("schedule").schedule(config, *work.a.shape, work.w.shape[1], *post)
     image, _, _ = run_product(
-        config, plan, work.a, work.w, directory, verilog=gates.design(), activity=True,
-        on_progress=on_progress, timeout=LONGEST_S,
-    )  # fmt: skip
+        Design(config).with_verilog(gates.design()),
+        plan,
+        work.a,
+        work.w,
+        directory,
+        activity=True,
+        on_progress=on_progress,
+        timeout=LONGEST_S,
+    )
     golden = known.part("golden").golden(config, work.a, work.w, *post)
     check_results("the netlist", plan.unpack_outputs(image), golden)
     return read_saif(directory / "beats.bin.saif")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flows.build import verilog_of
+from flows.build.design import Design
 from flows.simulation.engine_memory import Placed
 from flows.simulation.engine_program import Model, compile_model
 from hwgen.core.figures import Cycles
@@ -32,7 +32,7 @@ ALIGNMENT = 4096
 
 
 def run_engine(
-    config: GemmStreamConfig | TransformerConfig,
+    design: Design,
     a: np.ndarray,
     w: np.ndarray,
     settings: PostSettings,
@@ -45,7 +45,7 @@ def run_engine(
 
     Parameters
     ----------
-    config : FamilyConfig
+    design : Design
         Of an engine, or of one with several units: then a list gives the job to the first unit.
     a : ndarray, shape (m, k)
     w : ndarray, shape (k, n)
@@ -69,6 +69,7 @@ def run_engine(
         If nothing moves between engine and memory for as long as twice the whole job should take,
         and 1000 cycles, before it has ended; or the bus is misused.
     """
+    config: Any = design.config
     lists: Any = config  # if it is no engine that takes jobs itself
     unit: GemmStreamConfig = config if is_engine(config) else lists.job_unit
     plan = plan_of(unit, a.shape[0], a.shape[1], w.shape[1], settings)
@@ -78,7 +79,7 @@ def run_engine(
     host: _Jobs = _Jobs(config, placed) if is_engine(config) else _Lists(lists, placed, end_of_data)
     expected = host.cycles(cycles)
     patience = 2 * expected.number + 1000
-    library = compile_model(config.name, verilog_of(config), config.buses, cycles=expected.number)
+    library = compile_model(design.name, design.verilog, config.buses, cycles=expected.number)
     end = time.monotonic() + timeout
 
     def follow(done: int) -> None:

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 
+from flows.build.design import Design
 from flows.simulation.engine_matrices import run_engine
 from flows.simulation.runner import compile_design, simulate
 from flows.simulation.stream_program import check_cycles, progress, run_product
@@ -20,9 +21,6 @@ from hwgen.core.registry import family
 from hwgen.core.schedule.stream import RAW_RESULTS
 from hwgen.errors import CheckFailed, InputError
 from hwgen.formats import differences
-
-if TYPE_CHECKING:
-    from hwgen.core.params.base import FamilyConfig
 
 Engine = Literal["fast", "cocotb"]
 
@@ -99,7 +97,7 @@ def check_results(name: str, actual: np.ndarray, expected: np.ndarray) -> None:
 
 
 def run_matrices(
-    config: FamilyConfig,
+    design: Design,
     a: np.ndarray,
     w: np.ndarray,
     settings: PostSettings | None = None,
@@ -109,11 +107,11 @@ def run_matrices(
     on_progress: Callable[[int, int], None] | None = None,
     timeout: float = 24 * 3600,
 ) -> RunResult:
-    """Compute ``post(a . w)`` with the RTL of a configuration in Verilator.
+    """Compute ``post(a . w)`` with a design in Verilator.
 
     Parameters
     ----------
-    config : FamilyConfig
+    design : Design
     a : ndarray, shape (m, k)
     w : ndarray of int, shape (k, n)
     settings : PostSettings, optional
@@ -134,6 +132,7 @@ def run_matrices(
     CheckFailed
         If the simulation fails, or takes other cycles than the cycle model of a stream core says.
     """
+    config = design.config
     if config.buses:
         if engine != "fast":
             raise InputError(
@@ -142,22 +141,20 @@ def run_matrices(
             )
         settings = settings or RAW_RESULTS
         return RunResult(
-            *run_engine(
-                cast(Any, config), a, w, settings, columns, on_progress=on_progress, timeout=timeout
-            )
+            *run_engine(design, a, w, settings, columns, on_progress=on_progress, timeout=timeout)
         )
     post = () if config.post_features is None else (settings, columns)
     plan = family(config.family).part("schedule").schedule(config, *a.shape, w.shape[1], *post)
     with scratch("hwgen-run-") as work:
         product = run_product if engine == "fast" else _cocotb
         image, cycles, model = product(
-            config, plan, a, w, work, on_progress=on_progress, timeout=timeout
+            design, plan, a, w, work, on_progress=on_progress, timeout=timeout
         )
     return RunResult(plan.unpack_outputs(image), cycles, model)
 
 
 def _cocotb(
-    config: FamilyConfig,
+    design: Design,
     plan: Any,
     a: np.ndarray,
     w: np.ndarray,
@@ -176,7 +173,7 @@ def _cocotb(
         if kind == "CYCLES":
             cycles = int(rest.split()[0])
 
-    build_dir = compile_design(config)
+    config, build_dir = design.config, compile_design(design)
     files = {key: str(work / f"{key}.npy") for key in ("activations", "weights")}
     np.save(files["activations"], a.astype(config.activation.file_dtype))
     np.save(files["weights"], w)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flows.build.design import Design
 from flows.simulation.stream_engine_run import run_on_engine
 from flows.simulation.stream_program import check_cycles, compile_stream, progress, run_stream
 from flows.tools.guard import scratch
@@ -19,7 +20,7 @@ from hwgen.errors import CheckFailed, InputError
 from hwgen.formats import differences
 
 if TYPE_CHECKING:
-    from hwgen.core.params.base import FamilyConfig
+    pass
 
 
 @dataclass(frozen=True)
@@ -46,27 +47,24 @@ class OperationRun:
 
 
 def run_operation(
-    config: FamilyConfig,
+    design: Design,
     operation: Operation,
     operands: Mapping[str, np.ndarray],
     scalars: Mapping[str, float],
     *,
-    verilog: str | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     timeout: float = 24 * 3600,
 ) -> OperationRun:
-    """Carry out an operation with the RTL of a configuration in Verilator.
+    """Carry out an operation with a design in Verilator.
 
     Parameters
     ----------
-    config : FamilyConfig
+    design : Design
     operation : Operation
         One of its operations, not `GEMM`.
     operands : mapping of ndarray
     scalars : mapping of float
         Those that are missing have their defaults.
-    verilog : str, optional
-        Text to compile instead of what the generator emits.
     on_progress : callable, optional
         Gets the cycles simulated and the cycles in all.
     timeout : float
@@ -82,18 +80,17 @@ def run_operation(
     if operation.name == GEMM:
         raise InputError("products of matrices run by their operands --activations and --weights")
     sizes, given = operation.check_operands(operands), operation.check_scalars(scalars)
+    config = design.config
     kind = family(config.family)
     if config.takes_jobs:
-        engine: Any = config
         found, cycles, modelled = run_on_engine(
-            engine, operation, operands, given,
-            verilog=verilog, on_progress=on_progress, timeout=timeout,
-        )  # fmt: skip
+            design, operation, operands, given, on_progress=on_progress, timeout=timeout
+        )
         check_cycles(f"{operation.name} of {sizes_text(sizes)}", cycles, modelled)
         return OperationRun(found, sizes, cycles, modelled)
     plan = kind.part("schedule").job(config, operation, operands, given)
     expected = kind.cycles_of_jobs(config, [(operation, sizes, given)])
-    program = compile_stream(config, verilog=verilog, cycles=expected)
+    program = compile_stream(design, cycles=expected)
     inputs: dict[str, Any] = {port.name: None for port in config.ports if port.direction == "in"}
     with scratch("hwgen-run-") as work:
         image, cycles = run_stream(

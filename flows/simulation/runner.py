@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flows.build import verilog_of
+from flows.build.design import Design
 from flows.simulation.engine_regression import engine_cases
 from flows.simulation.list_regression import list_cases
 from flows.simulation.operation_cases import operation_cases
@@ -73,21 +73,16 @@ class Outcome:
     seconds: float = 0.0
 
 
-def compile_design(
-    config: FamilyConfig, *, waves: Waves | None = None, verilog: str | None = None
-) -> Path:
-    """Return a directory with the compiled simulation of a configuration.
+def compile_design(design: Design, *, waves: Waves | None = None) -> Path:
+    """Return a directory with the compiled simulation of a design.
 
     Parameters
     ----------
-    config : FamilyConfig
+    design : Design
     waves : {"fst", "vcd"}, optional
         Whether it can write waveforms, for `simulate` with the same `waves`.
-    verilog : str, optional
-        Text to compile instead of what the generator emits (for mutations).
     """
-    text = verilog_of(config) if verilog is None else verilog
-    return compile_verilog(text, config.name, waves=waves)
+    return compile_verilog(design.verilog, design.name, waves=waves)
 
 
 def compile_verilog(text: str, top: str, *, waves: Waves | None = None) -> Path:
@@ -228,14 +223,14 @@ def _regression(config: FamilyConfig) -> tuple[Callable[[Any, int], Sequence[Any
     An engine is tested from memory to memory, a core at its streams.
     """
     if config.takes_jobs and not config.multiplies:
-        return stream_engine_cases, "cocotb_stream_engine"
+        return stream_engine_cases, "cocotb.stream_engine"
     if not multiplies(config):
-        return operation_cases, "cocotb_operations"
+        return operation_cases, "cocotb.operations"
     if is_engine(config):
-        return engine_cases, "cocotb_engine"
+        return engine_cases, "cocotb.engine"
     if config.registers:
-        return list_cases, "cocotb_lists"
-    return cases, "cocotb_regression"
+        return list_cases, "cocotb.lists"
+    return cases, "cocotb.regression"
 
 
 def case_names(config: FamilyConfig, seed: int) -> list[str]:
@@ -245,21 +240,20 @@ def case_names(config: FamilyConfig, seed: int) -> list[str]:
 
 
 def regress(
-    config: FamilyConfig,
+    design: Design,
     work: Path,
     *,
     seed: int = 0,
     names: Sequence[str] | None = None,
     waves: Waves | None = None,
     jobs: int = 1,
-    verilog: str | None = None,
     on_line: Callable[[str], None] | None = None,
 ) -> list[Outcome]:
-    """Run the regression of a configuration, or the named cases of it.
+    """Run the regression of a design, or the named cases of it.
 
     Parameters
     ----------
-    config : FamilyConfig
+    design : Design
     work : Path
         Directory for logs, results and waveforms.
     seed : int
@@ -270,12 +264,10 @@ def regress(
         Write waveforms.
     jobs : int
         Simulators that run at once.
-    verilog : str, optional
-        Text to test instead of what the generator emits.
     on_line : callable, optional
         Gets every line the simulators print.
     """
-    build_dir = compile_design(config, waves=waves, verilog=verilog)
+    config, build_dir = design.config, compile_design(design, waves=waves)
     chosen = case_names(config, seed) if names is None else list(names)
     _, module = _regression(config)
     shares = [share for i in range(jobs) if (share := chosen[i::jobs])]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from flows.build import verilog_of
+from flows.build.design import Design
 from flows.simulation.engine_program import Model, compile_model
 from flows.simulation.stream_jobs import PlacedOperation, place_operation
 from hwgen.core.registry import family
@@ -25,12 +25,11 @@ BASE = 4096
 
 
 def run_on_engine(
-    config: StreamEngineConfig,
+    design: Design,
     operation: Operation,
     operands: Mapping[str, np.ndarray],
     scalars: Mapping[str, float],
     *,
-    verilog: str | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     timeout: float,
     pages: int = 0,
@@ -50,13 +49,13 @@ def run_on_engine(
         If a job ends with an error, or has not ended after four times the cycles that all should
         take, and 10000 more.
     """
+    config: StreamEngineConfig = design.config  # type: ignore[assignment]
     placed, _ = place_operation(
         config, operation, operands, scalars, base=BASE, golden=False, pages=pages
     )
     sizes = operation.check_operands(operands)
     expected = family(config.family).timed_jobs(config, [(operation, sizes, scalars)])
-    text = verilog_of(config) if verilog is None else verilog
-    library = compile_model(config.name, text, config.buses, cycles=expected.number)
+    library = compile_model(design.name, design.verilog, config.buses, cycles=expected.number)
     end = time.monotonic() + timeout
     with Model(library, read_latency=1, write_latency=1) as model:
         host = _Host(config, model, 4 * expected.number + 10_000)

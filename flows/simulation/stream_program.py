@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.build import verilog_of
+from flows.build.design import Design
 from flows.simulation.verilator.programs import compiled, follow
 from flows.simulation.verilator.verilator import (
     PROGRAM_OPTIMISATION,
@@ -47,9 +47,8 @@ BATCH_BYTES, BATCH_CHUNKS = 1 << 18, 1 << 12
 
 
 def compile_stream(
-    config: FamilyConfig,
+    design: Design,
     *,
-    verilog: str | None = None,
     activity: bool = False,
     cycles: int | None = None,
 ) -> Path:
@@ -57,20 +56,18 @@ def compile_stream(
 
     Parameters
     ----------
-    config : FamilyConfig
-    verilog : str, optional
-        Text to compile instead of what the generator emits.
+    design : Design
     activity : bool
         Whether `run_stream` also leaves how signals switched, in ``beats.bin.saif``.
     cycles : int, optional
         How many it is for: a program for few is compiled sooner and runs slower.
     """
-    top, options = config.name, ACTIVITY if activity else ()
+    top, options = design.name, ACTIVITY if activity else ()
     optimisation = QUICK if activity or is_quick(cycles) else PROGRAM_OPTIMISATION
     sources = {
-        f"{top}.v": verilog_of(config) if verilog is None else verilog,
+        f"{top}.v": design.verilog,
         "stream.cpp": (HARNESS / "stream.cpp").read_text(encoding="utf-8"),
-        "design.h": _connections(config.ports),
+        "design.h": _connections(design.config.ports),
     }
 
     def make(work: Path) -> None:
@@ -200,13 +197,12 @@ def progress(on_progress: Callable[[int, int], None] | None) -> Callable[[str], 
 
 
 def run_product(
-    config: FamilyConfig,
+    design: Design,
     plan: Any,
     a: np.ndarray,
     w: np.ndarray,
     work: Path,
     *,
-    verilog: str | None = None,
     activity: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
     timeout: float,
@@ -231,10 +227,10 @@ def run_product(
         As `run_stream`, or if it took other cycles than the cycle model says.
     """
     plan.check_operands(a, w)
-    blocks = pack_inputs(plan, a, w)
+    config, blocks = design.config, pack_inputs(plan, a, w)
     model = family(config.family).timed_operands(config, [(a, w)])
     expected = model.most or model.number
-    program = compile_stream(config, verilog=verilog, activity=activity, cycles=expected)
+    program = compile_stream(design, activity=activity, cycles=expected)
     image, cycles = run_stream(
         config, program, plan, blocks, expected, work,
         on_line=progress(on_progress), timeout=timeout,

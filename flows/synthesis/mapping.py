@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cost_model.memories.memories import Form
-from flows.build.netlists import source_digest
 from flows.synthesis import fpga, levels, liberty, macros, outline
 from flows.synthesis import standard_cells as synthesis
 from flows.synthesis.levels import Kind, Longest
@@ -20,7 +19,7 @@ from flows.synthesis.macro_files import macro_files_of
 from flows.synthesis.macros import Chosen
 from flows.synthesis.result import ModuleUse, SynthesisResult
 from flows.tools import process
-from flows.tools.cache import read_files
+from flows.tools.cache import read_files, text_digest
 from flows.tools.toolchain import require
 from hwgen.core.params.target import REGISTERS_BELOW
 from hwgen.technologies import fpga_family, technology
@@ -237,7 +236,7 @@ def _basics(job: Job, way: Way, files: Mapping[str, bytes]) -> dict[str, Any]:
         "tools": {},
         "library": {},
         "wall_seconds": 0.0,
-        "source_digest": source_digest(job.verilog),
+        "source_digest": text_digest(job.verilog, 64),
         "netlist_digest": hashlib.sha256(files["netlist.v"]).hexdigest(),
         "scripts": tuple(name for name in files if name.endswith(_SCRIPTS)),
         "files": files,

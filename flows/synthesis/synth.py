@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cost_model.memories.memories import Form
-from flows.build.netlists import emitted
+from flows.build.design import Design
 from flows.synthesis import cell_scripts, fpga, outline
 from flows.synthesis import standard_cells as synthesis
 from flows.synthesis.mapping import Hierarchy, Job, Way, chosen_macros
@@ -24,7 +24,6 @@ from flows.synthesis.synth_cache import CLOCK, synthesized
 from flows.tools.guard import scratch
 from flows.tools.parallel import run_all
 from flows.tools.toolchain import require
-from hwgen.core.params.base import FamilyConfig
 from hwgen.core.params.target import CLOCK_MHZ
 from hwgen.errors import InputError, did_you_mean
 from hwgen.technologies import fpga_family, technology
@@ -40,7 +39,7 @@ Effort = Literal["normal", "best"]
 
 
 def synthesize(
-    design: FamilyConfig | str,
+    design: Design | str,
     target: str,
     *,
     top: str = "",
@@ -62,8 +61,8 @@ def synthesize(
 
     Parameters
     ----------
-    design : FamilyConfig or str
-        A configuration, or the text of Verilog modules.
+    design : Design or str
+        Of a configuration, or the text of Verilog modules.
     target : str
         Name of a technology.
     top, clock : str
@@ -146,7 +145,7 @@ def synthesize(
 
 
 def _job(
-    design: FamilyConfig | str,
+    design: Design | str,
     target: str,
     top: str,
     clock: str,
@@ -157,8 +156,8 @@ def _job(
     clock_mhz = check_clock(design, clock_mhz)
     require("yosys")
     if not isinstance(design, str):
-        below = design.memories.registers_below
-        return Job(emitted(design), design.name, clock, target, clock_mhz, timeout, below)
+        below = design.config.memories.registers_below
+        return Job(design.verilog, design.name, clock, target, clock_mhz, timeout, below)
     if not top:
         raise InputError("the top module of the Verilog must be named")
     return Job(design, top, clock, target, clock_mhz, timeout)
@@ -182,7 +181,7 @@ def _memories(job: Job, memories: Form, macro_files: tuple[str, ...]) -> dict[st
     return {}
 
 
-def check_clock(design: FamilyConfig | str, clock_mhz: float | None) -> float:
+def check_clock(design: Design | str, clock_mhz: float | None) -> float:
     """Return the clock target in MHz, that of a configuration if none is given.
 
     Raises
@@ -193,7 +192,7 @@ def check_clock(design: FamilyConfig | str, clock_mhz: float | None) -> float:
     if clock_mhz is None:
         if isinstance(design, str):
             raise InputError("Verilog has no clock target of its own: clock_mhz must be given")
-        clock_mhz = design.target.clock_mhz
+        clock_mhz = design.config.target.clock_mhz
     low, high = CLOCK_MHZ
     if not low <= clock_mhz <= high:
         raise InputError(f"the clock target must be {low:g}..{high:g} MHz, not {clock_mhz:g}")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cost_model.memories import macros as composition
-from flows.build import netlists
+from flows.build.design import Design
 from flows.synthesis import (
     boundary,
     cell_scripts,
@@ -35,10 +35,9 @@ from flows.synthesis import standard_cells as synthesis
 from flows.synthesis.macros import prices_of
 from flows.synthesis.mapping import Job, Way, map_design
 from flows.synthesis.result import SynthesisResult, Trial
-from flows.tools.cache import Archive, digest
+from flows.tools.cache import Archive, digest, text_digest
 from flows.tools.guard import scratch
 from flows.tools.toolchain import find, version_text
-from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import HwgenError
 from hwgen.technologies import technology
 
@@ -60,7 +59,7 @@ def synthesized(job: Job, way: Way, *, use_cache: bool) -> SynthesisResult:
         If a tool fails.
     """
     library, tools = _library(job.target, way.liberty_files), _tools(job.target)
-    about = (netlists.source_digest(job.verilog), job.top, job.clock, job.target, job.clock_mhz)
+    about = (text_digest(job.verilog, 64), job.top, job.clock, job.target, job.clock_mhz)
     made = _made(way, job.target, job.registers_below)
     entry = Archive(_kind(job.target, about[0]), _key(about, way, library, tools, made))
     if use_cache and (kept := _Kept.read(entry)) and (files := entry.files()):
@@ -96,13 +95,13 @@ def synthesized(job: Job, way: Way, *, use_cache: bool) -> SynthesisResult:
     return result
 
 
-def recorded(config: FamilyConfig, target: str) -> list[SynthesisResult]:
-    """Return the kept results of a configuration for a target, the latest last, without files.
+def recorded(design: Design, target: str) -> list[SynthesisResult]:
+    """Return the cached results of a design for a target, the latest last, without files.
 
-    Nothing is generated or mapped.  A configuration that was not emitted since the generators
-    changed has none.
+    Nothing is generated or mapped.  A design that was not emitted since the generators changed has
+    none.
     """
-    verilog = netlists.known(config)
+    verilog = design.verilog_digest
     if verilog is None:
         return []
     return [

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from cost_model.memories.memories import Form
+from flows.build.design import Design
 from flows.synthesis.fpga import RESOURCES
 from flows.synthesis.result import SynthesisResult
 from flows.synthesis.synth import default_way, rank, synthesize
@@ -74,7 +75,7 @@ def measure(
 def _measure(config: FamilyConfig) -> Measured:
     try:
         technology = config.target.technology
-        return Measured(figures_of(synthesize(config, technology, memories="registers")))
+        return Measured(figures_of(synthesize(Design(config), technology, memories="registers")))
     except CheckFailed as error:  # a tool gave up on this one
         return Measured({}, str(error))
 
@@ -90,7 +91,7 @@ def figures_of(result: SynthesisResult) -> dict[str, float]:
 
 
 def kept_result(
-    config: FamilyConfig, target: str, clock_mhz: float, memories: Form | None = None
+    design: Design, target: str, clock_mhz: float, memories: Form | None = None
 ) -> SynthesisResult | None:
     """Return the kept result that an estimate is best set beside, None if there is none.
 
@@ -107,7 +108,7 @@ def kept_result(
 
     results = [
         result
-        for result in reversed(recorded(config, target))
+        for result in reversed(recorded(design, target))
         if memories in (None, result.memories)
     ]
     return min(results, key=order, default=None)

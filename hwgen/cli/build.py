@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 import click
@@ -25,33 +24,29 @@ from hwgen.reports.terminal import console
 @json_option
 def command(config: Path, output: Path | None, force: bool, as_json: bool) -> None:
     """Write the Verilog of a configuration and the files beside it."""
-    from flows.build import files_of
-    from flows.build.files import NoEstimate
+    from flows.build.build import Build
+    from flows.build.design import Design
     from hwgen.core.load import load_config
 
     core = load_config(config)
     directory = output or Path("build") / core.name
-    with (
-        atomic_directory(directory, force=force) as staging,
-        warnings.catch_warnings(record=True) as raised,
-    ):
-        warnings.simplefilter("always", NoEstimate)
-        files = files_of(core)
-        for name, text in files.items():
+    build = Build(Design(core))
+    with atomic_directory(directory, force=force) as staging:
+        for name, text in build.files.items():
             (staging / name).write_text(text, encoding="utf-8")
-    for warning in raised:
-        click.echo(f"warning: {warning.message}", err=True)
+    for problem in build.problems:
+        click.echo(f"warning: {problem}", err=True)
     if as_json:
         emit_json(
             {
                 "name": core.name,
                 "digest": core.digest,
                 "directory": str(directory),
-                "files": {name: len(text) for name, text in files.items()},
+                "files": {name: len(text) for name, text in build.files.items()},
             }
         )
         return
     out = console()
     out.print(headed(core.name, f" ({core.family}) -> {directory}"))
-    for name, text in files.items():
+    for name, text in build.files.items():
         out.print(f"  {name:<24} {len(text) / 1024:8.1f} KiB")

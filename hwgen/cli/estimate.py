@@ -27,8 +27,8 @@ from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
     from cost_model.memories.memories import Form
+    from flows.build.design import Design
     from flows.synthesis.result import SynthesisResult
-    from hwgen.core.params.base import FamilyConfig
 
 _BAR = 24
 
@@ -84,7 +84,8 @@ def command(
     shown beside the estimate.
     """
     from cost_model.estimate.technology import calibrated
-    from flows.build.estimates import estimated
+    from flows.build.build import Build, retarget
+    from flows.build.design import Design
     from hwgen.core.load import load_config
     from hwgen.core.operation import must_not_multiply, parse_job
     from hwgen.models.workload import named_workloads
@@ -102,21 +103,23 @@ def command(
         if jobs:
             must_not_multiply(core, "--job")
     served = [given_memory(core, memory, gb_s, efficiency) for core in cores]
+    builds = [
+        Build(Design(core), retarget(core.target, target, clock_mhz, off_chip))
+        for core, off_chip in zip(cores, served, strict=True)
+    ]
     estimates = [
-        estimated(
-            core,
-            target,
-            clock_mhz,
+        build.estimate(
             workloads,
             operands=each,
             made_of=made_of,
-            behind=off_chip,
             fpga_energies=fpga_energies,
             jobs={text.replace(":", " "): parse_job(core, text) for text in jobs},
         )
-        for core, each, off_chip in zip(cores, matrices, served, strict=True)
+        for core, build, each in zip(cores, builds, matrices, strict=True)
     ]
-    results = [_kept(core, entry) for core, entry in zip(cores, estimates, strict=True)]
+    results = [
+        _synthesized(build.design, entry) for build, entry in zip(builds, estimates, strict=True)
+    ]
     for entry, result in zip(estimates, results, strict=True):
         entry["measured"] = result and _measured(entry, result)
     if as_json:
@@ -137,16 +140,15 @@ def command(
         )
 
 
-def _kept(core: FamilyConfig, entry: Mapping[str, Any]) -> SynthesisResult | None:
-    from flows.build.netlists import known
-
-    if known(core) is None:  # spares what follows its imports
+def _synthesized(design: Design, entry: Mapping[str, Any]) -> SynthesisResult | None:
+    """Return the cached synthesis result that fits an estimate best, None if there is none."""
+    if design.verilog_digest is None:  # saves the time of the import
         return None
     from flows.synthesis.verify import kept_result
 
     macros = any(memory["form"] == "macros" for memory in entry["memories"])
     form: Form = "macros" if macros else "registers"
-    return kept_result(core, entry["technology"], entry["clock_mhz"], form)
+    return kept_result(design, entry["technology"], entry["clock_mhz"], form)
 
 
 def _measured(entry: Mapping[str, Any], result: SynthesisResult) -> dict[str, Any]:

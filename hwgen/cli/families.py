@@ -106,8 +106,8 @@ def _nulls(unknown: dict[str, dict[str, dict[str, str]]]) -> str:
 
 def _estimated() -> tuple[dict[str, dict[str, str]], dict[str, dict[str, dict[str, str]]]]:
     """Return what is estimated of each family, by technology, and why other figures are null."""
-    from flows.build.estimates import estimated
-    from flows.build.structures import structure_of
+    from flows.build.build import Build, retarget
+    from flows.build.design import Design
     from hwgen.core.load import parse_config
     from hwgen.core.registry import families
     from hwgen.reports.configuration import template
@@ -118,9 +118,9 @@ def _estimated() -> tuple[dict[str, dict[str, str]], dict[str, dict[str, dict[st
     unknown: dict[str, dict[str, dict[str, str]]] = {technology: {} for technology in known}
     for name in families():
         config = parse_config(template(name))
-        design = structure_of(config)
+        design = Design(config)
         for technology, by in known.items():
-            found = estimated(config, technology, design=design)
+            found = Build(design, retarget(config.target, technology)).estimate()
             metrics, unknown[technology][name] = found["metrics"], found["unknown"]
             by[name] = ", ".join(
                 ["cycles", *(word for key, word in words.items() if metrics.get(key) is not None)]

@@ -82,6 +82,7 @@ def command(
     """
     from contextlib import ExitStack
 
+    from flows.build.design import Design
     from flows.pnr.devices import placer
     from flows.pnr.pnr import bitstream as pack
     from flows.pnr.pnr import packer_of, place_and_route
@@ -107,7 +108,7 @@ def command(
         staging = stack.enter_context(atomic_directory(output, force=force)) if output else None
         with task_progress("placing and routing", quiet=as_json) as update:
             result = place_and_route(
-                core,
+                Design(core),
                 target,
                 device=device,
                 package=package,

@@ -22,8 +22,7 @@ from hwgen.cli.support.outputs import check_file, write_file
 from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
-    from hwgen.core.params.base import FamilyConfig
-    from hwgen.core.params.off_chip import OffChip
+    from flows.build.build import Build
     from hwgen.workloads import Network
 
 _SUFFIXES = (".md", ".html")
@@ -55,6 +54,8 @@ def command(
     technology, and the results of `hwgen synth` and `hwgen pnr` that are kept and still hold.
     Nothing is built or run.
     """
+    from flows.build.build import Build, retarget
+    from flows.build.design import Design
     from hwgen.core.load import load_config
     from hwgen.models.workload import named_workloads
     from hwgen.reports.datasheet import markdown
@@ -62,8 +63,9 @@ def command(
     if output:
         check_sheet(output, "--output", force=force)
     core = load_config(config)
-    behind = given_memory(core, memory, gb_s, efficiency)
-    sheet = sheet_of(core, named_workloads(gemms, names, [core], context), behind)
+    off_chip = given_memory(core, memory, gb_s, efficiency)
+    build = Build(Design(core), retarget(core.target, memory=off_chip))
+    sheet = sheet_of(build, named_workloads(gemms, names, [core], context))
     if output:
         write_sheet(output, core.name, sheet, force=force)
     if as_json:
@@ -107,38 +109,36 @@ def write_sheet(output: Path, title: str, sheet: Mapping[str, Any], *, force: bo
 
 
 def sheet_of(
-    core: FamilyConfig,
-    workloads: Mapping[str, Network],
-    behind: OffChip | None = None,
-    target: str | None = None,
-    clock_mhz: float | None = None,
-    *,
-    fpga_energies: bool = False,
+    build: Build, workloads: Mapping[str, Network], *, fpga_energies: bool = False
 ) -> dict[str, Any]:
-    """Return the data of a datasheet; target and clock are the configuration's.
+    """Return the data of a datasheet, with estimates of other technologies at the same clock.
 
-    `fpga_energies` is as `cost_model.estimate.estimate.estimate` takes it.
+    `fpga_energies` is that of `cost_model.estimate.estimate.estimate`.
     """
     import yaml
 
     from cost_model.estimate.technology import calibrated
-    from flows.build.estimates import estimated
+    from flows.build.build import Build, retarget
     from flows.build.files import description
     from flows.pnr import pnr
-    from flows.synthesis import synth_cache as kept
+    from flows.synthesis import synth_cache
     from hwgen.technologies import technologies
 
-    about = description(core)
-    own = target or core.target.technology
+    design = build.design
+    about = description(design.config)
     targets = [*technologies()]
-    others = [name for name in calibrated() if name != own]
+    others = [name for name in calibrated() if name != build.target.technology]
+    builds = [build, *(Build(design, retarget(build.target, name)) for name in others)]
     return {
         "manifest": about,
         "configuration": yaml.safe_dump(about["config"], sort_keys=False, allow_unicode=True),
-        "estimates": [
-            estimated(core, name, clock_mhz, workloads, behind=behind, fpga_energies=fpga_energies)
-            for name in (own, *others)
+        "estimates": [each.estimate(workloads, fpga_energies=fpga_energies) for each in builds],
+        "synthesis": [
+            result.document()
+            for target in targets
+            for result in synth_cache.recorded(design, target)
         ],
-        "synthesis": [r.document() for target in targets for r in kept.recorded(core, target)],
-        "place_and_route": [r.document() for target in targets for r in pnr.recorded(core, target)],
+        "place_and_route": [
+            result.document() for target in targets for result in pnr.recorded(design, target)
+        ],
     }

@@ -153,6 +153,7 @@ def _multiply(
 
     import numpy as np
 
+    from flows.build.design import Design
     from flows.simulation.matrices import run_matrices
     from hwgen.core.registry import family
     from hwgen.errors import InputError
@@ -168,7 +169,7 @@ def _multiply(
     processing = post_processing(core, post, w.shape[1], a_second, w_second)
     start = time.monotonic()
     with cycle_progress(quiet=as_json) as update:
-        result = run_matrices(core, a, w, *processing, engine=engine, on_progress=update)
+        result = run_matrices(Design(core), a, w, *processing, engine=engine, on_progress=update)
     seconds = time.monotonic() - start
     buffer = io.BytesIO()
     c = result.c.astype(_file_dtype(core, *processing))

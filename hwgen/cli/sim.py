@@ -51,6 +51,7 @@ def command(
     """
     import time
 
+    from flows.build.design import Design
     from flows.simulation.runner import case_names, regress, write_results
     from hwgen.core.load import load_config
     from hwgen.errors import InputError, did_you_mean
@@ -68,7 +69,13 @@ def command(
     start = time.monotonic()
     with _progress(len(names or known), quiet=as_json) as follow:
         outcomes = regress(
-            core, work, seed=seed, names=names or None, waves=waves, jobs=jobs, on_line=follow
+            Design(core),
+            work,
+            seed=seed,
+            names=names or None,
+            waves=waves,
+            jobs=jobs,
+            on_line=follow,
         )
     seconds = time.monotonic() - start
     summary = write_results(core, work, outcomes, seed=seed)

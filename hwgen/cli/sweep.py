@@ -133,23 +133,24 @@ def _swept(
         few,
         without_closed_forms,
     )
-    from flows.build.structural_sweep import figures
+    from flows.build.costs import NetlistCosts
     from flows.tools.executors import LocalProcesses
 
     model: Evaluate = evaluate
     where = executor
     if without_closed_forms(file.plan):
         with _progress("structures", "designs", quiet=quiet) as progress:
-            model = by_structure(file, Structural(figures), executor, progress)
+            model = by_structure(file, Structural(NetlistCosts()), executor, progress)
         where = LocalProcesses(1)  # where the answers are
     elif few(file.plan) and asks_about_hardware(file.plan):
-        model = Structural(figures, closed=evaluate)  # of what has none in families that have some
+        # For what has no closed forms in families that have some.
+        model = Structural(NetlistCosts(), closed=evaluate)
     with _progress("sweeping", "points", quiet=quiet) as progress:
         outcome = run_sweep(file, probed, model, where, journal, progress)
     if file.plan.refine:
         with _progress("structures", "designs", quiet=quiet) as progress:
             outcome = refine(
-                outcome, model, Structural(figures, every=True), executor, file.plan.refine,
+                outcome, model, Structural(NetlistCosts(), every=True), executor, file.plan.refine,
                 progress,
             )  # fmt: skip
     return outcome, model

@@ -114,6 +114,7 @@ def command(
     """
     from contextlib import ExitStack
 
+    from flows.build.design import Design
     from flows.synthesis.result import write_result
     from flows.synthesis.synth import synthesize
     from flows.tools.parallel import processors
@@ -136,7 +137,7 @@ def command(
         staging = stack.enter_context(atomic_directory(output, force=force)) if output else None
         with task_progress("synthesizing", quiet=as_json) as update:
             result = synthesize(
-                core,
+                Design(core),
                 target,
                 clock_mhz=clock_mhz,
                 recipe=recipe,

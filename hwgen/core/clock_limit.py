@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hwgen.core.params.base import FamilyConfig
 
-PROVIDER = "flows.build.limits"
+PROVIDER = "flows.build.timing"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import click
 import pytest
 
 import hwgen.cli
-from flows.build import estimates
+from flows.build import build as builds
 from hwgen.cli import cli, main
 from hwgen.cli.support.outputs import MARKER, atomic_directory, write_file
 from hwgen.core.load import parse_config
@@ -134,10 +134,8 @@ def test_the_matrix_of_features_is_found_by_trying(
 ) -> None:
     # Engines on FPGAs take minutes; the page of the documentation is held to the whole matrix.
     known = {name: "gowin" if name in of_kind("fpga") else name for name in technologies()}
-    real = estimates.estimated
-    monkeypatch.setattr(
-        estimates, "estimated", lambda config, name, **rest: real(config, known[name], **rest)
-    )
+    retarget = builds.retarget
+    monkeypatch.setattr(builds, "retarget", lambda target, name: retarget(target, known[name]))
     assert main(["families", "--matrix", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     features = found["features"]

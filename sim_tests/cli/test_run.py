@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.build import verilog_of
-from flows.simulation import runner
-from flows.simulation import stream_program as fast
+from flows.build.design import Design
 from flows.tools import toolchain
 from hwgen.cli import main
 from hwgen.core.load import load_config
+from sim_tests.support.designs import design_of
 
 TEXT = "name: tiny\nfamily: systolic\narray: {rows: 3, cols: 2}\nmax_k: 64\n"
 
@@ -146,9 +145,8 @@ def test_a_mismatch_is_explained(
     config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A broken design fails with everything that is needed to look at it again."""
-    broken = verilog_of(load_config(config)).replace("$signed(x)", "x")
-    for module in (runner, fast):
-        monkeypatch.setattr(module, "verilog_of", lambda core: broken)
+    broken = design_of(load_config(config)).verilog.replace("$signed(x)", "x")
+    monkeypatch.setattr(Design, "verilog", broken)
     assert main(["sim", "--config", "tiny.yaml", "--seed", "3", "--case", "values_opposite"]) == 1
     error = capsys.readouterr().err
     assert re.search(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept of the analysis of a structure is what would be found again."""
+"""Cached analyses of netlists equal those that would be computed again."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from cost_model.estimate.analysis import Analysis
 from cost_model.estimate.technology import technology
 from cost_model.netlist.netlist import Netlist
-from flows.build import structures
-from flows.build.analyses import KeptAnalysis, analysis, analysis_of
-from flows.build.estimates import estimated
+from flows.build.analysis import CachedAnalysis, analyse
+from flows.build.design import Design
 from hwgen.core.load import load_config
+from sim_tests.support.designs import estimate_of
 from sim_tests.support.paths import ROOT
 
 CORE = ROOT / "configs" / "cube.yaml"
@@ -30,30 +30,40 @@ def refused() -> Netlist:
     raise AssertionError("the structure was read")
 
 
-def test_a_second_analysis_does_not_read_the_structure() -> None:
+def test_a_second_analysis_does_not_read_the_netlist() -> None:
     config = load_config(CORE)
-    design = structures.structure_of(config)
-    plain, first = Analysis(lambda: design), analysis(design)
-    for found in (first, KeptAnalysis(design.key, refused)):
-        assert found.parts() == plain.parts()
+    netlist = Design(config).netlist
+    plain, first = Analysis(lambda: netlist), analyse(netlist)
+    for analysis in (first, CachedAnalysis(netlist.key, refused)):
+        assert analysis.parts() == plain.parts()
         for clock in (100.0, 500.0):
-            assert found.limiting_path(TECH, clock) == plain.limiting_path(TECH, clock)
-    again = analysis_of(config)
-    assert isinstance(again, KeptAnalysis)
-    assert again.key == design.key
+            assert analysis.limiting_path(TECH, clock) == plain.limiting_path(TECH, clock)
+    design = Design(config)
+    again = design.analysis
+    assert isinstance(again, CachedAnalysis)
+    assert again.key == netlist.key
+    assert again.parts() == plain.parts()
+    assert "netlist" not in vars(design)
     with pytest.raises(AssertionError, match="was read"):
-        KeptAnalysis(design.key, refused).limiting_path(TECH, 200.0)
+        CachedAnalysis(netlist.key, refused).limiting_path(TECH, 200.0)
 
 
-def test_an_estimate_is_the_same_whatever_is_kept(own_cache: Path) -> None:
+def test_an_estimate_is_the_same_whatever_is_cached(
+    own_cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = load_config(CORE)
-    first = estimated(config)
-    assert estimated(config) == first
+    first = estimate_of(config)
+    assert estimate_of(config) == first
     for name in ("components", "limiting-path"):
-        kept = list((own_cache / name).iterdir())
-        assert len(kept) == 1
-        kept[0].write_text('[{"damaged": 1}]')
-    assert estimated(config) == first
-    for path in (own_cache / "structure").iterdir():
+        entries = list((own_cache / name).iterdir())
+        assert len(entries) == 1
+        entries[0].write_text('[{"damaged": 1}]')
+    assert capsys.readouterr().err == ""
+    assert estimate_of(config) == first
+    notes = capsys.readouterr().err.splitlines()
+    assert [note.endswith("are damaged or outdated; they are rebuilt") for note in notes] == [
+        True, True,
+    ]  # fmt: skip
+    for path in (own_cache / "modules").iterdir():
         path.unlink()
-    assert estimated(config) == first
+    assert estimate_of(config) == first

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from cost_model.estimate.estimate import estimate
-from flows.build.estimates import estimated
 from hwgen.cli import main
 from hwgen.core.load import load_config, parse_config
 from hwgen.core.operation import multiplies
 from hwgen.core.registry import family
+from sim_tests.support.designs import estimate_of
 from sim_tests.support.paths import ROOT
 
 CONFIGS = ROOT / "configs"
@@ -74,7 +74,7 @@ def test_what_fmax_limits_is_modelled() -> None:
 def test_every_shipped_configuration_says_what_its_figures_are() -> None:
     for path in sorted(CONFIGS.glob("*.yaml")):
         core = load_config(path)
-        entry = estimated(core, workloads={"w": [(5, 16, 7)]} if multiplies(core) else None)
+        entry = estimate_of(core, workloads={"w": [(5, 16, 7)]} if multiplies(core) else None)
         bases(entry)
         assert entry["extrapolated"] == [], path.name
 
@@ -95,7 +95,7 @@ def test_given_activations_make_serial_pes_exact(
     assert entry["metrics"]["cycles(a)"] == exact
     assert entry["certainty"]["cycles(a)"] == {"basis": "exact"}
     assert entry["metrics"]["latency_ms(a)"] == pytest.approx(exact / core.target.clock_mhz / 1e3)
-    expected = estimated(core, workloads={"a": [(9, 200, 5)]})
+    expected = estimate_of(core, workloads={"a": [(9, 200, 5)]})
     assert expected["certainty"]["cycles(a)"]["basis"] == "expected"
     ratio = exact / expected["metrics"]["cycles(a)"]
     energy = "energy_mj(a)"

@@ -13,11 +13,11 @@ from cost_model.closed_forms.closed_forms import bill_of
 from cost_model.closed_forms.component_counts import KINDS
 from cost_model.netlist.fabric.fabric import Fabric, delays, fabric
 from flows.bench.cost_points import compare
-from flows.build import verilog_of
 from flows.calibration.parts import kept_modules
 from flows.calibration.points import config_of, core
 from flows.tools import process
 from flows.tools.toolchain import require
+from sim_tests.support.designs import design_of
 
 BUILT = [
     core("systolic", array__rows=3, array__cols=5, array__broadcast=2, pipeline__pe=1),
@@ -181,7 +181,7 @@ def netlist(config: Any, work: Path) -> tuple[int, int, int]:
     Registers that are constant or equal to others are removed as by synthesis, which does not look
     into or out of modules that repeat.
     """
-    verilog, top = verilog_of(config), config.name
+    verilog, top = design_of(config).verilog, config.name
     alone = " ".join(f"{top}_{prefix}*" for prefix in kept_modules(config))
     script = f"""\
 read_verilog design.v

@@ -12,14 +12,13 @@ import pytest
 from cost_model.closed_forms.closed_forms import ACTIVITY, RESOURCES
 from cost_model.netlist.fabric import energy as fabric_energy
 from flows.bench.models import lines
-from flows.build.estimates import estimated
-from flows.build.structures import structure_of
 from hwgen.cli import main
 from hwgen.core.load import parse_config
 from hwgen.reports.datasheet import standing
 from hwgen.technologies import fpga_family
 from hwgen.technologies.fpga_energies import fpga_energies
 from sim_tests.models.test_gguf import estimating
+from sim_tests.support.designs import estimate_of
 
 CORE = "name: core\nfamily: systolic\narray: {rows: 2, cols: 3}\n"
 WORK = {"w": [(4, 8, 4)]}
@@ -28,7 +27,7 @@ FROM_POWER = ("power_w", "tops_per_w", "energy_mj(w)")
 
 def of(target: str, **options: Any) -> dict[str, Any]:
     config = parse_config(CORE)
-    return estimated(config, target, 500.0, WORK, design=structure_of(config), **options)
+    return estimate_of(config, target, 500.0, WORK, **options)
 
 
 def test_the_table_is_that_of_its_source() -> None:

@@ -20,8 +20,6 @@ from cost_model.netlist.fabric.lut_cover import Cover, balanced
 from cost_model.netlist.fabric.lut_trees import TreeCover
 from cost_model.netlist.order import in_order, strongly_connected
 from cost_model.netlist.rewrite import shift_registers
-from flows.build import structures
-from flows.build.estimates import estimated
 from flows.calibration import fpga
 from flows.calibration.structural_fpga import totals
 from hwgen.core.load import parse_config
@@ -30,6 +28,7 @@ from hwgen.core.registry import families
 from hwgen.reports.configuration import template
 from hwgen.technologies import technologies
 from hwgen.technologies.fpga_model import LutTrees
+from sim_tests.support.designs import design_of, estimate_of
 from sim_tests.support.selection import commit_seed
 
 FABRICS = ("ecp5", "ice40")
@@ -201,7 +200,7 @@ def test_what_depends_on_itself_comes_in_one_group() -> None:
 @pytest.mark.parametrize("family", CORES)
 def test_every_family_has_resources(family: str, target: str) -> None:
     config = parse_config(f"name: core\nfamily: {family}\n{CORES[family]}\n")
-    found = estimated(config, target)
+    found = estimate_of(config, target)
     assert found["costs_of"] == STRUCTURE
     assert not [note for note in found["notes"] if "estimate" in note]
     for resource in ("luts", *EXACT.values()):
@@ -221,11 +220,11 @@ def test_every_family_has_resources(family: str, target: str) -> None:
 def test_structures_agree_with_synthesis(target: str, text: str) -> None:
     """Registers, DSP blocks and memories are what Yosys makes, all as one."""
     config = parse_config(f"name: core\n{text}\n")
-    verilog, design = structures.emitted(config)
+    design = design_of(config)
     rules = fabric(target)
     assert rules is not None
-    counts = totals(design, rules)
-    used = fpga.mapped(verilog, target)["resources"]
+    counts = totals(design.netlist, rules)
+    used = fpga.mapped(design.verilog, target)["resources"]
     for kind, resource in EXACT.items():
         exact = 0.05 if kind == "carry" else 0
         assert counts.get(kind, 0) == pytest.approx(used[resource], rel=exact), resource
@@ -246,7 +245,7 @@ def test_registers_in_a_row_are_shift_registers(length: int, made: tuple[int, in
 def test_dsp_blocks_of_xc7_contain_adders_and_registers() -> None:
     config = parse_config("name: core\nfamily: cube\narray: {rows: 2, cols: 2, depth: 2}\n")
     counts = {
-        name: totals(structures.structure_of(config), rules)
+        name: totals(design_of(config).netlist, rules)
         for name in ("ecp5", "xc7")
         if (rules := fabric(name)) is not None
     }
@@ -267,7 +266,7 @@ def test_every_kind_of_a_structure_has_a_price(target: str) -> None:
 @pytest.mark.parametrize("target", FABRICS)
 def test_figures_per_second_are_at_fmax(target: str) -> None:
     config = parse_config("name: core\nfamily: systolic\narray: {rows: 2, cols: 3}\n")
-    found = estimated(config, target, 500.0, {"w": [(4, 8, 4)]})
+    found = estimate_of(config, target, 500.0, {"w": [(4, 8, 4)]})
     fmax = found["metrics"]["fmax_mhz"]
     assert 20 < fmax < 300  # the class of these families
     assert found["clock_basis"] == "fmax"
@@ -275,7 +274,7 @@ def test_figures_per_second_are_at_fmax(target: str) -> None:
     assert found["metrics"]["tops"] == pytest.approx(2e-6 * config.macs_per_cycle * fmax)
     cycles = found["metrics"]["cycles(w)"]
     assert found["metrics"]["latency_ms(w)"] == pytest.approx(cycles / fmax * 1e-3)
-    slow = estimated(config, target, 10.0)
+    slow = estimate_of(config, target, 10.0)
     assert slow["clock_basis"] == "asked for"
 
 
@@ -301,13 +300,12 @@ def tried(family: str) -> list[str]:
 def test_nothing_is_null_without_a_reason(family: str) -> None:
     small = f"name: core\nfamily: {family}\n{SMALL[family]}\n" if family in SMALL else None
     config = parse_config(small or template(family))
-    design = structures.structure_of(config)
     work: dict[str, Any] = {"workloads": {"w": [(8, 8, 8)]}}
     if not multiplies(config):
         operation = config.operations[0]
         sizes = {size.name: size.natural for size in operation.sizes}
         work = {"jobs": {"w": (operation, sizes, operation.check_scalars({}))}}
     for name in tried(family):
-        found = estimated(config, name, design=design, **work)
+        found = estimate_of(config, name, **work)
         null = {metric for metric, value in found["metrics"].items() if value is None}
         assert null == set(found["unknown"]), name

@@ -10,8 +10,8 @@ from cost_model.netlist.components import components
 from cost_model.netlist.few_inputs import FEW, few_input_counts, function_of
 from cost_model.netlist.liveness import Liveness
 from cost_model.netlist.model import KINDS, Cell, Module, Port
-from flows.build.structures import structure_of
 from hwgen.core.load import parse_config
+from sim_tests.support.designs import design_of
 
 WIDTH = 3
 
@@ -126,11 +126,11 @@ def test_what_keeps_something_or_reads_much_is_no_function_of_a_few_bits() -> No
 
 
 def test_tables_of_terms_and_unsigned_elements_cost_little() -> None:
-    design = structure_of(parse_config(
+    design = design_of(parse_config(
         "{name: core, family: cube, activation: uint16, weight: int6_g64,"
         " array: {pe: bit_serial, rows: 1, cols: 1}}",
         "core.yaml",
-    ))  # fmt: skip
+    )).netlist  # fmt: skip
     found = components(design)
     # 64 codes of 3 digits of 4 bits each: a table has hundreds of multiplexers as it is written.
     assert found["terms_int6_g64"]["mux_bit"] < 40

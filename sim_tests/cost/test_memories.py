@@ -20,9 +20,7 @@ from cost_model.memories.macros import composed, library, technology_fits
 from cost_model.memories.memories import RATES, Made, Use, energy_mj
 from cost_model.netlist.components import components
 from cost_model.netlist.memories import MemoryUse, memories_of
-from flows.build import files_of
-from flows.build.estimates import estimated
-from flows.build.structures import structure_of
+from flows.build.build import Build
 from hwgen.cli import main
 from hwgen.core.load import parse_config
 from hwgen.core.memories import HOLDS, Ram, ram_of
@@ -32,6 +30,7 @@ from hwgen.families.gemm_stream.schedule import Plan
 from hwgen.technologies import technologies
 from hwgen.technologies.model import Memories
 from hwgen.technologies.off_chip import memory_kinds
+from sim_tests.support.designs import design_of, estimate_of
 
 ENGINE = """\
 name: engine
@@ -141,8 +140,8 @@ def test_the_factor_of_energies_covers_what_they_were_checked_against() -> None:
 
 def test_power_is_as_uncertain_as_the_energies_of_its_macros() -> None:
     config = parse_config("name: a\nfamily: ternary_lut\n")
-    found = estimated(config, "asap7")
-    logic = estimated(config, "asap7", made_of="registers")["uncertainty"]["power_w"]
+    found = estimate_of(config, "asap7")
+    logic = estimate_of(config, "asap7", made_of="registers")["uncertainty"]["power_w"]
     factor = published("asap7").energy_factor
     assert factor is not None
     (memory,) = found["memories"]
@@ -236,7 +235,7 @@ def test_unknown_memories_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     for module in (cost_model.memories.macros, cost_model.memories.memories):
         monkeypatch.setattr(module, "library", lambda _: silent)
-    found = estimated(parse_config("name: a\nfamily: ternary_lut\n"), "asap7")
+    found = estimate_of(parse_config("name: a\nfamily: ternary_lut\n"), "asap7")
     (memory,) = found["memories"]
     assert memory["form"] == "macros"
     assert memory["read_pj"] is None
@@ -306,8 +305,8 @@ def test_buffers_hold_what_the_configuration_says() -> None:
 def test_estimates_of_engines_say_which_memories() -> None:
     config = engine(ENGINES[0])
     sizes = {"w": [(64, 64, 64)]}
-    macros = estimated(config, "nangate45", workloads=sizes, behind=OffChip(kind="hbm2"))
-    registers = estimated(config, "nangate45", workloads=sizes, made_of="registers")
+    macros = estimate_of(config, "nangate45", workloads=sizes, off_chip=OffChip(kind="hbm2"))
+    registers = estimate_of(config, "nangate45", workloads=sizes, made_of="registers")
     assert "fakeram45" in macros["memories_source"]
     assert registers["memories_source"] is None
     assert {each["form"] for each in registers["memories"]} == {"registers"}
@@ -319,9 +318,9 @@ def test_estimates_of_engines_say_which_memories() -> None:
     assert macros["metrics"]["memory_energy_mj(w)"] == pytest.approx(
         use_of["off_chip_mj"] + use_of["on_chip_mj"]
     )
-    unknown = estimated(config, "nangate45", workloads=sizes, behind=OffChip(kind="lpddr5"))
+    unknown = estimate_of(config, "nangate45", workloads=sizes, off_chip=OffChip(kind="lpddr5"))
     assert unknown["metrics"]["memory_energy_mj(w)"] is None
-    given = estimated(config, "nangate45", workloads=sizes, behind=OffChip(pj_per_bit=5.0))
+    given = estimate_of(config, "nangate45", workloads=sizes, off_chip=OffChip(pj_per_bit=5.0))
     assert given["memory"]["off_chip_pj_per_bit"] == 5.0
     assert given["roofline"] is None  # an energy, but no bandwidth
     assert registers["metrics"]["memory_energy_mj(w)"] is None  # no memory is named
@@ -331,7 +330,7 @@ def test_estimates_of_engines_say_which_memories() -> None:
 @pytest.mark.parametrize("text", ENGINES)
 def test_buffers_are_memories_of_the_hardware(text: str) -> None:
     config = engine(text)
-    uses = memories_of(structure_of(config))
+    uses = memories_of(design_of(config).netlist)
     assert {name for use in uses for name in use.holds} <= HOLDS.keys()
     for buffer in buffers(config):
         (found,) = (use for use in uses if buffer.name in use.holds)
@@ -341,7 +340,7 @@ def test_buffers_are_memories_of_the_hardware(text: str) -> None:
 
 def test_memories_are_modules_of_their_own() -> None:
     for text in (*ENGINES, "name: a\nfamily: ternary_lut\n"):
-        for name, module in structure_of(parse_config(text)).modules.items():
+        for name, module in design_of(parse_config(text)).netlist.modules.items():
             ram = ram_of(name)
             if ram is None:
                 assert not module.memories
@@ -356,23 +355,23 @@ def test_memories_are_modules_of_their_own() -> None:
 
 def test_the_manifest_lists_memories() -> None:
     config = parse_config("name: core\nfamily: ternary_lut\narray: {accumulator_depth: 8}\n")
-    text = files_of(config)
+    text = Build(design_of(config)).files
     (entry,) = json.loads(text["core.json"])["memories"]
     assert f"module {entry['module']}(" in text["core.v"]
     assert entry["ports"] == "1r1w"
     assert (entry["words"], entry["read_latency"], entry["instances"]) == (8, 1, 1)
     assert entry["holds"] == [HOLDS["rows"]]
-    plain = files_of(parse_config("name: core\nfamily: systolic\n"))
+    plain = Build(design_of(parse_config("name: core\nfamily: systolic\n"))).files
     assert json.loads(plain["core.json"])["memories"] == []
 
 
 def test_small_memories_stay_registers() -> None:
     text = "name: core\nfamily: ternary_lut\narray: {accumulator_depth: 8}\n"
     config = parse_config(text)
-    (ram,) = (each.ram for each in memories_of(structure_of(config)))
+    (ram,) = (each.ram for each in memories_of(design_of(config).netlist))
     for below, form in ((ram.capacity, "macros"), (ram.capacity + 1, "registers")):
         other = parse_config(f"{text}memories: {{registers_below: {below}}}\n")
-        (memory,) = estimated(other, "nangate45")["memories"]
+        (memory,) = estimate_of(other, "nangate45")["memories"]
         assert memory["form"] == form
         assert other.digest != config.digest
     plain = parse_config(f"{text}memories: {{registers_below: 2048}}\n")
@@ -382,8 +381,8 @@ def test_small_memories_stay_registers() -> None:
 def test_memories_of_macros_are_counted_once() -> None:
     config = engine(ENGINES[0])
     sizes = {"w": [(64, 64, 64)]}
-    found = estimated(config, "nangate45", 100.0, sizes)
-    plain = estimated(config, "nangate45", 100.0, sizes, made_of="registers")
+    found = estimate_of(config, "nangate45", 100.0, sizes)
+    plain = estimate_of(config, "nangate45", 100.0, sizes, made_of="registers")
     after, before = (
         {part["part"]: part for part in entry["breakdown"]} for entry in (found, plain)
     )
@@ -430,7 +429,7 @@ def test_memories_of_macros_are_counted_once() -> None:
 def test_macros_are_in_the_paths() -> None:
     config = parse_config("name: core\nfamily: ternary_lut\n")
     found = [
-        estimated(config, "ihp-sg13g2", 50.0, made_of=form) for form in ("macros", "registers")
+        estimate_of(config, "ihp-sg13g2", 50.0, made_of=form) for form in ("macros", "registers")
     ]
     slow, fast = (entry["metrics"]["fmax_mhz"] for entry in found)
     assert slow < fast
@@ -442,12 +441,12 @@ def test_macros_are_in_the_paths() -> None:
 def test_memories_that_registers_make_smaller_stay_registers() -> None:
     """The smallest macro of sky130hd has 256 words."""
     config = parse_config("name: core\nfamily: ternary_lut\n")
-    found = estimated(config, "sky130hd", 50.0)
+    found = estimate_of(config, "sky130hd", 50.0)
     assert [memory["form"] for memory in found["memories"]] == ["registers"]
 
 
 def test_a_buffer_that_is_not_there_is_refused() -> None:
-    design = structure_of(engine(ENGINES[0]))
+    design = design_of(engine(ENGINES[0])).netlist
     with pytest.raises(ValueError, match="no module nowhere with a memory"):
         components(design, {"nowhere"})
 

@@ -16,8 +16,9 @@ from amaranth.lib.wiring import In, Out
 from cost_model.netlist.document import document_of, module_of, packed, unpacked
 from cost_model.netlist.model import ONE, TOP, ZERO
 from cost_model.netlist.netlist import Netlist
-from flows.build import structures, verilog_of
+from flows.build.design import Design
 from flows.build.files import ports
+from flows.build.netlist_cache import convert
 from hwgen.core.load import load_config
 from rtl_templates.hdl.hierarchy import Block, emit, place
 from sim_tests.support.paths import ROOT
@@ -33,7 +34,7 @@ def structured(
     ports = {"clk": (domain.clk, PortDirection.Input), "rst": (domain.rst, PortDirection.Input)}
     ports |= {name: (signal, PortDirection.Input) for name, signal in inputs.items()}
     ports |= {name: (signal, PortDirection.Output) for name, signal in outputs.items()}
-    return structures.structured(list(emit(m, name, ports)), name)[1]
+    return convert(list(emit(m, name, ports)), name).netlist
 
 
 def test_an_adder_has_its_operands_and_signs() -> None:
@@ -195,16 +196,16 @@ def test_designs_of_other_names_share_their_modules(
 ) -> None:
     monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path))
     first = chain([Pair(8)] * 2, "first")
-    kept = set((tmp_path / "structure").iterdir())
+    kept = set((tmp_path / "modules").iterdir())
     second = chain([Pair(8)] * 2, "a_second_one")
-    assert set((tmp_path / "structure").iterdir()) == kept
+    assert set((tmp_path / "modules").iterdir()) == kept
     assert first == second
 
 
 def test_a_damaged_entry_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path))
     before = chain([Pair(8)])
-    for path in (tmp_path / "structure").iterdir():
+    for path in (tmp_path / "modules").iterdir():
         path.write_text(path.read_text()[:-40])
     assert chain([Pair(8)]) == before
 
@@ -224,10 +225,12 @@ def test_every_shipped_configuration_has_a_structure(
 ) -> None:
     monkeypatch.setenv("HWGEN_CACHE_DIR", str(tmp_path))
     config = load_config(path)
-    assert structures.known(config) is None
-    verilog, design = structures.emitted(config)
-    assert verilog == verilog_of(config)  # the same with and without the structure
-    assert structures.known(config) == structures.structure_of(config) == design
+    emitted = Design(config)
+    design, verilog = emitted.netlist, emitted.verilog
+    assert verilog == Design(config).verilog  # the same with and without the netlist
+    cached = Design(config)
+    assert cached.netlist == design
+    assert "rtlil" not in vars(cached)
     texts = verilog.split("\nmodule ")
     assert len(design.modules) == len(design.counts) == len(texts)
     for module in design.modules.values():

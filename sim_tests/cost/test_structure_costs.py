@@ -17,15 +17,14 @@ from cost_model.netlist.components import totals
 from cost_model.netlist.fabric.fabric import fabric
 from cost_model.timing.graph import Timer
 from flows.bench import draws as held_out
-from flows.build.analyses import KeptAnalysis
-from flows.build.estimates import estimated
-from flows.build.structures import structure_of
+from flows.build.analysis import CachedAnalysis
 from flows.calibration import draws, structural
 from flows.calibration.delays import USUAL
 from flows.calibration.fit import Equation, fit_robust
 from hwgen.core.load import load_config, parse_config
 from hwgen.core.registry import families
 from sim_tests.cost.test_structure import Pair, chain, structured
+from sim_tests.support.designs import design_of, estimate_of
 from sim_tests.support.paths import ROOT
 
 CONFIGS = ROOT / "configs"
@@ -159,7 +158,7 @@ def test_what_a_narrow_sum_does_not_need_is_followed_to_the_inputs(
 ) -> None:
     """A sum of few bits needs few of the product, of its operands, and of the buffers of these."""
     config = parse_config(f"name: narrow\n{text}", "narrow.yaml")
-    assert totals(structure_of(config))["register_bit"] == flip_flops
+    assert totals(design_of(config).netlist)["register_bit"] == flip_flops
 
 
 def test_paths_to_what_nothing_needs_do_not_limit() -> None:
@@ -182,7 +181,7 @@ def test_paths_to_what_nothing_needs_do_not_limit() -> None:
 
 def test_engines_have_area_and_power() -> None:
     core = parse_config((CONFIGS / "gemm_stream.yaml").read_text(), "core.yaml")
-    found = estimated(core, TECH, workloads={"w": [(64, 64, 64)]})
+    found = estimate_of(core, TECH, workloads={"w": [(64, 64, 64)]})
     metrics = found["metrics"]
     assert metrics["area_mm2"] > 0
     assert metrics["power_w"] > 0
@@ -208,7 +207,7 @@ def test_every_kind_of_a_structure_has_a_price(technology: str) -> None:
     costs = technologies.technology(technology).structure
     for name in ("systolic", "lut_core_fp16", "serial", "gemm_stream"):
         config = load_config(CONFIGS / f"{name}.yaml")
-        kinds = set(totals(structure_of(config)))
+        kinds = set(totals(design_of(config).netlist))
         for quantity, prices in costs["costs"].items():
             assert kinds - set(prices) == set(), quantity
 
@@ -220,9 +219,9 @@ def test_a_closed_form_that_fails_takes_no_other_figure_away(
         raise ValueError("no such path")
 
     # A technology whose structures have prices but no delays.
-    monkeypatch.setattr(KeptAnalysis, "limiting_path", lambda *arguments: None)
+    monkeypatch.setattr(CachedAnalysis, "limiting_path", lambda *arguments: None)
     monkeypatch.setattr(costed, "fmax_mhz", broken)
-    found = estimated(load_config(CONFIGS / "systolic.yaml"), TECH)
+    found = estimate_of(load_config(CONFIGS / "systolic.yaml"), TECH)
     assert found["metrics"]["area_mm2"] > 0
     assert found["metrics"]["fmax_mhz"] is None
     assert found["notes"] == ["Fmax: no such path"]
@@ -253,7 +252,7 @@ def test_held_out_designs_are_of_a_size_and_repeatable() -> None:
     assert held_out.draw(12, 2, most, names=last) != first
     assert {config.family for config in found} == set(names)
     assert all(
-        0 < held_out.size(structure_of(config), config.memories.registers_below) <= most
+        0 < held_out.size(design_of(config).netlist, config.memories.registers_below) <= most
         for config in found
     )
 

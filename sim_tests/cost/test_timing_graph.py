@@ -20,8 +20,6 @@ from cost_model.timing.delay_compression import BEND, bent, straight
 from cost_model.timing.graph import Path as LimitingPath
 from cost_model.timing.graph import Timer
 from cost_model.timing.limit import described, limiting_path, shortest
-from flows.build import structures, verilog_of
-from flows.build.estimates import estimated
 from flows.calibration.delays import USUAL, Timed, bend_of, fit_steps, table
 from flows.calibration.structural import Measured
 from flows.synthesis.standard_cells import Mapped
@@ -29,6 +27,7 @@ from flows.synthesis.timing import Timing
 from hwgen.cli import cli
 from hwgen.core.load import load_config
 from sim_tests.cost.test_structure import CONFIGS, structured
+from sim_tests.support.designs import design_of, estimate_of
 
 NS = {kind: 1 + index / 64 for index, kind in enumerate(STEPS)} | {"fanout": 0.0}
 """Times by which a sum says which steps it is of."""
@@ -247,11 +246,11 @@ def test_a_path_through_modules_is_the_same_as_without_them() -> None:
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_the_limiting_path_of_a_core_is_in_its_verilog(path: Path) -> None:
     config = load_config(path)
-    found = Timer(structures.structure_of(config), NS | {"fanout": 0.1}).limiting(0.1)
+    found = Timer(design_of(config).netlist, NS | {"fanout": 0.1}).limiting(0.1)
     assert found is not None
     total = sum((NS | {"fanout": 0.1})[kind] * count for kind, count in found.steps.items())
     assert found.period_ns == pytest.approx(total + 0.1 * found.outside)
-    verilog = verilog_of(config)
+    verilog = design_of(config).verilog
     for name in (found.start, found.end):
         *instances, signal = name.split(".")
         assert re.search(rf"\b{re.escape(signal)}\b", verilog)
@@ -261,7 +260,7 @@ def test_the_limiting_path_of_a_core_is_in_its_verilog(path: Path) -> None:
 @pytest.mark.parametrize("name", ["systolic", "gemm_stream"])
 def test_an_estimate_names_the_path_that_limits_it(name: str) -> None:
     config = load_config(CONFIGS[0].parent / f"{name}.yaml")
-    found = estimated(config)
+    found = estimate_of(config)
     path = found["limiting_path"]
     assert 1000 / path["ns"] == pytest.approx(found["metrics"]["fmax_mhz"], rel=1e-3)
     assert sum(stage["ns"] for stage in path["stages"]) == pytest.approx(path["ns"], rel=1e-3)
@@ -274,7 +273,7 @@ def test_an_estimate_names_the_path_that_limits_it(name: str) -> None:
 
 def test_fitted_steps_explain_the_delays_that_they_made() -> None:
     ns = {kind: 0.05 * usual for kind, usual in USUAL.items()}
-    designs = [structures.structure_of(load_config(path)) for path in CONFIGS[:6]]
+    designs = [design_of(load_config(path)).netlist for path in CONFIGS[:6]]
     measured = []
     for number, design in enumerate(designs):
         path = Timer(design, ns).limiting(0.1)
@@ -304,7 +303,7 @@ def test_how_sums_of_steps_bend_is_found() -> None:
 def test_the_table_of_a_technology_says_how_wrong_it_is_elsewhere() -> None:
     found = []
     for path in CONFIGS[:6]:
-        design = structures.structure_of(load_config(path))
+        design = design_of(load_config(path)).netlist
         limit = Timer(design, {kind: 0.05 * usual for kind, usual in USUAL.items()}).limiting(0.1)
         assert limit is not None
         mapped = SimpleNamespace(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cost_model.estimate.estimate import estimate
-from flows.build import estimates
+from flows.build import build
 from hwgen.cli import main
 from hwgen.core.load import parse_config
 
@@ -41,7 +41,7 @@ def test_no_failure_of_an_estimate_stops_a_build(
     def broken(*arguments: Any, **options: Any) -> Any:
         raise ZeroDivisionError("no such luck")
 
-    monkeypatch.setattr(estimates, "estimate", broken)
+    monkeypatch.setattr(build, "estimate", broken)
     source = tmp_path / "tiny.yaml"
     source.write_text("name: tiny\nfamily: systolic\narray: {rows: 1, cols: 1}\n")
     output = tmp_path / "out"

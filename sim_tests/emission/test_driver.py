@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.build import verilog_of
 from flows.build.drivers.engine_drivers import gemm_driver
 from flows.build.files import c_header
 from flows.simulation.engine_program import compile_model
@@ -24,6 +23,7 @@ from hwgen.core.register_map import LAYOUT, MAGIC, STATES, job_window, register_
 from hwgen.families.gemm_stream.jobs import Job, plan_of
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from sim_tests.simulation.test_memory_engine import ENGINE
+from sim_tests.support.designs import design_of
 
 TERNARY = {"family": "ternary_lut"}
 OUTPUT_STATIONARY = {"family": "systolic", "array": {"dataflow": "output_stationary"}}
@@ -392,7 +392,7 @@ def test_the_rest(fresh: Engine) -> None:
 def test_on_the_engine(tmp_path: Path) -> None:
     """The driver, compiled as C, makes the RTL compute; errors and aborts come back."""
     config: Any = parse_config(ENGINE)
-    library = compile_model(config.name, verilog_of(config), config.buses, cycles=0)
+    library = compile_model(config.name, design_of(config).verilog, config.buses, cycles=0)
     files: dict[str, str] = {**gemm_driver(config), f"{config.name}_regs.h": c_header(config)}
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")

@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows.build import files_of, verilog_of
+from flows.build.build import Build
 from flows.tools.toolchain import require
 from hwgen.core.load import load_config
 from hwgen.families.systolic.params import SystolicConfig
 from sim_tests.families.test_systolic import COVERING, sized
+from sim_tests.support.designs import design_of
 from sim_tests.support.emitted import (
     assert_lint_clean,
     combinational_paths,
@@ -90,7 +91,7 @@ def test_yosys_accepts_it(config: SystolicConfig, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("config", SAMPLE, ids=names)
 def test_ports_are_what_the_manifest_says(config: SystolicConfig) -> None:
-    files = files_of(config)
+    files = Build(design_of(config)).files
     manifest = json.loads(files[f"{config.name}.json"])
     top = module_text(files[f"{config.name}.v"], config.name)
     found = {}
@@ -105,14 +106,14 @@ def test_ports_are_what_the_manifest_says(config: SystolicConfig) -> None:
 
 def test_every_text_carries_the_digest_and_no_date() -> None:
     config = sized(4, 4, "output_stationary")
-    for name, text in files_of(config).items():
+    for name, text in Build(design_of(config)).files.items():
         assert config.digest in text, name
         assert not re.search(r"\b20\d\d-\d\d|\bYosys\b", text), name
 
 
 def test_fusesoc_description_is_yaml() -> None:
     config = sized(4, 4, "output_stationary")
-    files = files_of(config)
+    files = Build(design_of(config)).files
     core = yaml.safe_load(files[f"{config.name}.core"])
     listed = {name for fileset in core["filesets"].values() for name in fileset["files"]}
     assert listed <= set(files)
@@ -158,16 +159,16 @@ def test_builds_are_byte_identical(tmp_path: Path) -> None:
     [("output_stationary", 3.0), ("weight_stationary", 3.5)],
 )
 def test_text_grows_with_different_modules_only(dataflow: str, ratio: float) -> None:
-    small, large = (len(verilog_of(sized(n, n, dataflow))) for n in (8, 64))
+    small, large = (len(design_of(sized(n, n, dataflow)).verilog) for n in (8, 64))
     assert large <= ratio * small
-    modules = re.findall(r"^module (\w+)", verilog_of(sized(64, 64, dataflow)), re.M)
+    modules = re.findall(r"^module (\w+)", design_of(sized(64, 64, dataflow)).verilog, re.M)
     assert len(modules) == len(set(modules))
 
 
 @pytest.mark.parametrize("config", SAMPLE[::2], ids=names)
 def test_no_path_from_an_input_to_an_output(config: SystolicConfig, tmp_path: Path) -> None:
     """Every path through the core crosses a register, ``tready`` included."""
-    module = netlist(verilog_of(config), config.name, tmp_path)
+    module = netlist(design_of(config).verilog, config.name, tmp_path)
     assert module["cells"]
     assert combinational_paths(module) == []
 

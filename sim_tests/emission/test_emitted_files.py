@@ -19,7 +19,8 @@ import pytest
 import yaml
 from lxml import etree
 
-from flows.build import files_of, ipxact
+from flows.build import ipxact
+from flows.build.build import Build
 from flows.tools.toolchain import probe, require
 from hwgen import __version__
 from hwgen.cli import main
@@ -27,6 +28,7 @@ from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.systolic.params import SystolicConfig
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.reports.configuration import json_schema
+from sim_tests.support.designs import design_of
 
 CONFIGS: dict[str, Any] = {
     "array": SystolicConfig.model_validate({"name": "array", "array": {"rows": 3, "cols": 1}}),
@@ -86,7 +88,7 @@ READ = {
 
 @cache
 def emitted(name: str) -> dict[str, str]:
-    return files_of(CONFIGS[name])
+    return Build(design_of(CONFIGS[name])).files
 
 
 @pytest.fixture(params=CONFIGS)

@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
-import json
 import xml.etree.ElementTree as ET
 from typing import Any
 
 import pytest
 
-from flows.build import files_of, ipxact
-from flows.build.files import manifest, ports
+from flows.build import ipxact
+from flows.build.build import Build
+from flows.build.files import description, ports
 from hwgen.core.register_map import register_map
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.systolic.params import SystolicConfig
 from hwgen.families.ternary_lut.params import TernaryLutConfig
+from sim_tests.support.designs import design_of
 
 CONFIGS: list[Any] = [
     SystolicConfig.model_validate({"name": "array", "family": "systolic"}),
@@ -94,7 +95,7 @@ def test_every_port_is_in_one_bus(config: Any) -> None:
     assert texts(root, "model/ports/port/name") == listed
     mapped = texts(root, ".//physicalPort/name")
     assert sorted(mapped) == sorted(listed)
-    for port in json.loads(manifest(config))["ports"]:
+    for port in description(config)["ports"]:
         path = f"model/ports/port[name='{port['name']}']/wire"
         assert texts(root, f"{path}/direction") == [port["direction"]]
         left = texts(root, f"{path}/vectors/vector/left")
@@ -151,7 +152,7 @@ def test_registers_of_an_engine() -> None:
 
 def test_files_are_built() -> None:
     for config in (CONFIGS[0], CONFIGS[3]):
-        assert set(texts(parsed(config), ".//file/name")) <= set(files_of(config))
+        assert set(texts(parsed(config), ".//file/name")) <= set(Build(design_of(config)).files)
 
 
 def test_it_is_the_same_every_time_and_names_the_configuration() -> None:

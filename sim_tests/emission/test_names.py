@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.build import verilog_of
 from flows.build.files import ports
 from flows.simulation import runner
 from flows.simulation.matrices import run_matrices
@@ -19,6 +18,7 @@ from hwgen.config.names import SIMULATOR, VERILOG, reserved
 from hwgen.core.load import parse_config
 from hwgen.errors import ConfigError
 from hwgen.families.systolic.params import SystolicConfig
+from sim_tests.support.designs import design_of
 from sim_tests.support.paths import ROOT
 
 CONFIGS = ROOT / "configs"
@@ -75,7 +75,7 @@ def test_signals_of_the_top_module_are_refused(values: dict[str, Any]) -> None:
     import yaml
 
     config: Any = parse_config(yaml.safe_dump({"name": "tiny", **values}))
-    top = re.search(r"^module tiny\(.*?^endmodule", verilog_of(config), re.S | re.M)
+    top = re.search(r"^module tiny\(.*?^endmodule", design_of(config).verilog, re.S | re.M)
     assert top
     signals = set(re.findall(r"^  (?:input|output|wire|reg) (?:\[\S+\] )?(\w+)", top[0], re.M))
     assert signals >= {port["name"] for port in ports(config)}
@@ -94,8 +94,8 @@ def test_other_unusual_names_are_simulated(
 ) -> None:
     config = parse_config(SMALL.format(name))
     a = np.array([[1, -2], [3, 4]])
-    assert (run_matrices(config, a, a).c == a @ a).all()
+    assert (run_matrices(design_of(config), a, a).c == a @ a).all()
     if name == UNUSUAL[0]:  # with cocotb's libraries, which cost most of the time
         monkeypatch.setattr(runner, "_host", None)
-        assert (compile_design(config) / name).is_file()
+        assert (compile_design(design_of(config)) / name).is_file()
     assert isinstance(config, SystolicConfig)

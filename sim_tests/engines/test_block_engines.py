@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.build import verilog_of
 from flows.simulation.bus.engine_host import EngineHost, open_engine
 from flows.simulation.engine_memory import place
 from flows.simulation.post_cases import columns_of, settings_of
@@ -31,6 +30,7 @@ from hwgen.errors import CheckFailed, ConfigError, InputError
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import Plan
 from hwgen.formats.block import quantise_lines
+from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
 from sim_tests.support.selection import commit_seed
 
@@ -159,11 +159,11 @@ def check_cycles(
 
 def check(config: GemmStreamConfig, seed: int, jobs: int, most: int) -> None:
     """Run jobs on memories that pause and on one that never does."""
-    rng, text = np.random.default_rng(seed), verilog_of(config)
+    rng, text = np.random.default_rng(seed), design_of(config).verilog
     for stalls, latency in ((0.4, 3), (0.0, int(rng.integers(1, 40)))):
         with open_engine(
-            config, verilog=text, cycles=FEW_CYCLES, read_latency=latency, write_latency=latency,
-            stalls=stalls, seed=seed,
+            design_of(config).with_verilog(text), cycles=FEW_CYCLES, read_latency=latency,
+            write_latency=latency, stalls=stalls, seed=seed,
         ).model as model:  # fmt: skip
             host = EngineHost(config, model)
             check_jobs(host, jobs, rng, most)
@@ -190,7 +190,8 @@ def test_many_jobs(name: str) -> None:
 @pytest.mark.timeout(4 * 3600)
 def test_regression(name: str, tmp_path: Path) -> None:
     """Errors, aborts and resets as well."""
-    failed = [f"{o.name}: {o.message}" for o in regress(config_of(name), tmp_path) if not o.passed]
+    outcomes = regress(design_of(config_of(name)), tmp_path)
+    failed = [f"{outcome.name}: {outcome.message}" for outcome in outcomes if not outcome.passed]
     assert not failed, "\n".join(failed)
 
 
@@ -373,8 +374,8 @@ MUTATIONS = [
 @pytest.mark.slow
 def test_mutations_are_noticed(mutation: Mutation) -> None:
     config: Any = mutation.configuration(GemmStreamConfig)
-    text = mutation.applied(verilog_of(config))
+    text = mutation.applied(design_of(config).verilog)
     with open_engine(
-        config, verilog=text, cycles=FEW_CYCLES, read_latency=1, write_latency=1
+        design_of(config).with_verilog(text), cycles=FEW_CYCLES, read_latency=1, write_latency=1
     ).model as model, pytest.raises((AssertionError, CheckFailed)):  # fmt: skip
         check_jobs(EngineHost(config, model), 16, np.random.default_rng(1), 30)

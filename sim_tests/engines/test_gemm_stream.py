@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost_model.families.gemm_stream import plan_cycles
-from flows.build import verilog_of
 from flows.build.verilog import to_verilog
 from flows.simulation.bus.engine_host import EngineHost, open_engine
 from flows.simulation.engine_memory import place
@@ -33,6 +32,7 @@ from hwgen.families.gemm_stream.blocks import TOLERANCE
 from hwgen.families.gemm_stream.jobs import Job
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import MAX_SIZE, Plan, schedule
+from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.paths import ROOT
 
@@ -91,16 +91,10 @@ def config_of(name: str) -> Any:
     return parse_config(HEAD + ENGINES[name])
 
 
-@cache
-def verilog(name: str) -> str:
-    """Return the Verilog of an engine, which takes seconds to emit."""
-    return verilog_of(config_of(name))
-
-
 def opened(name: str, *, many: bool = False, **memory: Any) -> EngineHost:
     """Return the host of one of `ENGINES`, compiled to run soon or for `many` cycles."""
     cycles = None if many else FEW_CYCLES
-    return open_engine(config_of(name), verilog=verilog(name), cycles=cycles, **memory)
+    return open_engine(design_of(config_of(name)), cycles=cycles, **memory)
 
 
 # -- configuration -------------------------------------------------------------------------------
@@ -211,7 +205,7 @@ def test_plans_cover_the_product_and_fit_the_buffers(
 
 def test_the_registers_alone_hold_the_sizes() -> None:
     config = config_of("ws")
-    text = verilog("ws")
+    text = design_of(config).verilog
     for size in ((1, 1, 1), (100, 200, 300)):
         assert Plan(config, *size).block
     again = family(config.family).part("rtl").generate(config)
@@ -253,7 +247,7 @@ def test_impossible_jobs_are_refused() -> None:
 )
 @pytest.mark.slow
 def test_regression(name: str, tmp_path: Path) -> None:
-    outcomes = regress(config_of(name), tmp_path)
+    outcomes = regress(design_of(config_of(name)), tmp_path)
     failed = [f"{o.name}: {o.message}" for o in outcomes if not o.passed]
     assert not failed, "\n".join(failed)
 
@@ -262,9 +256,8 @@ def test_regression(name: str, tmp_path: Path) -> None:
 def test_another_model_of_memory(tmp_path: Path) -> None:
     plan = {"seed": 4, "sizes": [(9, 20, 13), (1, 33, 7), (17, 5, 40)], "pauses": [0, 0.5]}
     config = config_of("ws")
-    outcomes = simulate(
-        config, compile_design(config), "sim_tests.engines.cocotb_axi_ram", plan, tmp_path
-    )
+    built = compile_design(design_of(config))
+    outcomes = simulate(config, built, "sim_tests.engines.cocotb_axi_ram", plan, tmp_path)
     assert [o.message for o in outcomes if not o.passed] == []
     assert len(outcomes) == 2
 
@@ -472,7 +465,7 @@ def test_two_engines_on_one_memory() -> None:
 def _shipped(cycles: int | None) -> EngineHost:
     config = load_config(SHIPPED)
     assert isinstance(config, GemmStreamConfig)
-    return open_engine(config, read_latency=1, write_latency=1, cycles=cycles)
+    return open_engine(design_of(config), read_latency=1, write_latency=1, cycles=cycles)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.build import verilog_of
 from flows.simulation.bus.list_host import ListHost
 from flows.simulation.command_lists import Image
 from flows.simulation.engine_program import Model, compile_model
@@ -21,6 +20,7 @@ from hwgen.core.operation import operation_of
 from hwgen.errors import InputError
 from hwgen.families.attention.golden import operate
 from hwgen.families.transformer.params import TransformerConfig
+from sim_tests.support.designs import design_of
 
 CONFIG: dict[str, Any] = {
     "name": "cached",
@@ -195,7 +195,7 @@ def test_a_list_appends_and_looks_at_all(paged: bool) -> None:
 
 @pytest.mark.long
 def test_hardware_is_the_golden_model() -> None:
-    library = compile_model("cached", verilog_of(config()), config().buses, cycles=10_000)
+    library = compile_model("cached", design_of(config()).verilog, config().buses, cycles=10_000)
     timings: tuple[dict[str, Any], ...] = (
         {"read_latency": 1, "write_latency": 1},
         {"stalls": 0.3, "read_latency": 9},

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cost_model.families.stream_engine import placed
-from flows.build import files_of
+from flows.build.build import Build
 from flows.simulation.command_lists import Image
 from flows.simulation.operation_cases import JobSpec, draw_operands
 from flows.simulation.operations import run_operation
@@ -24,6 +24,7 @@ from hwgen.core.operation import operation_of
 from hwgen.errors import ConfigError, InputError
 from hwgen.families.stream_engine.jobs import Place, StreamJob
 from hwgen.families.stream_engine.params import StreamEngineConfig
+from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.paths import ROOT
 from sim_tests.support.selection import commit_seed
@@ -94,7 +95,7 @@ def config_of(values: dict[str, Any]) -> StreamEngineConfig:
 
 def test_from_memory_to_memory(tmp_path: Path) -> None:
     config = config_of(VECTOR)
-    for outcome in regress(config, tmp_path, names=CASES):
+    for outcome in regress(design_of(config), tmp_path, names=CASES):
         assert outcome.passed, f"{outcome.name}: {outcome.message}"
 
 
@@ -104,7 +105,7 @@ PAGES = ("attention_shapes", "stalls_0", "read_error_1", "mismatch_0")
 def test_rows_in_pages(tmp_path: Path) -> None:
     """Pages of any size in any order, that begin and end anywhere; some ports without."""
     config = config_of(PAGED)
-    for outcome in regress(config, tmp_path, names=PAGES, seed=commit_seed() % 1000):
+    for outcome in regress(design_of(config), tmp_path, names=PAGES, seed=commit_seed() % 1000):
         assert outcome.passed, f"{outcome.name}: {outcome.message}"
 
 
@@ -181,7 +182,7 @@ def test_pages_that_hardware_would_not_find_are_refused() -> None:
 
 
 def test_files_name_the_registers_of_all_ports() -> None:
-    files = files_of(config_of(VECTOR))
+    files = Build(design_of(config_of(VECTOR))).files
     header, page = files["rows_regs.h"], files["rows_registers.md"]
     for name in ("X_ADDRESS_LOW", "Y_STRIDE", "OUT_STEP", "TAIL_BYTES", "CMD_4", "JOB_FLAGS"):
         assert f"#define ROWS_{name} " in header
@@ -194,7 +195,7 @@ def test_files_name_the_registers_of_all_ports() -> None:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_whole_regression(values: dict[str, Any], seed: int, tmp_path: Path) -> None:
     config = config_of(values)
-    for outcome in regress(config, tmp_path, names=case_names(config, seed), seed=seed):
+    for outcome in regress(design_of(config), tmp_path, names=case_names(config, seed), seed=seed):
         assert outcome.passed, f"{outcome.name}: {outcome.message}"
 
 
@@ -250,7 +251,7 @@ def test_cycles_of_long_rows_are_those_of_core_or_memory() -> None:
         ("softmax", {"x": x}, 1.02),
         ("add", {"x": x, "y": y}, 1.02),
     ):
-        found = run_operation(config, operation_of(config, name), operands, {})
+        found = run_operation(design_of(config), operation_of(config, name), operands, {})
         assert found.expected.least is not None
         assert found.expected.least <= found.cycles <= most * found.expected.number
 
@@ -263,7 +264,7 @@ def test_pages_of_a_cache_cost_few_cycles() -> None:
                                  ("elements", 64)))  # fmt: skip
     operation, operands, scalars = draw_operands(config.compute, spec, np.random.default_rng(1))
     found = [
-        run_on_engine(config, operation, operands, scalars, pages=pages, timeout=300)
+        run_on_engine(design_of(config), operation, operands, scalars, pages=pages, timeout=300)
         for pages in (0, 32)
     ]
     assert np.array_equal(found[0][0]["output"], found[1][0]["output"])

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from hypothesis import strategies as st
 
 from cost_model.closed_forms.closed_forms import evaluate
 from cost_model.estimate.estimate import estimate
-from flows.build import files_of
-from flows.build.files import manifest
+from flows.build.build import Build
+from flows.build.files import description
 from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.regression import operands
 from flows.simulation.runner import regress
@@ -31,6 +30,7 @@ from hwgen.core.schedule.stream import pack_inputs, stream_input
 from hwgen.errors import ConfigError, InputError
 from hwgen.families.systolic.params import SystolicConfig
 from sim_tests.engines.test_block_engines import drawn
+from sim_tests.support.designs import design_of
 from sim_tests.support.emitted import assert_clean
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.selection import commit_seed
@@ -214,7 +214,7 @@ def test_jobs_that_do_not_fit_are_refused() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CORES)
 def test_regression(name: str, tmp_path: Path) -> None:
-    outcomes = regress(config_of(name), tmp_path)
+    outcomes = regress(design_of(config_of(name)), tmp_path)
     failed = [f"{outcome.name}: {outcome.message}" for outcome in outcomes if not outcome.passed]
     assert not failed, "\n".join(failed)
     assert sum(outcome.name.startswith("post_") for outcome in outcomes) == len(
@@ -229,7 +229,8 @@ def test_cores_of_blocks_drawn_at_random(number: int, tmp_path: Path) -> None:
     engine = drawn(np.random.default_rng([commit_seed(), number]))
     core, post = engine.compute, engine.post.model_dump(exclude={"max_lanes"})
     config = type(core).model_validate({**core.resolved(), "post": post, "max_k": 300})
-    failed = [f"{o.name}: {o.message}" for o in regress(config, tmp_path) if not o.passed]
+    outcomes = regress(design_of(config), tmp_path)
+    failed = [f"{outcome.name}: {outcome.message}" for outcome in outcomes if not outcome.passed]
     assert not failed, "\n".join(failed)
 
 
@@ -237,12 +238,12 @@ def test_cores_of_blocks_drawn_at_random(number: int, tmp_path: Path) -> None:
 def test_emitted_files(name: str, tmp_path: Path) -> None:
     config = config_of(name)
     assert_clean(config, tmp_path)
-    described = json.loads(manifest(config))
+    described = description(config)
     stream = next(s for s in described["streams"] if s["prefix"] == "s_axis_post")
     records = {"os": 5, "is": 1, "lut": 4}[name]
     assert stream["tdata_bits"] == 256 + 128 * records
     assert [word["name"] for word in stream["words"]][-1] == "POST_REPEAT"
-    header = files_of(config)[f"{name}_regs.h"]
+    header = Build(design_of(config)).files[f"{name}_regs.h"]
     assert f"#define {name.upper()}_POST_REPEAT 7 " in header
     assert f"#define {name.upper()}_OUT_LANE_BITS {32 if name == 'is' else 16}" in header
 

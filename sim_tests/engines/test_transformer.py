@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.build import verilog_of
 from flows.simulation.bus.list_host import ListHost
 from flows.simulation.command_lists import (
     LIST,
@@ -32,6 +31,7 @@ from hwgen.core.register_map import JOB_WINDOW
 from hwgen.core.registry import family
 from hwgen.errors import ConfigError, InputError
 from hwgen.families.transformer.params import TransformerConfig
+from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
 from sim_tests.support.paths import ROOT
 
@@ -103,7 +103,7 @@ def config_of(values: dict[str, Any]) -> TransformerConfig:
 
 def compiled(values: dict[str, Any], mutation: Mutation | None = None) -> Path:
     config = config_of(values)
-    text = verilog_of(config)
+    text = design_of(config).verilog
     text = mutation.applied(text) if mutation else text
     return compile_model(config.name, text, config.buses, cycles=1000)
 
@@ -401,7 +401,7 @@ def test_a_resolved_configuration_is_the_same() -> None:
 def test_shipped_configuration(tmp_path: Path) -> None:
     """The whole regression of ``hwgen sim``, in cocotb."""
     config = load_config(ROOT / "configs" / "transformer.yaml")
-    outcomes = regress(config, tmp_path)
+    outcomes = regress(design_of(config), tmp_path)
     assert len(outcomes) == 19
     assert not [outcome for outcome in outcomes if not outcome.passed]
 
@@ -411,7 +411,7 @@ def test_products_are_jobs_of_the_first_unit() -> None:
     config = config_of(ONE)
     rng = np.random.default_rng(7)
     a, w = (rng.integers(-128, 128, size).astype(np.int8) for size in ((9, 20), (20, 7)))
-    result = run_matrices(config, a, w)
+    result = run_matrices(design_of(config), a, w)
     assert np.array_equal(result.c, family("transformer").part("golden").golden(config, a, w))
     assert result.model is not None
     assert result.model.allows(result.cycles)

@@ -26,6 +26,7 @@ from hwgen.families.attention.golden import accumulated, attend, operate
 from hwgen.families.attention.operands import quantised
 from hwgen.families.attention.params import AttentionConfig
 from hwgen.families.attention.schedule import Mask, blocks_of, job, operands
+from sim_tests.support.designs import design_of
 from sim_tests.support.emitted import assert_clean
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.paths import ROOT
@@ -405,11 +406,11 @@ def test_verilog_is_clean(tmp_path: Path) -> None:
 def test_small_core(values: dict[str, Any], tmp_path: Path) -> None:
     """The regression, and commands that no plan makes."""
     config = configuration(**values)
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
     plan = {"config": config.resolved()}
     (outcome,) = run_module(
         config.name,
-        compile_design(config),
+        compile_design(design_of(config)),
         "sim_tests.families.cocotb_attention",
         plan,
         tmp_path / "odd",
@@ -420,12 +421,12 @@ def test_small_core(values: dict[str, Any], tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("number", range(len(COVERING)))
 def test_covering_set(number: int, tmp_path: Path) -> None:
-    assert_passed(regress(configuration(**COVERING[number]), tmp_path, seed=2))
+    assert_passed(regress(design_of(configuration(**COVERING[number])), tmp_path, seed=2))
 
 
 @pytest.mark.long
 def test_shipped_configuration(tmp_path: Path) -> None:
-    assert_passed(regress(load_config(ROOT / "configs" / "attention.yaml"), tmp_path))
+    assert_passed(regress(design_of(load_config(ROOT / "configs" / "attention.yaml")), tmp_path))
 
 
 LONG = {"head": 8, "max_keys": 64, "array": {"rows": 8, "lanes": 2}}
@@ -447,7 +448,7 @@ def test_a_weight_of_one_times_the_largest_scale(bits: int) -> None:
         "value_scale": np.arange(SCALE.max - 3, SCALE.max + 1, dtype=np.uint16)[None],
     }
     operation = operation_of(config, "attention")
-    found = run_operation(config, operation, arrays, {}).results["output"]
+    found = run_operation(design_of(config), operation, arrays, {}).results["output"]
     given = operation.check_scalars({})
     assert np.array_equal(found, operate(config, operation, arrays, given)["output"])
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.build.estimates import estimated
+from flows.build.design import Design
 from flows.simulation.matrices import run_matrices
 from flows.simulation.runner import regress
 from flows.synthesis.synth import synthesize
@@ -23,6 +23,7 @@ from hwgen.errors import ConfigError
 from hwgen.families.spatial.params import SpatialConfig
 from hwgen.formats import number_format
 from sim_tests.families.test_spatial import with_accumulator
+from sim_tests.support.designs import design_of, estimate_of
 from sim_tests.support.emitted import assert_clean
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.regression import assert_passed
@@ -210,7 +211,7 @@ def test_the_covering_set_has_every_pair() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("config", sampled(COVERING, every=8))
 def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 TERNARY = [
@@ -230,7 +231,7 @@ TERNARY = [
 @pytest.mark.slow
 @pytest.mark.parametrize("config", sampled(TERNARY, every=4))
 def test_ternary_weights(config: SpatialConfig, tmp_path: Path) -> None:
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 CLEAN = (
@@ -253,7 +254,7 @@ def test_errors_of_the_hardware_are_the_golden_models() -> None:
     assert config.packing.error == (-32, 32)
     rng = np.random.default_rng(3)
     a, w = (rng.integers(-128, 128, shape, dtype=np.int8) for shape in ((5, 70), (70, 8)))
-    result, exact = run_matrices(config, a, w).c, a.astype(np.int64) @ w
+    result, exact = run_matrices(design_of(config), a, w).c, a.astype(np.int64) @ w
     assert np.array_equal(result, golden(config, a, w))
     assert (result != exact).any()
     assert np.abs(result - exact).max() <= 70 * 32
@@ -324,7 +325,7 @@ def test_estimates_know_the_blocks(technology: str) -> None:
     text = "name: c\nfamily: broadcast_2d\nweight: ternary\narray: {rows: 3, cols: 7%s}\n"
     text += f"target: {{technology: {technology}}}\n"
     found = [
-        estimated(parse_config(text % packing))["metrics"]["dsps"]
+        estimate_of(parse_config(text % packing))["metrics"]["dsps"]
         for packing in ("", ", packing: exact", ", packing: over")
     ]
     assert found == [0, 3 * 3, 3 * 2]
@@ -340,7 +341,7 @@ def test_synthesis_makes_one_block_of_them(technology: str, packing: str) -> Non
         f"target: {{technology: {technology}}}\n"
     )
     # Of eight columns no group has one alone, whose product would be too small for a block.
-    assert synthesize(config, technology).dsps == config.packing.groups * 2
+    assert synthesize(Design(config), technology).dsps == config.packing.groups * 2
 
 
 @pytest.mark.long
@@ -353,4 +354,4 @@ def test_packed_cores_in_an_engine(packing: str, technology: str, tmp_path: Path
         "buffers: {activation_kib: 1, weight_kib: 1, output_kib: 1, column_kib: 1}\n"
         f"target: {{technology: {technology}}}\n"
     )
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))

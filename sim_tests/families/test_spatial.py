@@ -21,6 +21,7 @@ from hwgen.errors import ConfigError, InputError
 from hwgen.families.spatial.cube import CubeConfig
 from hwgen.families.spatial.params import SpatialConfig
 from hwgen.families.spatial.schedule import Schedule
+from sim_tests.support.designs import design_of
 from sim_tests.support.emitted import assert_clean
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.paths import ROOT
@@ -139,19 +140,19 @@ def test_small_arrays(number: int, tmp_path: Path) -> None:
         "final_adder": 0,
         **SMALL[number],
     }
-    assert_passed(regress(configuration(f"small_{number}", values), tmp_path, seed=1))
+    assert_passed(regress(design_of(configuration(f"small_{number}", values)), tmp_path, seed=1))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("config", sampled(COVERING, every=10))
 def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_shipped_configurations(path: Path, tmp_path: Path) -> None:
-    assert_passed(regress(load_config(path), tmp_path))
+    assert_passed(regress(design_of(load_config(path)), tmp_path))
 
 
 @pytest.mark.slow
@@ -166,7 +167,7 @@ def test_steady_state() -> None:
         rng = np.random.default_rng(0)
         a = rng.integers(-128, 128, (m, k), dtype=np.int8)
         w = rng.integers(-128, 128, (k, n), dtype=np.int8)
-        result = run_matrices(config, a, w)
+        result = run_matrices(design_of(config), a, w)
         assert np.array_equal(result.c, a.astype(np.int64) @ w.astype(np.int64))
         assert result.cycles == cycles(config, m, k, n)
         assert m * k * n / (config.macs_per_cycle * result.cycles) >= 0.99

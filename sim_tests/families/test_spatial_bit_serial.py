@@ -22,6 +22,7 @@ from hwgen.families.spatial.params import SpatialConfig
 from hwgen.formats.block.factors import signed_digits, term_count, term_table
 from hwgen.formats.registry import block_format
 from sim_tests.families.test_spatial_blocks import config_of
+from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.regression import assert_passed
 
@@ -59,7 +60,7 @@ COVERING = [
     "config", COVERING, ids=lambda c: f"{c.family}-{c.activation}-{c.weight}-{c.accumulator}"
 )
 def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 def test_both_ways_to_multiply_by_scales_are_covered() -> None:
@@ -98,7 +99,7 @@ def test_results_are_those_of_a_mac_in_as_many_times_the_beats_as_terms() -> Non
     # An infinity is one of the whole weight, whatever signs its terms have.
     a[1:] = np.where(np.isfinite(a[1:]), a[1:], 1)
     a[1, 3], a[2, 150] = np.inf, -np.inf
-    result = run_matrices(core, a, w)
+    result = run_matrices(design_of(core), a, w)
     expected = golden(plain, a, w)
     np.testing.assert_array_equal(result.c.view(np.uint32), expected.view(np.uint32))
     assert np.isinf(expected[1:]).any()

@@ -22,6 +22,7 @@ from hwgen.families.spatial.params import SpatialConfig
 from hwgen.families.spatial.schedule import schedule
 from hwgen.formats.block import quantise_lines
 from sim_tests.formats.many_blocks import FORMATS, check, rounded
+from sim_tests.support.designs import design_of
 from sim_tests.support.emitted import assert_clean
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.paths import ROOT
@@ -145,19 +146,19 @@ def test_what_is_drawn_shows_everything() -> None:
     ],
 )
 def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("config", LONG, ids=_name)
 def test_more_of_the_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_shipped_configurations(path: Path, tmp_path: Path) -> None:
-    assert_passed(regress(load_config(path), tmp_path))
+    assert_passed(regress(design_of(load_config(path)), tmp_path))
 
 
 @pytest.mark.slow
@@ -172,7 +173,7 @@ def test_a_product_of_blocks_through_the_hardware() -> None:
     fmt: Any = config.activation
     a = fmt.sample(rng, (3, 100), "special")
     w = fmt.sample(rng, (5, 100), "random").T
-    result = run_matrices(config, a, w)
+    result = run_matrices(design_of(config), a, w)
     expected = golden(config, a, w)
     np.testing.assert_array_equal(result.c.view(np.uint32), expected.view(np.uint32))
     # Four blocks of two beats for each of nine tiles, none of which waits.
@@ -408,7 +409,7 @@ HYBRID = [
     ],
 )
 def test_hybrid_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 HYBRID_MUTANT = {
@@ -452,5 +453,5 @@ def test_hybrids_have_the_results_and_cycles_of_a_mac() -> None:
     assert cycles(hybrid, 3, 100, 5) == cycles(plain, 3, 100, 5)
     rng, fmt = np.random.default_rng(2), cast("Any", plain.weight)
     a, w = plain.activation.random(rng, (3, 100)), fmt.sample(rng, (5, 100), "random").T
-    found = run_matrices(hybrid, a, w).c
+    found = run_matrices(design_of(hybrid), a, w).c
     np.testing.assert_array_equal(found.view(np.uint32), golden(plain, a, w).view(np.uint32))

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from cost_model.families.spatial import cycles
-from flows.build import verilog_of
 from flows.simulation.runner import regress
 from flows.simulation.stream_program import compile_stream, run_stream
 from hwgen.core.files.packing import pack, unpack
@@ -25,6 +24,7 @@ from hwgen.families.spatial.params import SpatialConfig
 from hwgen.formats.block import quantise_lines
 from hwgen.formats.block.products import SCALABLE
 from sim_tests.families.test_spatial_blocks import config_of
+from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.regression import assert_passed
 
@@ -49,7 +49,7 @@ COVERING = [
 @pytest.mark.slow
 @pytest.mark.parametrize("config", COVERING, ids=lambda config: str(config.activation))
 def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 @pytest.mark.long
@@ -58,7 +58,7 @@ def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
 @pytest.mark.parametrize("pe", [0, 1, 2])
 def test_every_format_depth_and_pipeline(fmt: str, depth: int, pe: int, tmp_path: Path) -> None:
     config = core("cube", fmt, {"rows": 2, "cols": 1, "depth": depth}, pe)
-    assert_passed(regress(config, tmp_path, seed=2))
+    assert_passed(regress(design_of(config), tmp_path, seed=2))
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def test_formats_follow_one_another_on_the_same_hardware(tmp_path: Path) -> None
     own = configs["mxfp4"]
     acts, weights = zip(*packed, strict=True)
     blocks: Any = {"act": acts, "wgt": weights}
-    program = compile_stream(own)
+    program = compile_stream(design_of(own))
     image, _ = run_stream(own, program, jobs, blocks, 100_000, tmp_path, timeout=300)
     at = 0
     for plan, wanted in zip(plans, expected, strict=True):
@@ -113,7 +113,7 @@ def test_the_hardware_does_not_depend_on_the_format() -> None:
     texts = set()
     for fmt in SCALABLE:
         config = core("cube", fmt, {"rows": 1, "cols": 1, "depth": 4}, 0)
-        texts.add(verilog_of(config).replace(config.digest, ""))
+        texts.add(design_of(config).verilog.replace(config.digest, ""))
     assert len(texts) == 1
 
 

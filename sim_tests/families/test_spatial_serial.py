@@ -26,6 +26,7 @@ from hwgen.families.spatial.cube import CubeConfig
 from hwgen.families.spatial.params import SpatialConfig
 from hwgen.formats import integer
 from sim_tests.families.test_spatial import with_accumulator
+from sim_tests.support.designs import design_of
 from sim_tests.support.emitted import assert_clean
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.paths import ROOT
@@ -103,12 +104,12 @@ def test_the_covering_set_has_every_pair() -> None:
 @pytest.mark.parametrize("config", sampled(COVERING, every=10))
 def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
     """Zeros, extremes, stalls, resets and jobs back to back; cycles to the cycle at full rate."""
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 @pytest.mark.slow
 def test_shipped_configuration(tmp_path: Path) -> None:
-    assert_passed(regress(load_config(ROOT / "configs" / "serial.yaml"), tmp_path))
+    assert_passed(regress(design_of(load_config(ROOT / "configs" / "serial.yaml")), tmp_path))
 
 
 # -- cycles ----------------------------------------------------------------------------------------
@@ -147,7 +148,7 @@ def test_cycles_follow_the_values(queue: int) -> None:
     for kind in ("dense", "rows", "blocks", "normal", "zero"):
         a = activations(kind, (7, 100)) if kind != "zero" else np.zeros((7, 100), np.int8)
         w = np.random.default_rng(1).integers(-128, 128, (100, 3)).astype(np.int8)
-        result = run_matrices(config, a, w)
+        result = run_matrices(design_of(config), a, w)
         assert np.array_equal(result.c, a.astype(np.int64) @ w.astype(np.int64))
         assert result.cycles == cycles_of_operands(config, [(a, w)])
         taken[kind] = result.cycles
@@ -334,8 +335,8 @@ def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
 def test_a_run_holds_cycles_against_the_model(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     config, rng = small(queue=2), np.random.default_rng(1)
     a, w = rng.integers(-128, 128, (4, 20)), rng.integers(-128, 128, (20, 3))
-    taken = run_matrices(config, a, w, engine=engine).cycles
+    taken = run_matrices(design_of(config), a, w, engine=engine).cycles
     monkeypatch.setattr(spatial_serial, "counted", lambda config, operands: taken + 1)
     message = f"4 x 20 x 3: the RTL took {taken} cycles, the cycle model says {taken + 1}"
     with pytest.raises(CheckFailed, match=message):
-        run_matrices(config, a, w, engine=engine)
+        run_matrices(design_of(config), a, w, engine=engine)

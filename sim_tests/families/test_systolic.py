@@ -15,6 +15,7 @@ from flows.simulation.runner import compile_design, regress, simulate
 from hwgen.core.load import load_config, parse_config
 from hwgen.errors import ConfigError
 from hwgen.families.systolic.params import SystolicConfig
+from sim_tests.support.designs import design_of
 from sim_tests.support.paths import ROOT
 from sim_tests.support.regression import assert_passed
 from sim_tests.support.selection import covering_points, missing_pairs, sampled
@@ -79,13 +80,13 @@ def test_the_covering_set_has_every_pair() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("config", sampled(COVERING, every=6))
 def test_covering_set(config: SystolicConfig, tmp_path: Path) -> None:
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_shipped_configurations(path: Path, tmp_path: Path) -> None:
-    assert_passed(regress(load_config(path), tmp_path))
+    assert_passed(regress(design_of(load_config(path)), tmp_path))
 
 
 @pytest.mark.slow
@@ -93,9 +94,8 @@ def test_other_drivers_of_streams(tmp_path: Path) -> None:
     """The bus models of cocotbext-axi understand a core as ours do."""
     config = sized(4, 5, "output_stationary")
     plan = {"seed": 4, "sizes": [(9, 20, 13), (1, 33, 7), (17, 5, 40)], "pauses": [0, 0.5]}
-    outcomes = simulate(
-        config, compile_design(config), "sim_tests.simulation.cocotb_axi_stream", plan, tmp_path
-    )
+    built = compile_design(design_of(config))
+    outcomes = simulate(config, built, "sim_tests.simulation.cocotb_axi_stream", plan, tmp_path)
     assert_passed(outcomes)
     assert len(outcomes) == 2
 
@@ -125,7 +125,7 @@ def test_steady_state(rows: int, cols: int, dataflow: str) -> None:
     rng = np.random.default_rng(0)
     a = rng.integers(-128, 128, (m, k), dtype=np.int8)
     w = rng.integers(-128, 128, (k, n), dtype=np.int8)
-    result = run_matrices(config, a, w)
+    result = run_matrices(design_of(config), a, w)
     assert np.array_equal(result.c, a.astype(np.int64) @ w.astype(np.int64))
     assert result.cycles == cycles(config, m, k, n)
     assert m * k * n / (config.macs_per_cycle * result.cycles) >= 0.99
@@ -158,7 +158,7 @@ def test_cycles_of_jobs(dataflow: str) -> None:
 def test_multiplication_by_digits(values: dict[str, Any], tmp_path: Path) -> None:
     values["array"]["pe"] = "carry_save"
     config = SystolicConfig.model_validate({"name": "digits", **values})
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from hwgen.core.registry import family
 from hwgen.errors import ConfigError
 from hwgen.families.systolic.params import SystolicConfig
 from hwgen.formats.block import quantise_lines
+from sim_tests.support.designs import design_of
 from sim_tests.support.emitted import assert_clean
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.regression import assert_passed
@@ -89,13 +90,13 @@ def _name(config: SystolicConfig) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("config", COVERING, ids=_name)
 def test_covering_set(config: SystolicConfig, tmp_path: Path) -> None:
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("config", LONG, ids=_name)
 def test_more_of_the_covering_set(config: SystolicConfig, tmp_path: Path) -> None:
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 @pytest.mark.long
@@ -110,7 +111,7 @@ def test_a_product_of_blocks_through_the_hardware() -> None:
     rng, fmt = np.random.default_rng(5), config.activation
     a = fmt.sample(rng, (3, 100), "special")
     w = fmt.sample(rng, (5, 100), "random").T
-    result = run_matrices(config, a, w)
+    result = run_matrices(design_of(config), a, w)
     expected = golden(config, a, w)
     np.testing.assert_array_equal(result.c.view(np.uint32), expected.view(np.uint32))
     # Four blocks of 32 slots for each of four tiles, none of which waits.
@@ -137,7 +138,7 @@ def test_cycles_are_those_of_the_hardware(dataflow: str) -> None:
     for m, k, n in SIZES:
         a = config.activation.sample(rng, (m, k), "random")
         w = config.weight.sample(rng, (n, k), "random").T
-        assert run_matrices(config, a, w).cycles == cycles(config, m, k, n), (m, k, n)
+        assert run_matrices(design_of(config), a, w).cycles == cycles(config, m, k, n), (m, k, n)
 
 
 def test_results_are_those_of_the_spatial_families() -> None:

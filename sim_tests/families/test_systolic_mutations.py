@@ -10,6 +10,7 @@ import pytest
 
 from flows.simulation.runner import regress
 from hwgen.families.systolic.params import SystolicConfig
+from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation, assert_noticed
 
 CASES = (
@@ -140,4 +141,4 @@ def test_each_check_notices_what_it_is_for(
 def test_unbroken(values: dict[str, Any], tmp_path: Path) -> None:
     """The cores that the mutations start from are right."""
     config = SystolicConfig.model_validate({"name": "mutant", **values})
-    assert all(outcome.passed for outcome in regress(config, tmp_path))
+    assert all(outcome.passed for outcome in regress(design_of(config), tmp_path))

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost_model.families.ternary_lut import cycles
-from flows.build import verilog_of
 from flows.simulation.matrices import run_matrices
 from flows.simulation.runner import regress
 from hwgen.core.golden.stream import golden
@@ -22,6 +21,7 @@ from hwgen.errors import ConfigError, InputError
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.families.ternary_lut.schedule import Schedule
 from hwgen.formats import entries, ternary
+from sim_tests.support.designs import design_of
 from sim_tests.support.emitted import assert_clean, assert_reproducible, netlist
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.paths import ROOT
@@ -110,13 +110,13 @@ def test_the_covering_set_is_large() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("config", sampled(COVERING, every=5, costly=has_largest_tables))
 def test_covering_set(config: TernaryLutConfig, tmp_path: Path) -> None:
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_shipped_configurations(path: Path, tmp_path: Path) -> None:
-    assert_passed(regress(load_config(path), tmp_path))
+    assert_passed(regress(design_of(load_config(path)), tmp_path))
 
 
 @pytest.mark.slow
@@ -128,7 +128,7 @@ def test_steady_state() -> None:
         rng = np.random.default_rng(0)
         a = rng.integers(-128, 128, (m, k), dtype=np.int8)
         w = rng.integers(-1, 2, (k, n), dtype=np.int8)
-        result = run_matrices(config, a, w)
+        result = run_matrices(design_of(config), a, w)
         assert np.array_equal(result.c, a.astype(np.int64) @ w)
         assert result.cycles == cycles(config, m, k, n)
         used = 8 * -(-n // 8)  # columns, padding included
@@ -200,7 +200,9 @@ def test_golden_saturates_after_each_beat() -> None:
 @pytest.mark.parametrize("group_size", range(1, 8))
 def test_a_table_costs_one_adder_an_entry(group_size: int, tmp_path: Path) -> None:
     config = sized(group_size, 1, 1)
-    module = re.search(r"^module sized_table\(.*?^endmodule", verilog_of(config), re.S | re.M)
+    module = re.search(
+        r"^module sized_table\(.*?^endmodule", design_of(config).verilog, re.S | re.M
+    )
     assert module
     cells = netlist(module[0], "sized_table", tmp_path)["cells"].values()
     adders = sum(cell["type"] in ("$add", "$sub", "$alu", "$macc") for cell in cells)
@@ -285,7 +287,7 @@ def test_layers_of_a_language_model(k: int, n: int) -> None:
     rng = np.random.default_rng(0)
     a = rng.integers(-128, 128, (1, k), dtype=np.int8)
     w = rng.integers(-1, 2, (k, n), dtype=np.int8)
-    result = run_matrices(config, a, w)
+    result = run_matrices(design_of(config), a, w)
     assert np.array_equal(result.c, golden(config, a, w))
     assert np.array_equal(result.c, a.astype(np.int64) @ w)
     assert result.cycles == cycles(config, 1, k, n)

@@ -14,7 +14,6 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import In, Member
 
 from cost_model.families.ternary_lut import cycles
-from flows.build import verilog_of
 from flows.simulation.matrices import run_matrices
 from flows.simulation.regression import OPERANDS, operands
 from flows.simulation.runner import regress
@@ -34,6 +33,7 @@ from rtl_templates.arithmetic.float.from_scaled import ScaledToFloat
 from rtl_templates.hdl.hierarchy import Block, place
 from sim_tests.families.test_ternary_lut_float import core
 from sim_tests.support.blocks import run_block
+from sim_tests.support.designs import design_of
 from sim_tests.support.emitted import assert_clean, assert_reproducible
 from sim_tests.support.floats import corners
 from sim_tests.support.mutations import Mutation, assert_noticed
@@ -350,13 +350,13 @@ def test_what_cannot_be_converted_or_aligned() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("config", sampled(COVERING, every=5))
 def test_covering_set(config: TernaryLutConfig, tmp_path: Path) -> None:
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("config", LARGE, ids=lambda config: config.name)
 def test_large_tables(config: TernaryLutConfig, tmp_path: Path) -> None:
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 @pytest.mark.slow
@@ -373,7 +373,7 @@ def test_extreme_exponents() -> None:
     sign = rng.integers(0, 2, (128, 16)) << 15
     a = fmt.decode((field << 10 | mantissa | sign).astype(np.uint16))
     w = rng.integers(-1, 2, (16, 5), np.int8)
-    result = run_matrices(config, a, w)
+    result = run_matrices(design_of(config), a, w)
     assert not len(differences(result.c, golden(config, a, w)))
     assert result.cycles == cycles(config, 128, 16, 5)
 
@@ -386,7 +386,7 @@ def test_emission(config: TernaryLutConfig, tmp_path: Path) -> None:
 
 
 def test_no_floating_point_adder_but_the_accumulators() -> None:
-    text = verilog_of(sized(array={"group_size": 3}))
+    text = design_of(sized(array={"group_size": 3})).verilog
     found = re.findall(r"^ *(?:module )?(sized_add_\w+) ?\w*\b", text, re.M)
     assert found == ["sized_add_fp32_0"] * 2  # the module, and one in the column
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost_model.families.ternary_lut import cycles
-from flows.build import files_of, verilog_of
+from flows.build.build import Build
 from flows.simulation.matrices import run_matrices
 from flows.simulation.runner import regress
 from hwgen.core.files.packing import pack
@@ -25,6 +25,7 @@ from hwgen.errors import ConfigError
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.families.ternary_lut.schedule import Schedule
 from hwgen.formats import BINARY, IntegerFormat, bit_planes, number_format
+from sim_tests.support.designs import design_of
 from sim_tests.support.emitted import assert_clean, assert_reproducible, netlist
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.regression import assert_passed
@@ -212,7 +213,7 @@ def test_the_covering_set_covers() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("config", sampled(COVERING, every=5))
 def test_covering_set(config: TernaryLutConfig, tmp_path: Path) -> None:
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 @pytest.mark.slow
@@ -237,7 +238,7 @@ def test_further_configurations(
     config = TernaryLutConfig.model_validate(
         {"name": "further", "max_k": 4096, **data, "array": {**base, **array}}
     )
-    assert_passed(regress(config, tmp_path))
+    assert_passed(regress(design_of(config), tmp_path))
 
 
 @pytest.mark.slow
@@ -248,7 +249,7 @@ def test_steady_state(weight: str) -> None:
     m, k, n = 64, 48, 20
     rng = np.random.default_rng(0)
     a, w = config.activation.random(rng, (m, k)), config.weight.random(rng, (k, n))
-    result = run_matrices(config, a, w)
+    result = run_matrices(design_of(config), a, w)
     assert np.array_equal(result.c, a @ w)
     assert result.cycles == cycles(config, m, k, n)
     assert m * k * n / (config.macs_per_cycle * result.cycles) >= 0.99
@@ -273,7 +274,9 @@ def test_adders_of_a_table(group_size: int, registers: int, tmp_path: Path) -> N
             "array": {"group_size": group_size, "tables": 1, "fetch_ports": 1},
         }
     )
-    module = re.search(r"^module sized_table\(.*?^endmodule", verilog_of(config), re.S | re.M)
+    module = re.search(
+        r"^module sized_table\(.*?^endmodule", design_of(config).verilog, re.S | re.M
+    )
     assert module
     cells = netlist(module[0], "sized_table", tmp_path)["cells"].values()
     adders = sum(cell["type"] in ("$add", "$sub", "$alu", "$macc") for cell in cells)
@@ -291,11 +294,11 @@ def test_clusters_are_kept_apart() -> None:
     def kept(text: str) -> list[str]:
         return re.findall(r"^\(\* keep_hierarchy \*\)\nmodule narrow_(\w+)", text, re.M)
 
-    text = verilog_of(small("int2", clusters=2))
+    text = design_of(small("int2", clusters=2)).verilog
     assert "cluster" in kept(text)
     assert len(re.findall(r"^  narrow_cluster cluster_\d+ \(", text, re.M)) == 2
     assert len(re.findall(r"^  narrow_column column_\d+ \(", text, re.M)) == 2
-    text = verilog_of(small("int2"))
+    text = design_of(small("int2")).verilog
     assert "cluster" not in kept(text)
     assert len(re.findall(r"^  narrow_column column_\d+ \(", text, re.M)) == 4
 
@@ -305,7 +308,7 @@ def test_throughput_counts_bit_planes() -> None:
     assert small("int3").macs_per_cycle == 8
     config = small("int3", group_size=2)
     assert config.macs_per_cycle == pytest.approx(16 / 3)
-    manifest = json.loads(files_of(config)["narrow.json"])
+    manifest = json.loads(Build(design_of(config)).files["narrow.json"])
     assert manifest["throughput_macs_per_cycle"] == config.macs_per_cycle
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from flows.build.estimates import estimated
 from hwgen.core.clock_limit import limit_of
 from hwgen.core.load import parse_config
 from hwgen.errors import ConfigError
@@ -20,6 +19,7 @@ from hwgen.families.ternary_lut.choice import MOST, sum_groups
 from hwgen.families.ternary_lut.measured import smallest
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.technologies import technologies
+from sim_tests.support.designs import estimate_of
 from sim_tests.support.selection import commit_seed
 
 
@@ -155,7 +155,7 @@ def judged(core: str, technology: str, clocks: Iterable[float]) -> tuple[int, in
             assert float(told[1]) < clock
             refused += 1
             continue
-        found = estimated(config)
+        found = estimate_of(config)
         assert found["meets_clock"], f"{text}: {found['metrics']['fmax_mhz']}"
         met += 1
     return met, refused
@@ -175,11 +175,11 @@ def test_the_memories_of_a_choice_are_those_of_the_estimate() -> None:
     config = configuration(core)
     limit = limit_of(config)
     assert limit is not None
-    found = estimated(config, clock_mhz=limit.clock_mhz * (1 - 1e-9))
+    found = estimate_of(config, clock_mhz=limit.clock_mhz * (1 - 1e-9))
     assert [memory["form"] for memory in found["memories"]] == ["macros"]
     assert found["meets_clock"]
     assert found["metrics"]["fmax_mhz"] == pytest.approx(limit.clock_mhz, rel=1e-6)
-    registers = estimated(config, clock_mhz=limit.clock_mhz, made_of="registers")
+    registers = estimate_of(config, clock_mhz=limit.clock_mhz, made_of="registers")
     assert registers["metrics"]["fmax_mhz"] != pytest.approx(limit.clock_mhz, rel=1e-3)
 
 

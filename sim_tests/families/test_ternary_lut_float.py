@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from cost_model.families.ternary_lut import cycles
-from flows.build import verilog_of
 from flows.simulation.matrices import run_matrices
 from flows.simulation.regression import OPERANDS, operands
 from flows.simulation.runner import regress
@@ -23,6 +22,7 @@ from hwgen.errors import ConfigError, InputError
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.families.ternary_lut.schedule import Schedule
 from hwgen.formats import differences, entries, floating
+from sim_tests.support.designs import design_of
 from sim_tests.support.emitted import assert_clean, assert_reproducible
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.regression import assert_passed
@@ -224,13 +224,13 @@ def test_the_covering_set_is_complete() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("config", sampled(COVERING, every=3))
 def test_covering_set(config: TernaryLutConfig, tmp_path: Path) -> None:
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("values", LONG, ids=lambda values: f"mu{values['method'][1]}")
 def test_largest_tables(values: dict[str, Any], tmp_path: Path) -> None:
-    assert_passed(regress(configuration("largest", values), tmp_path, seed=1))
+    assert_passed(regress(design_of(configuration("largest", values)), tmp_path, seed=1))
 
 
 @pytest.mark.slow
@@ -245,7 +245,7 @@ def test_passes_wait_for_their_totals(groups: int, accumulate: int) -> None:
     )
     m, k, n = 5, 40, groups
     a, w = operands(config, (m, k, n), "random", np.random.default_rng(0))
-    result = run_matrices(config, a, w)
+    result = run_matrices(design_of(config), a, w)
     assert not len(differences(result.c, golden(config, a, w)))
     passes = m * ((k // 2 - 1) * max(groups, accumulate + 1) + groups)
     assert result.cycles == cycles(config, m, k, n)
@@ -257,7 +257,9 @@ def test_a_table_costs_one_adder_an_entry(group_size: int) -> None:
     for stages in (1, 2, 4) if group_size < 6 else (4,):
         array = {"group_size": group_size, "tables": 1, "fetch_ports": 1}
         config = sized(array=array, pipeline={"table": stages})
-        module = re.search(r"^module sized_table\(.*?^endmodule", verilog_of(config), re.S | re.M)
+        module = re.search(
+            r"^module sized_table\(.*?^endmodule", design_of(config).verilog, re.S | re.M
+        )
         assert module
         adders = re.findall(r"^ *sized_add_fp16_(\d)", module[0], re.M)
         assert len(adders) == entries(group_size) - group_size

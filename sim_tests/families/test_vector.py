@@ -25,6 +25,7 @@ from hwgen.families.vector.golden import operate
 from hwgen.families.vector.operations import CODES, NAMED
 from hwgen.families.vector.params import FORMATS, VectorConfig
 from hwgen.families.vector.schedule import command, job
+from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation, assert_noticed
 from sim_tests.support.paths import ROOT
 from sim_tests.support.regression import assert_passed
@@ -352,7 +353,7 @@ def test_small_units_pass(tmp_path: Path) -> None:
     names = [f"{name}_{kind}" for name in ("softmax", "add") for kind in ("shapes", "values")]
     names += ["rms_norm_shapes", "gated_shapes", "stalls_0", "stalls_4", "stalls_7", "reset_0"]
     names += ["reset_1", "back_to_back_full_rate", "back_to_back_stalled", "ready_after_valid"]
-    assert_passed(regress(vector(**SMALL), tmp_path, names=names))
+    assert_passed(regress(design_of(vector(**SMALL)), tmp_path, names=names))
 
 
 @pytest.mark.slow
@@ -361,19 +362,19 @@ def test_every_operation_in_one_unit(tmp_path: Path) -> None:
     names = [f"{name}_shapes" for name in config.ways]
     names += [f"{name}_values" for name in ("softmax", "layer_norm", "quantise", "argmax")]
     names += ["stalls_4", "reset_1", "back_to_back_stalled"]
-    assert_passed(regress(config, tmp_path, names=names))
+    assert_passed(regress(design_of(config), tmp_path, names=names))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("config", sampled(COVERING, every=len(COVERING), seed=0))
 def test_covering_set(config: VectorConfig, tmp_path: Path) -> None:
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_shipped_configurations(path: Path, tmp_path: Path) -> None:
-    assert_passed(regress(load_config(path), tmp_path))
+    assert_passed(regress(design_of(load_config(path)), tmp_path))
 
 
 @dataclass(frozen=True)
@@ -407,7 +408,7 @@ def test_commands_that_cannot_be_carried_out_are_answered() -> None:
                          (CODES["rope"], 1, 4), (add, 1, 1 << 31)))  # fmt: skip
     with scratch("vector-") as work:
         inputs: dict[str, Any] = {p.name: None for p in config.ports if p.direction == "in"}
-        program = compile_stream(config, cycles=100)
+        program = compile_stream(design_of(config), cycles=100)
         image, _ = run_stream(config, program, bad, inputs, 500, work, timeout=60)
     assert (image[: len(bad.commands)] == 0xFF).all()
     found = good.unpack(image[len(bad.commands) :])["result"]
@@ -425,7 +426,7 @@ def test_rows_that_are_no_whole_blocks_are_answered() -> None:
     bad = Refused(good, ((code, 1, 6), (code, 2, 1), (code, 1, 13)))
     with scratch("vector-") as work:
         inputs: dict[str, Any] = {p.name: None for p in config.ports if p.direction == "in"}
-        program = compile_stream(config, cycles=100)
+        program = compile_stream(design_of(config), cycles=100)
         image, _ = run_stream(config, program, bad, inputs, 500, work, timeout=60)
     assert (image[: len(bad.commands)] == 0xFF).all()
     found = good.unpack(image[len(bad.commands) :])
@@ -439,7 +440,7 @@ def test_a_run_of_an_operation() -> None:
     operation, operands, scalars = draw_operands(
         config, JobSpec("rms_norm", (("rows", 40), ("length", 9))), np.random.default_rng(2)
     )
-    found = run_operation(config, operation, operands, scalars)
+    found = run_operation(design_of(config), operation, operands, scalars)
     wanted = operate(config, operation, operands, scalars)
     assert np.array_equal(found.results["result"].view("u2"), wanted["result"].view("u2"))
     assert found.cycles == cycles_of_jobs(config, [(operation, found.sizes, scalars)])

@@ -16,6 +16,7 @@ from hwgen.core.load import parse_config
 from hwgen.errors import ConfigError
 from hwgen.families.spatial.params import SpatialConfig
 from hwgen.formats import SMALL_FLOATS, FloatFormat
+from sim_tests.support.designs import design_of
 from sim_tests.support.regression import assert_passed
 from sim_tests.support.selection import sampled
 
@@ -86,7 +87,7 @@ COVERING = [
 @pytest.mark.slow
 @pytest.mark.parametrize("config", sampled(COVERING, every=6))
 def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
-    assert_passed(regress(config, tmp_path, seed=1))
+    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 def test_exact_products_through_the_hardware() -> None:
@@ -97,7 +98,7 @@ def test_exact_products_through_the_hardware() -> None:
     rng = np.random.default_rng(1)
     a, w = (fmt.random(rng, size) for fmt, size in zip(
         (config.activation, config.weight), ((3, 50), (50, 3)), strict=True))  # fmt: skip
-    found = run_matrices(config, a.astype(np.float32), w.astype(np.float32)).c
+    found = run_matrices(design_of(config), a.astype(np.float32), w.astype(np.float32)).c
     assert np.array_equal(found, a.astype(np.float64) @ w.astype(np.float64))
 
 

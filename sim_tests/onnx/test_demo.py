@@ -25,6 +25,7 @@ from hwgen.core.registry import family
 from hwgen.errors import CheckFailed, InputError
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.formats import TERNARY, IntegerFormat, integer
+from sim_tests.support.designs import design_of
 from sim_tests.support.paths import ROOT
 
 SMALL = """\
@@ -294,7 +295,7 @@ def test_an_engine_does_the_whole_inference(
         trained, data.train_pixels, config.activation, config.weight, config.result
     )
     pixels = data.test_pixels[:15]
-    host = open_engine(config, cycles=FEW_CYCLES, read_latency=1, write_latency=1)
+    host = open_engine(design_of(config), cycles=FEW_CYCLES, read_latency=1, write_latency=1)
     with host.model:
         answers, expected, layers = demo_engine.classify(host, quantised, pixels)
         first, second = demo_engine.jobs_of(config, quantised, pixels)

@@ -15,9 +15,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from flows.build import verilog_of
+from flows.build.design import Design
 from flows.build.drivers.network_driver import names_in_c, network_driver
-from flows.simulation.models import job_run
 from flows.simulation.models.job_run import RtlJobs
 from hwgen.cli import main
 from hwgen.core.load import load_config
@@ -42,6 +41,7 @@ from sim_tests.onnx.onnx_files import (
     qlinear_cnn,
 )
 from sim_tests.support.c_programs import JobsInC, built
+from sim_tests.support.designs import design_of
 from sim_tests.support.paths import ROOT
 
 NETS: dict[str, Callable[[], Net]] = {
@@ -496,11 +496,11 @@ def test_mutated_hardware_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     model = imported(qdq_mlp(4), tmp_path)
     network = compiled(model, engine(), tmp_path / "compiled")[1]
     inputs = drawn(model, np.random.default_rng(4))
-    text = verilog_of(network.config)
+    text = design_of(network.config).verilog
     stores = re.findall(r"\$signed\(\w+\) \* \$signed\(\w+\)", text)
     assert stores
     changed = text.replace(stores[0], stores[0].replace("*", "+"), 1)
-    monkeypatch.setattr(job_run, "verilog_of", lambda config: changed)
+    monkeypatch.setattr(Design, "verilog", changed)
     with closing(RtlJobs(network)) as rtl, pytest.raises(CheckFailed, match="differs"):
         NetworkProgram(network, rtl).run(inputs)
 

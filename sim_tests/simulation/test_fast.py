@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.build import verilog_of
 from flows.simulation import stream_program as fast
 from flows.simulation.matrices import run_matrices
 from flows.simulation.regression import operands
@@ -21,6 +20,7 @@ from hwgen.core.operation import multiplies
 from hwgen.core.registry import family
 from hwgen.errors import CheckFailed
 from hwgen.formats import differences
+from sim_tests.support.designs import design_of
 from sim_tests.support.paths import ROOT
 
 CONFIGS = [
@@ -56,7 +56,7 @@ def assert_equal(config: Any, size: tuple[int, int, int], engines: tuple[Any, ..
     golden = family(config.family).part("golden").golden(config, a, w)
     cycles = family(config.family).cycles_of(config, [(a, w)])
     for engine in engines:
-        result = run_matrices(config, a, w, engine=engine)
+        result = run_matrices(design_of(config), a, w, engine=engine)
         assert result.c.dtype == golden.dtype
         assert not len(differences(result.c, golden)), engine
         assert result.cycles == cycles, engine
@@ -89,35 +89,37 @@ def test_shipped_configurations(path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["fast", "cocotb"])
-def test_missing_results_end_the_run(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_results_end_the_run(engine: Any) -> None:
     """A core that gives no results runs into the cycle limit."""
     config: Any = parse_config(OUTPUT)
-    broken = verilog_of(config).replace(".act__valid(s_axis_act_tvalid)", ".act__valid(1'h0)")
-    for module in ("flows.simulation.stream_program", "flows.simulation.runner"):
-        monkeypatch.setattr(f"{module}.verilog_of", lambda core: broken)
+    design = design_of(config)
+    broken = design.verilog.replace(".act__valid(s_axis_act_tvalid)", ".act__valid(1'h0)")
     with pytest.raises(CheckFailed, match=r"^(AssertionError: )?3 result beats are missing"):
-        run_matrices(config, np.ones((3, 5), int), np.ones((5, 4), int), engine=engine)
+        run_matrices(
+            design.with_verilog(broken), np.ones((3, 5), int), np.ones((5, 4), int), engine=engine
+        )
 
 
-def test_a_design_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_design_that_does_not_compile() -> None:
     config: Any = parse_config(OUTPUT)
-    text = verilog_of(config).replace("endmodule", "endmodul", 1)
-    monkeypatch.setattr(fast, "verilog_of", lambda core: text)
+    design = design_of(config)
+    text = design.verilog.replace("endmodule", "endmodul", 1)
     with pytest.raises(CheckFailed, match=r"(?s)^verilator failed \(.*syntax error"):
-        run_matrices(config, np.ones((3, 5), int), np.ones((5, 4), int))
+        run_matrices(design.with_verilog(text), np.ones((3, 5), int), np.ones((5, 4), int))
 
 
 def test_time_limit() -> None:
     config: Any = parse_config(OUTPUT)
+    a, w = np.ones((120, 64), int), np.ones((64, 120), int)
     with pytest.raises(CheckFailed, match="the simulation did not end within 0 s"):
-        run_matrices(config, np.ones((120, 64), int), np.ones((64, 120), int), timeout=0.01)
+        run_matrices(design_of(config), a, w, timeout=0.01)
 
 
 def test_progress() -> None:
     config: Any = parse_config(OUTPUT)
     seen: list[tuple[int, int]] = []
     a, w = operands(config, (900, 64, 900), "random", np.random.default_rng(1))
-    run_matrices(config, a, w, on_progress=lambda *update: seen.append(update))
+    run_matrices(design_of(config), a, w, on_progress=lambda *update: seen.append(update))
     assert seen
     assert all(0 < cycles <= total for cycles, total in seen)
     assert seen == sorted(seen)
@@ -133,7 +135,7 @@ def test_an_error_of_the_schedule_is_not_lost(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(schedule, "stream", fail)
     with pytest.raises(RuntimeError, match="no more beats"):
-        run_matrices(config, np.ones((9, 5), int), np.ones((5, 9), int))
+        run_matrices(design_of(config), np.ones((9, 5), int), np.ones((5, 9), int))
 
 
 def test_repeated_blocks_are_not_held_in_memory() -> None:

@@ -19,6 +19,7 @@ from hwgen.core.load import parse_config
 from hwgen.core.registry import family
 from hwgen.errors import CheckFailed, InputError
 from sim_tests.simulation import copy_engine as engine
+from sim_tests.support.designs import design_of
 
 FAR = 0x12_3456_7000
 
@@ -238,18 +239,18 @@ def test_matrices_through_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     config: Any = parse_config(ENGINE)
     for size in ((1, 1, 1), (37, 21, 19), (64, 64, 64)):
         a, w = operands(config, size, "random", np.random.default_rng(0))
-        result = run_matrices(config, a, w)
+        result = run_matrices(design_of(config), a, w)
         assert (result.c == a.astype(int) @ w.astype(int)).all()
         model = family("gemm_stream").part("cost").cycles(config, *size)
         assert abs(result.cycles - model) <= 4 * max(size)  # rows that are not aligned take longer
     with pytest.raises(InputError, match="'eng' works on memory; use --engine fast"):
-        run_matrices(config, a, w, engine="cocotb")
+        run_matrices(design_of(config), a, w, engine="cocotb")
     with monkeypatch.context() as patch:
         patch.setattr(Model, "map", lambda model, at, _: model.fault(at, 8, "SLVERR"))
         with pytest.raises(CheckFailed, match=r"^the job ended with read_error$"):
-            run_matrices(config, a, w)
+            run_matrices(design_of(config), a, w)
     monkeypatch.setattr(Model, "wait", lambda *_: False)
     with pytest.raises(
         CheckFailed, match=r"^the engine hangs: nothing was read or written for \d+ cycles$"
     ):
-        run_matrices(config, a, w)
+        run_matrices(design_of(config), a, w)

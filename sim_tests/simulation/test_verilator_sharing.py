@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from flows.build import verilog_of
 from flows.simulation.verilator.sharing import (
     APART,
     GROWTH,
@@ -18,6 +17,7 @@ from flows.simulation.verilator.sharing import (
 )
 from flows.simulation.verilator.verilator import build_program
 from hwgen.core.load import load_config
+from sim_tests.support.designs import design_of
 from sim_tests.support.paths import ROOT
 
 FILLING = "  wire [7:0] filling;\n"
@@ -62,7 +62,7 @@ def test_what_is_not_promising(text: str) -> None:
 def test_large_modules_within_what_is_repeated_stay_apart() -> None:
     """As the adders of the columns of a core of floating-point numbers."""
     config = load_config(ROOT / "configs" / "lut_core_fp16.yaml")
-    found = repeated(verilog_of(config), config.name)
+    found = repeated(design_of(config).verilog, config.name)
     assert found is not None
     assert found.attempts == (APART,)
 
@@ -75,7 +75,7 @@ def test_another_top_module() -> None:
 def test_code_is_shared(tmp_path: Path) -> None:
     """Of the columns of a core there is one copy, where each had its own."""
     config = load_config(ROOT / "configs" / "lut_w2.yaml")
-    text = verilog_of(config)
+    text = design_of(config).verilog
     found = repeated(text, config.name)
     assert found is not None
     (tmp_path / "design.v").write_text(text)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from flows.build import verilog_of
 from flows.simulation import runner
 from flows.simulation.runner import Outcome, compile_design, run_module, simulate, use_host
 from hwgen.errors import CheckFailed
 from hwgen.families.systolic.params import SystolicConfig
 from sim_tests.support import warm_simulations
+from sim_tests.support.designs import design_of
 
 CONFIG = SystolicConfig.model_validate({"name": "warm", "array": {"rows": 2, "cols": 3}})
 CASES = ("shapes_0", "values_lowest", "stalls_4", "reset_0", "back_to_back_stalled")
@@ -30,7 +30,7 @@ def regression(text: str, work: Path, monkeypatch: pytest.MonkeyPatch, *, warm: 
     """Return what the cases show: names, verdicts, messages, and the cycles in the log."""
     with monkeypatch.context() as patched:
         patched.setattr(runner, "_host", warm_simulations.run if warm else None)
-        built = compile_design(CONFIG, verilog=text)
+        built = compile_design(design_of(CONFIG).with_verilog(text))
         assert (built / "warm.so").is_file() == warm
         assert (built / "warm").is_file() != warm
         outcomes = simulate(CONFIG, built, BENCH, {"seed": 3, "cases": list(CASES)}, work)
@@ -42,7 +42,7 @@ def regression(text: str, work: Path, monkeypatch: pytest.MonkeyPatch, *, warm: 
 @pytest.mark.slow
 @pytest.mark.parametrize("broken", [False, True])
 def test_they_show_the_same(broken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = verilog_of(CONFIG)
+    text = design_of(CONFIG).verilog
     if broken:
         text, count = re.subn(r"clear \? 32'd0 : total", "total", text)
         assert count
@@ -71,9 +71,8 @@ def bench(body: str, work: Path, monkeypatch: pytest.MonkeyPatch, timeout: float
     monkeypatch.setattr(runner, "_host", warm_simulations.run)
     (work / "bench_of_warm.py").write_text(BENCHES.format(body))
     monkeypatch.syspath_prepend(work)
-    return run_module(
-        CONFIG.name, compile_design(CONFIG), "bench_of_warm", {}, work / "run", timeout=timeout
-    )
+    built = compile_design(design_of(CONFIG))
+    return run_module(CONFIG.name, built, "bench_of_warm", {}, work / "run", timeout=timeout)
 
 
 def test_one_that_crashes_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from flows.simulation.runner import compile_design, simulate
 from hwgen.core.load import parse_config
 from hwgen.core.port import StreamPort
 from hwgen.errors import CheckFailed
+from sim_tests.support.designs import design_of
 
 Trace = Mapping[str, Sequence[int]]
 """Values by hierarchical name without the top module, one a cycle."""
@@ -110,7 +111,7 @@ def render(figure: Figure) -> str:
     plan = {"jobs": [{"a": a.tolist(), "w": w.tolist()}], "pauses": figure.pauses}
     with tempfile.TemporaryDirectory(prefix="hwgen-waveform-") as name:
         work = Path(name)
-        build_dir = compile_design(config, waves="vcd")
+        build_dir = compile_design(design_of(config), waves="vcd")
         (outcome,) = simulate(
             config, build_dir, "sim_tests.simulation.cocotb_waveforms", plan, work, waves="vcd"
         )

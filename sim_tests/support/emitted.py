@@ -9,17 +9,19 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from flows.build import files_of, forget
+from flows.build.build import Build
+from flows.build.design import Design
 from flows.simulation.verilator.verilator import lint
 from flows.tools.toolchain import require
 from hwgen.core.params.base import FamilyConfig
+from sim_tests.support.designs import design_of
 
 REGISTERS = re.compile(r"\$(s?dffe?|sdffce|dff|adff|adffe)$")
 
 
 def write_files(config: FamilyConfig, directory: Path) -> Path:
     """Write the files of a core and return the path of its Verilog."""
-    for name, text in files_of(config).items():
+    for name, text in Build(design_of(config)).files.items():
         (directory / name).write_text(text, encoding="utf-8")
     return directory / f"{config.name}.v"
 
@@ -39,8 +41,7 @@ def assert_clean(config: FamilyConfig, directory: Path) -> None:
 
 def assert_reproducible(config: FamilyConfig, directory: Path) -> None:
     """Check that the files that `assert_clean` wrote are emitted again."""
-    forget()
-    for name, text in files_of(config).items():
+    for name, text in Build(Design(config)).files.items():
         assert (directory / name).read_text(encoding="utf-8") == text, name
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flows.build import verilog_of
 from flows.simulation.runner import regress
 from hwgen.core.params.base import FamilyConfig
+from sim_tests.support.designs import design_of
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,9 @@ def assert_noticed(
 ) -> None:
     """Run the cases, and those that the mutation names; fail if none fails with the message."""
     config = mutation.configuration(family)
-    text = mutation.applied(verilog_of(config))
-    outcomes = regress(config, work, names=[*cases, *mutation.cases], verilog=text)
+    design = design_of(config)
+    mutated = design.with_verilog(mutation.applied(design.verilog))
+    outcomes = regress(mutated, work, names=[*cases, *mutation.cases])
     messages = [outcome.message for outcome in outcomes if not outcome.passed]
     assert messages, "the regression noticed nothing"
     assert any(re.search(message, text) for text in messages), messages

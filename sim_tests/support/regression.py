@@ -8,6 +8,7 @@ from pathlib import Path
 
 from flows.simulation.runner import Outcome, regress
 from hwgen.core.params.base import FamilyConfig
+from sim_tests.support.designs import design_of
 
 
 def assert_passed(outcomes: Sequence[Outcome]) -> None:
@@ -20,4 +21,4 @@ def assert_regression_passes(
     config: FamilyConfig, work: Path, *, seed: int = 0, names: Sequence[str] | None = None
 ) -> None:
     """Simulate the regression of a configuration, or the named cases of it."""
-    assert_passed(regress(config, work, seed=seed, names=names))
+    assert_passed(regress(design_of(config), work, seed=seed, names=names))

@@ -14,10 +14,10 @@ from cost_model.closed_forms.rows import _figures as figures_of
 from cost_model.closed_forms.rows import _tabled as tabled
 from cost_model.closed_forms.space import Space
 from cost_model.families import systolic_bill, ternary_lut
-from flows.build.estimates import estimated
 from hwgen.config.dotted import flattened
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import family
+from sim_tests.support.designs import estimate_of
 from sim_tests.support.selection import commit_seed
 
 METRICS = ("area_mm2", "power_w", "fmax_mhz")
@@ -52,7 +52,7 @@ def rows(config: FamilyConfig, technology: str, **more: Any) -> Rows:
 @pytest.mark.parametrize("technology", ["nangate45", "asap7", "sky130hd", "ihp-sg13g2"])
 @pytest.mark.parametrize("config", [STATIONARY, TABLES], ids=lambda c: c.family)
 def test_closed_forms_take_the_macros_of_estimates(config: FamilyConfig, technology: str) -> None:
-    estimate = estimated(config, technology)
+    estimate = estimate_of(config, technology)
     (memory,) = estimate["memories"]
     found = rows(config, technology)
     assert bool(np.all(found.macros)) == (memory["form"] == "macros")

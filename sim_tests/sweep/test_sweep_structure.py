@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import flows.build.structural_sweep
 from cost_model.estimate.estimate import estimate
 from cost_model.sweep import refine as refining
-from flows.build.estimates import estimated
+from flows.build.costs import NetlistCosts
 from hwgen.cli import main
 from hwgen.core.load import load_config
+from sim_tests.support.designs import estimate_of
 
 SWEEP = """\
 name: arrays
@@ -59,7 +59,7 @@ def sweep(
     def run(text: str, figures: Figures | None, *arguments: str, status: int = 0) -> Any:
         Path("sweep.yaml").write_text(text)
         if figures is not None:
-            monkeypatch.setattr(flows.build.structural_sweep, "figures", figures)
+            monkeypatch.setattr(NetlistCosts, "figures", staticmethod(figures))
         asked = ["sweep", "--config", "sweep.yaml", "--output", "out", "--jobs", "1", "--json"]
         assert main([*asked, *arguments]) == status
         printed = capsys.readouterr()
@@ -159,7 +159,7 @@ def test_figures_are_those_of_hwgen_estimate(sweep: Callable[..., dict[str, Any]
     sweep(SWEEP, None, "--refine", "2")
     for row in front():
         config = load_config(Path("out/configs") / row["config"])
-        metrics = estimated(config)["metrics"]
+        metrics = estimate_of(config)["metrics"]
         for metric in ("area_mm2", "power_w", "fmax_mhz"):
             assert float(row[metric]) == pytest.approx(metrics[metric], rel=1e-12)
 

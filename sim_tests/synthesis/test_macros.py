@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cost_model.memories.macros import composed, library
-from flows.build import verilog_of
+from flows.build.design import Design
 from flows.simulation.runner import regress
 from flows.synthesis import macros
 from flows.synthesis.macro_files import macro_files_of
@@ -18,6 +18,7 @@ from hwgen.core.load import parse_config
 from hwgen.core.memories import ram_of
 from hwgen.errors import InputError
 from hwgen.technologies.model import Macro, Memories
+from sim_tests.support.designs import design_of
 from sim_tests.synthesis.test_synth import require_tools
 
 ENGINE = """\
@@ -44,7 +45,7 @@ def published(name: str) -> Memories:
 def with_macros(text: str, technology: str) -> tuple[str, macros.Chosen]:
     """Return the Verilog of a configuration, all memories that can be made of macros being so."""
     config = parse_config(text)
-    verilog, memories = verilog_of(config), published(technology)
+    verilog, memories = design_of(config).verilog, published(technology)
     chosen = {}
     for line in verilog.splitlines():
         name = line.split("(")[0].removeprefix("module ")
@@ -97,14 +98,14 @@ def test_designs_with_macros_do_what_they_did(
     memories = published(technology)
     assert arrangements <= {made.arrangement for made in chosen.values()} | {"ports"}
     verilog += "".join(model_of(macro, memories) for macro in macros.used(chosen))
-    outcomes = regress(parse_config(text), tmp_path, verilog=verilog)
+    outcomes = regress(design_of(parse_config(text)).with_verilog(verilog), tmp_path)
     failed = [f"{o.name}: {o.message}" for o in outcomes if not o.passed]
     assert not failed, "\n".join(failed)
 
 
 def test_memories_that_are_no_macros_stay_as_they_are() -> None:
     config = parse_config(ENGINE)
-    verilog, memories = verilog_of(config), published("nangate45")
+    verilog, memories = design_of(config).verilog, published("nangate45")
     chosen = macros.choose(verilog, "engine", memories, "nangate45", 2048)
     assert chosen
     for name, made in chosen.items():
@@ -186,8 +187,8 @@ def test_bad_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_synthesis_with_and_without_macros() -> None:
     require_tools("yosys", technology="nangate45")
     config = parse_config(CORE)
-    made = synthesize(config, "nangate45")
-    registers = synthesize(config, "nangate45", memories="registers")
+    made = synthesize(Design(config), "nangate45")
+    registers = synthesize(Design(config), "nangate45", memories="registers")
     assert made.memories == "macros"
     assert registers.memories == "registers"
     assert registers.macros == {}

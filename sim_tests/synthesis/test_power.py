@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.build.design import Design
 from flows.power.gates import MODULE, Gate, Gates, read_netlist
 from flows.power.internal_power import Arc, internal_fj
 from flows.power.netlist_power import simulated, workload
@@ -242,7 +243,7 @@ def test_power_at_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_a_wrong_netlist_is_noticed(tmp_path: Path) -> None:
     require_tools("yosys", "verilator", technology="nangate45")
     config = parse_config(TINY)
-    netlist = synthesize(config, "nangate45").files["netlist.v"].decode()
+    netlist = synthesize(Design(config), "nangate45").files["netlist.v"].decode()
     library = liberty.load("nangate45")
     gates = read_netlist(netlist, "tiny", library, tmp_path, 120)
     changed = tuple(

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from flows.bench import area
-from flows.build import verilog_of
 from flows.synthesis import liberty
 from flows.synthesis import standard_cells as synthesis
 from flows.synthesis.boundary import buffered
@@ -23,6 +22,7 @@ from hwgen.errors import CheckFailed, InputError, ToolMissing
 from hwgen.families.systolic.params import SystolicConfig
 from hwgen.technologies import cell_library
 from hwgen.technologies.model import Buffer
+from sim_tests.support.designs import design_of
 
 COMBINATIONAL = """\
 /* a brace in a comment: { */
@@ -209,7 +209,7 @@ def test_a_small_array_maps(
         }
     )
     mapped = synthesis.map_core(
-        verilog_of(config),
+        design_of(config).verilog,
         "tiny",
         technology,
         recipe,

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from flows.build import netlists
+from flows.build import fingerprint
+from flows.build.design import Design
 from flows.calibration import mapping_cache
 from flows.synthesis import synth_cache as kept
 from flows.synthesis.mapping import Job, Way
@@ -19,7 +20,7 @@ from flows.synthesis.standard_cells import Mapped, Part
 from flows.synthesis.synth import synthesize
 from flows.synthesis.synth_cache import recorded
 from flows.synthesis.verify import beside, kept_result
-from flows.tools.cache import Archive, Document
+from flows.tools.cache import Archive, Document, text_digest
 from hwgen.cli import main
 from hwgen.core.load import parse_config
 
@@ -44,7 +45,7 @@ class Tools:
     emitted: int = 0
     mapped: list[Way] = field(default_factory=list)
 
-    def emit(self, config: Any) -> str:
+    def emit(self, units: Any) -> str:
         self.emitted += 1
         return self.verilog
 
@@ -58,7 +59,7 @@ class Tools:
             lutrams=None, urams=None, bram_kbit=None, critical_path_ns=1.25, logic_levels=None,
             path_start=None, path_end=None, timing_source="opensta", timing_note="",
             fmax_mhz=800.0, tools={}, library={}, wall_seconds=0.0,
-            source_digest=netlists.source_digest(job.verilog), netlist_digest="", scripts=(),
+            source_digest=text_digest(job.verilog, 64), netlist_digest="", scripts=(),
             files={"netlist.v": b"module"},
         )  # fmt: skip
 
@@ -71,7 +72,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tools:
     monkeypatch.setenv("HWGEN_PDK_DIR", str(tmp_path / "pdk"))
     (tmp_path / "pdk").mkdir()
     (tmp_path / "pdk" / LIBRARY).write_text("library (a) {}")
-    monkeypatch.setattr("flows.build.verilog_of", fake.emit)
+    monkeypatch.setattr("flows.build.design.rtlil_to_verilog", fake.emit)
     monkeypatch.setattr("flows.synthesis.synth.require", lambda name: None)
     monkeypatch.setattr(kept, "tool_versions", lambda names: dict(fake.versions))
     monkeypatch.setattr(kept, "map_design", fake.map)
@@ -79,37 +80,37 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tools:
 
 
 def test_a_result_is_found_again(tools: Tools, tmp_path: Path) -> None:
-    assert recorded(CORE, TECH) == []
+    assert recorded(Design(CORE), TECH) == []
     assert tools.emitted == 0, "looking emits nothing"
-    result = synthesize(CORE, TECH)
-    assert recorded(CORE, TECH) == [result]
-    assert recorded(CORE, "asap7") == recorded(CORE, "ecp5") == []
-    assert recorded(CORE.model_copy(update={"max_k": 128}), TECH) == []
-    assert synthesize(CORE, TECH) == result
+    result = synthesize(Design(CORE), TECH)
+    assert recorded(Design(CORE), TECH) == [result]
+    assert recorded(Design(CORE), "asap7") == recorded(Design(CORE), "ecp5") == []
+    assert recorded(Design(CORE.model_copy(update={"max_k": 128})), TECH) == []
+    assert synthesize(Design(CORE), TECH) == result
     assert (tools.emitted, len(tools.mapped)) == (2, 1)
     assert list(result.library) == [LIBRARY]
     # The same library elsewhere is the same library.
     other = tmp_path / "other.lib"
     (tmp_path / "pdk" / LIBRARY).rename(other)
-    assert recorded(CORE, TECH) == []
-    assert synthesize(CORE, TECH, liberty_files=[other]) == result
+    assert recorded(Design(CORE), TECH) == []
+    assert synthesize(Design(CORE), TECH, liberty_files=[other]) == result
     assert len(tools.mapped) == 1
 
 
 def test_a_library_that_was_chosen_counts(tools: Tools, tmp_path: Path) -> None:
     chosen = tmp_path / "chosen.lib"
     chosen.write_text("library (chosen) {}")
-    result = synthesize(CORE, TECH, liberty_files=[chosen])
-    assert recorded(CORE, TECH) == [result]
+    result = synthesize(Design(CORE), TECH, liberty_files=[chosen])
+    assert recorded(Design(CORE), TECH) == [result]
     chosen.unlink()
-    assert recorded(CORE, TECH) == []
+    assert recorded(Design(CORE), TECH) == []
 
 
 @pytest.mark.parametrize("what", ["tool", "library", "flow", "entry", "version"])
 def test_a_stale_result_is_not_found(
     tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    synthesize(CORE, TECH)
+    synthesize(Design(CORE), TECH)
     (path,) = (tmp_path / "cache" / "synth" / TECH).rglob("*.zip")
     if what == "tool":
         tools.versions["yosys"] = "2"
@@ -122,26 +123,26 @@ def test_a_stale_result_is_not_found(
     else:  # a result with fields that are no longer known
         entry = Archive(f"synth/{TECH}/{path.parent.name}", path.stem)
         entry.write({"result": {**entry.read()["result"], "colour": 1}, "liberty": []}, {"x": b""})
-    assert recorded(CORE, TECH) == []
-    result = synthesize(CORE, TECH)
+    assert recorded(Design(CORE), TECH) == []
+    result = synthesize(Design(CORE), TECH)
     assert len(tools.mapped) == 2
-    assert recorded(CORE, TECH) == [result]
+    assert recorded(Design(CORE), TECH) == [result]
 
 
 def test_hardware_that_changed_within_a_version(
     tools: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = synthesize(CORE, TECH)
-    monkeypatch.setattr(netlists, "_rooms", lambda: "another generator")
+    old = synthesize(Design(CORE), TECH)
+    monkeypatch.setattr(fingerprint, "_sources_digest", lambda: "another generator")
     tools.verilog = "module tiny; wire changed; endmodule\n"
-    assert recorded(CORE, TECH) == [], "of a generator that has emitted nothing yet"
-    new = synthesize(CORE, TECH)
-    assert recorded(CORE, TECH) == [new]
+    assert recorded(Design(CORE), TECH) == [], "of a generator that has emitted nothing yet"
+    new = synthesize(Design(CORE), TECH)
+    assert recorded(Design(CORE), TECH) == [new]
     assert old.source_digest != new.source_digest
     # A change that leaves the hardware as it is costs no second mapping.
-    monkeypatch.setattr(netlists, "_rooms", lambda: "a third one")
-    assert synthesize(CORE, TECH) == new
-    assert recorded(CORE, TECH) == [new]
+    monkeypatch.setattr(fingerprint, "_sources_digest", lambda: "a third one")
+    assert synthesize(Design(CORE), TECH) == new
+    assert recorded(Design(CORE), TECH) == [new]
     assert len(tools.mapped) == 2
 
 
@@ -152,23 +153,23 @@ def test_sources_of_generators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         (package / name).write_text("")
     (tmp_path / "lone_family.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
-    names = [name for name, _ in netlists._sources("some_family")]
+    names = [name for name, _ in fingerprint.sources("some_family")]
     assert names == ["__init__.py", "rtl.py", "table.json"]
-    assert [name for name, _ in netlists._sources("lone_family")] == ["lone_family.py"]
-    assert list(netlists._sources("no_family")) == []
+    assert [name for name, _ in fingerprint.sources("lone_family")] == ["lone_family.py"]
+    assert list(fingerprint.sources("no_family")) == []
     monkeypatch.setenv("YOSYS", "")
     monkeypatch.setenv("AMARANTH_USE_YOSYS", "builtin")
-    assert "builtin" in netlists.converter()[-1]
+    assert "builtin" in fingerprint.converter_versions()[-1]
 
 
 def test_which_result_is_set_beside(tools: Tools) -> None:
-    speed = synthesize(CORE, TECH, clock_mhz=500, recipe="speed")
-    assert kept_result(CORE, TECH, 700) == speed
-    usual = synthesize(CORE, TECH, clock_mhz=500)
-    assert kept_result(CORE, TECH, 700) == usual
-    faster = synthesize(CORE, TECH, clock_mhz=600, recipe="area")
-    assert kept_result(CORE, TECH, 700) == faster
-    assert kept_result(CORE, TECH, 500) == usual
+    speed = synthesize(Design(CORE), TECH, clock_mhz=500, recipe="speed")
+    assert kept_result(Design(CORE), TECH, 700) == speed
+    usual = synthesize(Design(CORE), TECH, clock_mhz=500)
+    assert kept_result(Design(CORE), TECH, 700) == usual
+    faster = synthesize(Design(CORE), TECH, clock_mhz=600, recipe="area")
+    assert kept_result(Design(CORE), TECH, 700) == faster
+    assert kept_result(Design(CORE), TECH, 500) == usual
     figures = beside({"area_mm2": 0.0019, "fmax_mhz": None, "luts": 3}, usual)
     assert figures["area_um2"]["estimated"] == pytest.approx(1900)
     assert figures["area_um2"]["difference_percent"] == pytest.approx(-5)
@@ -189,7 +190,7 @@ def test_estimate_shows_what_was_measured(
     assert main(arguments) == 0
     assert "measured" not in capsys.readouterr().out
     assert tools.emitted == 0
-    result = synthesize(CORE, TECH)
+    result = synthesize(Design(CORE), TECH)
     assert main([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     measured, area = found["measured"], found["metrics"]["area_mm2"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flows.build import verilog_of
+from flows.build.design import Design
 from flows.simulation.engine_memory import Placed
 from flows.simulation.engine_program import Model, compile_model
 from hwgen.core.register_map import COUNTERS, STATES, register_map
@@ -100,26 +100,23 @@ class EngineHost:
 
 
 def open_engine(
-    config: GemmStreamConfig,
+    design: Design,
     *,
-    verilog: str | None = None,
     cycles: int | None = None,
     **memory: Any,
 ) -> EngineHost:
-    """Return the host of a configuration's engine.
+    """Return the host of an engine.
 
     Parameters
     ----------
-    config : GemmStreamConfig
-    verilog : str, optional
-        Text to simulate instead of what the generator emits.
+    design : Design
     cycles : int, optional
         How many it is for, as far as known; see `compile_model`.
     **memory
         Of `Model`.
     """
-    text = verilog_of(config) if verilog is None else verilog
-    directory = compile_model(config.name, text, config.buses, cycles=cycles)
+    config: GemmStreamConfig = design.config  # type: ignore[assignment]
+    directory = compile_model(design.name, design.verilog, config.buses, cycles=cycles)
     memory.setdefault("longest_burst", config.memory.max_burst)
     memory.setdefault("outstanding", config.memory.outstanding)
     return EngineHost(config, Model(directory, **memory))

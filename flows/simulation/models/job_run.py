@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.build import verilog_of
+from flows.build.design import Design
 from flows.simulation.bus.engine_host import EngineHost
 from flows.simulation.engine_program import Model, compile_model
 from flows.simulation.models.model_run import Record
@@ -39,7 +39,7 @@ class RtlJobs(GoldenJobs):
         super().__init__(compiled)
         config = compiled.config
         self.record = record or Record()
-        library = compile_model(config.name, verilog_of(config), config.buses)
+        library = compile_model(config.name, Design(config).verilog, config.buses)
         settings = {"read_latency": 1, "write_latency": 1, "longest_burst": config.longest_burst}
         self._model = Model(library, **{**settings, **timing})
         self._model.map(compiled.base, compiled.bytes)

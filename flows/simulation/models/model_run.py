@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flows.build.design import Design
 from flows.simulation.matrices import check_results, run_matrices
 from flows.simulation.operations import compare, run_operation
 from hwgen.errors import CheckFailed, InputError
@@ -154,9 +155,11 @@ class RtlUnit(Unit):
 
     Parameters
     ----------
+    design : Design
     record : Record
     """
 
+    design: Design
     record: Record
 
     def __call__(
@@ -166,12 +169,34 @@ class RtlUnit(Unit):
         expected = super().__call__(operands, **scalars)
 
         def simulate() -> int:
-            found = run_operation(self.config, self.operation, operands, scalars)
+            found = run_operation(self.design, self.operation, operands, scalars)
             compare(found.results, expected)
             return found.cycles
 
         self.record.check(self.config, operands.values(), simulate)
         return expected
+
+
+class Designs:
+    """The designs of the hardware of a model, each of which is simulated many times.
+
+    Parameters
+    ----------
+    configs : iterable of FamilyConfig
+    """
+
+    def __init__(self, configs: Iterable[FamilyConfig]) -> None:
+        self._designs = {config.digest: Design(config) for config in configs}
+
+    def __getitem__(self, config: FamilyConfig) -> Design:
+        return self._designs[config.digest]
+
+    def units(self, record: Record) -> Units:
+        """Return the operations of the hardware, by golden models and by RTL."""
+        return Units(
+            [design.config for design in self._designs.values()],
+            make=lambda config, operation: RtlUnit(config, operation, self[config], record),
+        )
 
 
 class RtlEngine(GoldenEngine):
@@ -188,8 +213,8 @@ class RtlEngine(GoldenEngine):
 
     def __init__(self, model: Model, configs: Iterable[FamilyConfig], record: Record) -> None:
         self.record = record
-        units = Units(configs, make=lambda config, operation: RtlUnit(config, operation, record))
-        super().__init__(model, units)
+        self.designs = Designs(configs)
+        super().__init__(model, self.designs.units(record))
 
     def enter(self, node: Node) -> None:
         """Take the operation that comes next."""
@@ -200,7 +225,7 @@ class RtlEngine(GoldenEngine):
         core = self.cores[name]
 
         def simulate() -> int:
-            found = run_matrices(core, x, self.matrix(name))
+            found = run_matrices(self.designs[core], x, self.matrix(name))
             check_results(name, found.c, total)
             return found.cycles
 
@@ -222,8 +247,8 @@ class RtlTensorEngine(TensorEngine):
 
     def __init__(self, model: Model, configs: Iterable[FamilyConfig], record: Record) -> None:
         self.record = record
-        units = Units(configs, make=lambda config, operation: RtlUnit(config, operation, record))
-        super().__init__(model, units)
+        self.designs = Designs(configs)
+        super().__init__(model, self.designs.units(record))
 
     def enter(self, node: Node) -> None:
         """Take the operation that comes next."""
@@ -235,7 +260,7 @@ class RtlTensorEngine(TensorEngine):
         core = self.cores[node.name]
 
         def simulate() -> int:
-            found = run_matrices(core, x, w)
+            found = run_matrices(self.designs[core], x, w)
             check_results(node.name, found.c, total)
             return found.cycles
 

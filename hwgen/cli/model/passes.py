@@ -85,7 +85,8 @@ def estimate_command(
     are moved; attention's products and operations on rows take no time here. Of a network that is
     no decoder a frame is estimated: all its products, those of activations with activations too.
     """
-    from flows.build.estimates import estimated
+    from flows.build.build import Build, retarget
+    from flows.build.design import Design
     from hwgen.cli.model import estimate as shown
     from hwgen.core.load import load_config
     from hwgen.models.files.store import Model
@@ -102,16 +103,19 @@ def estimate_command(
     core = load_config(config)
     served = given_memory(core, memory, gb_s, efficiency)
     workloads = _workloads(description, prompt, context, source, (config, core))
-    entries = [
-        estimated(core, target, clock_mhz, workloads, behind=served, fpga_energies=fpga_energies)
+    design = Design(core)
+    builds = [
+        Build(design, retarget(core.target, target, clock_mhz, served))
         for target in targets or (None,)
     ]
+    entries = [build.estimate(workloads, fpga_energies=fpga_energies) for build in builds]
     found = [speeds(entry["metrics"], workloads) for entry in entries]
     if report is not None:
         from hwgen.cli.report import sheet_of
 
         own = next(iter(targets), None)
-        sheet = sheet_of(core, workloads, served, own, clock_mhz, fpga_energies=fpga_energies)
+        build = Build(design, retarget(core.target, own, clock_mhz, served))
+        sheet = sheet_of(build, workloads, fpga_energies=fpga_energies)
         about = {"name": description.name, "passes": found[0]}
         shown.write_report(report, about, sheet, force=force)
     frame = next((network for network in workloads.values() if network.tokens is None), None)

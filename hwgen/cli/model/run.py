@@ -198,10 +198,8 @@ def engine_of(model: Model, request: Chosen, engines: Engines, update: Any) -> t
         from hwgen.models.graph.units import Units
 
         return engines.golden(Units(configs)), None
-    from flows.build import remember
     from flows.simulation.models.model_run import Record, digest_of
 
-    remember(len(configs))  # each is simulated many times
     layers = layers_of(request.layers, model.description.layers)
     digest = digest_of(model, configs) if request.journal else ""
     record = Record(layers, request.journal, digest)

@@ -49,6 +49,7 @@ def run(
 
     import numpy as np
 
+    from flows.build.design import Design
     from flows.simulation.operations import compare, run_operation, sizes_text
     from hwgen.core.registry import family
 
@@ -61,7 +62,7 @@ def run(
     operation.check_operands(arrays)
     start = time.monotonic()
     with cycle_progress(quiet=as_json) as update:
-        found = run_operation(core, operation, arrays, given, on_progress=update)
+        found = run_operation(Design(core), operation, arrays, given, on_progress=update)
     seconds = time.monotonic() - start
     if check:
         golden = family(core.family).part("golden").operate(core, operation, arrays, given)

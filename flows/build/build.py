@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A design for a target: its clock limit, estimate, emitted files and synthesis results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from cost_model.closed_forms.closed_forms import Workloads
+from cost_model.estimate.certainty import Operands
+from cost_model.estimate.estimate import estimate, without_figures
+from cost_model.memories.memories import Form
+from flows.build import files, ipxact, register_files
+from flows.build.design import Design
+from flows.build.drivers import engine_drivers
+from flows.build.timing import clock_limit
+from hwgen.core.clock_limit import Limit
+from hwgen.core.lists.builder import executes_lists
+from hwgen.core.params.off_chip import OffChip
+from hwgen.core.params.target import Target
+from hwgen.core.register_map import is_engine
+from hwgen.errors import HwgenError
+
+if TYPE_CHECKING:
+    from hwgen.core.operation import Job
+
+
+class Build:
+    """A design for a target.
+
+    Parameters
+    ----------
+    design : Design
+    target : Target, optional
+        Technology, clock and memory; default those of the configuration.
+    """
+
+    def __init__(self, design: Design, target: Target | None = None) -> None:
+        self.design = design
+        self.target = design.config.target if target is None else target
+
+    @cached_property
+    def clock_limit(self) -> Limit | None:
+        """What limits the clock, None if the technology has no delays."""
+        return clock_limit(self.design, self.target.technology)
+
+    def estimate(
+        self,
+        workloads: Workloads | None = None,
+        *,
+        operands: Operands | None = None,
+        jobs: Mapping[str, Job] | None = None,
+        made_of: Form = "macros",
+        fpga_energies: bool = False,
+    ) -> dict[str, Any]:
+        """Return the estimate; see `cost_model.estimate.estimate.estimate` for parameters.
+
+        A failure is a note of the estimate, which then lacks figures: an estimate accompanies a
+        build or other estimates, which must not fail with it.
+        """
+        config, target, notes, analysis = self.design.config, self.target, [], None
+        try:
+            analysis = self.design.analysis
+        except Exception as error:
+            notes.append(f"no structure of the hardware: {_text(error)}")
+        try:
+            result = estimate(
+                config,
+                target.technology,
+                target.clock_mhz,
+                workloads,
+                operands=operands,
+                jobs=jobs,
+                analysis=analysis,
+                made_of=made_of,
+                behind=target.memory,
+                fpga_energies=fpga_energies,
+            )
+        except Exception as error:
+            result = without_figures(config, target.technology, target.clock_mhz, workloads)
+            notes.append(f"no estimate: {_text(error)}")
+        return {**result, "notes": [*notes, *result["notes"]]}
+
+    @cached_property
+    def problems(self) -> list[str]:
+        """Defects of the cost model, as messages; the hardware is not affected."""
+        return [
+            f"{note}; this is a defect of hwgen, please report it with the configuration"
+            for note in self._estimate["notes"]
+        ]
+
+    @cached_property
+    def files(self) -> dict[str, str]:
+        """Every file that ``hwgen build`` writes: name to text.
+
+        The text depends on the configuration and hwgen's version alone.
+        """
+        config, name = self.design.config, self.design.name
+        netlist = self.design.netlist  # first: its conversion may write the Verilog as well
+        pages = {}
+        if config.registers:
+            pages[f"{name}_registers.md"] = register_files.markdown(config)
+        if is_engine(config):
+            pages |= engine_drivers.gemm_driver(config)
+        elif executes_lists(config):
+            pages |= engine_drivers.list_driver(config)
+        elif config.takes_jobs:
+            pages |= engine_drivers.stream_driver(config)
+        return {
+            f"{name}.v": files.header(config, "//") + "\n" + self.design.verilog,
+            f"{name}.json": files.manifest(config, netlist, self._estimate),
+            f"{name}.sdc": files.constraints(config),
+            f"{name}.f": files.header(config, "//") + f"{name}.v\n",
+            f"{name}.core": files.fusesoc(config),
+            f"{name}.vlt": files.waivers(config),
+            f"{name}_regs.h": files.c_header(config),
+            ipxact.FILE: ipxact.component(config),
+            **pages,
+        }
+
+    @cached_property
+    def _estimate(self) -> dict[str, Any]:
+        return self.estimate()
+
+
+def retarget(
+    target: Target,
+    technology: str | None = None,
+    clock_mhz: float | None = None,
+    memory: OffChip | None = None,
+) -> Target:
+    """Return a target with another technology, clock or memory, where one is given."""
+    changes = {"technology": technology, "clock_mhz": clock_mhz, "memory": memory}
+    return target.model_copy(
+        update={name: value for name, value in changes.items() if value is not None}
+    )
+
+
+def _text(error: Exception) -> str:
+    return str(error) if isinstance(error, HwgenError) else f"{type(error).__name__}: {error}"

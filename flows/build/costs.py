@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Costs of configurations for sweeps, from the netlists of their hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cost_model.estimate.estimate import estimate
+from cost_model.sweep.structural import Figures
+from flows.build.design import Design
+from hwgen.core.params.base import FamilyConfig
+from hwgen.errors import HwgenError
+from hwgen.workloads import Network
+
+
+@dataclass(frozen=True)
+class NetlistCosts:
+    """Costs from netlists, which are cached; other processes get it by its name."""
+
+    def figures(
+        self, config: FamilyConfig, technology: str, workloads: Mapping[str, Network]
+    ) -> Figures:
+        """Return the metrics of a configuration, or why it has none."""
+        try:
+            analysis = Design(config).analysis
+            result = estimate(config, technology, None, workloads, analysis=analysis)
+        except HwgenError as error:
+            return str(error)
+        metrics: dict[str, float | None] = result["metrics"]
+        return metrics

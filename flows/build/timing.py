@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The clock limit of designs, from the paths that estimates use, cached.
+
+`hwgen.core.clock_limit` queries it while ``auto`` is resolved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from cost_model.estimate import technology as technologies
+from cost_model.memories import memories
+from cost_model.timing import limit as timing
+from cost_model.timing.delay_compression import BEND
+from flows.build.analysis import sources_digest
+from flows.build.design import Design
+from flows.tools.cache import Document, digest
+from hwgen.core.clock_limit import Limit
+from hwgen.core.params.base import FamilyConfig
+
+
+def limit(config: FamilyConfig) -> Limit | None:
+    """Return what limits the clock of a configuration in its technology, None if unknown."""
+    return clock_limit(Design(config), config.target.technology)
+
+
+def clock_limit(design: Design, technology: str) -> Limit | None:
+    """Return what limits the clock of a design, None if its technology has no delays.
+
+    Raises
+    ------
+    HwgenError
+        If it cannot be emitted.
+    """
+    if not technologies.is_calibrated(technology):
+        return None
+    tech = technologies.technology(technology)
+    if not tech.timing:
+        return None
+    uses = design.analysis.memories()
+    below = design.config.memories.registers_below
+    macros = memories.macros_of(uses, technology, tech, below)
+    steps = partial(memories.steps_of, uses, macros, technology)
+    floor_ns = memories.shortest_period_ns(macros.values())
+    shaping = [
+        design.hardware_digest, sources_digest(), dict(tech.timing["ns"]), tech.timing["outside"],
+        tech.timing.get(BEND), floor_ns,
+        *({name: asdict(s) for name, s in steps(ns).items()} for ns in (0.0, 1.0)),
+    ]  # fmt: skip
+    record = Document("limit", digest(shaping)[:32])
+    if (cached := record.load(_limit)) is not None:
+        return cached
+    path = timing.shortest(design.netlist, tech, steps)
+    if path is None:
+        return None
+    instances = frozenset(stage.instance for stage in path.stages)
+    computed = Limit(path.period_ns, path.start, path.end, instances)
+    if floor_ns > path.period_ns:
+        slowest = max(macros, key=lambda name: macros[name].macro.min_period_ns or 0.0)
+        macro = f"a macro of {slowest}"
+        computed = Limit(floor_ns, macro, macro, frozenset())
+    record.write({**asdict(computed), "instances": sorted(computed.instances)})
+    return computed
+
+
+def _limit(document: Mapping[str, Any]) -> Limit:
+    return Limit(**{**document, "instances": frozenset(document["instances"])})
