@@ -14,7 +14,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from flows.build import verilog_of
 from flows.simulation.bus.list_host import ListHost
 from flows.simulation.command_lists import Image
 from flows.simulation.engine_program import Model, compile_model
@@ -25,6 +24,7 @@ from hwgen.core.lists.units import units_of
 from hwgen.errors import InputError
 from hwgen.families.gemm_stream.jobs import plan_of
 from hwgen.families.transformer.params import TransformerConfig
+from sim_tests.support.designs import design_of
 
 BF16 = ml_dtypes.bfloat16
 BASE = 0x4000
@@ -256,7 +256,7 @@ def test_hardware_is_the_golden_model(ternary: bool) -> None:
     """Every byte of memory, with a memory that stalls and one that does not."""
     layer = Attention(ternary=ternary)
     expected, config = layer.golden(), layer.config
-    library = compile_model(config.name, verilog_of(config), config.buses, cycles=100_000)
+    library = compile_model(config.name, design_of(config).verilog, config.buses, cycles=100_000)
     timings: tuple[dict[str, Any], ...] = (
         {"read_latency": 1, "write_latency": 1},
         {"stalls": 0.3, "read_latency": 9},
