@@ -22,9 +22,15 @@ from sim_tests.support.selection import (
     changed_files,
     commit_seed,
     may_be_skipped,
-    not_drawn,
     ordered,
+    rotated,
 )
+
+REMEMBERED = 24
+"""Designs that are not emitted again: tests of a module share some, and break copies of them."""
+
+ROTATED = pytest.StashKey[tuple[int, int]]()
+"""Numbers of cases that other commits run, and that only ``make long`` runs."""
 
 _DEADLINE = "HWGEN_TESTS_UNTIL"  # seconds since the epoch, for the processes of pytest-xdist
 
@@ -65,6 +71,20 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         prepare_all()
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell the process that started the workers what they leave to other commits."""
+    if hasattr(session.config, "workerinput"):
+        session.config.workeroutput["rotated"] = session.config.stash.get(ROTATED, (0, 0))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Keep what a worker left to other commits; all workers collect the same tests."""
+    left = getattr(node, "workeroutput", {}).get("rotated")
+    if left is not None:
+        node.config.stash[ROTATED] = tuple(left)
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         os.environ.pop(_DEADLINE, None)
@@ -74,12 +94,25 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, None, None]:
-    """Mark as long what this commit does not draw, before tests are chosen by marks; order them."""
-    usual = [item.nodeid for item in items if not item.get_closest_marker("long")]
-    others = not_drawn(usual, commit_seed(), changed_files())
+    """Mark as long what other commits draw, before tests are chosen by marks; order them."""
+    cases: dict[str, list[tuple[str, str]]] = {}
+    every: dict[str, tuple[int, str]] = {}
+    for item in items:
+        mark = item.get_closest_marker("rotate")
+        if mark is not None and not item.get_closest_marker("long"):
+            test, _, case = item.nodeid.partition("[")
+            cases.setdefault(test, []).append((item.nodeid, case.removesuffix("]")))
+            every[test] = mark.args[0], mark.kwargs.get("cases", "")
+    others = rotated(cases, every, commit_seed(), changed_files())
     for item in items:
         if item.nodeid in others:
             item.add_marker(pytest.mark.long)
+            item.add_marker(pytest.mark.rotated)
+    count = sum(item.get_closest_marker("rotated") is not None for item in items)
+    config.stash[ROTATED] = (
+        count,
+        sum(item.get_closest_marker("long") is not None for item in items) - count,
+    )
     yield
     number = config.getoption("--slice")
     if number is not None:
@@ -116,6 +149,12 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
+    rotating, long = terminalreporter.config.stash.get(ROTATED, (0, 0))
+    if rotating and "not long" in terminalreporter.config.option.markexpr:
+        terminalreporter.write_line(
+            f"Not run at this commit: {rotating} cases that rotate (seed {commit_seed()}), and"
+            f" {long} long ones; `make long` runs all of them, `make slice` a part."
+        )
     late = [
         report.nodeid
         for report in terminalreporter.stats.get("skipped", [])

@@ -102,7 +102,7 @@ def _cocotb(config: Any, mode: str, work: Path) -> tuple[float, float, float]:
         "idle": ("flows.simulation.cocotb.idle", {"cycles": 200_000}),
         "run": ("flows.simulation.cocotb.run", {**files, "beats": str(work / "beats.bin")}),
         "regression": (
-            f"flows.simulation.cocotb_{regression}",
+            f"flows.simulation.cocotb.{regression}",
             {"seed": 0, "cases": case_names(config, 0)},
         ),
     }

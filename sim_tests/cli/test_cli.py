@@ -129,6 +129,7 @@ def test_init(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["a.yaml"]
 
 
+@pytest.mark.rotate(4)
 def test_the_matrix_of_features_is_found_by_trying(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ def exceeded(drawn: Sequence[tuple[Sample, Costs]], tech: Technology) -> list[st
 
 
 @pytest.mark.slow
+@pytest.mark.rotate(4)
 def test_closed_forms_are_near_the_structure(
     drawn: Sequence[tuple[Sample, Costs]], seed: int
 ) -> None:
@@ -64,6 +65,7 @@ def test_closed_forms_are_near_the_structure(
 
 
 @pytest.mark.slow
+@pytest.mark.rotate(4)
 def test_a_wrong_closed_form_is_noticed(drawn: Sequence[tuple[Sample, Costs]]) -> None:
     right = technology(TECH)
     costs = {q: {**prices, "flip_flop": 0.0} for q, prices in right.costs.items()}

@@ -74,6 +74,7 @@ BUILT = [
 
 
 @pytest.mark.parametrize("values", BUILT, ids=range(len(BUILT)))
+@pytest.mark.rotate(4)
 def test_bills_count_what_netlists_have(values: dict[str, Any], tmp_path: Path) -> None:
     config = config_of(values)
     total: dict[str, float] = {}
@@ -110,6 +111,7 @@ XC7_BUILT = [
     [*(("ecp5", values) for values in FPGA_BUILT), *(("xc7", values) for values in XC7_BUILT)],
     ids=str,
 )
+@pytest.mark.rotate(2)
 def test_estimates_of_an_fpga_are_what_is_mapped(family: str, values: dict[str, Any]) -> None:
     point = compare(config_of(values), family, closed_forms=True)
     for metric in ("flip_flops", "carries", "dsps", "brams", "lutrams"):

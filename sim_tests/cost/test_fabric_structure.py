@@ -198,6 +198,7 @@ def test_what_depends_on_itself_comes_in_one_group() -> None:
 
 @pytest.mark.parametrize("target", COUNTED)
 @pytest.mark.parametrize("family", CORES)
+@pytest.mark.rotate(4)
 def test_every_family_has_resources(family: str, target: str) -> None:
     config = parse_config(f"name: core\nfamily: {family}\n{CORES[family]}\n")
     found = estimate_of(config, target)
@@ -297,6 +298,7 @@ def tried(family: str) -> list[str]:
 
 
 @pytest.mark.parametrize("family", families())
+@pytest.mark.rotate(3)
 def test_nothing_is_null_without_a_reason(family: str) -> None:
     small = f"name: core\nfamily: {family}\n{SMALL[family]}\n" if family in SMALL else None
     config = parse_config(small or template(family))

@@ -32,7 +32,7 @@ from sim_tests.support.paths import ROOT
 ENGINE = ROOT / "configs" / "gemm_stream.yaml"
 
 SAMPLE = [
-    *COVERING[::5],
+    *COVERING.configs[::5],
     *(
         sized(rows, 9, dataflow)
         for rows in (4, 18)

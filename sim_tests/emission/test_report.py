@@ -44,6 +44,7 @@ def test_what_is_not_known_is_left_out() -> None:
     assert "None" not in text
 
 
+@pytest.mark.rotate(3)
 def test_engines_have_registers() -> None:
     text = markdown(sheet_of(Build(Design(parse_config(ENGINE))), {}))
     assert "| `STATUS` | 0x008 | ro |" in text

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import re
 from functools import cache
 from math import exp, log
 from pathlib import Path
@@ -13,23 +12,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.build.design import Design
 from flows.simulation.bus.engine_host import EngineHost, open_engine
 from flows.simulation.engine_memory import place
 from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.regression import OPERANDS, operands
-from flows.simulation.runner import regress
 from flows.simulation.verilator.verilator import FEW_CYCLES
 from hwgen.cli import main
 from hwgen.core.cycles.job import job_cycles
 from hwgen.core.cycles.steps import Places
 from hwgen.core.files.block_packing import pack_matrix
 from hwgen.core.files.packing import pack, unpack
-from hwgen.core.load import parse_config
 from hwgen.core.post import ACTIVATIONS, OUTPUTS, ROUNDINGS
-from hwgen.errors import CheckFailed, ConfigError, InputError
+from hwgen.errors import InputError
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import Plan
 from hwgen.formats.block import quantise_lines
+from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
 from sim_tests.support.selection import commit_seed
@@ -174,6 +173,7 @@ def check(config: GemmStreamConfig, seed: int, jobs: int, most: int) -> None:
 
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.slow
+@pytest.mark.rotate(12)
 def test_covering_set(name: str) -> None:
     check(config_of(name), 7, 8, 20)
 
@@ -183,16 +183,6 @@ def test_covering_set(name: str) -> None:
 @pytest.mark.timeout(4 * 3600)
 def test_many_jobs(name: str) -> None:
     check(config_of(name), 8, 100, 60)
-
-
-@pytest.mark.parametrize("name", ENGINES)
-@pytest.mark.long
-@pytest.mark.timeout(4 * 3600)
-def test_regression(name: str, tmp_path: Path) -> None:
-    """Errors, aborts and resets as well."""
-    outcomes = regress(design_of(config_of(name)), tmp_path)
-    failed = [f"{outcome.name}: {outcome.message}" for outcome in outcomes if not outcome.passed]
-    assert not failed, "\n".join(failed)
 
 
 def drawn(rng: np.random.Generator) -> GemmStreamConfig:
@@ -295,33 +285,24 @@ def test_what_a_reduction_may_be(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert not (tmp_path / "o").exists()
 
 
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "cascade": (
+REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
+    (
         {"array": {"cascade": 2}},
         r"array\.cascade: must be 1 with mxfp4 x mxfp4, not 2.*",
     ),
-    "leaky": (
+    (
         {"post": {"outputs": ["raw"], "activations": ["leaky"]}},
         r"post\.activations: leaky scales negative numbers, but raw outputs are not scaled.*",
     ),
-    "columns": (
+    (
         {"buffers": {"column_kib": 1}, "array": {"blocks": 16}},
         r"buffers\.column_kib: must hold two blocks of at least one tile; raise it",
     ),
-    "buffers": (
+    (
         {"memory": {"data_width": 512}, "array": {"blocks": 16}},
         r"buffers\.weight_kib: must hold two blocks of at least one tile; raise it",
     ),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_such_an_engine_cannot_be(name: str) -> None:
-    changes, expected = REFUSED[name]
-    with pytest.raises(ConfigError) as caught:
-        parse_config(json.dumps({**ENGINES["mxfp4"], **changes}), "e.yaml")
-    messages = [str(problem) for problem in caught.value.problems]
-    assert any(re.search(f": {expected}$", message) for message in messages), messages
+)
 
 
 def test_blocks_of_an_odd_number_of_beats_are_refused() -> None:
@@ -336,46 +317,59 @@ def test_blocks_of_an_odd_number_of_beats_are_refused() -> None:
 
 # -- tests of the tests ----------------------------------------------------------------------------
 
-MUTANT = {key: value for key, value in ENGINES["mxfp4"].items() if key != "name"}
-
-SCALABLE = {key: value for key, value in ENGINES["scalable"].items() if key != "name"}
 
 MUTATIONS = [
     Mutation("parts of scales of A are swapped", "engine",
              r"act_o_data\[7:6\](.*?)act_o_data\[5:4\]", r"act_o_data[5:4]\1act_o_data[7:6]",
-             MUTANT),
+             ENGINES["mxfp4"]),
     Mutation("a part of a scale of W is another", "engine", r"wgt_o_data\[3:2\]",
-             "wgt_o_data[1:0]", MUTANT),
+             "wgt_o_data[1:0]", ENGINES["mxfp4"]),
     Mutation("blocks of columns are all the first", "engine_loader", r"w_n \+ job\[239:200\]",
-             "w_n", MUTANT),
+             "w_n", ENGINES["mxfp4"]),
     Mutation("rows are a byte a block too short", "engine_loader", "\\* 5'h11", "* 5'h10",
-             MUTANT),
+             ENGINES["mxfp4"]),
     Mutation("columns of W stand in one bank", "engine_wgt_buffer", r"\{ bank\[2:0\], bank\[3\] \}",
-             "bank", MUTANT),
+             "bank", ENGINES["mxfp4"]),
     Mutation("parts of a reduction begin where the first did", "engine_loader",
-             r"w_k \+ (?!w_n)\w+", "w_k", MUTANT),
+             r"w_k \+ (?!w_n)\w+", "w_k", ENGINES["mxfp4"]),
     Mutation("a part of a reduction ends it", "engine_act_buffer", r"last_2 & k_last;",
-             "last_2;", MUTANT),
+             "last_2;", ENGINES["mxfp4"]),
     Mutation("words of a row are those of another format", "engine", r"\.i_kind\(route\[3:2\]\)",
-             ".i_kind(2'h3)", SCALABLE),
+             ".i_kind(2'h3)", ENGINES["scalable"]),
     Mutation("what a row leaves is turned as in the next row's format",
-             "gather_64_1_8_34_33_33_25_34", "before  <= i_kind", "before  <= 2'h3", SCALABLE),
+             "gather_64_1_8_34_33_33_25_34", "before  <= i_kind", "before  <= 2'h3",
+             ENGINES["scalable"]),
     Mutation("beats have the format of the last job", "engine_wgt_buffer",
-             r"format <= job\[669:668\]", "format <= 2'h0", SCALABLE),
+             r"format <= job\[669:668\]", "format <= 2'h0", ENGINES["scalable"]),
     Mutation("words of W are found as in another format", "engine_wgt_buffer",
-             r"job\[669:668\] == 2'h3", "1'b0", SCALABLE),
+             r"job\[669:668\] == 2'h3", "1'b0", ENGINES["scalable"]),
     Mutation("rows of all formats are a byte a block too short", "engine_loader", "24'h861651",
-             "24'h820610", SCALABLE),
+             "24'h820610", ENGINES["scalable"]),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-@pytest.mark.long
-@pytest.mark.slow
-def test_mutations_are_noticed(mutation: Mutation) -> None:
-    config: Any = mutation.configuration(GemmStreamConfig)
-    text = mutation.applied(design_of(config).verilog)
-    with open_engine(
-        design_of(config).with_verilog(text), cycles=FEW_CYCLES, read_latency=1, write_latency=1
-    ).model as model, pytest.raises((AssertionError, CheckFailed)):  # fmt: skip
-        check_jobs(EngineHost(config, model), 16, np.random.default_rng(1), 30)
+def check_mutant(design: Design) -> None:
+    host = open_engine(design, cycles=FEW_CYCLES, read_latency=1, write_latency=1)
+    with host.model:
+        check_jobs(host, 16, np.random.default_rng(1), 30)
+
+
+CONTRACT = Contract(
+    "block_engines",
+    "gemm_stream",
+    regressions=(
+        Regressions(
+            [
+                GemmStreamConfig.model_validate({**values, "name": f"engine_{name}"})
+                for name, values in ENGINES.items()
+            ],
+            seed=0,
+            long=True,
+        ),
+    ),
+    mutations=(Mutations(GemmStreamConfig, (), MUTATIONS, long=True, check=check_mutant),),
+    refused=[
+        (json.dumps({**ENGINES["mxfp4"], **changes}), f": {message}$")
+        for changes, message in REFUSED
+    ],
+)

@@ -20,20 +20,21 @@ from flows.simulation.bus.engine_host import EngineHost, open_engine
 from flows.simulation.engine_memory import place
 from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.regression import OPERANDS, operands, pairwise
-from flows.simulation.runner import compile_design, regress, simulate
+from flows.simulation.runner import compile_design, simulate
 from flows.simulation.verilator.verilator import FEW_CYCLES
 from hwgen.core.cycles.job import job_cycles
 from hwgen.core.cycles.steps import Places
 from hwgen.core.load import load_config, parse_config
 from hwgen.core.post import PostSettings
 from hwgen.core.registry import family
-from hwgen.errors import ConfigError, InputError
+from hwgen.errors import InputError
 from hwgen.families.gemm_stream.blocks import TOLERANCE
 from hwgen.families.gemm_stream.jobs import Job
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import MAX_SIZE, Plan, schedule
+from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.support.designs import design_of
-from sim_tests.support.mutations import Mutation, assert_noticed
+from sim_tests.support.mutations import Mutation
 from sim_tests.support.paths import ROOT
 
 SHIPPED = ROOT / "configs" / "gemm_stream.yaml"
@@ -88,7 +89,7 @@ ENGINES = {
 
 @cache
 def config_of(name: str) -> Any:
-    return parse_config(HEAD + ENGINES[name])
+    return parse_config(HEAD.replace("engine", name) + ENGINES[name])
 
 
 def opened(name: str, *, many: bool = False, **memory: Any) -> EngineHost:
@@ -99,65 +100,54 @@ def opened(name: str, *, many: bool = False, **memory: Any) -> EngineHost:
 
 # -- configuration -------------------------------------------------------------------------------
 
-REFUSED = {
-    "input stationary": (
+REFUSED = (
+    (
         "compute: {family: systolic, array: {dataflow: input_stationary}}",
         (
             r"3:\d+: compute\.array\.dataflow: must be output_stationary or weight_stationary in a"
             r" memory engine.*"
         ),
     ),
-    "value of the core": (
+    (
         "compute: {family: systolic, array: {rows: 0}}",
         r"3:\d+: compute\.array\.rows: must be 1\.\.256, not 0",
     ),
-    "key of the core": (
+    (
         "compute: {family: systolic, array: {rowz: 2}}",
         r"3:\d+: compute\.array\.rowz: unknown key \(did you mean 'rows'\?\); legal here: rows, .*",
     ),
-    "family of the core": (
+    (
         "compute: {family: gemm_stream}",
         r"3:\d+: compute: must have a family inside an engine: .*systolic or ternary_lut",
     ),
-    "no core": ("compute: 3", r"3:\d+: compute: must hold the parameters of a core"),
-    "name of the core": (
+    ("compute: 3", r"3:\d+: compute: must hold the parameters of a core"),
+    (
         "compute: {family: systolic, name: x}",
         r"3:\d+: compute\.name: belongs to the engine; remove it here",
     ),
-    "saturation": (
+    (
         (
             "compute: {family: systolic, overflow: saturate, accumulator: int16, array:"
             " {dataflow: weight_stationary}}"
         ),
         r"3:\d+: compute\.overflow: must be wrap in an engine.*",
     ),
-    "floats": (
+    (
         "compute: {family: ternary_lut, activation: fp16}",
         r"3:\d+: compute\.activation: must be an integer format in a memory engine, not fp16.*",
     ),
-    "too small a buffer": (
+    (
         (
             "compute: {family: systolic, array: {rows: 64, dataflow: output_stationary}}\n"
             "buffers: {activation_kib: 1}"
         ),
         r"4:\d+: buffers\.activation_kib: must hold two blocks of at least one tile; raise it",
     ),
-    "width": (
+    (
         "memory: {data_width: 48}",
         r"3:\d+: memory\.data_width: must be 32, 64, 128, 256 or 512, not 48",
     ),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_an_engine_cannot_be(name: str) -> None:
-    import re
-
-    text, expected = REFUSED[name]
-    with pytest.raises(ConfigError) as caught:
-        parse_config(HEAD + text + "\n", "e.yaml")
-    messages = [str(problem) for problem in caught.value.problems]
-    assert any(re.fullmatch(f"e.yaml:{expected}", m) for m in messages), messages
+)
 
 
 # -- plans ---------------------------------------------------------------------------------------
@@ -241,17 +231,6 @@ def test_impossible_jobs_are_refused() -> None:
 # -- simulation: cocotb, every channel stalled, errors, aborts, resets ----------------------------
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.long] * (n not in ("ws", "lut_post"))) for n in ENGINES],
-)
-@pytest.mark.slow
-def test_regression(name: str, tmp_path: Path) -> None:
-    outcomes = regress(design_of(config_of(name)), tmp_path)
-    failed = [f"{o.name}: {o.message}" for o in outcomes if not o.passed]
-    assert not failed, "\n".join(failed)
-
-
 @pytest.mark.slow
 def test_another_model_of_memory(tmp_path: Path) -> None:
     plan = {"seed": 4, "sizes": [(9, 20, 13), (1, 33, 7), (17, 5, 40)], "pauses": [0, 0.5]}
@@ -302,6 +281,7 @@ def random_jobs(
 
 @pytest.mark.parametrize("name", ["ws", "lut_post", "cube"])
 @pytest.mark.slow
+@pytest.mark.rotate(3)
 def test_random_jobs_under_stalls(name: str) -> None:
     rng = np.random.default_rng(7)
     for stalls, latency in ((0.0, 1), (0.5, 3), (0.9, 40)):
@@ -352,6 +332,7 @@ def check_cycles(name: str, jobs: int, most: int, rng: np.random.Generator) -> N
 
 @pytest.mark.parametrize("name", ["ws", "lut_post", "cube", "tree"])
 @pytest.mark.slow
+@pytest.mark.rotate(3)
 def test_cycles_are_exact(name: str) -> None:
     check_cycles(name, 15, 150, np.random.default_rng(29))
 
@@ -496,6 +477,7 @@ def counted(host: EngineHost, size: tuple[int, int, int]) -> tuple[dict[str, int
 
 
 @pytest.mark.slow
+@pytest.mark.rotate(2)
 def test_cycles_and_traffic(shipped: EngineHost) -> None:
     config = shipped.config
     for size in (
@@ -553,17 +535,20 @@ MUTANT = {
     "memory": {"data_width": 64},
 }
 
+QUICK_MUTATIONS = [
+    Mutation("bytes before a row are written", r"scatter_\w+", r"above_begin = 8'hff >> \S+;",
+             "above_begin = 8'hff;", MUTANT),
+    Mutation("sums do not begin at zero", "engine_result_buffer", r"begins \? 32'd0 : ", "",
+             MUTANT),
+]  # fmt: skip
+
 MUTATIONS = [
     Mutation("a row of a block is not read", "engine_loader", "rows_left == 1'h1",
              "rows_left <= 2'h2", MUTANT),
-    Mutation("bytes before a row are written", r"scatter_\w+", r"above_begin = 8'hff >> \S+;",
-             "above_begin = 8'hff;", MUTANT),
     Mutation("blocks are loaded in the other order", "engine_loader", r"job\[(\d+)\] \| n_last",
              r"(~job[\1]) | n_last", MUTANT),
     Mutation("a burst is a beat too long", r"burst_splitter_\w+",
              r"o_last \? remaining\[4:0\]", "o_last ? (remaining[4:0] + 5'd1)", MUTANT),
-    Mutation("sums do not begin at zero", "engine_result_buffer", r"begins \? 32'd0 : ", "",
-             MUTANT),
     Mutation("a block is loaded over the one at work", "engine_act_buffer",
              r"room = halves_room > whole", "room = halves_room >= whole", MUTANT),
     Mutation("the other half is read", "engine_wgt_buffer", r"= read_half & ", "= (~read_half) & ",
@@ -571,17 +556,26 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
-QUICK = ("bytes before a row are written", "sums do not begin at zero")
-
-
-@pytest.mark.parametrize(
-    "mutation",
-    [
-        pytest.param(m, id=m.name, marks=[pytest.mark.long] * (m.name not in QUICK))
-        for m in MUTATIONS
-    ],
+CONTRACT = Contract(
+    "gemm_stream",
+    "gemm_stream",
+    small=(config_of("ws"),),
+    regressions=(
+        Regressions([config_of("ws"), config_of("lut_post")], seed=0),
+        Regressions(
+            [config_of(name) for name in ENGINES if name not in ("ws", "lut_post")],
+            seed=0,
+            long=True,
+        ),
+    ),
+    mutations=tuple(
+        Mutations(
+            GemmStreamConfig,
+            ("shapes_3", "shapes_8", "values_random", "blocks_1", "blocks_2"),
+            mutations,
+            long=long,
+        )
+        for mutations, long in ((QUICK_MUTATIONS, False), (MUTATIONS, True))
+    ),
+    refused=[(text, rf"^x\.yaml:{message}$") for text, message in REFUSED],
 )
-@pytest.mark.slow
-def test_mutations_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    cases = ("shapes_3", "shapes_8", "values_random", "blocks_1", "blocks_2")
-    assert_noticed(mutation, GemmStreamConfig, cases, tmp_path)

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,16 @@ from flows.build.build import Build
 from flows.simulation.command_lists import Image
 from flows.simulation.operation_cases import JobSpec, draw_operands
 from flows.simulation.operations import run_operation
-from flows.simulation.runner import case_names, regress
 from flows.simulation.stream_engine_run import run_on_engine
 from flows.simulation.stream_jobs import place_operation
-from hwgen.core.load import load_config, parse_config
+from hwgen.core.load import load_config
 from hwgen.core.operation import operation_of
-from hwgen.errors import ConfigError, InputError
+from hwgen.errors import InputError
 from hwgen.families.stream_engine.jobs import Place, StreamJob
 from hwgen.families.stream_engine.params import StreamEngineConfig
+from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.support.designs import design_of
-from sim_tests.support.mutations import Mutation, assert_noticed
+from sim_tests.support.mutations import Mutation
 from sim_tests.support.paths import ROOT
 from sim_tests.support.selection import commit_seed
 
@@ -93,20 +93,10 @@ def config_of(values: dict[str, Any]) -> StreamEngineConfig:
     return StreamEngineConfig.model_validate(values)
 
 
-def test_from_memory_to_memory(tmp_path: Path) -> None:
-    config = config_of(VECTOR)
-    for outcome in regress(design_of(config), tmp_path, names=CASES):
-        assert outcome.passed, f"{outcome.name}: {outcome.message}"
-
+"""Cases of errors and of jobs that do not agree with the core."""
 
 PAGES = ("attention_shapes", "stalls_0", "read_error_1", "mismatch_0")
-
-
-def test_rows_in_pages(tmp_path: Path) -> None:
-    """Pages of any size in any order, that begin and end anywhere; some ports without."""
-    config = config_of(PAGED)
-    for outcome in regress(design_of(config), tmp_path, names=PAGES, seed=commit_seed() % 1000):
-        assert outcome.passed, f"{outcome.name}: {outcome.message}"
+"""Pages of any size in any order, that begin and end anywhere; some ports without."""
 
 
 @pytest.mark.parametrize("values", [EVERY, ATTENTION, PAGED], ids=lambda v: v["name"])
@@ -127,24 +117,6 @@ def test_what_jobs_do_is_what_operations_compute(values: dict[str, Any]) -> None
             for job in placed.jobs:
                 job.perform(memory)
             placed.check(memory.read)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"buffers": {"port_beats": 4}}, "buffers.port_beats: must hold two bursts"),
-        ({"compute": {"family": "systolic"}}, "must have a family inside this engine: attention"),
-        ({"compute": {"family": "vector", "name": "x"}}, "name: belongs to the engine"),
-        ({"compute": {"family": "vector", "lanes": 3}}, "compute.lanes"),
-        ({"paged": ["z"]}, "paged: must be among the input ports .*, not 'z'"),
-        ({"paged": ["x", "x"]}, "paged: must name each port once"),
-    ],
-)
-def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None:
-    import json
-
-    with pytest.raises(ConfigError, match=message):
-        parse_config(json.dumps({**VECTOR, **change}), "core.yaml")
 
 
 def test_jobs_that_do_not_fit_their_registers_are_refused() -> None:
@@ -188,15 +160,6 @@ def test_files_name_the_registers_of_all_ports() -> None:
         assert f"#define ROWS_{name} " in header
         assert f"`{name}`" in page
     assert "#define ROWS_JOB_MISMATCH 6" in header
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("values", [VECTOR, EVERY, ATTENTION, PAGED], ids=lambda v: v["name"])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_whole_regression(values: dict[str, Any], seed: int, tmp_path: Path) -> None:
-    config = config_of(values)
-    for outcome in regress(design_of(config), tmp_path, names=case_names(config, seed), seed=seed):
-        assert outcome.passed, f"{outcome.name}: {outcome.message}"
 
 
 def test_beats_of_a_job_are_those_of_its_rows_where_they_lie() -> None:
@@ -271,35 +234,58 @@ def test_pages_of_a_cache_cost_few_cycles() -> None:
     assert found[1][1] <= 1.02 * found[0][1]
 
 
-UNNAMED = {key: value for key, value in VECTOR.items() if key != "name"}
 MUTATIONS = (
     Mutation("a row's second beat begins it anew", "stream_drain", r"midway <= _\w+_;",
-             "midway <= 1'h0;", UNNAMED),
+             "midway <= 1'h0;", VECTOR),
     Mutation("blocks do not move", "row_walk_32_16", r"block_address \+ step", "block_address",
-             UNNAMED),
+             VECTOR),
     Mutation("what follows a row goes to the row", "stream_drain",
-             r"second <= _\w+_;", "second <= 1'h0;", UNNAMED),
+             r"second <= _\w+_;", "second <= 1'h0;", VECTOR),
 )  # fmt: skip
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_mutations_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    assert_noticed(mutation, StreamEngineConfig, CASES[:4], tmp_path)
-
-
-PAGED_UNNAMED = {key: value for key, value in PAGED.items() if key != "name"}
 OF_PAGES = (
     Mutation("pages follow each other", "row_walk_40_64_pages_of_16",
-             r"address \+ \{ entry, 4'h0 \}", "address + 36'h0", PAGED_UNNAMED),
+             r"address \+ \{ entry, 4'h0 \}", "address + 36'h0", PAGED),
     Mutation("the last page is read whole", "row_walk_40_64_pages_of_16",
-             r"job_block_ends \? last : bytes", "bytes", PAGED_UNNAMED),
+             r"job_block_ends \? last : bytes", "bytes", PAGED),
     Mutation("every page is skipped into", "row_walk_40_64_pages_of_16",
-             r"first_page <= 1'h0", "first_page <= 1'h1", PAGED_UNNAMED),
+             r"first_page <= 1'h0", "first_page <= 1'h1", PAGED),
 )  # fmt: skip
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("mutation", OF_PAGES, ids=lambda mutation: mutation.name)
-def test_mutations_of_pages_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    assert_noticed(mutation, StreamEngineConfig, PAGES[:2], tmp_path)
+CONTRACT = Contract(
+    "stream_engine",
+    "stream_engine",
+    small=(config_of(VECTOR),),
+    regressions=(
+        Regressions([config_of(VECTOR)], cases=CASES, seed=0),
+        Regressions([config_of(PAGED)], cases=PAGES, seed=commit_seed() % 1000, every=3),
+        *(
+            Regressions(
+                [config_of(values) for values in (VECTOR, EVERY, ATTENTION, PAGED)],
+                seed=seed,
+                long=True,
+            )
+            for seed in (0, 1)
+        ),
+    ),
+    mutations=(
+        Mutations(StreamEngineConfig, CASES[:4], MUTATIONS, long=True),
+        Mutations(StreamEngineConfig, PAGES[:2], OF_PAGES, long=True),
+    ),
+    refused=[
+        (json.dumps({**VECTOR, **change}), message)
+        for change, message in (
+            ({"buffers": {"port_beats": 4}}, "buffers.port_beats: must hold two bursts"),
+            (
+                {"compute": {"family": "systolic"}},
+                "must have a family inside this engine: attention",
+            ),
+            ({"compute": {"family": "vector", "name": "x"}}, "name: belongs to the engine"),
+            ({"compute": {"family": "vector", "lanes": 3}}, "compute.lanes"),
+            ({"paged": ["z"]}, "paged: must be among the input ports .*, not 'z'"),
+            ({"paged": ["x", "x"]}, "paged: must name each port once"),
+        )
+    ],
+)

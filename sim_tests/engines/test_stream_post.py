@@ -27,12 +27,13 @@ from hwgen.core.post import RECORD_BYTES, Columns, PostSettings
 from hwgen.core.post.beats import HEAD_BITS
 from hwgen.core.registry import family
 from hwgen.core.schedule.stream import pack_inputs, stream_input
-from hwgen.errors import ConfigError, InputError
+from hwgen.errors import InputError
 from hwgen.families.systolic.params import SystolicConfig
+from sim_tests.contract.contract import Contract, Mutations
 from sim_tests.engines.test_block_engines import drawn
 from sim_tests.support.designs import design_of
 from sim_tests.support.emitted import assert_clean
-from sim_tests.support.mutations import Mutation, assert_noticed
+from sim_tests.support.mutations import Mutation
 from sim_tests.support.selection import commit_seed
 
 OS = "family: systolic\narray: {rows: 4, cols: 5}\n"
@@ -94,37 +95,29 @@ def config_of(name: str) -> Any:
 
 # -- configuration ---------------------------------------------------------------------------------
 
-REFUSED = {
-    "nothing to do": (
+REFUSED = (
+    (
         OS + "post: {columns: false}",
         r"4:\d+: post\.columns: has no effect without post\.outputs; name outputs, or remove it",
     ),
-    "floats": (
+    (
         "family: ternary_lut\nactivation: fp16\npost: {outputs: [int8]}",
         r"4:\d+: post\.outputs: must be empty with activation fp16, not int8; .*, not of fp32",
     ),
-    "an unknown output": (OS + "post: {outputs: [int7]}", r"4:\d+: post\.outputs.*int7.*"),
-    "raw and leaky": (
+    (OS + "post: {outputs: [int7]}", r"4:\d+: post\.outputs.*int7.*"),
+    (
         OS + "post: {outputs: [raw], activations: [leaky]}",
         r"4:\d+: post\.activations: leaky scales negative numbers, but raw outputs are not .*",
     ),
-    "raw and leaky in an engine": (
+    (
         "family: gemm_stream\npost: {outputs: [raw], activations: [leaky]}",
         r"3:\d+: post\.activations: leaky scales negative numbers, but raw outputs are not .*",
     ),
-    "inside an engine": (
+    (
         "family: gemm_stream\ncompute: {family: systolic, post: {outputs: [int8]}}",
         r"3:\d+: compute\.post: belongs to the engine; remove it here",
     ),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused(name: str) -> None:
-    text, expected = REFUSED[name]
-    with pytest.raises(ConfigError) as caught:
-        parse_config(f"name: core\n{text}\n", "c.yaml")
-    assert re.fullmatch(f"c\\.yaml:{expected}", str(caught.value)), str(caught.value)
+)
 
 
 @pytest.mark.parametrize("core", [OS, LUT])
@@ -213,6 +206,7 @@ def test_jobs_that_do_not_fit_are_refused() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CORES)
+@pytest.mark.rotate(2)
 def test_regression(name: str, tmp_path: Path) -> None:
     outcomes = regress(design_of(config_of(name)), tmp_path)
     failed = [f"{outcome.name}: {outcome.message}" for outcome in outcomes if not outcome.passed]
@@ -260,12 +254,6 @@ MUTATIONS = [
              r"if \(\S+\) post_served <= 32'd0;", "if (post_take) post_served <= 32'd0;", MUTANT,
              ("reset_1", "reset_3")),
 ]  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_mutations_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    assert_noticed(mutation, SystolicConfig, ("shapes_3", "reset_0"), tmp_path)
 
 
 # -- cost ------------------------------------------------------------------------------------------
@@ -329,6 +317,7 @@ def run(config: str, *options: str) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.rotate(2)
 def test_core_and_engine_give_the_same(files: Path) -> None:
     columns = Columns.scaled("int8", [0.01, 0.02, 0.03], bias=np.load("bias.npy"))
     product = np.load("a.npy") @ np.load("w.npy")
@@ -380,3 +369,11 @@ def test_post_needs_hardware_and_hardware_without_raw_needs_post(
     Path("core.yaml").write_text("name: plain\n" + OS, encoding="utf-8")
     assert run("core.yaml", "--post", "post.yaml") == 2
     assert "--post: 'plain' has no post-processing; name post.outputs" in capsys.readouterr().err
+
+
+CONTRACT = Contract(
+    "stream_post",
+    "systolic",
+    mutations=(Mutations(SystolicConfig, ("shapes_3", "reset_0"), MUTATIONS),),
+    refused=[(text, rf"^x\.yaml:{message}$") for text, message in REFUSED],
+)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.build.design import Design
 from flows.simulation.bus.list_host import ListHost
 from flows.simulation.command_lists import (
     LIST,
@@ -25,12 +26,13 @@ from flows.simulation.engine_program import BusError, Model, compile_model
 from flows.simulation.matrices import run_matrices
 from flows.simulation.runner import regress
 from hwgen.core.lists.commands import BYTES, OPERATIONS, STATES, Program, listing
-from hwgen.core.load import load_config, parse_config
+from hwgen.core.load import load_config
 from hwgen.core.post import PostSettings
 from hwgen.core.register_map import JOB_WINDOW
 from hwgen.core.registry import family
-from hwgen.errors import ConfigError, InputError
+from hwgen.errors import InputError
 from hwgen.families.transformer.params import TransformerConfig
+from sim_tests.contract.contract import Contract, Mutations
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
 from sim_tests.support.paths import ROOT
@@ -101,11 +103,9 @@ def config_of(values: dict[str, Any]) -> TransformerConfig:
     return TransformerConfig.model_validate(values)
 
 
-def compiled(values: dict[str, Any], mutation: Mutation | None = None) -> Path:
+def compiled(values: dict[str, Any]) -> Path:
     config = config_of(values)
-    text = design_of(config).verilog
-    text = mutation.applied(text) if mutation else text
-    return compile_model(config.name, text, config.buses, cycles=1000)
+    return compile_model(config.name, design_of(config).verilog, config.buses, cycles=1000)
 
 
 def compare(
@@ -152,6 +152,7 @@ def small() -> tuple[World, Path]:
         pytest.param(MIXED, 40, ("done", "operand"), id="units_of_several_kinds"),
     ],
 )
+@pytest.mark.rotate(2)
 def test_random_lists(
     values: dict[str, Any], lists: int, ends: tuple[str, ...], request: pytest.FixtureRequest
 ) -> None:
@@ -360,43 +361,6 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "mutation",
-    [pytest.param(each, marks=pytest.mark.long) for each in MUTATIONS],
-    ids=lambda mutation: mutation.name,
-)
-def test_mutations_are_noticed(mutation: Mutation) -> None:
-    rng = np.random.default_rng(6)
-    world = World.make(config_of(ONE), rng)
-    library = compiled(ONE, mutation)
-    with pytest.raises(AssertionError):
-        compare(world, library, rng, 40, read_latency=9, write_latency=9)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("units: {a: {family: gemm_stream, qeue: 4}}", r":3:34: units\.a\.qeue: unknown key"),
-        ("units: {a: {family: gemm_stream, queue: 3}}", r"units\.a\.queue: must be 2, 4, 8 or 16"),
-        ("units: {a: {family: systolic}}", r"a\.family: must be gemm_stream"),
-        ("units: {a: {family: gemm_stream, memory: {}}}", r"units\.a\.memory: belongs to the eng"),
-        ("units: {}", r"units: must name 1 to 8 units, not 0"),
-        ("units: {A: {family: gemm_stream}}", r"A: a unit's name must be lower-case letters"),
-        ("memory: {address_width: 20}", r"memory\.address_width: must be 32 to 64 for command"),
-    ],
-)
-def test_wrong_configurations(text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        parse_config(f"name: x\nfamily: transformer\n{text}\n", "x.yaml")
-
-
-def test_a_resolved_configuration_is_the_same() -> None:
-    """The simulator's process gets a configuration as its resolved parameters."""
-    for values in (SMALL, WIDE, NARROW):
-        config = config_of(values)
-        assert config_of(config.resolved()) == config
-
-
 @pytest.mark.long
 def test_shipped_configuration(tmp_path: Path) -> None:
     """The whole regression of ``hwgen sim``, in cocotb."""
@@ -416,3 +380,27 @@ def test_products_are_jobs_of_the_first_unit() -> None:
     assert result.model is not None
     assert result.model.allows(result.cycles)
     assert abs(result.cycles - result.model.number) < 60
+
+
+def check_mutant(design: Design) -> None:
+    config: Any = design.config
+    rng = np.random.default_rng(6)
+    library = compile_model(config.name, design.verilog, config.buses, cycles=1000)
+    compare(World.make(config, rng), library, rng, 40, read_latency=9, write_latency=9)
+
+
+CONTRACT = Contract(
+    "transformer",
+    "transformer",
+    small=(config_of(SMALL),),
+    mutations=(Mutations(TransformerConfig, (), MUTATIONS, long=True, check=check_mutant),),
+    refused=(
+        ("units: {a: {family: gemm_stream, qeue: 4}}", r":3:34: units\.a\.qeue: unknown key"),
+        ("units: {a: {family: gemm_stream, queue: 3}}", r"units\.a\.queue: must be 2, 4, 8 or 16"),
+        ("units: {a: {family: systolic}}", r"a\.family: must be gemm_stream"),
+        ("units: {a: {family: gemm_stream, memory: {}}}", r"units\.a\.memory: belongs to the eng"),
+        ("units: {}", r"units: must name 1 to 8 units, not 0"),
+        ("units: {A: {family: gemm_stream}}", r"A: a unit's name must be lower-case letters"),
+        ("memory: {address_width: 20}", r"memory\.address_width: must be 32 to 64 for command"),
+    ),
+)

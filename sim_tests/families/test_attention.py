@@ -16,21 +16,18 @@ from cost_model.families.attention import cycles_of_blocks, cycles_of_jobs
 from flows.bench.attention import SIZES
 from flows.bench.attention import configuration as measured
 from flows.simulation.operations import run_operation
-from flows.simulation.runner import compile_design, regress, run_module
-from hwgen.core.load import load_config, parse_config
+from flows.simulation.runner import compile_design, run_module
 from hwgen.core.operation import operation_of
-from hwgen.errors import ConfigError, InputError
+from hwgen.errors import InputError
 from hwgen.families.attention.bound import bound_of
 from hwgen.families.attention.formats import SCALE
 from hwgen.families.attention.golden import accumulated, attend, operate
 from hwgen.families.attention.operands import quantised
 from hwgen.families.attention.params import AttentionConfig
 from hwgen.families.attention.schedule import Mask, blocks_of, job, operands
+from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.support.designs import design_of
-from sim_tests.support.emitted import assert_clean
-from sim_tests.support.mutations import Mutation, assert_noticed
-from sim_tests.support.paths import ROOT
-from sim_tests.support.regression import assert_passed
+from sim_tests.support.mutations import Mutation
 
 SMALL: dict[str, Any] = {"head": 8, "max_keys": 64, "array": {"rows": 4, "lanes": 4}}
 DOUBLE: dict[str, Any] = {**SMALL, "array": {"rows": 4, "lanes": 4, "buffers": "double"}}
@@ -75,8 +72,8 @@ COVERING: list[dict[str, Any]] = [
 """Sizes of 1, primes, one and several rows a unit, all formats and registers, both buffers."""
 
 
-def configuration(**values: Any) -> AttentionConfig:
-    return AttentionConfig.model_validate({"name": "attention_test", **values})
+def configuration(name: str = "attention_test", **values: Any) -> AttentionConfig:
+    return AttentionConfig.model_validate({"name": name, **values})
 
 
 def drawn(config: AttentionConfig, seed: int, **sizes: int) -> dict[str, np.ndarray]:
@@ -334,27 +331,6 @@ def test_causal_jobs_leave_keys_out() -> None:
 # -- bad input -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("array: {units: 5}", r"array.units: must divide the 16 rows, not 5; use auto, or one of"),
-        ("array: {units: 2}", r"array.units: must be at least 4, not 2: a unit takes 8 rows"),
-        ("array: {units: few}", r"array.units: must be auto or 1..64, not 'few'"),
-        ("array: {lanes: 1}\npipeline: {dot: 2}", r"pipeline.dot: must be 0 or 1 with one lane"),
-        ("query: int16\nkey: int16", r"query: int16 x int16 with 64 elements gives scores of"),
-        ("value: int16\noutput: int8", r"output: must hold V, int16"),
-        ("value: int16\nmax_keys: 1048576\nsoftmax: {weight_bits: 22}\narray: {rows: 65}",
-         r"array.rows: must be 1..64"),
-        ("output: uint16", r"output: must be signed as V is, int8, not uint16"),
-        ("value: int2\noutput: int16\nsoftmax: {weight_bits: 8}", r"up to 8 bits behind the point"),
-        ("head: 0", r"head: must be 1..256, not 0"),
-    ],
-)  # fmt: skip
-def test_illegal_parameters(text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        parse_config(f"name: c\nfamily: attention\n{text}\n")
-
-
 def keys_of(count: int) -> dict[str, np.ndarray]:
     """Return operands of so many keys."""
     return {
@@ -397,36 +373,18 @@ def test_bounds_that_cannot_be_had() -> None:
 
 # -- hardware --------------------------------------------------------------------------------------
 
+SMALL_CORES = [
+    configuration(**{"name": name, **values})
+    for name, values in (("single", SMALL), ("double", DOUBLE), ("floats", FLOATS))
+]
 
-def test_verilog_is_clean(tmp_path: Path) -> None:
-    assert_clean(configuration(**SMALL), tmp_path)
 
-
-@pytest.mark.parametrize("values", [SMALL, DOUBLE, FLOATS], ids=["single", "double", "floats"])
-def test_small_core(values: dict[str, Any], tmp_path: Path) -> None:
-    """The regression, and commands that no plan makes."""
-    config = configuration(**values)
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
-    plan = {"config": config.resolved()}
-    (outcome,) = run_module(
-        config.name,
-        compile_design(design_of(config)),
-        "sim_tests.families.cocotb_attention",
-        plan,
-        tmp_path / "odd",
-    )
+@pytest.mark.parametrize("config", SMALL_CORES, ids=lambda config: config.name)
+@pytest.mark.rotate(3)
+def test_commands_that_no_plan_makes(config: AttentionConfig, tmp_path: Path) -> None:
+    bench, plan = "sim_tests.families.cocotb_attention", {"config": config.resolved()}
+    (outcome,) = run_module(config.name, compile_design(design_of(config)), bench, plan, tmp_path)
     assert outcome.passed, outcome.message
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("number", range(len(COVERING)))
-def test_covering_set(number: int, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(configuration(**COVERING[number])), tmp_path, seed=2))
-
-
-@pytest.mark.long
-def test_shipped_configuration(tmp_path: Path) -> None:
-    assert_passed(regress(design_of(load_config(ROOT / "configs" / "attention.yaml")), tmp_path))
 
 
 LONG = {"head": 8, "max_keys": 64, "array": {"rows": 8, "lanes": 2}}
@@ -484,8 +442,42 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    cases = ("attention_shapes", "stalls_4", "back_to_back_full_rate", "back_to_back_stalled")
-    assert_noticed(mutation, AttentionConfig, cases, tmp_path)
+CONTRACT = Contract(
+    "attention",
+    "attention",
+    small=(SMALL_CORES[0],),
+    regressions=(
+        Regressions(SMALL_CORES, every=3),
+        Regressions(
+            [configuration(**{"name": f"cover_{i}", **v}) for i, v in enumerate(COVERING)],
+            seed=2,
+            long=True,
+        ),
+    ),
+    shipped=("attention.yaml",),
+    shipped_every=0,
+    clean=SMALL_CORES[:1],
+    mutations=(
+        Mutations(
+            AttentionConfig,
+            ("attention_shapes", "stalls_4", "back_to_back_full_rate", "back_to_back_stalled"),
+            MUTATIONS,
+            long=True,
+        ),
+    ),
+    refused=(
+        ("array: {units: 5}", r"array.units: must divide the 16 rows, not 5; use auto, or one of"),
+        ("array: {units: 2}", r"array.units: must be at least 4, not 2: a unit takes 8 rows"),
+        ("array: {units: few}", r"array.units: must be auto or 1..64, not 'few'"),
+        ("array: {lanes: 1}\npipeline: {dot: 2}", r"pipeline.dot: must be 0 or 1 with one lane"),
+        ("query: int16\nkey: int16", r"query: int16 x int16 with 64 elements gives scores of"),
+        ("value: int16\noutput: int8", r"output: must hold V, int16"),
+        (
+            "value: int16\nmax_keys: 1048576\nsoftmax: {weight_bits: 22}\narray: {rows: 65}",
+            r"array.rows: must be 1..64",
+        ),
+        ("output: uint16", r"output: must be signed as V is, int8, not uint16"),
+        ("value: int2\noutput: int16\nsoftmax: {weight_bits: 8}", r"up to 8 bits behind the point"),
+        ("head: 0", r"head: must be 1..256, not 0"),
+    ),
+)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,21 +12,17 @@ from hypothesis import strategies as st
 
 from flows.build.design import Design
 from flows.simulation.matrices import run_matrices
-from flows.simulation.runner import regress
 from flows.synthesis.synth import synthesize
 from hwgen.arithmetic.product_packing import PackedProducts, packed_products
 from hwgen.core.golden.stream import golden
 from hwgen.core.load import parse_config
 from hwgen.core.registry import family
-from hwgen.errors import ConfigError
 from hwgen.families.spatial.params import SpatialConfig
 from hwgen.formats import number_format
+from sim_tests.contract.contract import Contract, Covering, Mutations, Regressions
 from sim_tests.families.test_spatial import with_accumulator
 from sim_tests.support.designs import design_of, estimate_of
-from sim_tests.support.emitted import assert_clean
-from sim_tests.support.mutations import Mutation, assert_noticed
-from sim_tests.support.regression import assert_passed
-from sim_tests.support.selection import covering_points, missing_pairs, sampled
+from sim_tests.support.mutations import Mutation
 
 PORTS = {"ice40": (16, 16), "ecp5": (18, 18), "xc7": (25, 18), "xcup": (27, 18)}
 """Bits of the signed factors of DSP blocks."""
@@ -196,22 +191,11 @@ def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
     return with_accumulator(kind, data, values["accumulator"])
 
 
-POINTS = covering_points(AXES, legal)
-COVERING = [
-    configuration(f"packed_{i}", dict(zip(AXES, point, strict=True)))
-    for i, point in enumerate(POINTS)
-]
+COVERING = Covering("packed", AXES, configuration, every=8, legal=legal)
 
 
-def test_the_covering_set_has_every_pair() -> None:
-    assert missing_pairs(AXES, POINTS, legal) == []
-    assert {bool(config.packed_sum) for config in COVERING} == {False, True}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("config", sampled(COVERING, every=8))
-def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
+def test_sums_are_packed_and_unpacked() -> None:
+    assert {bool(config.packed_sum) for config in COVERING.configs} == {False, True}
 
 
 TERNARY = [
@@ -228,22 +212,11 @@ TERNARY = [
 """Ternary weights without packing: a PE adds or subtracts."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("config", sampled(TERNARY, every=4))
-def test_ternary_weights(config: SpatialConfig, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
-
-
 CLEAN = (
     "family: broadcast_2d\narray: {rows: 2, cols: 3, packing: exact}\ntarget: {technology: xc7}",
     "family: cube\narray: {rows: 2, cols: 3, depth: 2, packing: over}\ntarget: {technology: ecp5}",
     "family: cube\nweight: ternary\narray: {rows: 2, cols: 2, depth: 2}",
 )
-
-
-@pytest.mark.parametrize("text", CLEAN)
-def test_verilog_is_clean(text: str, tmp_path: Path) -> None:
-    assert_clean(parse_config(f"name: linted\n{text}\n"), tmp_path)
 
 
 def test_errors_of_the_hardware_are_the_golden_models() -> None:
@@ -264,56 +237,18 @@ SUMS = {"activation": "int8", "max_k": 300, "array": {"rows": 2, "cols": 3, "pac
         "target": {"technology": "xc7"}}  # fmt: skip
 APART = {**SUMS, "accumulator": "int16", "overflow": "saturate"}
 OVER = {**SUMS, "array": {"rows": 2, "cols": 3, "packing": "over"}}
-CASES = ("shapes_7", "values_highest", "values_lowest", "values_random", "back_to_back_full_rate")
+
 
 MUTATIONS = [
     Mutation("what a lane borrows is not counted", "pe", r"count_1_reg <= total\[\d+:\d+\]",
              "count_1_reg <= 0", SUMS),
     Mutation("field of the tile before", "pe", r"if \(clear\) before_1 <= 2'h0;\s*else ", "", SUMS),
-    Mutation("nothing borrowed from the lane below", "sum_unpacker", r"- \$signed\(i\[\d+:\d+\]\)", "- 0",
-             SUMS),
+    Mutation("nothing borrowed from the lane below", "sum_unpacker",
+             r"- \$signed\(i\[\d+:\d+\]\)", "- 0", SUMS),
     Mutation("no correction", "pe", r"\{ addend_1, \S+ \}", "{ addend_1, 1'b0 }", APART),
     Mutation("low bits of another product", "pe", r"low_0_1 = |low_0_1\s*\} = ",
              r"\g<0> 1'b1 ^ ", OVER),
 ]  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    assert_noticed(mutation, family("broadcast_2d").config, CASES, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("array: {packing: exact}", "must be none with target.technology nangate45, not exact"),
-        (
-            "array: {packing: exact, pe: carry_save}\ntarget: {technology: xc7}",
-            "must be none with array.pe carry_save, not exact: it has no multipliers",
-        ),
-        (
-            "array: {packing: exact}\ntarget: {technology: ecp5}",
-            "must be none with int8 x int8 on ecp5, not exact: its .* 18 x 18 bits hold 1 product",
-        ),
-        (
-            "array: {packing: exact, cols: 1}\ntarget: {technology: xc7}",
-            "must be none with 1 column, not exact: products of 2 neighbouring columns",
-        ),
-        (
-            "array: {packing: over}\nactivation: int16\nweight: int16\ntarget: {technology: xc7}",
-            "must be none with int16 x int16 on xc7, not over: .*too little could be told apart",
-        ),
-        (
-            "array: {packing: over}\nactivation: mxfp4\nweight: mxfp4\naccumulator: fp32",
-            "must be none with mxfp4 x mxfp4, not over: integers alone are packed",
-        ),
-        ("array: {packing: all}", "must be none, exact or over, not 'all'"),
-    ],
-)
-def test_what_cannot_be_packed(text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=f"array.packing: {message}"):
-        parse_config(f"name: c\nfamily: cube\n{text}\n")
 
 
 def test_unpacked_configurations_do_not_know_packing() -> None:
@@ -344,14 +279,60 @@ def test_synthesis_makes_one_block_of_them(technology: str, packing: str) -> Non
     assert synthesize(Design(config), technology).dsps == config.packing.groups * 2
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("packing", "technology"), [("exact", "ecp5"), ("over", "xc7")])
-def test_packed_cores_in_an_engine(packing: str, technology: str, tmp_path: Path) -> None:
-    config = parse_config(
-        "name: c\nfamily: gemm_stream\nmemory: {data_width: 32}\n"
+ENGINES = [
+    parse_config(
+        f"name: engine_{packing}\nfamily: gemm_stream\nmemory: {{data_width: 32}}\n"
         "compute: {family: broadcast_2d, weight: int4, activation: int4,"
         f" array: {{rows: 2, cols: 5, packing: {packing}}}}}\n"
         "buffers: {activation_kib: 1, weight_kib: 1, output_kib: 1, column_kib: 1}\n"
         f"target: {{technology: {technology}}}\n"
     )
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
+    for packing, technology in (("exact", "ecp5"), ("over", "xc7"))
+]
+
+PACKING_REFUSED = (
+    ("array: {packing: exact}", "must be none with target.technology nangate45, not exact"),
+    (
+        "array: {packing: exact, pe: carry_save}\ntarget: {technology: xc7}",
+        "must be none with array.pe carry_save, not exact: it has no multipliers",
+    ),
+    (
+        "array: {packing: exact}\ntarget: {technology: ecp5}",
+        "must be none with int8 x int8 on ecp5, not exact: its .* 18 x 18 bits hold 1 product",
+    ),
+    (
+        "array: {packing: exact, cols: 1}\ntarget: {technology: xc7}",
+        "must be none with 1 column, not exact: products of 2 neighbouring columns",
+    ),
+    (
+        "array: {packing: over}\nactivation: int16\nweight: int16\ntarget: {technology: xc7}",
+        "must be none with int16 x int16 on xc7, not over: .*too little could be told apart",
+    ),
+    (
+        "array: {packing: over}\nactivation: mxfp4\nweight: mxfp4\naccumulator: fp32",
+        "must be none with mxfp4 x mxfp4, not over: integers alone are packed",
+    ),
+    ("array: {packing: all}", "must be none, exact or over, not 'all'"),
+)
+
+CONTRACT = Contract(
+    "product_packing",
+    "cube",
+    covering=COVERING,
+    regressions=(Regressions(TERNARY, every=4), Regressions(ENGINES, long=True)),
+    clean=[parse_config(f"name: linted_{i}\n{text}\n") for i, text in enumerate(CLEAN)],
+    mutations=(
+        Mutations(
+            family("broadcast_2d").config,
+            (
+                "shapes_7",
+                "values_highest",
+                "values_lowest",
+                "values_random",
+                "back_to_back_full_rate",
+            ),
+            MUTATIONS,
+        ),
+    ),
+    refused=[(text, f"array.packing: {message}") for text, message in PACKING_REFUSED],
+)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,24 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cost_model.families.spatial import cycles, cycles_of
-from flows.simulation.matrices import run_matrices
-from flows.simulation.runner import regress
 from hwgen.core.golden.stream import golden
-from hwgen.core.load import load_config, parse_config
+from hwgen.core.load import parse_config
 from hwgen.core.registry import family
-from hwgen.errors import ConfigError, InputError
+from hwgen.errors import InputError
 from hwgen.families.spatial.cube import CubeConfig
 from hwgen.families.spatial.params import SpatialConfig
 from hwgen.families.spatial.schedule import Schedule
-from sim_tests.support.designs import design_of
-from sim_tests.support.emitted import assert_clean
-from sim_tests.support.mutations import Mutation, assert_noticed
-from sim_tests.support.paths import ROOT
-from sim_tests.support.regression import assert_passed
-from sim_tests.support.selection import covering_points, missing_pairs, sampled
-
-CONFIGS = [ROOT / "configs" / f"{name}.yaml" for name in ("cube", "adder_tree", "broadcast_2d")]
+from sim_tests.contract.contract import (
+    STREAM_CASES,
+    Contract,
+    Covering,
+    Mutations,
+    Regressions,
+    Steady,
+)
+from sim_tests.support.mutations import Mutation
 
 AXES: dict[str, list[Any]] = {
     "sizes": [
@@ -105,18 +102,9 @@ def with_accumulator(kind: str, data: dict[str, Any], overflow: str) -> SpatialC
     return found
 
 
-POINTS = covering_points(AXES, legal)
-COVERING = [
-    configuration(f"cover_{i}", dict(zip(AXES, point, strict=True)))
-    for i, point in enumerate(POINTS)
-]
+COVERING = Covering("cover", AXES, configuration, every=10, legal=legal)
 
-
-def test_the_covering_set_has_every_pair() -> None:
-    assert missing_pairs(AXES, POINTS, legal) == []
-
-
-SMALL = [
+SMALL_POINTS: list[dict[str, Any]] = [
     {"sizes": ("cube", {"rows": 2, "cols": 2, "depth": 3}), "pe": "carry_save", "registers": 0},
     {"sizes": ("cube", {"rows": 3, "cols": 1, "depth": 5}), "pe": "same_weight", "registers": 2,
      "final_adder": 2},
@@ -127,63 +115,35 @@ SMALL = [
 ]  # fmt: skip
 """Small arrays of every kind, for the normal run of the tests."""
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", range(len(SMALL)))
-def test_small_arrays(number: int, tmp_path: Path) -> None:
-    values = {
-        "encoding": ("booth4", "ent")[number % 2],
-        "carry_spacing": (8, 1, 5)[number % 3],
-        "operands": (("int8", "int8"), ("uint4", "int3"), ("int5", "uint8"))[number % 3],
-        "accumulator": "saturate" if SMALL[number]["pe"] == "mac" else "exact",
-        "max_k": 4096,
-        "final_adder": 0,
-        **SMALL[number],
-    }
-    assert_passed(regress(design_of(configuration(f"small_{number}", values)), tmp_path, seed=1))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("config", sampled(COVERING, every=10))
-def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
+SMALL = [
+    configuration(
+        f"small_{number}",
+        {
+            "encoding": ("booth4", "ent")[number % 2],
+            "carry_spacing": (8, 1, 5)[number % 3],
+            "operands": (("int8", "int8"), ("uint4", "int3"), ("int5", "uint8"))[number % 3],
+            "accumulator": "saturate" if point["pe"] == "mac" else "exact",
+            "max_k": 4096,
+            "final_adder": 0,
+            **point,
+        },
+    )
+    for number, point in enumerate(SMALL_POINTS)
+]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_shipped_configurations(path: Path, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(load_config(path)), tmp_path))
-
-
-@pytest.mark.slow
-def test_steady_state() -> None:
-    """Tiles of no fewer beats than a drain takes follow each other without a bubble."""
-    for kind, pe in (("cube", "carry_save"), ("broadcast_2d", "mac")):
-        sizes = {"rows": 3, "cols": 2, **({"depth": 4} if kind == "cube" else {})}
-        config: Any = family(kind).config.model_validate(
-            {"name": "steady", "array": {**sizes, "pe": pe}, "pipeline": {"pe": 1}}
-        )
-        m, k, n = 3 * 20, 5 * config.depth, 2 * 20
-        rng = np.random.default_rng(0)
-        a = rng.integers(-128, 128, (m, k), dtype=np.int8)
-        w = rng.integers(-128, 128, (k, n), dtype=np.int8)
-        result = run_matrices(design_of(config), a, w)
-        assert np.array_equal(result.c, a.astype(np.int64) @ w.astype(np.int64))
-        assert result.cycles == cycles(config, m, k, n)
-        assert m * k * n / (config.macs_per_cycle * result.cycles) >= 0.99
-
-
-def test_cycles_of_jobs() -> None:
-    """A list of products never takes longer than the products one by one."""
-    config = COVERING[0]
-    sizes = [(3, 4, 5), (20, 1, 8), (1, 9, 1)]
-    assert cycles_of(config, sizes) < sum(cycles(config, *size) for size in sizes)
-    assert cycles_of(config, sizes[:1]) == cycles(config, *sizes[0])
+def steady(kind: str, pe: str, sizes: dict[str, int]) -> Steady:
+    """Return tiles back to back on a small array."""
+    array = {"rows": 3, "cols": 2, **sizes, "pe": pe}
+    config: Any = family(kind).config.model_validate(
+        {"name": f"steady_{kind}", "array": array, "pipeline": {"pe": 1}}
+    )
+    return Steady(config, (3 * 20, 5 * config.depth, 2 * 20))
 
 
 @settings(max_examples=100, deadline=None)
 @given(
-    st.sampled_from(COVERING),
+    st.sampled_from(COVERING.configs),
     st.integers(1, 20),
     st.integers(1, 9),
     st.integers(1, 20),
@@ -229,46 +189,6 @@ def test_golden_saturates_beat_by_beat() -> None:
     assert golden(config, deep, w).tolist() == [[32767 - 128 * 127]]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("array: {encoding: ent}", r"array.encoding: a mac does not multiply by digits"),
-        ("array: {carry_spacing: 4}", r"array.carry_spacing: a mac does not multiply"),
-        ("array: {pe: same_weight, depth: 1}", r"array.pe: same_weight sums digits .*depth"),
-        (
-            "array: {pe: carry_save}\naccumulator: int16\noverflow: saturate",
-            r"overflow: must be wrap with array.pe carry_save, not saturate",
-        ),
-        ("array: {depth: 1}\npipeline: {pe: 2}", r"pipeline.pe: must be 0 or 1 with one product"),
-        (
-            "pipeline: {final_adder: 1}",
-            r"pipeline.final_adder: must be 0 with array.pe mac, not 1: a mac",
-        ),
-        (
-            "array: {pe: serial_digit, depth: 4}\npipeline: {final_adder: 1}",
-            r"pipeline.final_adder: must be 0 with array.pe serial_digit, not 1: serial PEs have",
-        ),
-        (
-            "accumulator: int3\narray: {pe: carry_save}\npipeline: {final_adder: 3}",
-            r"pipeline.final_adder: must be less than the bits of accumulators int3, not 3",
-        ),
-        ("array: {rows: 65}", r"array.rows: must be 1..64, not 65"),
-        ("array: {pe: serial}", r"array.pe: must be mac, carry_save, same_weight, serial_digit"),
-        ("activation: int17", r"activation: must be int2..int16"),
-    ],
-)
-def test_illegal_parameters(text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        parse_config(f"name: c\nfamily: cube\n{text}\n")
-
-
-def test_a_broadcast_array_has_no_depth() -> None:
-    with pytest.raises(ConfigError, match=r"array.depth: unknown key"):
-        parse_config("name: c\nfamily: broadcast_2d\narray: {depth: 2}\n")
-    with pytest.raises(ConfigError, match=r"same_weight sums digits"):
-        parse_config("name: c\nfamily: broadcast_2d\narray: {pe: same_weight}\n")
-
-
 def test_what_a_mac_lacks_is_not_resolved() -> None:
     plain = parse_config("name: c\nfamily: cube\n").resolved()["array"]
     assert "encoding" not in plain
@@ -303,15 +223,6 @@ KINDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("config", KINDS, ids=lambda config: config.family)
-def test_verilog_is_clean(config: SpatialConfig, tmp_path: Path) -> None:
-    """Verilator has nothing to say, and no path leads from an input port to an output port."""
-    assert_clean(config, tmp_path)
-
-
-CASES = ("shapes_7", "values_highest", "values_opposite", "stalls_4", "reset_0",
-         "back_to_back_full_rate")  # fmt: skip
-
 DIGITS = {"array": {"rows": 3, "cols": 2, "depth": 2, "pe": "carry_save"}, "pipeline": {"pe": 1}}
 STEPS = {**DIGITS, "pipeline": {"pe": 1, "final_adder": 1}}
 PLAIN = {"array": {"rows": 3, "cols": 2, "depth": 2}}
@@ -331,7 +242,45 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    assert_noticed(mutation, CubeConfig, CASES, tmp_path)
+CONTRACT = Contract(
+    "spatial",
+    "cube",
+    small=(SMALL[0], SMALL[3], SMALL[4]),
+    covering=COVERING,
+    regressions=(Regressions(SMALL),),
+    shipped=("cube.yaml", "adder_tree.yaml", "broadcast_2d.yaml"),
+    clean=KINDS,
+    mutations=(Mutations(CubeConfig, STREAM_CASES, MUTATIONS, every=3),),
+    steady=(
+        # Tiles of no fewer beats than a drain takes follow each other without a bubble.
+        steady("cube", "carry_save", {"depth": 4}),
+        steady("broadcast_2d", "mac", {}),
+    ),
+    refused=(
+        ("array: {encoding: ent}", r"array.encoding: a mac does not multiply by digits"),
+        ("array: {carry_spacing: 4}", r"array.carry_spacing: a mac does not multiply"),
+        ("array: {pe: same_weight, depth: 1}", r"array.pe: same_weight sums digits .*depth"),
+        (
+            "array: {pe: carry_save}\naccumulator: int16\noverflow: saturate",
+            r"overflow: must be wrap with array.pe carry_save, not saturate",
+        ),
+        ("array: {depth: 1}\npipeline: {pe: 2}", r"pipeline.pe: must be 0 or 1 with one product"),
+        (
+            "pipeline: {final_adder: 1}",
+            r"pipeline.final_adder: must be 0 with array.pe mac, not 1: a mac",
+        ),
+        (
+            "array: {pe: serial_digit, depth: 4}\npipeline: {final_adder: 1}",
+            r"pipeline.final_adder: must be 0 with array.pe serial_digit, not 1: serial PEs have",
+        ),
+        (
+            "accumulator: int3\narray: {pe: carry_save}\npipeline: {final_adder: 3}",
+            r"pipeline.final_adder: must be less than the bits of accumulators int3, not 3",
+        ),
+        ("array: {rows: 65}", r"array.rows: must be 1..64, not 65"),
+        ("array: {pe: serial}", r"array.pe: must be mac, carry_save, same_weight, serial_digit"),
+        ("activation: int17", r"activation: must be int2..int16"),
+        ("family: broadcast_2d\narray: {depth: 2}", "array.depth: unknown key"),
+        ("family: broadcast_2d\narray: {pe: same_weight}", "same_weight sums digits"),
+    ),
+)

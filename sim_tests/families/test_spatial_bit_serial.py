@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,19 +11,16 @@ import pytest
 
 from cost_model.families.spatial import cycles
 from flows.simulation.matrices import run_matrices
-from flows.simulation.runner import regress
 from hwgen.core.golden.stream import golden
-from hwgen.core.load import parse_config
 from hwgen.core.params.block_operands import factor_of
 from hwgen.core.registry import family
-from hwgen.errors import ConfigError
 from hwgen.families.spatial.params import SpatialConfig
 from hwgen.formats.block.factors import signed_digits, term_count, term_table
 from hwgen.formats.registry import block_format
+from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.families.test_spatial_blocks import config_of
 from sim_tests.support.designs import design_of
-from sim_tests.support.mutations import Mutation, assert_noticed
-from sim_tests.support.regression import assert_passed
+from sim_tests.support.mutations import Mutation
 
 WIDE = {
     "name": "wide", "element": "int8", "block": 32,
@@ -53,14 +49,6 @@ COVERING = [
     )
 ]
 """Numbers of terms from one to four, scales by bits and by a multiplier, several blocks a beat."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "config", COVERING, ids=lambda c: f"{c.family}-{c.activation}-{c.weight}-{c.accumulator}"
-)
-def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
 
 
 def test_both_ways_to_multiply_by_scales_are_covered() -> None:
@@ -122,29 +110,30 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_mutations_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    model = family("adder_tree").config
-    assert_noticed(mutation, model, ("values_random", "values_special"), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("operands", "why"),
-    [
-        (("int8", "int8"), "neither is floating point or in blocks"),
-        (("fp16", "fp16"), "not every fp16 is finite"),
-        (("mxfp8_e4m3", "mxfp8_e4m3"), "not every mxfp8_e4m3 is finite"),
-        (("int8", "int4_g16_zero"), "the terms of int4_g16_zero depend on more than 9 bits"),
-        (("bitmod_fp4", "bitmod_fp4"), "bitmod_fp4 has special numbers"),
-        (("fp16", "int4_g16_min"), "the sum of the other operand's elements"),
+CONTRACT = Contract(
+    "spatial_bit_serial",
+    "cube",
+    regressions=(Regressions(COVERING, every=4),),
+    mutations=(
+        Mutations(
+            family("adder_tree").config,
+            ("values_random", "values_special"),
+            MUTATIONS,
+            long=True,
+        ),
+    ),
+    refused=[
+        (
+            f"activation: {activation}\nweight: {weight}\narray: {{pe: bit_serial, depth: 16}}",
+            f"array.pe: must not be bit_serial with .*: {why}",
+        )
+        for (activation, weight), why in (
+            (("int8", "int8"), "neither is floating point or in blocks"),
+            (("fp16", "fp16"), "not every fp16 is finite"),
+            (("mxfp8_e4m3", "mxfp8_e4m3"), "not every mxfp8_e4m3 is finite"),
+            (("int8", "int4_g16_zero"), "the terms of int4_g16_zero depend on more than 9 bits"),
+            (("bitmod_fp4", "bitmod_fp4"), "bitmod_fp4 has special numbers"),
+            (("fp16", "int4_g16_min"), "the sum of the other operand's elements"),
+        )
     ],
 )
-def test_what_is_refused(operands: tuple[str, str], why: str) -> None:
-    activation, weight = operands
-    text = (
-        f"name: c\nfamily: cube\nactivation: {activation}\nweight: {weight}\n"
-        "array: {pe: bit_serial, depth: 16}\n"
-    )
-    with pytest.raises(ConfigError, match=f"array.pe: must not be bit_serial with .*: {why}"):
-        parse_config(text)

@@ -12,24 +12,18 @@ import pytest
 
 from cost_model.families.spatial import cycles
 from flows.simulation.matrices import run_matrices
-from flows.simulation.runner import regress
 from hwgen.core.files.packing import pack, unpack
 from hwgen.core.golden.stream import golden
 from hwgen.core.load import load_config, parse_config
 from hwgen.core.registry import family
-from hwgen.errors import ConfigError
 from hwgen.families.spatial.params import SpatialConfig
 from hwgen.families.spatial.schedule import schedule
 from hwgen.formats.block import quantise_lines
+from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.formats.many_blocks import FORMATS, check, rounded
 from sim_tests.support.designs import design_of
-from sim_tests.support.emitted import assert_clean
-from sim_tests.support.mutations import Mutation, assert_noticed
-from sim_tests.support.paths import ROOT
-from sim_tests.support.regression import assert_passed
+from sim_tests.support.mutations import Mutation
 from sim_tests.support.selection import commit_seed, covering_values
-
-CONFIGS = [ROOT / "configs" / f"{name}.yaml" for name in ("mxfp4", "nvfp4", "w4a16", "bitmod")]
 
 
 def config_of(
@@ -89,6 +83,41 @@ COVERING = [
 blocks a beat."""
 
 
+SMALL_FLOATS = [
+    config_of(*values)
+    for values in (
+        ("cube", "fp4_e2m1", "fp4_e2m1", "exact", {"rows": 2, "cols": 2, "depth": 8}, 1),
+        ("adder_tree", "fp6_e3m2", "fp8_e4m3", "fp32", {"cols": 2, "depth": 4}, 0),
+        ("broadcast_2d", "fp6_e2m3", "int4_g32", "aligned(25)", {"rows": 2, "cols": 2}, 2),
+        ("cube", "int8", "fp4_e2m1", "fp32", {"rows": 2, "cols": 2, "depth": 4}, 2),
+        ("adder_tree", "fp16", "fp6_e2m3", "aligned(35)", {"cols": 3, "depth": 5}, 2),
+        ("broadcast_2d", "mxfp6_e3m2", "fp6_e3m2", "exact", {"rows": 2, "cols": 3}, 0),
+    )
+]
+"""Floating-point numbers below 8 bits, alone and against other formats."""
+
+
+def shown(config: SpatialConfig) -> set[tuple[str, Any]]:
+    """Return what a configuration shows: families, accumulators, registers, kinds of formats."""
+    formats = {"activation": config.activation, "weight": config.weight}
+    names = {axis: re.match("[a-z]+", str(fmt)) for axis, fmt in formats.items()}
+    values = {(axis, name[0] if name else "") for axis, name in names.items()}
+    return values | {
+        ("family", config.family),
+        ("accumulator", str(config.accumulator)),
+        ("register", config.pipeline.pe),
+    }
+
+
+DRAWN = covering_values(COVERING, shown, commit_seed())
+"""Configurations that this commit simulates."""
+
+
+def test_what_is_drawn_shows_everything() -> None:
+    assert set().union(*map(shown, DRAWN)) == set().union(*map(shown, COVERING))
+    assert len(DRAWN) <= len(COVERING) // 2
+
+
 LONG = [
     config_of(*values)
     for values in (
@@ -110,61 +139,6 @@ LONG = [
 ]  # fmt: skip
 """Minima of either operand with infinities and several blocks a beat, long integers, and products
 aligned each by itself."""
-
-
-def _name(config: SpatialConfig) -> str:
-    return f"{config.family}-{config.activation}-{config.weight}-{config.accumulator}"
-
-
-def _kinds(config: SpatialConfig) -> set[tuple[str, Any]]:
-    """Return what a configuration shows: families, accumulators, registers, kinds of formats."""
-    formats = {"activation": config.activation, "weight": config.weight}
-    names = {axis: re.match("[a-z]+", str(fmt)) for axis, fmt in formats.items()}
-    kinds = {(axis, name[0] if name else "") for axis, name in names.items()}
-    return kinds | {
-        ("family", config.family),
-        ("accumulator", str(config.accumulator)),
-        ("register", config.pipeline.pe),
-    }
-
-
-DRAWN = covering_values(COVERING, _kinds, commit_seed())
-
-
-def test_what_is_drawn_shows_everything() -> None:
-    found = set().union(*map(_kinds, DRAWN))
-    assert found == set().union(*map(_kinds, COVERING))
-    assert len(DRAWN) <= len(COVERING) // 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "config",
-    [
-        pytest.param(config, id=_name(config), marks=[pytest.mark.long] * (config not in DRAWN))
-        for config in COVERING
-    ],
-)
-def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("config", LONG, ids=_name)
-def test_more_of_the_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_shipped_configurations(path: Path, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(load_config(path)), tmp_path))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("config", COVERING[::6], ids=_name)
-def test_emitted_verilog_is_clean(config: SpatialConfig, tmp_path: Path) -> None:
-    assert_clean(config, tmp_path)
 
 
 def test_a_product_of_blocks_through_the_hardware() -> None:
@@ -202,13 +176,6 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_mutations_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    model = family("adder_tree").config
-    assert_noticed(mutation, model, ("values_random", "values_special"), tmp_path)
-
-
 MINIMUM = {
     "family": "adder_tree", "activation": "fp8_e5m2", "weight": "int4_g16_min",
     "accumulator": "exact", "max_k": 100, "array": {"cols": 2, "depth": 8}, "pipeline": {"pe": 1},
@@ -229,13 +196,6 @@ MINIMUM_MUTATIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("mutation", MINIMUM_MUTATIONS, ids=lambda mutation: mutation.name)
-def test_mutations_of_minima_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    model = family("adder_tree").config
-    assert_noticed(mutation, model, ("values_random", "values_special"), tmp_path)
-
-
 FUSED = {
     "family": "cube", "activation": "fp8_e4m3", "weight": "fp8_e5m2", "accumulator": "aligned(13)",
     "max_k": 100, "array": {"rows": 1, "cols": 2, "depth": 4, "pe": "fused"},
@@ -251,12 +211,7 @@ FUSED_MUTATIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("mutation", FUSED_MUTATIONS, ids=lambda mutation: mutation.name)
-def test_mutations_of_aligned_products_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    model = family("cube").config
-    assert_noticed(mutation, model, ("values_random", "values_special"), tmp_path)
-
+VALUES = ("values_random", "values_special")
 
 OWN = "name: small\nelement: int3\nblock: 24\nscale: {format: bf16, rule: absmax}\n"
 
@@ -332,9 +287,68 @@ BOTH = "activation: mxfp4\nweight: mxfp4\n"
 OTHER = "element: int3, block: 32, scale: {format: fp16, rule: mean}"
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
+# -- significands times integers -------------------------------------------------------------------
+
+HYBRID = [
+    config_of(name, activation, weight, accumulator, {**array, "pe": "hybrid"}, registers)
+    for name, activation, weight, accumulator, array, registers in (
+        ("cube", "fp16", "int4_g16", "exact", {"rows": 2, "cols": 2, "depth": 8}, 1),
+        ("adder_tree", "int5_g16", "fp8_e5m2", "fp32", {"cols": 2, "depth": 4}, 0),
+        ("broadcast_2d", "fp8_e4m3", "int4_g16_zero", "aligned(25)", {"rows": 2, "cols": 2}, 2),
+        ("adder_tree", "fp16", "int8", "fp32", {"cols": 2, "depth": 4}, 2),
+        ("adder_tree", "fp16", "ternary_g64", "aligned(13)", {"cols": 3, "depth": 32}, 1),
+        ("cube", "fp4_e2m1", "uint8", "exact", {"rows": 2, "cols": 1, "depth": 4}, 0),
+        ("adder_tree", "bf16", "q4_0", "fp32", {"cols": 2, "depth": 8}, 2),
+    )
+]
+
+
+HYBRID_MUTANT = {
+    "family": "adder_tree", "activation": "fp16", "weight": "int4_g16", "accumulator": "fp32",
+    "max_k": 100, "array": {"cols": 2, "depth": 4, "pe": "hybrid"}, "pipeline": {"pe": 1},
+}  # fmt: skip
+
+
+def test_hybrids_have_the_results_and_cycles_of_a_mac() -> None:
+    hybrid, plain = (
+        config_of("adder_tree", "fp16", "int4_g16", "fp32", {"cols": 2, "depth": 8, "pe": pe}, 1)
+        for pe in ("hybrid", "mac")
+    )
+    assert cycles(hybrid, 3, 100, 5) == cycles(plain, 3, 100, 5)
+    rng, fmt = np.random.default_rng(2), cast("Any", plain.weight)
+    a, w = plain.activation.random(rng, (3, 100)), fmt.sample(rng, (5, 100), "random").T
+    found = run_matrices(hybrid, a, w).c
+    np.testing.assert_array_equal(found.view(np.uint32), golden(plain, a, w).view(np.uint32))
+
+
+TREE, CUBE = family("adder_tree").config, family("cube").config
+
+HYBRID_MUTATIONS = [
+    Mutation("sign of a weight dropped", "decode_int4_g16", r"assign sign = .*;",
+             "assign sign = 1'b0;", HYBRID_MUTANT),
+]  # fmt: skip
+
+CONTRACT = Contract(
+    "spatial_blocks",
+    "adder_tree",
+    regressions=(
+        Regressions(COVERING, chosen=DRAWN),
+        Regressions(SMALL_FLOATS, every=6),
+        Regressions(LONG, long=True),
+        Regressions(HYBRID[:2]),
+        Regressions(HYBRID[2:], long=True),
+    ),
+    shipped=("mxfp4.yaml", "nvfp4.yaml", "w4a16.yaml", "bitmod.yaml"),
+    shipped_every=4,
+    clean=COVERING[::6],
+    clean_every=4,
+    mutations=(
+        Mutations(TREE, VALUES, MUTATIONS),
+        Mutations(TREE, VALUES, MINIMUM_MUTATIONS, long=True),
+        Mutations(CUBE, VALUES, FUSED_MUTATIONS, long=True),
+        Mutations(TREE, VALUES, HYBRID_MUTATIONS),
+    ),
+    refused=(
         ("activation: mxfp4\nweight: nvfp4", "weight: must have blocks of 32"),
         ("weight: mxfp4\narray: {depth: 12}", "array.depth: must be 1, 2, 4, 8, 16, 32 or"),
         ("weight: mxfp4\naccumulator: int32", r"accumulator: must be exact, fp32 or aligned\(n\)"),
@@ -377,81 +391,25 @@ OTHER = "element: int3, block: 32, scale: {format: fp16, rule: mean}"
             "array.depth: must be a multiple of 32, a block of mxfp4 x mxfp4, with array.pe fused",
         ),
         ("array: {pe: fused}", "array.pe: must not be fused with int8 x int8: neither is"),
-    ],
+        *(
+            (
+                f"family: cube\nactivation: {activation}\nweight: {weight}\narray: {{pe: hybrid}}",
+                f"array.pe: {why}",
+            )
+            for activation, weight, why in (
+                (
+                    "mxfp4",
+                    "mxfp4",
+                    "must be mac with mxfp4 x mxfp4, not hybrid: both are floating point",
+                ),
+                (
+                    "int8",
+                    "int4_g16",
+                    "must be mac with int8 x int4_g16, not hybrid: none is floating",
+                ),
+                ("fp16", "q4_1", "must be mac with fp16 x q4_1, not hybrid: the sum of the other"),
+                ("int8", "int8", "must not be hybrid with int8 x int8: neither is floating point"),
+            )
+        ),
+    ),
 )
-def test_what_is_refused(text: str, problem: str) -> None:
-    with pytest.raises(ConfigError, match=problem):
-        parse_config(f"name: core\nfamily: adder_tree\n{text}\n", "core.yaml")
-
-
-# -- significands times integers -------------------------------------------------------------------
-
-HYBRID = [
-    config_of(name, activation, weight, accumulator, {**array, "pe": "hybrid"}, registers)
-    for name, activation, weight, accumulator, array, registers in (
-        ("cube", "fp16", "int4_g16", "exact", {"rows": 2, "cols": 2, "depth": 8}, 1),
-        ("adder_tree", "int5_g16", "fp8_e5m2", "fp32", {"cols": 2, "depth": 4}, 0),
-        ("broadcast_2d", "fp8_e4m3", "int4_g16_zero", "aligned(25)", {"rows": 2, "cols": 2}, 2),
-        ("adder_tree", "fp16", "int8", "fp32", {"cols": 2, "depth": 4}, 2),
-        ("adder_tree", "fp16", "ternary_g64", "aligned(13)", {"cols": 3, "depth": 32}, 1),
-        ("cube", "fp4_e2m1", "uint8", "exact", {"rows": 2, "cols": 1, "depth": 4}, 0),
-        ("adder_tree", "bf16", "q4_0", "fp32", {"cols": 2, "depth": 8}, 2),
-    )
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "config",
-    [
-        pytest.param(c, id=_name(c), marks=[pytest.mark.long] * (i > 1))
-        for i, c in enumerate(HYBRID)
-    ],
-)
-def test_hybrid_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
-
-
-HYBRID_MUTANT = {
-    "family": "adder_tree", "activation": "fp16", "weight": "int4_g16", "accumulator": "fp32",
-    "max_k": 100, "array": {"cols": 2, "depth": 4, "pe": "hybrid"}, "pipeline": {"pe": 1},
-}  # fmt: skip
-
-
-@pytest.mark.slow
-def test_a_mutation_of_a_hybrid_is_noticed(tmp_path: Path) -> None:
-    mutation = Mutation(
-        "sign of a weight dropped", "decode_int4_g16", r"assign sign = .*;",
-        "assign sign = 1'b0;", HYBRID_MUTANT,
-    )  # fmt: skip
-    model = family("adder_tree").config
-    assert_noticed(mutation, model, ("values_random", "values_special"), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("activation", "weight", "why"),
-    [
-        ("mxfp4", "mxfp4", "must be mac with mxfp4 x mxfp4, not hybrid: both are floating point"),
-        ("int8", "int4_g16", "must be mac with int8 x int4_g16, not hybrid: none is floating"),
-        ("fp16", "q4_1", "must be mac with fp16 x q4_1, not hybrid: the sum of the other"),
-        ("int8", "int8", "must not be hybrid with int8 x int8: neither is floating point"),
-    ],
-)
-def test_what_no_hybrid_takes(activation: str, weight: str, why: str) -> None:
-    with pytest.raises(ConfigError, match=f"array.pe: {why}"):
-        parse_config(
-            f"name: c\nfamily: cube\nactivation: {activation}\nweight: {weight}\n"
-            "array: {pe: hybrid}\n"
-        )
-
-
-def test_hybrids_have_the_results_and_cycles_of_a_mac() -> None:
-    hybrid, plain = (
-        config_of("adder_tree", "fp16", "int4_g16", "fp32", {"cols": 2, "depth": 8, "pe": pe}, 1)
-        for pe in ("hybrid", "mac")
-    )
-    assert cycles(hybrid, 3, 100, 5) == cycles(plain, 3, 100, 5)
-    rng, fmt = np.random.default_rng(2), cast("Any", plain.weight)
-    a, w = plain.activation.random(rng, (3, 100)), fmt.sample(rng, (5, 100), "random").T
-    found = run_matrices(design_of(hybrid), a, w).c
-    np.testing.assert_array_equal(found.view(np.uint32), golden(plain, a, w).view(np.uint32))

@@ -12,21 +12,18 @@ import numpy as np
 import pytest
 
 from cost_model.families.spatial import cycles
-from flows.simulation.runner import regress
 from flows.simulation.stream_program import compile_stream, run_stream
 from hwgen.core.files.packing import pack, unpack
 from hwgen.core.golden.stream import golden
-from hwgen.core.load import parse_config
 from hwgen.core.registry import family
-from hwgen.errors import ConfigError
 from hwgen.families.spatial.block_schedule import BlockSchedule
 from hwgen.families.spatial.params import SpatialConfig
 from hwgen.formats.block import quantise_lines
 from hwgen.formats.block.products import SCALABLE
+from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.families.test_spatial_blocks import config_of
 from sim_tests.support.designs import design_of
-from sim_tests.support.mutations import Mutation, assert_noticed
-from sim_tests.support.regression import assert_passed
+from sim_tests.support.mutations import Mutation
 
 
 def core(name: str, fmt: str, array: dict[str, Any], pe: int) -> SpatialConfig:
@@ -44,21 +41,6 @@ COVERING = [
     )
 ]
 """Every format, family, depth and number of registers."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("config", COVERING, ids=lambda config: str(config.activation))
-def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("fmt", SCALABLE)
-@pytest.mark.parametrize("depth", [4, 8])
-@pytest.mark.parametrize("pe", [0, 1, 2])
-def test_every_format_depth_and_pipeline(fmt: str, depth: int, pe: int, tmp_path: Path) -> None:
-    config = core("cube", fmt, {"rows": 2, "cols": 1, "depth": depth}, pe)
-    assert_passed(regress(design_of(config), tmp_path, seed=2))
 
 
 @dataclass(frozen=True)
@@ -84,6 +66,7 @@ class Jobs:
 
 
 @pytest.mark.slow
+@pytest.mark.rotate(4)
 def test_formats_follow_one_another_on_the_same_hardware(tmp_path: Path) -> None:
     array, rng = {"rows": 1, "cols": 2, "depth": 4}, np.random.default_rng(4)
     configs = {fmt: core("cube", fmt, array, 1) for fmt in SCALABLE}
@@ -138,30 +121,6 @@ def test_images_of_weights_round_trip(fmt: str) -> None:
     np.testing.assert_array_equal(back, config.weight.decode(records, second).T)
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("activation: mxfp4\nweight: mxfp8_e4m3", "must not be scalable with mxfp4 x mxfp8_e4m3"),
-        ("activation: nvfp4\nweight: nvfp4", "it multiplies mxint8, mxfp8_e4m3, mxfp6_e2m3 or"),
-        ("activation: int8", "must not be scalable with int8 x int8: neither is in blocks"),
-        (
-            "activation: mxfp4\nweight: mxfp4\naccumulator: exact",
-            "accumulator: must be fp32 with array.pe scalable",
-        ),
-    ],
-)
-def test_what_is_refused(text: str, problem: str) -> None:
-    head = "name: core\nfamily: cube\narray: {rows: 1, cols: 1, depth: 16, pe: scalable}\n"
-    with pytest.raises(ConfigError, match=problem):
-        parse_config(f"{head}{text}\n", "core.yaml")
-
-
-def test_depths_that_are_refused() -> None:
-    text = "activation: mxfp4\nweight: mxfp4\narray: {depth: 16, pe: scalable}\n"
-    with pytest.raises(ConfigError, match=r"array.depth: must be 4 or 8 with array.pe scalable"):
-        parse_config(f"name: c\nfamily: cube\n{text}", "c.yaml")
-
-
 MUTANT = {
     "activation": "mxint8", "weight": "mxint8", "accumulator": "fp32", "max_k": 200,
     "array": {"rows": 1, "cols": 2, "depth": 4, "pe": "scalable"}, "pipeline": {"pe": 1},
@@ -177,8 +136,49 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_mutations_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    model = family("cube").config
-    assert_noticed(mutation, model, ("values_random", "values_special"), tmp_path)
+ARRAY = "array: {rows: 1, cols: 1, depth: 16, pe: scalable}\n"
+
+CONTRACT = Contract(
+    "spatial_scalable",
+    "cube",
+    regressions=(
+        Regressions(COVERING, every=4),
+        Regressions(
+            [
+                core("cube", fmt, {"rows": 2, "cols": 1, "depth": depth}, pe)
+                for fmt in SCALABLE
+                for depth in (4, 8)
+                for pe in (0, 1, 2)
+            ],
+            seed=2,
+            long=True,
+        ),
+    ),
+    mutations=(
+        Mutations(family("cube").config, ("values_random", "values_special"), MUTATIONS, long=True),
+    ),
+    refused=(
+        *(
+            (ARRAY + text, message)
+            for text, message in (
+                (
+                    "activation: mxfp4\nweight: mxfp8_e4m3",
+                    "must not be scalable with mxfp4 x mxfp8_e4m3",
+                ),
+                (
+                    "activation: nvfp4\nweight: nvfp4",
+                    "it multiplies mxint8, mxfp8_e4m3, mxfp6_e2m3 or",
+                ),
+                ("activation: int8", "must not be scalable with int8 x int8: neither is in blocks"),
+                (
+                    "activation: mxfp4\nweight: mxfp4\naccumulator: exact",
+                    "accumulator: must be fp32 with array.pe scalable",
+                ),
+                (
+                    "activation: mxfp4\nweight: mxfp4",
+                    "array.depth: must be 4 or 8 with array.pe scalable",
+                ),
+            )
+        ),
+    ),
+)

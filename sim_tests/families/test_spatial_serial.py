@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,23 +14,19 @@ from cost_model.families import spatial_serial
 from cost_model.families.spatial import cycles, cycles_of, cycles_of_operands, most_cycles_of
 from cost_model.families.spatial_serial import Law, tile_cycles
 from flows.simulation.matrices import run_matrices
-from flows.simulation.runner import regress
 from hwgen.arithmetic.digits import statistics, uniform
 from hwgen.arithmetic.sparse_digits import GROUP_TERMS, expected_group, group_cycles, window_cycles
-from hwgen.core.load import load_config, parse_config
+from hwgen.core.load import parse_config
 from hwgen.core.params.processing_elements import QUEUES, SERIAL
 from hwgen.core.registry import family
-from hwgen.errors import CheckFailed, ConfigError
+from hwgen.errors import CheckFailed
 from hwgen.families.spatial.cube import CubeConfig
 from hwgen.families.spatial.params import SpatialConfig
 from hwgen.formats import integer
+from sim_tests.contract.contract import STREAM_CASES, Contract, Covering, Mutations
 from sim_tests.families.test_spatial import with_accumulator
 from sim_tests.support.designs import design_of
-from sim_tests.support.emitted import assert_clean
-from sim_tests.support.mutations import Mutation, assert_noticed
-from sim_tests.support.paths import ROOT
-from sim_tests.support.regression import assert_passed
-from sim_tests.support.selection import covering_points, missing_pairs, sampled
+from sim_tests.support.mutations import Mutation
 
 AXES: dict[str, list[Any]] = {
     "engine": [
@@ -87,29 +82,6 @@ def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
         "pipeline": {"pe": values["registers"]},
     }
     return with_accumulator(kind, data, values["accumulator"])
-
-
-POINTS = covering_points(AXES, legal)
-COVERING = [
-    configuration(f"serial_{i}", dict(zip(AXES, point, strict=True)))
-    for i, point in enumerate(POINTS)
-]
-
-
-def test_the_covering_set_has_every_pair() -> None:
-    assert missing_pairs(AXES, POINTS, legal) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("config", sampled(COVERING, every=10))
-def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
-    """Zeros, extremes, stalls, resets and jobs back to back; cycles to the cycle at full rate."""
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
-
-
-@pytest.mark.slow
-def test_shipped_configuration(tmp_path: Path) -> None:
-    assert_passed(regress(design_of(load_config(ROOT / "configs" / "serial.yaml")), tmp_path))
 
 
 # -- cycles ----------------------------------------------------------------------------------------
@@ -231,46 +203,6 @@ def test_cycles_of_a_mac_do_not_depend_on_values() -> None:
 # -- configurations --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "message"),
-    [
-        ("cube", "array: {pe: serial_column}", r"array.depth: must be 4 with array.pe serial_col"),
-        ("cube", "array: {pe: serial_digit, depth: 5}", r"array.depth: must be 4 .* not 5"),
-        ("cube", "array: {pe: serial_group, depth: 4}", r"array.depth: must be a multiple of 4 fr"),
-        ("cube", "array: {pe: serial_group, depth: 10}", r"array.depth: must be .* not 10"),
-        ("cube", "array: {pe: carry_save, queue: 2}", r"array.queue: only serial PEs have a queue"),
-        ("cube", "array: {queue: 2}", r"array.queue: only serial PEs"),
-        ("cube", "array: {pe: serial_group, queue: 3}", r"array.queue: must be 1, 2 or 4"),
-        (
-            "cube", "array: {pe: serial_group, carry_spacing: 8}",
-            r"array.carry_spacing: must be 1 or 2 with array.pe serial_group, not 8",
-        ),
-        (
-            "broadcast_2d", "array: {pe: serial_column}\npipeline: {pe: 2}",
-            r"pipeline.pe: must be 0 or 1 with array.pe serial_column",
-        ),
-        (
-            "broadcast_2d",
-            "array: {pe: serial_group}\naccumulator: int16\noverflow: saturate",
-            r"overflow: must be wrap with array.pe serial_group, not saturate",
-        ),
-        ("broadcast_2d", "array: {pe: serial_group, depth: 16}", r"array.depth: unknown key"),
-        ("systolic", "array: {pe: serial_column}", r"array.pe: must be mac, carry_save or hybrid"),
-    ],
-)  # fmt: skip
-def test_illegal_pairs(kind: str, text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        parse_config(f"name: c\nfamily: {kind}\n{text}\n")
-
-
-def test_memory_engines_refuse_them() -> None:
-    text = (
-        "name: e\nfamily: gemm_stream\ncompute: {family: broadcast_2d, array: {pe: serial_column}}"
-    )
-    with pytest.raises(ConfigError, match=r"a tile once for each digit"):
-        parse_config(text)
-
-
 def test_parameters_of_serial_pes() -> None:
     config: Any = parse_config("name: c\nfamily: broadcast_2d\narray: {pe: serial_group}\n")
     array = config.resolved()["array"]
@@ -284,23 +216,6 @@ def test_parameters_of_serial_pes() -> None:
 
 # -- hardware --------------------------------------------------------------------------------------
 
-
-@pytest.mark.parametrize("number", range(3))
-def test_verilog_is_clean(number: int, tmp_path: Path) -> None:
-    """Verilator has nothing to say, and no path leads from an input port to an output port."""
-    element, registers = (
-        (("serial_digit", "ent"), 1), (("serial_column", "booth4"), 0), (("serial_group", "ent"), 2)
-    )[number]  # fmt: skip
-    config = configuration("linted", {
-        "engine": AXES["engine"][(0, 4, 7)[number]], "element": element,
-        "operands": AXES["operands"][number], "accumulator": "exact", "registers": registers,
-        "queue": (2, 1, 4)[number], "carry_spacing": 2, "max_k": 100,
-    })  # fmt: skip
-    assert_clean(config, tmp_path)
-
-
-CASES = ("shapes_7", "values_lowest", "values_opposite", "stalls_4", "reset_0",
-         "back_to_back_full_rate")  # fmt: skip
 
 COLUMN: dict[str, Any] = {"array": {"rows": 2, "cols": 1, "depth": 4, "pe": "serial_column"}}
 GROUPED: dict[str, Any] = {
@@ -325,12 +240,6 @@ MUTATIONS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    assert_noticed(mutation, CubeConfig, CASES, tmp_path)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["fast", "cocotb"])
 def test_a_run_holds_cycles_against_the_model(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     config, rng = small(queue=2), np.random.default_rng(1)
@@ -340,3 +249,98 @@ def test_a_run_holds_cycles_against_the_model(engine: Any, monkeypatch: pytest.M
     message = f"4 x 20 x 3: the RTL took {taken} cycles, the cycle model says {taken + 1}"
     with pytest.raises(CheckFailed, match=message):
         run_matrices(design_of(config), a, w, engine=engine)
+
+
+LINTED = [
+    configuration(
+        f"linted_{number}",
+        {
+            "engine": AXES["engine"][(0, 4, 7)[number]],
+            "element": element,
+            "operands": AXES["operands"][number],
+            "accumulator": "exact",
+            "registers": registers,
+            "queue": (2, 1, 4)[number],
+            "carry_spacing": 2,
+            "max_k": 100,
+        },
+    )
+    for number, (element, registers) in enumerate(
+        (
+            (("serial_digit", "ent"), 1),
+            (("serial_column", "booth4"), 0),
+            (("serial_group", "ent"), 2),
+        )
+    )
+]
+
+CONTRACT = Contract(
+    "spatial_serial",
+    "cube",
+    covering=Covering("serial", AXES, configuration, every=10, legal=legal),
+    shipped=("serial.yaml",),
+    clean=LINTED,
+    mutations=(
+        Mutations(
+            CubeConfig,
+            ("shapes_7", "values_lowest", *STREAM_CASES[2:]),
+            MUTATIONS,
+            every=3,
+        ),
+    ),
+    refused=(
+        *(
+            (f"family: {kind}\n{text}", message)
+            for kind, text, message in (
+                (
+                    "cube",
+                    "array: {pe: serial_column}",
+                    r"array.depth: must be 4 with array.pe serial_col",
+                ),
+                ("cube", "array: {pe: serial_digit, depth: 5}", r"array.depth: must be 4 .* not 5"),
+                (
+                    "cube",
+                    "array: {pe: serial_group, depth: 4}",
+                    r"array.depth: must be a multiple of 4 fr",
+                ),
+                ("cube", "array: {pe: serial_group, depth: 10}", r"array.depth: must be .* not 10"),
+                (
+                    "cube",
+                    "array: {pe: carry_save, queue: 2}",
+                    r"array.queue: only serial PEs have a queue",
+                ),
+                ("cube", "array: {queue: 2}", r"array.queue: only serial PEs"),
+                ("cube", "array: {pe: serial_group, queue: 3}", r"array.queue: must be 1, 2 or 4"),
+                (
+                    "cube",
+                    "array: {pe: serial_group, carry_spacing: 8}",
+                    r"array.carry_spacing: must be 1 or 2 with array.pe serial_group, not 8",
+                ),
+                (
+                    "broadcast_2d",
+                    "array: {pe: serial_column}\npipeline: {pe: 2}",
+                    r"pipeline.pe: must be 0 or 1 with array.pe serial_column",
+                ),
+                (
+                    "broadcast_2d",
+                    "array: {pe: serial_group}\naccumulator: int16\noverflow: saturate",
+                    r"overflow: must be wrap with array.pe serial_group, not saturate",
+                ),
+                (
+                    "broadcast_2d",
+                    "array: {pe: serial_group, depth: 16}",
+                    r"array.depth: unknown key",
+                ),
+                (
+                    "systolic",
+                    "array: {pe: serial_column}",
+                    r"array.pe: must be mac, carry_save or hybrid",
+                ),
+            )
+        ),
+        (
+            "family: gemm_stream\ncompute: {family: broadcast_2d, array: {pe: serial_column}}",
+            "a tile once for each digit",
+        ),
+    ),
+)

@@ -6,21 +6,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from cost_model.families.systolic import cycles, cycles_of
-from flows.simulation.matrices import run_matrices
-from flows.simulation.runner import compile_design, regress, simulate
-from hwgen.core.load import load_config, parse_config
-from hwgen.errors import ConfigError
+from flows.simulation.runner import compile_design, simulate
 from hwgen.families.systolic.params import SystolicConfig
+from sim_tests.contract.contract import (
+    STREAM_CASES,
+    Contract,
+    Covering,
+    Mutations,
+    Regressions,
+    Steady,
+)
 from sim_tests.support.designs import design_of
-from sim_tests.support.paths import ROOT
+from sim_tests.support.mutations import Mutation
 from sim_tests.support.regression import assert_passed
-from sim_tests.support.selection import covering_points, missing_pairs, sampled
-
-CONFIGS = sorted((ROOT / "configs").glob("systolic*.yaml"))
 
 AXES: dict[str, list[Any]] = {
     "dataflow": ["output_stationary", "weight_stationary", "input_stationary"],
@@ -66,38 +66,7 @@ def configuration(name: str, values: dict[str, Any]) -> SystolicConfig:
     return SystolicConfig.model_validate(data)
 
 
-POINTS = covering_points(AXES)
-COVERING = [
-    configuration(f"cover_{i}", dict(zip(AXES, point, strict=True)))
-    for i, point in enumerate(POINTS)
-]
-
-
-def test_the_covering_set_has_every_pair() -> None:
-    assert missing_pairs(AXES, POINTS) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("config", sampled(COVERING, every=6))
-def test_covering_set(config: SystolicConfig, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_shipped_configurations(path: Path, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(load_config(path)), tmp_path))
-
-
-@pytest.mark.slow
-def test_other_drivers_of_streams(tmp_path: Path) -> None:
-    """The bus models of cocotbext-axi understand a core as ours do."""
-    config = sized(4, 5, "output_stationary")
-    plan = {"seed": 4, "sizes": [(9, 20, 13), (1, 33, 7), (17, 5, 40)], "pauses": [0, 0.5]}
-    built = compile_design(design_of(config))
-    outcomes = simulate(config, built, "sim_tests.simulation.cocotb_axi_stream", plan, tmp_path)
-    assert_passed(outcomes)
-    assert len(outcomes) == 2
+COVERING = Covering("cover", AXES, configuration, every=6)
 
 
 def sized(rows: int, cols: int, dataflow: str) -> SystolicConfig:
@@ -109,67 +78,148 @@ def sized(rows: int, cols: int, dataflow: str) -> SystolicConfig:
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("dataflow", AXES["dataflow"])
-@pytest.mark.parametrize(("rows", "cols"), [(8, 8), (16, 16), (5, 7), (1, 1)])
-def test_steady_state(rows: int, cols: int, dataflow: str) -> None:
-    """64 tiles of K = 256 back to back keep the PEs busy, fill and drain included."""
+OUTPUT = {"array": {"rows": 4, "cols": 5}}
+STATIONARY = {"dataflow": "weight_stationary", "accumulator_depth": 8}
+WEIGHT = {"array": {"rows": 4, "cols": 5, **STATIONARY}}
+SINGLE = {"array": {"rows": 1, "cols": 5, **STATIONARY}}
+STEPS = {"array": {**OUTPUT["array"], "pe": "carry_save"}, "pipeline": {"final_adder": 1}}
+CLAMPED = {**OUTPUT, "accumulator": "int18", "overflow": "saturate"}
+
+MUTATIONS = [
+    Mutation("unsigned operand", "pe", r"\$signed\(x\)", "x", OUTPUT),
+    Mutation("sum not cleared", "pe", r"clear \? 32'd0 : total", "total", OUTPUT),
+    Mutation("clamped to the wrong end", "pe", r"18'h1ffff", "18'h1fffe", CLAMPED),
+    Mutation("frozen row still adds", "array", r"if \(\S+\) x_edge <= 32'd0;\s*else ", "", OUTPUT,
+             ("stalls_5", "stalls_8")),
+    Mutation("column operand moves while frozen", "pe", r"if \(run\) y_out", "y_out", OUTPUT,
+             ("stalls_5", "stalls_8")),
+    Mutation("skew one cycle short", "skew_x4", r"o = \{ lane_3\[23:16\]",
+             "o = { lane_3[15:8]", OUTPUT),
+    Mutation("beat dropped", "core", r"assign fire = ", "assign fire = ~starting & ", OUTPUT),
+    Mutation("end of tile lost", "core", r"\.i_data\(\{ \S+, results \}\)",
+             ".i_data({ 1'b0, results })", OUTPUT),
+    Mutation("one credit too many", "core", r"credits <= 2'h2", "credits <= 2'h3", OUTPUT,
+             ("stalls_5", "stalls_8")),
+    Mutation("carry between steps dropped", "resolve_1", r"\bi\[16\]", "1'b0", STEPS),
+    Mutation("a credit too many in front of steps", "core", r"credits <= 2'h2", "credits <= 2'h3",
+             STEPS, ("stalls_5", "stalls_8")),
+    Mutation("state kept over a reset", "core", r"if \(rst\) draining <= 3'h0;\s*else ", "", OUTPUT,
+             ("reset_1", "reset_2", "reset_3")),
+    Mutation("old total not forwarded", "accumulators", r"again \? ", "1'b0 ? ", SINGLE,
+             tuple(f"shapes_{i}" for i in range(12))),
+    Mutation("total not restarted", "accumulators", r"starts_reg \? \d+'[hd]0+ : ", "", WEIGHT),
+    Mutation("shadow loads a wrong row", "core",
+             r"position <= \{ position\[2:0\], position\[3\] \}",
+             "position <= { position[0], position[3:1] }", WEIGHT),
+]  # fmt: skip
+
+
+def at_the_top(name: str, logic: str, case: str, message: str) -> Mutation:
+    """Return a mutation of the top module: `logic` between the core and its ports."""
+    return Mutation(
+        name,
+        "",
+        r"(?s)\.out__valid\(m_axis_out_tvalid\)(.*?\);)",
+        rf".out__valid(raised)\1 wire raised; {logic}",
+        OUTPUT,
+        (case,),
+        message,
+    )
+
+
+RULES = [
+    at_the_top("tvalid waits for tready",
+               "assign m_axis_out_tvalid = raised & m_axis_out_tready;",
+               "ready_after_valid", "no progress: 0 of"),
+    at_the_top("valid in reset", "assign m_axis_out_tvalid = raised | ~aresetn;",
+               "shapes_0", "m_axis_out: tvalid in reset"),
+    at_the_top("a beat that nobody asked for",
+               "reg last = 0; always @(posedge aclk) last <= raised & m_axis_out_tlast;"
+               " assign m_axis_out_tvalid = raised | last;",
+               "shapes_0", "result beats too many"),
+    Mutation("tvalid falls", "buffer_161", r"else if \(_01_\) o_valid", "else o_valid",
+             OUTPUT, ("stalls_5", "stalls_8"), "m_axis_out: tvalid fell before tready"),
+    Mutation("beat changes while it waits", "buffer_161", r"if \((\w+)\) o_data <=",
+             "o_data <=", OUTPUT, ("stalls_5", "stalls_8"),
+             "m_axis_out: a waiting beat changed from 0x"),
+    Mutation("tlast of an idle port counts", "",
+             r"(?s)\.act__payload\(\{ s_axis_act_tlast,(.*?\);\n)",
+             r".act__payload({ s_axis_act_tlast ^ rumour,\1 reg rumour = 0;"
+             " always @(posedge aclk) rumour <= s_axis_act_tlast & ~s_axis_act_tvalid;",
+             OUTPUT, ("stalls_1", "stalls_2"), "mismatch|no progress"),
+    Mutation("tlast missing", "", r"(assign m_axis_out_tlast =) ", r"\1 1'b0 & ", OUTPUT,
+             ("shapes_7",), "tlast wrong at result beat"),
+    Mutation("slower than the model", "core", r"assign bus_free = draining <= 1'h1",
+             "assign bus_free = draining == 1'h0", OUTPUT, ("back_to_back_full_rate",),
+             r"took \d+ cycles, the cycle model says \d+"),
+]  # fmt: skip
+
+
+DIGITS: list[dict[str, Any]] = [
+    {"name": "digits_columns", "array": {"rows": 3, "cols": 4, "broadcast": 2, "encoding": "ent",
+     "carry_spacing": 3}, "pipeline": {"pe": 1}},
+    {"name": "digits_rows", "array": {"rows": 18, "cols": 2, "carry_spacing": 1}, "weight": "uint4",
+     "accumulator": "int14", "pipeline": {"final_adder": 3}},
+    {"name": "digits_unsigned", "array": {"rows": 2, "cols": 3}, "activation": "uint5",
+     "weight": "uint16", "pipeline": {"pe": 2}},
+    {"name": "digits_steps", "array": {"rows": 3, "cols": 2}, "pipeline": {"final_adder": 1}},
+]  # fmt: skip
+"""Processing elements that multiply by digits."""
+
+
+def steady(rows: int, cols: int, dataflow: str) -> Steady:
+    """Return 64 tiles of K = 256 back to back."""
     config = sized(rows, cols, dataflow)
     if dataflow == "output_stationary":
-        m, k, n = 8 * rows, 256, 8 * cols
-    else:
-        # 256 rows of results accumulate over K = 256 for every tile of columns.
-        m, k, n = 256, 256 // rows * rows, cols * max(1, 64 * rows // 256)
-        if dataflow == "input_stationary":
-            m, n = n, m
-    rng = np.random.default_rng(0)
-    a = rng.integers(-128, 128, (m, k), dtype=np.int8)
-    w = rng.integers(-128, 128, (k, n), dtype=np.int8)
-    result = run_matrices(design_of(config), a, w)
-    assert np.array_equal(result.c, a.astype(np.int64) @ w.astype(np.int64))
-    assert result.cycles == cycles(config, m, k, n)
-    assert m * k * n / (config.macs_per_cycle * result.cycles) >= 0.99
+        return Steady(config, (8 * rows, 256, 8 * cols))
+    # 256 rows of results accumulate over K = 256 for every tile of columns.
+    m, k, n = 256, 256 // rows * rows, cols * max(1, 64 * rows // 256)
+    return Steady(config, (n, k, m) if dataflow == "input_stationary" else (m, k, n))
 
 
-@pytest.mark.parametrize("dataflow", AXES["dataflow"])
-def test_cycles_of_jobs(dataflow: str) -> None:
-    """A list of products never takes longer than the products one by one."""
-    config = sized(5, 7, dataflow)
-    sizes = [(3, 4, 5), (20, 1, 8), (1, 30, 1)]
-    together = cycles_of(config, sizes)
-    assert together < sum(cycles(config, *size) for size in sizes)
-    assert cycles_of(config, sizes[:1]) == cycles(config, *sizes[0])
+CONTRACT = Contract(
+    "systolic",
+    "systolic",
+    small=(sized(4, 5, "output_stationary"),),
+    covering=COVERING,
+    regressions=(
+        Regressions(
+            [
+                SystolicConfig.model_validate(
+                    {**values, "array": {**values["array"], "pe": "carry_save"}}
+                )
+                for values in DIGITS
+            ]
+        ),
+    ),
+    shipped=("systolic*.yaml",),
+    mutations=(
+        Mutations(SystolicConfig, STREAM_CASES, MUTATIONS, every=3),
+        Mutations(SystolicConfig, (), RULES),
+    ),
+    steady=tuple(
+        steady(rows, cols, dataflow)
+        for dataflow in AXES["dataflow"]
+        for rows, cols in ((8, 8), (16, 16), (5, 7), (1, 1))
+    ),
+    refused=(
+        (
+            "array: {pe: carry_save, dataflow: weight_stationary}",
+            "array.pe: carry_save needs dataflow",
+        ),
+        ("array: {encoding: ent}", "array.encoding: a mac does not multiply by digits"),
+        ("array: {pe: same_weight}", "array.pe: must be mac, carry_save or hybrid"),
+        ("pipeline: {final_adder: 1}", "pipeline.final_adder: must be 0 with array.pe mac"),
+    ),
+)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"array": {"rows": 3, "cols": 4, "broadcast": 2, "encoding": "ent", "carry_spacing": 3},
-         "pipeline": {"pe": 1}},
-        {"array": {"rows": 18, "cols": 2, "carry_spacing": 1}, "weight": "uint4",
-         "accumulator": "int14", "pipeline": {"final_adder": 3}},
-        {"array": {"rows": 2, "cols": 3}, "activation": "uint5", "weight": "uint16",
-         "pipeline": {"pe": 2}},
-        {"array": {"rows": 3, "cols": 2}, "pipeline": {"final_adder": 1}},
-    ],
-    ids=["columns", "rows", "unsigned", "steps"],
-)  # fmt: skip
-def test_multiplication_by_digits(values: dict[str, Any], tmp_path: Path) -> None:
-    values["array"]["pe"] = "carry_save"
-    config = SystolicConfig.model_validate({"name": "digits", **values})
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{pe: carry_save, dataflow: weight_stationary}", "array.pe: carry_save needs dataflow"),
-        ("{encoding: ent}", "array.encoding: a mac does not multiply by digits"),
-        ("{pe: same_weight}", "array.pe: must be mac, carry_save or hybrid"),
-        ("{}\npipeline: {final_adder: 1}", "pipeline.final_adder: must be 0 with array.pe mac"),
-    ],
-)
-def test_elements_that_do_not_fit(text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        parse_config(f"name: c\nfamily: systolic\narray: {text}\n")
+def test_other_drivers_of_streams(tmp_path: Path) -> None:
+    """The bus models of cocotbext-axi understand a core as ours do."""
+    config = sized(4, 5, "output_stationary")
+    plan = {"seed": 4, "sizes": [(9, 20, 13), (1, 33, 7), (17, 5, 40)], "pauses": [0, 0.5]}
+    built = compile_design(design_of(config))
+    outcomes = simulate(config, built, "sim_tests.simulation.cocotb_axi_stream", plan, tmp_path)
+    assert_passed(outcomes)
+    assert len(outcomes) == 2

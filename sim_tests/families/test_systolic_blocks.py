@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,18 +11,14 @@ import pytest
 from cost_model.closed_forms.closed_forms import view_of
 from cost_model.families.systolic import cycles, cycles_at
 from flows.simulation.matrices import run_matrices
-from flows.simulation.runner import regress
 from hwgen.core.files.packing import pack, unpack
 from hwgen.core.golden.stream import golden
-from hwgen.core.load import parse_config
 from hwgen.core.registry import family
-from hwgen.errors import ConfigError
 from hwgen.families.systolic.params import SystolicConfig
 from hwgen.formats.block import quantise_lines
+from sim_tests.contract.contract import Contract, Mutations, Regressions, describe
 from sim_tests.support.designs import design_of
-from sim_tests.support.emitted import assert_clean
-from sim_tests.support.mutations import Mutation, assert_noticed
-from sim_tests.support.regression import assert_passed
+from sim_tests.support.mutations import Mutation
 
 
 def config_of(
@@ -69,6 +64,7 @@ COVERING = [
 ]
 """Kinds of formats and accumulators, registers, groups of columns and several bands of rows."""
 
+
 LONG = [
     config_of(*values)
     for values in (
@@ -81,28 +77,6 @@ LONG = [
     )
 ]  # fmt: skip
 """Stationary arrays that are as high as longer blocks."""
-
-
-def _name(config: SystolicConfig) -> str:
-    return f"{config.array.dataflow}-{config.activation}-{config.weight}-{config.accumulator}"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("config", COVERING, ids=_name)
-def test_covering_set(config: SystolicConfig, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("config", LONG, ids=_name)
-def test_more_of_the_covering_set(config: SystolicConfig, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("config", COVERING[::5], ids=_name)
-def test_emitted_verilog_is_clean(config: SystolicConfig, tmp_path: Path) -> None:
-    assert_clean(config, tmp_path)
 
 
 @pytest.mark.slow
@@ -121,7 +95,7 @@ def test_a_product_of_blocks_through_the_hardware() -> None:
 SIZES = ((1, 1, 1), (4, 100, 7), (12, 33, 5), (2, 300, 3), (9, 16, 10))
 
 
-@pytest.mark.parametrize("config", [*COVERING, *LONG], ids=_name)
+@pytest.mark.parametrize("config", [*COVERING, *LONG], ids=describe)
 def test_closed_forms_of_cycles_are_the_models(config: SystolicConfig) -> None:
     """What sweeps take for the cycles is what the sequencer's model counts."""
     for size in SIZES:
@@ -130,6 +104,7 @@ def test_closed_forms_of_cycles_are_the_models(config: SystolicConfig) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dataflow", ["output", "weight", "input"])
+@pytest.mark.rotate(3)
 def test_cycles_are_those_of_the_hardware(dataflow: str) -> None:
     stays = {"output": {"rows": 3, "cols": 2}, "weight": {"rows": 16, "cols": 3, **STAYS["w"]},
              "input": {"rows": 16, "cols": 2, **STAYS["a"]}}  # fmt: skip
@@ -213,16 +188,16 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_mutations_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    model = family("systolic").config
-    assert_noticed(mutation, model, ("values_random", "values_special"), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
+CONTRACT = Contract(
+    "systolic_blocks",
+    "systolic",
+    regressions=(Regressions(COVERING, every=9), Regressions(LONG, long=True)),
+    clean=COVERING[::5],
+    clean_every=0,
+    mutations=(
+        Mutations(SystolicConfig, ("values_random", "values_special"), MUTATIONS, long=True),
+    ),
+    refused=(
         ("activation: mxfp4\nweight: nvfp4", "weight: must have blocks of 32"),
         ("weight: mxfp4\naccumulator: int32", r"accumulator: must be exact, fp32 or aligned\(n\)"),
         ("accumulator: fp32", "accumulator: must be exact or an integer with int8 x int8"),
@@ -245,8 +220,5 @@ def test_mutations_are_noticed(mutation: Mutation, tmp_path: Path) -> None:
             ),
             "weight: must have blocks of 3 or more",
         ),
-    ],
+    ),
 )
-def test_what_is_refused(text: str, problem: str) -> None:
-    with pytest.raises(ConfigError, match=problem):
-        parse_config(f"name: core\nfamily: systolic\n{text}\n", "core.yaml")

@@ -14,21 +14,17 @@ from hypothesis import strategies as st
 
 from cost_model.families.ternary_lut import cycles
 from flows.simulation.matrices import run_matrices
-from flows.simulation.runner import regress
 from hwgen.core.golden.stream import golden
-from hwgen.core.load import load_config, parse_config
-from hwgen.errors import ConfigError, InputError
+from hwgen.core.load import load_config
+from hwgen.errors import InputError
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.families.ternary_lut.schedule import Schedule
 from hwgen.formats import entries, ternary
+from sim_tests.contract.contract import STREAM_CASES, Contract, Covering, Mutations, Steady
 from sim_tests.support.designs import design_of
-from sim_tests.support.emitted import assert_clean, assert_reproducible, netlist
-from sim_tests.support.mutations import Mutation, assert_noticed
-from sim_tests.support.paths import ROOT
-from sim_tests.support.regression import assert_passed
-from sim_tests.support.selection import covering_points, missing_pairs, sampled
-
-CONFIGS = sorted((ROOT / "configs").glob("lut*.yaml"))
+from sim_tests.support.emitted import netlist
+from sim_tests.support.mutations import Mutation
+from sim_tests.support.paths import CONFIGS
 
 AXES: dict[str, list[Any]] = {
     "method": [
@@ -73,16 +69,6 @@ def configuration(name: str, values: dict[str, Any]) -> TernaryLutConfig:
     return TernaryLutConfig.model_validate(data)
 
 
-POINTS = covering_points(AXES)
-COVERING = [
-    configuration(f"lut_{i}", dict(zip(AXES, point, strict=True))) for i, point in enumerate(POINTS)
-]
-
-
-def test_the_covering_set_has_every_pair() -> None:
-    assert missing_pairs(AXES, POINTS) == []
-
-
 def sized(group_size: int, tables: int, ports: int, **array: Any) -> TernaryLutConfig:
     return TernaryLutConfig.model_validate(
         {
@@ -102,42 +88,19 @@ def has_largest_tables(config: TernaryLutConfig) -> bool:
     return config.array.group_size == 7
 
 
+COVERING = Covering("lut", AXES, configuration, every=5, costly=has_largest_tables)
+
+
 def test_the_covering_set_is_large() -> None:
-    assert len(COVERING) >= 40
-    assert {c.array.group_size for c in COVERING if c.array.method == "lut"} == set(range(1, 8))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("config", sampled(COVERING, every=5, costly=has_largest_tables))
-def test_covering_set(config: TernaryLutConfig, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_shipped_configurations(path: Path, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(load_config(path)), tmp_path))
-
-
-@pytest.mark.slow
-def test_steady_state() -> None:
-    """Tables are built and read in every cycle, whether columns iterate or not."""
-    for columns in (8, 20):
-        config = sized(2, 4, 8, accumulator_depth=4)
-        m, k, n = 64, 256, columns
-        rng = np.random.default_rng(0)
-        a = rng.integers(-128, 128, (m, k), dtype=np.int8)
-        w = rng.integers(-1, 2, (k, n), dtype=np.int8)
-        result = run_matrices(design_of(config), a, w)
-        assert np.array_equal(result.c, a.astype(np.int64) @ w)
-        assert result.cycles == cycles(config, m, k, n)
-        used = 8 * -(-n // 8)  # columns, padding included
-        assert m * k * used / (config.macs_per_cycle * result.cycles) >= 0.99
+    assert len(COVERING.configs) >= 40
+    assert {c.array.group_size for c in COVERING.configs if c.array.method == "lut"} == set(
+        range(1, 8)
+    )
 
 
 @settings(max_examples=200, deadline=None)
 @given(
-    st.sampled_from(COVERING),
+    st.sampled_from(COVERING.configs),
     st.integers(1, 6),
     st.integers(1, 40),
     st.integers(1, 20),
@@ -198,6 +161,7 @@ def test_golden_saturates_after_each_beat() -> None:
 
 
 @pytest.mark.parametrize("group_size", range(1, 8))
+@pytest.mark.rotate(3, cases=r"^7$")
 def test_a_table_costs_one_adder_an_entry(group_size: int, tmp_path: Path) -> None:
     config = sized(group_size, 1, 1)
     module = re.search(
@@ -207,13 +171,6 @@ def test_a_table_costs_one_adder_an_entry(group_size: int, tmp_path: Path) -> No
     cells = netlist(module[0], "sized_table", tmp_path)["cells"].values()
     adders = sum(cell["type"] in ("$add", "$sub", "$alu", "$macc") for cell in cells)
     assert adders == entries(group_size) - group_size
-
-
-@pytest.mark.parametrize("config", sampled(COVERING, every=8, costly=has_largest_tables))
-def test_emission(config: TernaryLutConfig, tmp_path: Path) -> None:
-    """Lint-clean, reproducible, no path from an input to an output."""
-    assert_clean(config, tmp_path)
-    assert_reproducible(config, tmp_path)
 
 
 # -- mutations -------------------------------------------------------------------------------------
@@ -228,7 +185,7 @@ SMALL = {
         "reduction": "adders",
     },
 }
-CASES = ("shapes_0", "shapes_7", "values_random", "stalls_4", "reset_0", "back_to_back_full_rate")
+
 
 MUTATIONS = [
     Mutation("sign ignored", "fetch", r"\^ \{[^}]*\}", "", SMALL),
@@ -244,30 +201,7 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    assert_noticed(mutation, TernaryLutConfig, CASES, tmp_path)
-
-
 # -- bad input -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ("array: {method: select}", r"x\.yaml:3:\d+: array\.group_size: must be 1 with method sel"),
-        ("array: {group_size: 8}", r"x\.yaml:3:\d+: array\.group_size: must be 1\.\.7, not 8"),
-        ("weight: int8", r"x\.yaml:3:1: weight: must be ternary or int1\.\.int4, not 'int8'"),
-        (
-            "array: {tabels: 4}",
-            r"x\.yaml:3:\d+: array\.tabels: unknown key \(did you mean 'tables'",
-        ),
-    ],
-)
-def test_bad_configurations(lines: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=f"^{message}"):
-        parse_config(f"name: x\nfamily: ternary_lut\n{lines}\n", "x.yaml")
 
 
 def test_weights_must_be_ternary() -> None:
@@ -282,7 +216,7 @@ def test_weights_must_be_ternary() -> None:
 @pytest.mark.parametrize(("k", "n"), [(2560, 2560), (2560, 6912)])
 def test_layers_of_a_language_model(k: int, n: int) -> None:
     """The layer shapes of BitNet b1.58 2B4T, batch 1, on the shipped core."""
-    config = load_config(CONFIGS[0].parent / "lut_core.yaml")
+    config = load_config(CONFIGS / "lut_core.yaml")
     assert isinstance(config, TernaryLutConfig)
     rng = np.random.default_rng(0)
     a = rng.integers(-128, 128, (1, k), dtype=np.int8)
@@ -291,3 +225,35 @@ def test_layers_of_a_language_model(k: int, n: int) -> None:
     assert np.array_equal(result.c, golden(config, a, w))
     assert np.array_equal(result.c, a.astype(np.int64) @ w)
     assert result.cycles == cycles(config, 1, k, n)
+
+
+USUAL = [config for config in COVERING.configs if not has_largest_tables(config)]
+
+CONTRACT = Contract(
+    "ternary_lut",
+    "ternary_lut",
+    small=(sized(2, 3, 4),),
+    covering=COVERING,
+    shipped=("lut*.yaml",),
+    shipped_every=2,
+    clean=USUAL,
+    clean_every=16,
+    mutations=(
+        Mutations(
+            TernaryLutConfig, ("shapes_0", "values_random", *STREAM_CASES), MUTATIONS, every=3
+        ),
+    ),
+    # Tables are built and read in every cycle, whether columns iterate or not.
+    steady=tuple(
+        Steady(sized(2, 4, 8, accumulator_depth=4), (64, 256, n), 8 * -(-n // 8)) for n in (8, 20)
+    ),
+    refused=(
+        ("array: {method: select}", r"x\.yaml:3:\d+: array\.group_size: must be 1 with method sel"),
+        ("array: {group_size: 8}", r"x\.yaml:3:\d+: array\.group_size: must be 1\.\.7, not 8"),
+        ("weight: int8", r"x\.yaml:3:1: weight: must be ternary or int1\.\.int4, not 'int8'"),
+        (
+            "array: {tabels: 4}",
+            r"x\.yaml:3:\d+: array\.tabels: unknown key \(did you mean 'tables'",
+        ),
+    ),
+)

@@ -16,10 +16,7 @@ from amaranth.lib.wiring import In, Member
 from cost_model.families.ternary_lut import cycles
 from flows.simulation.matrices import run_matrices
 from flows.simulation.regression import OPERANDS, operands
-from flows.simulation.runner import regress
 from hwgen.core.golden.stream import golden
-from hwgen.core.load import parse_config
-from hwgen.errors import ConfigError
 from hwgen.families.ternary_lut.alignment import (
     exact_fraction_bits,
     largest_exponent,
@@ -31,14 +28,12 @@ from hwgen.formats import FloatFormat, IntegerFormat, differences, floating
 from rtl_templates.arithmetic.float.align import Align, LargestExponent
 from rtl_templates.arithmetic.float.from_scaled import ScaledToFloat
 from rtl_templates.hdl.hierarchy import Block, place
+from sim_tests.contract.contract import Contract, Covering, Mutations, Regressions
 from sim_tests.families.test_ternary_lut_float import core
 from sim_tests.support.blocks import run_block
 from sim_tests.support.designs import design_of
-from sim_tests.support.emitted import assert_clean, assert_reproducible
 from sim_tests.support.floats import corners
-from sim_tests.support.mutations import Mutation, assert_noticed
-from sim_tests.support.regression import assert_passed
-from sim_tests.support.selection import covering_points, missing_pairs, sampled
+from sim_tests.support.mutations import Mutation
 
 AXES: dict[str, list[Any]] = {
     "formats": [
@@ -79,11 +74,8 @@ def configuration(name: str, values: dict[str, Any]) -> TernaryLutConfig:
     return core(name, values, reduction=values.get("reduction", "compressors"), **alignment)
 
 
-POINTS = covering_points(AXES)
-COVERING = [
-    configuration(f"aligned_{i}", dict(zip(AXES, point, strict=True)))
-    for i, point in enumerate(POINTS)
-]
+COVERING = Covering("aligned", AXES, configuration, every=15)
+
 LARGE = [
     configuration(
         f"large_{fmt}_{mu}",
@@ -99,10 +91,6 @@ def sized(activation: str = "fp16", **fields: Any) -> TernaryLutConfig:
     return TernaryLutConfig.model_validate(
         {"name": "sized", "activation": activation, "array": array, **fields}
     )
-
-
-def test_the_covering_set_has_every_pair() -> None:
-    assert missing_pairs(AXES, POINTS) == []
 
 
 # -- golden model ----------------------------------------------------------------------------------
@@ -163,7 +151,7 @@ def reference(config: TernaryLutConfig, a: np.ndarray, w: np.ndarray) -> np.ndar
     return np.asarray(result.decode(c))
 
 
-@pytest.mark.parametrize("config", COVERING + LARGE, ids=lambda config: config.name)
+@pytest.mark.parametrize("config", [*COVERING.configs, *LARGE], ids=lambda config: config.name)
 def test_golden_is_the_contract(config: TernaryLutConfig) -> None:
     rng = np.random.default_rng(3)
     size = (3, 2 * config.terms + 1, 3)
@@ -286,6 +274,7 @@ class Bytes(Block):
         (16, 8, -100, "fp16", 0, True),
     ],
 )  # fmt: skip
+@pytest.mark.rotate(3)
 def test_scaled_to_float(
     width: int,
     exponent_bits: int,
@@ -348,18 +337,6 @@ def test_what_cannot_be_converted_or_aligned() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", sampled(COVERING, every=5))
-def test_covering_set(config: TernaryLutConfig, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("config", LARGE, ids=lambda config: config.name)
-def test_large_tables(config: TernaryLutConfig, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
-
-
-@pytest.mark.slow
 def test_extreme_exponents() -> None:
     """Subnormals, largest numbers and ties through the hardware, beat by beat."""
     config = sized(accumulator="fp16", array={"tables": 2, "fetch_ports": 3})
@@ -376,13 +353,6 @@ def test_extreme_exponents() -> None:
     result = run_matrices(design_of(config), a, w)
     assert not len(differences(result.c, golden(config, a, w)))
     assert result.cycles == cycles(config, 128, 16, 5)
-
-
-@pytest.mark.parametrize("config", COVERING[::7], ids=lambda config: config.name)
-def test_emission(config: TernaryLutConfig, tmp_path: Path) -> None:
-    """Lint-clean, reproducible, no path from an input to an output."""
-    assert_clean(config, tmp_path)
-    assert_reproducible(config, tmp_path)
 
 
 def test_no_floating_point_adder_but_the_accumulators() -> None:
@@ -405,7 +375,7 @@ SMALL = {
     },
     "pipeline": {"table": 3, "reduce": 2},
 }
-CASES = ("shapes_0", "shapes_7", "values_random", "values_special", "stalls_4")
+
 
 MUTATIONS = [
     Mutation("rounded down", "align_fp8_e5m2_4", r"assign up = .*;", "assign up = i[7];", SMALL),
@@ -417,18 +387,23 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    assert_noticed(mutation, TernaryLutConfig, CASES, tmp_path)
-
-
 # -- bad input -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+CONTRACT = Contract(
+    "aligned",
+    "ternary_lut",
+    covering=COVERING,
+    regressions=(Regressions(LARGE, every=2),),
+    clean=COVERING.configs[::7],
+    mutations=(
+        Mutations(
+            TernaryLutConfig,
+            ("shapes_0", "shapes_7", "values_random", "values_special", "stalls_4"),
+            MUTATIONS,
+        ),
+    ),
+    refused=(
         ("array: {alignment: beat}", r"array\.alignment: must be none with activation int8, not b"),
         (
             "activation: bf16\narray: {alignment: exact}",
@@ -462,9 +437,5 @@ def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
             "activation: fp16\narray: {alignment: beat, fraction_bits: many}",
             r"array\.fraction_bits: ",
         ),
-    ],
+    ),
 )
-def test_bad_configuration(text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message) as caught:
-        parse_config(f"name: x\nfamily: ternary_lut\n{text}\n", "x.yaml")
-    assert caught.value.exit_status == 2

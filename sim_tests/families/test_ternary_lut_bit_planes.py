@@ -14,22 +14,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cost_model.families.ternary_lut import cycles
 from flows.build.build import Build
-from flows.simulation.matrices import run_matrices
-from flows.simulation.runner import regress
 from hwgen.core.files.packing import pack
 from hwgen.core.golden.stream import golden
 from hwgen.core.load import parse_config
-from hwgen.errors import ConfigError
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.families.ternary_lut.schedule import Schedule
 from hwgen.formats import BINARY, IntegerFormat, bit_planes, number_format
+from sim_tests.contract.contract import (
+    STREAM_CASES,
+    Contract,
+    Covering,
+    Mutations,
+    Regressions,
+    Steady,
+)
 from sim_tests.support.designs import design_of
-from sim_tests.support.emitted import assert_clean, assert_reproducible, netlist
-from sim_tests.support.mutations import Mutation, assert_noticed
-from sim_tests.support.regression import assert_passed
-from sim_tests.support.selection import covering_points, missing_pairs, sampled
+from sim_tests.support.emitted import netlist
+from sim_tests.support.mutations import Mutation
 
 WEIGHTS = ("int1", "int2", "int3", "int4")
 
@@ -74,15 +76,7 @@ def configuration(name: str, values: dict[str, Any]) -> TernaryLutConfig:
     return TernaryLutConfig.model_validate(data)
 
 
-POINTS = covering_points(AXES)
-COVERING = [
-    configuration(f"planes_{i}", dict(zip(AXES, point, strict=True)))
-    for i, point in enumerate(POINTS)
-]
-
-
-def test_the_covering_set_has_every_pair() -> None:
-    assert missing_pairs(AXES, POINTS) == []
+COVERING = Covering("planes", AXES, configuration, every=5)
 
 
 def small(weight: str, **array: Any) -> TernaryLutConfig:
@@ -157,7 +151,7 @@ def test_bits_per_weight(name: str) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(
-    st.sampled_from(COVERING),
+    st.sampled_from(COVERING.configs),
     st.integers(1, 6),
     st.integers(1, 40),
     st.integers(1, 20),
@@ -204,55 +198,10 @@ def test_streams_carry_the_product(
 
 
 def test_the_covering_set_covers() -> None:
-    assert len(COVERING) >= 25
-    assert {(c.array.group_size, str(c.weight)) for c in COVERING} == set(
+    assert len(COVERING.configs) >= 25
+    assert {(c.array.group_size, str(c.weight)) for c in COVERING.configs} == set(
         itertools.product(range(1, 8), WEIGHTS)
     )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("config", sampled(COVERING, every=5))
-def test_covering_set(config: TernaryLutConfig, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("data", "array"),
-    [
-        ({"weight": "ternary"}, {"clusters": 2}),
-        ({"weight": "ternary"}, {"method": "select", "group_size": 1, "clusters": 4}),
-        # A total hardly wider than the bits that wait in it.
-        ({"weight": "int4", "accumulator": "int2"}, {}),
-        (
-            {"weight": "int3", "accumulator": "int64"},
-            {"fetch_ports": 1, "reduction": "compressors"},
-        ),
-        ({"weight": "int1", "accumulator": "int9", "overflow": "saturate"}, {"clusters": 2}),
-    ],
-)
-def test_further_configurations(
-    data: dict[str, Any], array: dict[str, Any], tmp_path: Path
-) -> None:
-    base = {"group_size": 3, "tables": 2, "fetch_ports": 4, "accumulator_depth": 2}
-    config = TernaryLutConfig.model_validate(
-        {"name": "further", "max_k": 4096, **data, "array": {**base, **array}}
-    )
-    assert_passed(regress(design_of(config), tmp_path))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("weight", ["int1", "int3"])
-def test_steady_state(weight: str) -> None:
-    """Every cycle takes a bit plane, so the manifest's throughput is reached."""
-    config = small(weight)
-    m, k, n = 64, 48, 20
-    rng = np.random.default_rng(0)
-    a, w = config.activation.random(rng, (m, k)), config.weight.random(rng, (k, n))
-    result = run_matrices(design_of(config), a, w)
-    assert np.array_equal(result.c, a @ w)
-    assert result.cycles == cycles(config, m, k, n)
-    assert m * k * n / (config.macs_per_cycle * result.cycles) >= 0.99
 
 
 # -- structure -------------------------------------------------------------------------------------
@@ -265,6 +214,7 @@ def fewest_adders(mu: int) -> int:
 
 @pytest.mark.parametrize("group_size", range(1, 8))
 @pytest.mark.parametrize("registers", [1, 4])
+@pytest.mark.rotate(3)
 def test_adders_of_a_table(group_size: int, registers: int, tmp_path: Path) -> None:
     config = TernaryLutConfig.model_validate(
         {
@@ -281,13 +231,6 @@ def test_adders_of_a_table(group_size: int, registers: int, tmp_path: Path) -> N
     cells = netlist(module[0], "sized_table", tmp_path)["cells"].values()
     adders = sum(cell["type"] in ("$add", "$sub", "$alu", "$macc") for cell in cells)
     assert adders == fewest_adders(group_size) == [0, 2, 6, 12, 24, 44, 82][group_size - 1]
-
-
-@pytest.mark.parametrize("config", COVERING[::6], ids=lambda config: config.name)
-def test_emission(config: TernaryLutConfig, tmp_path: Path) -> None:
-    """Lint-clean, reproducible, no path from an input to an output."""
-    assert_clean(config, tmp_path)
-    assert_reproducible(config, tmp_path)
 
 
 def test_clusters_are_kept_apart() -> None:
@@ -325,7 +268,7 @@ SMALL = {
         "reduction": "adders",
     },
 }
-CASES = ("shapes_0", "shapes_7", "values_random", "stalls_4", "reset_0", "back_to_back_full_rate")
+
 
 MUTATIONS = [
     Mutation("activations not subtracted", "correction", r"\blast, last\b", "1'b0, 1'b0", SMALL),
@@ -341,52 +284,74 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    assert_noticed(mutation, TernaryLutConfig, CASES, tmp_path)
-
-
 # -- bad input -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ("weight: int5", r"weight: must be ternary or int1\.\.int4, not 'int5' \(did you mean"),
-        ("weight: uint2", r"weight: must be ternary or int1\.\.int4, not 'uint2'"),
-        (
-            "weight: int2\narray: {method: select, group_size: 1}",
-            r"array\.method: must be lut with int2 weights, not select",
-        ),
-        (
-            "weight: int1\narray: {method: multiply, group_size: 1}",
-            r"array\.method: must be lut with int1 weights, not multiply",
-        ),
-        (
-            "array: {clusters: 3}",
-            r"array\.clusters: must divide fetch_ports, 32, so that clusters are alike, not 3",
-        ),
-        ("array: {clusters: 65}", r"array\.clusters: must be 1\.\.64, not 65"),
-        (
-            "weight: int2\naccumulator: int16\noverflow: saturate",
-            r"overflow: must be wrap, not saturate, with int2 weights and .* int26 or exact",
-        ),
-        (
-            "weight: int2\nactivation: fp16",
-            r"weight: must be ternary with activation fp16, not int2; bit planes are added up in",
-        ),
-        (
-            "weight: int1\naccumulator: uint16",
-            r"accumulator: must be signed because int8 x int1 products reach -128; use int16",
-        ),
-    ],
-)
-def test_bad_configurations(lines: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^x\.yaml:\d:\d+: {message}"):
-        parse_config(f"name: x\nfamily: ternary_lut\n{lines}\n", "x.yaml")
 
 
 def test_an_accumulator_that_cannot_overflow_may_saturate() -> None:
     text = "name: x\nfamily: ternary_lut\nweight: int2\naccumulator: int32\noverflow: saturate\n"
     assert not parse_config(text).saturates
+
+
+BASE = {"group_size": 3, "tables": 2, "fetch_ports": 4, "accumulator_depth": 2}
+FURTHER: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
+    ({"weight": "ternary"}, {"clusters": 2}),
+    ({"weight": "ternary"}, {"method": "select", "group_size": 1, "clusters": 4}),
+    # A total hardly wider than the bits that wait in it.
+    ({"weight": "int4", "accumulator": "int2"}, {}),
+    (
+        {"weight": "int3", "accumulator": "int64"},
+        {"fetch_ports": 1, "reduction": "compressors"},
+    ),
+    ({"weight": "int1", "accumulator": "int9", "overflow": "saturate"}, {"clusters": 2}),
+)
+
+FURTHER_CONFIGS = [
+    TernaryLutConfig.model_validate(
+        {"name": f"further_{i}", "max_k": 4096, **data, "array": {**BASE, **array}}
+    )
+    for i, (data, array) in enumerate(FURTHER)
+]
+
+REFUSED = (
+    ("weight: int5", r"weight: must be ternary or int1\.\.int4, not 'int5' \(did you mean"),
+    ("weight: uint2", r"weight: must be ternary or int1\.\.int4, not 'uint2'"),
+    (
+        "weight: int2\narray: {method: select, group_size: 1}",
+        r"array\.method: must be lut with int2 weights, not select",
+    ),
+    (
+        "weight: int1\narray: {method: multiply, group_size: 1}",
+        r"array\.method: must be lut with int1 weights, not multiply",
+    ),
+    (
+        "array: {clusters: 3}",
+        r"array\.clusters: must divide fetch_ports, 32, so that clusters are alike, not 3",
+    ),
+    ("array: {clusters: 65}", r"array\.clusters: must be 1\.\.64, not 65"),
+    (
+        "weight: int2\naccumulator: int16\noverflow: saturate",
+        r"overflow: must be wrap, not saturate, with int2 weights and .* int26 or exact",
+    ),
+    (
+        "weight: int2\nactivation: fp16",
+        r"weight: must be ternary with activation fp16, not int2; bit planes are added up in",
+    ),
+    (
+        "weight: int1\naccumulator: uint16",
+        r"accumulator: must be signed because int8 x int1 products reach -128; use int16",
+    ),
+)
+
+CONTRACT = Contract(
+    "bit_planes",
+    "ternary_lut",
+    covering=COVERING,
+    regressions=(Regressions(FURTHER_CONFIGS, seed=0),),
+    clean=COVERING.configs[::6],
+    mutations=(
+        Mutations(TernaryLutConfig, ("shapes_0", "values_random", *STREAM_CASES), MUTATIONS),
+    ),
+    # Every cycle takes a bit plane, so the manifest's throughput is reached.
+    steady=tuple(Steady(small(weight), (64, 48, 20)) for weight in ("int1", "int3")),
+    refused=[(text, rf"^x\.yaml:\d:\d+: {message}") for text, message in REFUSED],
+)

@@ -165,6 +165,7 @@ CELLS = ("asap7", "nangate45", "sky130hd", "ihp-sg13g2")
 CLOCKS = (40.0, 150.0, 300.0, 450.0, 600.0, 900.0)
 
 
+@pytest.mark.rotate(3)
 def test_what_is_chosen_meets_its_clock_by_the_estimate() -> None:
     draw = random.Random(commit_seed())
     assert sum(judged(automatic(draw), draw.choice(CELLS), CLOCKS)) == len(CLOCKS)

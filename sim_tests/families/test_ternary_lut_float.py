@@ -13,20 +13,17 @@ import pytest
 from cost_model.families.ternary_lut import cycles
 from flows.simulation.matrices import run_matrices
 from flows.simulation.regression import OPERANDS, operands
-from flows.simulation.runner import regress
 from hwgen.cli import main
 from hwgen.core.files.packing import pack
 from hwgen.core.golden.stream import golden
 from hwgen.core.load import load_config, parse_config
-from hwgen.errors import ConfigError, InputError
+from hwgen.errors import InputError
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.families.ternary_lut.schedule import Schedule
 from hwgen.formats import differences, entries, floating
+from sim_tests.contract.contract import Contract, Covering, Mutations, Regressions
 from sim_tests.support.designs import design_of
-from sim_tests.support.emitted import assert_clean, assert_reproducible
-from sim_tests.support.mutations import Mutation, assert_noticed
-from sim_tests.support.regression import assert_passed
-from sim_tests.support.selection import covering_points, missing_pairs, sampled
+from sim_tests.support.mutations import Mutation
 
 # What takes time is Verilator's compiler: many adders only where an axis needs them.
 FORMATS = [
@@ -50,12 +47,12 @@ AXES: dict[str, list[Any]] = {
 """Axes of the covering set: every pair of values of two axes occurs in some configuration."""
 
 NARROW = ("fp8_e4m3", "fp8_e4m3")
-LARGEST = [
+LARGE_POINTS = [
     {"formats": ("fp8_e5m2", "fp32"), "method": ("lut", 4), "tables": 2, "table": 3},
     {"formats": NARROW, "method": ("lut", 5), "tables": 1, "table": 4, "fetch_ports": 2},
     {"formats": NARROW, "method": ("lut", 1), "tables": 8, "fetch_ports": 5, "accumulate": 1},
 ]
-LONG = [
+LARGEST_POINTS = [
     {"formats": NARROW, "method": ("lut", mu), "tables": 1, "fetch_ports": 2, "table": stages}
     for mu, stages in ((6, 2), (7, 4))
 ]
@@ -91,15 +88,10 @@ def core(name: str, values: dict[str, Any], **array: Any) -> TernaryLutConfig:
     )
 
 
-POINTS = covering_points(AXES)
-COVERING = [
-    configuration(f"float_{i}", dict(zip(AXES, point, strict=True)))
-    for i, point in enumerate(POINTS)
-] + [configuration(f"large_{i}", values) for i, values in enumerate(LARGEST)]
-
-
-def test_the_covering_set_has_every_pair() -> None:
-    assert missing_pairs(AXES, POINTS) == []
+COVERING = Covering("float", AXES, configuration, every=6)
+LARGE = [configuration(f"large_{i}", values) for i, values in enumerate(LARGE_POINTS)]
+LARGEST = [configuration(f"largest_{i}", values) for i, values in enumerate(LARGEST_POINTS)]
+CONFIGS = [*COVERING.configs, *LARGE]
 
 
 def named(config: TernaryLutConfig) -> str:
@@ -156,7 +148,7 @@ def reference(config: TernaryLutConfig, a: np.ndarray, w: np.ndarray) -> np.ndar
     return c
 
 
-@pytest.mark.parametrize("config", COVERING, ids=named)
+@pytest.mark.parametrize("config", CONFIGS, ids=named)
 def test_golden_adds_in_the_order_of_the_contract(config: TernaryLutConfig) -> None:
     rng = np.random.default_rng(3)
     size = (3, 2 * config.terms + 1, 5)
@@ -215,22 +207,10 @@ def test_wider_arrays_of_exact_values_are_accepted(name: str) -> None:
 
 def test_the_covering_set_is_complete() -> None:
     for name in ("fp16", "bf16"):
-        found = {c.pipeline.reduce for c in COVERING if c.activation.name == name}
+        found = {c.pipeline.reduce for c in CONFIGS if c.activation.name == name}
         assert found == {0, 1, 2, 4}
-    sizes = {c.array.group_size for c in COVERING if c.array.method == "lut"}
+    sizes = {c.array.group_size for c in CONFIGS if c.array.method == "lut"}
     assert sizes == {1, 2, 3, 4, 5}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("config", sampled(COVERING, every=3))
-def test_covering_set(config: TernaryLutConfig, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("values", LONG, ids=lambda values: f"mu{values['method'][1]}")
-def test_largest_tables(values: dict[str, Any], tmp_path: Path) -> None:
-    assert_passed(regress(design_of(configuration("largest", values)), tmp_path, seed=1))
 
 
 @pytest.mark.slow
@@ -253,6 +233,7 @@ def test_passes_wait_for_their_totals(groups: int, accumulate: int) -> None:
 
 
 @pytest.mark.parametrize("group_size", range(1, 8))
+@pytest.mark.rotate(3)
 def test_a_table_costs_one_adder_an_entry(group_size: int) -> None:
     for stages in (1, 2, 4) if group_size < 6 else (4,):
         array = {"group_size": group_size, "tables": 1, "fetch_ports": 1}
@@ -264,13 +245,6 @@ def test_a_table_costs_one_adder_an_entry(group_size: int) -> None:
         adders = re.findall(r"^ *sized_add_fp16_(\d)", module[0], re.M)
         assert len(adders) == entries(group_size) - group_size
         assert not adders or max(map(int, adders)) == -(-(stages - 1) // (group_size - 1))
-
-
-@pytest.mark.parametrize("config", COVERING[::9], ids=named)
-def test_emission(config: TernaryLutConfig, tmp_path: Path) -> None:
-    """Lint-clean, reproducible, no path from an input to an output."""
-    assert_clean(config, tmp_path)
-    assert_reproducible(config, tmp_path)
 
 
 # -- mutations -------------------------------------------------------------------------------------
@@ -288,9 +262,7 @@ SMALL = {
     },
     "pipeline": {"accumulate": 2},
 }
-CASES = ("shapes_0", "shapes_7", "values_random", "stalls_4", "back_to_back_full_rate")
 
-STALLS = tuple(f"stalls_{i}" for i in range(9))
 
 MUTATIONS = [
     Mutation("sign ignored", "fetch", r"\^ key\[3\]", "", SMALL),
@@ -300,17 +272,12 @@ MUTATIONS = [
     Mutation("total used too early", "core", r"missing <= 2'h0;\s*else if \((\w+)\) missing <= ",
              r"missing <= 2'h0; else if (\1) missing <= 2'h1 & ", SMALL),
     Mutation("wait for the first row only", "core", r"(fire \? )waits",
-             r"\1(begins ? waits : missing - |missing)", SMALL, STALLS),
+             r"\1(begins ? waits : missing - |missing)", SMALL,
+             tuple(f"stalls_{i}" for i in range(9))),
     Mutation("total not restarted", "column", r"starts \? \d+'[hd]0+ : ", "", SMALL),
     Mutation("total written a cycle early", "core", r"added_1 <= added_0", "added_1 <= flags_0",
              {**SMALL, "pipeline": {"accumulate": 2, "reduce": 1}}),
 ]  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    assert_noticed(mutation, TernaryLutConfig, CASES, tmp_path)
 
 
 # -- commands --------------------------------------------------------------------------------------
@@ -351,9 +318,53 @@ def test_run_of_a_format_without_a_file_type(
 # -- bad input -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
+def test_the_default_accumulator_is_wide() -> None:
+    config = parse_config("name: x\nfamily: ternary_lut\nactivation: bf16\n", "x.yaml")
+    assert isinstance(config, TernaryLutConfig)
+    assert config.result == floating("fp32")
+    resolved = config.resolved()
+    assert resolved["accumulator"] == "fp32"
+    assert "overflow" not in resolved
+    assert TernaryLutConfig.model_validate(resolved) == config
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_no_numbers(value: float) -> None:
+    """As activations they are data; a scale cannot be made of them."""
+    with pytest.raises(InputError, match=r"^weights: must be finite, but 1 of 2 are not, first W"):
+        pack(sized(), np.array([[1.0, value]]))
+
+
+def test_packed_weights_of_the_baseline() -> None:
+    config = sized(array={"group_size": 1, "method": "multiply"})
+    w = np.random.default_rng(0).integers(-1, 2, (7, 5))
+    plan = Schedule(config, 1, 7, 5)
+    image = plan.pack_weights(w)
+    assert np.array_equal(plan.unpack_weights(image), w)
+    for high, message in ((0x38, "-1, 0 and 1$"), (0x40, r"-1\.\.1 \(ternary\), found -1\.\.2")):
+        image.reshape(-1)[1] = high  # 0.5 and 2.0
+        with pytest.raises(InputError, match=f"^packed weights: must be {message}"):
+            plan.unpack_weights(image)
+
+
+CONTRACT = Contract(
+    "lut_float",
+    "ternary_lut",
+    covering=COVERING,
+    regressions=(
+        Regressions(LARGE, every=6),
+        Regressions(LARGEST, long=True),
+    ),
+    clean=CONFIGS[::9],
+    mutations=(
+        Mutations(
+            TernaryLutConfig,
+            ("shapes_0", "shapes_7", "values_random", "stalls_4", "back_to_back_full_rate"),
+            MUTATIONS,
+            every=3,
+        ),
+    ),
+    refused=(
         (
             "activation: fp16\naccumulator: exact",
             r"x\.yaml:4:1: accumulator: must be fp32 or fp16 with activation fp16, not exact; su",
@@ -391,37 +402,5 @@ def test_run_of_a_format_without_a_file_type(
             "activation: fp16\nweight: int8",
             r"x\.yaml:4:1: weight: must be ternary or int1\.\.int4, not",
         ),
-    ],
+    ),
 )
-def test_bad_configurations(lines: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=f"^{message}"):
-        parse_config(f"name: x\nfamily: ternary_lut\n{lines}\n", "x.yaml")
-
-
-def test_the_default_accumulator_is_wide() -> None:
-    config = parse_config("name: x\nfamily: ternary_lut\nactivation: bf16\n", "x.yaml")
-    assert isinstance(config, TernaryLutConfig)
-    assert config.result == floating("fp32")
-    resolved = config.resolved()
-    assert resolved["accumulator"] == "fp32"
-    assert "overflow" not in resolved
-    assert TernaryLutConfig.model_validate(resolved) == config
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_weights_that_are_no_numbers(value: float) -> None:
-    """As activations they are data; a scale cannot be made of them."""
-    with pytest.raises(InputError, match=r"^weights: must be finite, but 1 of 2 are not, first W"):
-        pack(sized(), np.array([[1.0, value]]))
-
-
-def test_packed_weights_of_the_baseline() -> None:
-    config = sized(array={"group_size": 1, "method": "multiply"})
-    w = np.random.default_rng(0).integers(-1, 2, (7, 5))
-    plan = Schedule(config, 1, 7, 5)
-    image = plan.pack_weights(w)
-    assert np.array_equal(plan.unpack_weights(image), w)
-    for high, message in ((0x38, "-1, 0 and 1$"), (0x40, r"-1\.\.1 \(ternary\), found -1\.\.2")):
-        image.reshape(-1)[1] = high  # 0.5 and 2.0
-        with pytest.raises(InputError, match=f"^packed weights: must be {message}"):
-            plan.unpack_weights(image)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,23 +14,17 @@ from cost_model.families.vector import cycles_of_jobs
 from flows.bench.draws import draw
 from flows.simulation.operation_cases import JobSpec, draw_operands
 from flows.simulation.operations import run_operation
-from flows.simulation.runner import regress
 from flows.simulation.stream_program import compile_stream, run_stream
 from flows.tools.guard import scratch
-from hwgen.core.load import load_config, parse_config
 from hwgen.core.operation import operation_of
-from hwgen.errors import ConfigError, InputError
+from hwgen.errors import InputError
 from hwgen.families.vector.golden import operate
 from hwgen.families.vector.operations import CODES, NAMED
 from hwgen.families.vector.params import FORMATS, VectorConfig
 from hwgen.families.vector.schedule import command, job
+from sim_tests.contract.contract import Contract, Covering, Mutations, Regressions
 from sim_tests.support.designs import design_of
-from sim_tests.support.mutations import Mutation, assert_noticed
-from sim_tests.support.paths import ROOT
-from sim_tests.support.regression import assert_passed
-from sim_tests.support.selection import covering_points, missing_pairs, sampled
-
-CONFIGS = sorted((ROOT / "configs").glob("vector*.yaml"))
+from sim_tests.support.mutations import Mutation
 
 PLAIN = tuple(name for name in NAMED if name != "hadamard_quantise")
 """Operations on rows of any format."""
@@ -98,10 +91,7 @@ def legal(point: list[Any]) -> bool:
     return not (integers or "argmax" in names) or lanes * width >= 32
 
 
-POINTS = covering_points(AXES, legal)
-COVERING = [
-    made(f"cover_{i}", **dict(zip(AXES, point, strict=True))) for i, point in enumerate(POINTS)
-]
+COVERING = Covering("cover", AXES, lambda name, values: made(name, **values), every=84, legal=legal)
 
 SMALL: dict[str, Any] = {
     "input": "fp16",
@@ -135,6 +125,9 @@ HADAMARD: dict[str, Any] = {
 
 def vector(**values: Any) -> VectorConfig:
     return VectorConfig.model_validate({"name": "vec", **values})
+
+
+EVERY_OPERATION = VectorConfig.model_validate({"name": "every", **EVERY})
 
 
 # -- golden model ------------------------------------------------------------------------------
@@ -284,30 +277,6 @@ def test_special_rows(softmax: str) -> None:
 TURNED = "input: fp32\noutput: int8\narray: {operations: [hadamard_quantise]"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("array: {lanes: 6}", "array.lanes: must be a power of two, not 6"),
-        ("array: {operations: [add, add]}", "array.operations: must name each operation once"),
-        ("array: {operations: [rope], lanes: 1}", "rope turns pairs"),
-        ("array: {operations: [quantise]}", "output: quantise gives integers"),
-        ("array: {operations: [argmax], lanes: 1}", "must have 32 bits for argmax, not 1 x 16"),
-        ("array: {operations: [add], gate: silu}", "array.gate: is for gated"),
-        ("array: {operations: [gated], function_bits: 20}", "array.function_bits: silu of fp32"),
-        ("array: {operations: [add], softmax: online}", "array.softmax: is for softmax"),
-        ("array: {operations: [sofmax]}", r"array.operations.*'softmax'"),
-        ("array: {operations: [add], hadamard: 4}", "array.hadamard: is for hadamard_quantise"),
-        (f"{TURNED}, hadamard: 8}}", "array.hadamard: must be a power of two and at most array.la"),
-        (f"{TURNED}, longest_row: 3}}", "array.longest_row: must hold a block of 4, not 3"),
-        (f"{TURNED}}}".replace("fp32", "bf16"), "input: hadamard_quantise takes fp32, not bf16"),
-        ("input: int4", "input: must be int8, int16, int32, fp16, bf16 or fp32"),
-    ],
-)
-def test_what_does_not_fit_is_refused(text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        parse_config(f"name: c\nfamily: vector\n{text}\n")
-
-
 def test_operands_that_do_not_fit_are_refused() -> None:
     config = vector(**SMALL)
     x = np.ones((2, 5), np.float16)
@@ -320,10 +289,6 @@ def test_operands_that_do_not_fit_are_refused() -> None:
         job(config, add, dict.fromkeys("xy", np.ones((2, 10), np.float16)), {})
     with pytest.raises(InputError, match="no scalar 'epsilon'; it has scale"):
         job(config, add, dict.fromkeys("xy", x), {"epsilon": 1.0})
-
-
-def test_the_covering_set_has_every_pair() -> None:
-    assert missing_pairs(AXES, POINTS, legal) == []
 
 
 @pytest.mark.long
@@ -346,35 +311,6 @@ def test_a_beat_a_cycle(lanes: int) -> None:
 
 
 # -- hardware ------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_small_units_pass(tmp_path: Path) -> None:
-    names = [f"{name}_{kind}" for name in ("softmax", "add") for kind in ("shapes", "values")]
-    names += ["rms_norm_shapes", "gated_shapes", "stalls_0", "stalls_4", "stalls_7", "reset_0"]
-    names += ["reset_1", "back_to_back_full_rate", "back_to_back_stalled", "ready_after_valid"]
-    assert_passed(regress(design_of(vector(**SMALL)), tmp_path, names=names))
-
-
-@pytest.mark.slow
-def test_every_operation_in_one_unit(tmp_path: Path) -> None:
-    config = vector(**EVERY)
-    names = [f"{name}_shapes" for name in config.ways]
-    names += [f"{name}_values" for name in ("softmax", "layer_norm", "quantise", "argmax")]
-    names += ["stalls_4", "reset_1", "back_to_back_stalled"]
-    assert_passed(regress(design_of(config), tmp_path, names=names))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("config", sampled(COVERING, every=len(COVERING), seed=0))
-def test_covering_set(config: VectorConfig, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_shipped_configurations(path: Path, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(load_config(path)), tmp_path))
 
 
 @dataclass(frozen=True)
@@ -461,9 +397,59 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_broken_hardware_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    array = mutation.config["array"]["operations"]
-    cases = [f"{array[0]}_shapes", "back_to_back_full_rate"]
-    assert_noticed(mutation, VectorConfig, cases, tmp_path)
+ROWS = vector(**SMALL)
+
+CONTRACT = Contract(
+    "vector",
+    "vector",
+    small=(ROWS,),
+    covering=COVERING,
+    regressions=(
+        Regressions(
+            [ROWS],
+            cases=[
+                *(f"{name}_{part}" for name in ("softmax", "add") for part in ("shapes", "values")),
+                *("rms_norm_shapes", "gated_shapes", "stalls_0", "stalls_4", "stalls_7", "reset_0"),
+                *("reset_1", "back_to_back_full_rate", "back_to_back_stalled"),
+                "ready_after_valid",
+            ],
+            seed=0,
+        ),
+        Regressions(
+            [EVERY_OPERATION],
+            cases=[
+                *(f"{name}_shapes" for name in EVERY_OPERATION.ways),
+                *(f"{name}_values" for name in ("softmax", "layer_norm", "quantise", "argmax")),
+                *("stalls_4", "reset_1", "back_to_back_stalled"),
+            ],
+            seed=0,
+        ),
+    ),
+    shipped=("vector*.yaml",),
+    shipped_every=0,
+    mutations=tuple(
+        Mutations(
+            VectorConfig,
+            (f"{first}_shapes", "back_to_back_full_rate"),
+            [each for each in MUTATIONS if each.config["array"]["operations"][0] == first],
+            every=2,
+        )
+        for first in dict.fromkeys(each.config["array"]["operations"][0] for each in MUTATIONS)
+    ),
+    refused=(
+        ("array: {lanes: 6}", "array.lanes: must be a power of two, not 6"),
+        ("array: {operations: [add, add]}", "array.operations: must name each operation once"),
+        ("array: {operations: [rope], lanes: 1}", "rope turns pairs"),
+        ("array: {operations: [quantise]}", "output: quantise gives integers"),
+        ("array: {operations: [argmax], lanes: 1}", "must have 32 bits for argmax, not 1 x 16"),
+        ("array: {operations: [add], gate: silu}", "array.gate: is for gated"),
+        ("array: {operations: [gated], function_bits: 20}", "array.function_bits: silu of fp32"),
+        ("array: {operations: [add], softmax: online}", "array.softmax: is for softmax"),
+        ("array: {operations: [sofmax]}", r"array.operations.*'softmax'"),
+        ("array: {operations: [add], hadamard: 4}", "array.hadamard: is for hadamard_quantise"),
+        (f"{TURNED}, hadamard: 8}}", "array.hadamard: must be a power of two and at most array.la"),
+        (f"{TURNED}, longest_row: 3}}", "array.longest_row: must hold a block of 4, not 3"),
+        (f"{TURNED}}}".replace("fp32", "bf16"), "input: hadamard_quantise takes fp32, not bf16"),
+        ("input: int4", "input: must be int8, int16, int32, fp16, bf16 or fp32"),
+    ),
+)

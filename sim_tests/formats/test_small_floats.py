@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -11,14 +10,10 @@ import numpy as np
 import pytest
 
 from flows.simulation.matrices import run_matrices
-from flows.simulation.runner import regress
 from hwgen.core.load import parse_config
 from hwgen.errors import ConfigError
-from hwgen.families.spatial.params import SpatialConfig
 from hwgen.formats import SMALL_FLOATS, FloatFormat
 from sim_tests.support.designs import design_of
-from sim_tests.support.regression import assert_passed
-from sim_tests.support.selection import sampled
 
 FORMATS = pytest.mark.parametrize("fmt", SMALL_FLOATS.values(), ids=str)
 
@@ -60,40 +55,11 @@ def test_what_is_no_number_of_the_format_is_refused(fmt: FloatFormat) -> None:
             fmt.check(np.array([1.0, value]))
 
 
-def config_of(number: int, text: str) -> SpatialConfig:
-    """Return a small core."""
-    config: Any = parse_config(f"name: small_{number}\nmax_k: 300\n{text}\n")
-    return config
-
-
-CORES: tuple[tuple[str, str, str, str, str, int], ...] = (
-    ("cube", "fp4_e2m1", "fp4_e2m1", "exact", "{rows: 2, cols: 2, depth: 8}", 1),
-    ("adder_tree", "fp6_e3m2", "fp8_e4m3", "fp32", "{cols: 2, depth: 4}", 0),
-    ("broadcast_2d", "fp6_e2m3", "int4_g32", "aligned(25)", "{rows: 2, cols: 2}", 2),
-    ("cube", "int8", "fp4_e2m1", "fp32", "{rows: 2, cols: 2, depth: 4}", 2),
-    ("adder_tree", "fp16", "fp6_e2m3", "aligned(35)", "{cols: 3, depth: 5}", 2),
-    ("broadcast_2d", "mxfp6_e3m2", "fp6_e3m2", "exact", "{rows: 2, cols: 3}", 0),
-)
-COVERING = [
-    config_of(
-        number,
-        f"family: {name}\nactivation: {a}\nweight: {w}\naccumulator: {accumulator}\n"
-        f"array: {array}\npipeline: {{pe: {registers}}}",
-    )
-    for number, (name, a, w, accumulator, array, registers) in enumerate(CORES)
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("config", sampled(COVERING, every=6))
-def test_covering_set(config: SpatialConfig, tmp_path: Path) -> None:
-    assert_passed(regress(design_of(config), tmp_path, seed=1))
-
-
 def test_exact_products_through_the_hardware() -> None:
     """Sums of fp4 and fp6 products, whole ones in single precision, are exact."""
-    config = config_of(
-        0, "family: adder_tree\nactivation: fp4_e2m1\nweight: fp6_e2m3\narray: {cols: 2, depth: 4}"
+    config: Any = parse_config(
+        "name: small_floats\nmax_k: 300\nfamily: adder_tree\narray: {cols: 2, depth: 4}\n"
+        "activation: fp4_e2m1\nweight: fp6_e2m3\n"
     )
     rng = np.random.default_rng(1)
     a, w = (fmt.random(rng, size) for fmt, size in zip(

@@ -158,6 +158,7 @@ def named(shape: tuple[int, ...]) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES, ids=named)
+@pytest.mark.rotate(2)
 def test_engines(shape: tuple[int, ...], tmp_path: Path) -> None:
     assert failures(shape, tmp_path) == []
 
@@ -220,5 +221,5 @@ MUTATIONS = [
 @pytest.mark.slow
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_mutation_is_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    text = mutation.applied(block_to_verilog(probe(SHAPES[0]), "mutant"))
+    text = mutation.apply(block_to_verilog(probe(SHAPES[0]), "mutant"))
     assert failures(SHAPES[0], tmp_path, text=text, cases=mutation.cases)

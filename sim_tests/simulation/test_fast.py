@@ -71,6 +71,7 @@ def test_engines_agree(text: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.rotate(3)
 def test_ports_of_thousands_of_bits() -> None:
     config: Any = parse_config(WIDE)
     assert max(port.data_width for port in config.ports) >= 3072
@@ -82,6 +83,7 @@ def test_ports_of_thousands_of_bits() -> None:
     "path",
     [pytest.param(p, marks=[pytest.mark.long] * (p.stem in LARGE), id=p.stem) for p in CONFIGS],
 )
+@pytest.mark.rotate(4)
 def test_shipped_configurations(path: Path) -> None:
     config = load_config(path)
     assert_equal(config, (5, 67, 37), ("fast", "cocotb"))

@@ -44,6 +44,7 @@ def test_signals_are_sampled_before_the_edge() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
+@pytest.mark.rotate(2)
 def test_the_drawings_are_current(figure: Figure) -> None:
     text = render(figure)
     ET.fromstring(text)

@@ -11,16 +11,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-import pytest
 from allpairspy import AllPairs
 
 from sim_tests.support.paths import ROOT
 
 SLICES = 20
 """Parts of the long tests.  Every commit begins with the next, so 20 commits begin with all."""
-
-COSTLY = 3
-"""Commits of which one simulates a costly configuration of a covering set."""
 
 OVER = "not begun: the time for this slice was over"
 """Reason of tests that come up in another commit's slice."""
@@ -44,119 +40,6 @@ ALLOWED_SKIPS = (
 """Reasons, as regular expressions, for which a test may be skipped in continuous integration."""
 
 
-ROTATING: Mapping[str, tuple[int, str]] = {
-    # Pages of the documentation; those that a commit changes are always among them.
-    "test_docs.py::test_commands_of_a_page": (6, ""),
-    # Formats in blocks, and floating point in lookup tables.
-    "test_fast.py::test_shipped_configurations": (4, ""),
-    "test_spatial_blocks.py::test_shipped_configurations": (4, ""),
-    "test_spatial_blocks.py::test_emitted_verilog_is_clean": (4, ""),
-    "test_spatial_bit_serial.py::test_covering_set": (4, ""),
-    "test_spatial_scalable.py::test_covering_set": (4, ""),
-    "test_spatial_scalable.py::test_formats_follow_one_another_on_the_same_hardware": (4, ""),
-    "test_block_engines.py::test_covering_set": (12, ""),
-    "test_systolic_blocks.py::test_covering_set": (9, ""),
-    "test_stream_engine.py::test_rows_in_pages": (3, ""),
-    "test_systolic_blocks.py::test_cycles_are_those_of_the_hardware": (3, ""),
-    "test_ternary_lut.py::test_shipped_configurations": (3, "fp16"),
-    # The largest tables: groups of seven.
-    "test_ternary_lut.py::test_a_table_costs_one_adder_an_entry": (3, "^7$"),
-    "test_ternary_lut_aligned.py::test_covering_set": (3, ""),
-    "test_ternary_lut_aligned.py::test_large_tables": (2, ""),
-    "test_ternary_lut_aligned.py::test_scaled_to_float": (3, ""),
-    "test_ternary_lut_float.py::test_covering_set": (2, ""),
-    "test_ternary_lut_float.py::test_a_table_costs_one_adder_an_entry": (3, ""),
-    "test_ternary_lut_bit_planes.py::test_adders_of_a_table": (3, ""),
-    # Blocks by themselves.
-    "test_float.py::test_adder": (2, ""),
-    "test_float.py::test_pipelined_adder": (4, ""),
-    "test_float.py::test_enabled_adder": (2, ""),
-    "test_float.py::test_multiplier": (2, ""),
-    "test_float.py::test_pipelined_multiplier": (3, ""),
-    "test_float.py::test_widening": (3, ""),
-    "test_function_blocks.py::test_every_16_bit_floating_point_input": (4, ""),
-    "test_function_blocks.py::test_every_fixed_point_input": (4, ""),
-    "test_function_blocks.py::test_corners_and_samples_of_wide_inputs": (3, ""),
-    "test_qor.py::test_published_datapath_accumulates_products": (4, ""),
-    # Structures, estimates and synthesis.
-    "test_structure.py::test_every_shipped_configuration_has_a_structure": (4, ""),
-    "test_fabric_structure.py::test_every_family_has_resources": (4, ""),
-    "test_fabric_structure.py::test_nothing_is_null_without_a_reason": (3, ""),
-    "test_timing_graph.py::test_the_limiting_path_of_a_core_is_in_its_verilog": (4, ""),
-    "test_component_counts.py::test_bills_count_what_netlists_have": (4, ""),
-    "test_component_counts.py::test_estimates_of_an_fpga_are_what_is_mapped": (2, ""),
-    "test_synth.py::test_fpga_families": (3, ""),
-    "test_macros.py::test_designs_with_macros_do_what_they_did": (2, ""),
-    "test_synth.py::test_place_and_route": (2, ""),
-    "test_synth.py::test_standard_cells_with_the_best_recipe": (3, ""),
-    "test_standard_cells.py::test_a_small_array_maps": (3, ""),
-    "test_macros.py::test_synthesis_with_and_without_macros": (2, ""),
-    "test_power.py::test_power_at_work": (3, ""),
-    "test_power.py::test_a_wrong_netlist_is_noticed": (3, ""),
-    "test_closed_forms.py::test_closed_forms_are_near_the_structure": (4, ""),
-    "test_closed_forms.py::test_a_wrong_closed_form_is_noticed": (4, ""),
-    "test_external_technology.py::test_the_commands_of_the_page": (4, ""),
-    "test_timing_graph.py::test_the_table_of_a_technology_says_how_wrong_it_is_elsewhere": (4, ""),
-    "test_ternary_lut_choice.py::test_what_is_chosen_meets_its_clock_by_the_estimate": (3, ""),
-    "test_certainty.py::test_every_shipped_configuration_says_what_its_figures_are": (3, ""),
-    # Commands, and what draws or tries everything.
-    "test_cli.py::test_the_matrix_of_features_is_found_by_trying": (4, ""),
-    "test_report.py::test_engines_have_registers": (3, ""),
-    "test_sweep_fuzz.py::test_a_sweep_runs_or_is_refused": (2, ""),
-    "test_sweep_interruption.py::test_a_killed_sweep_resumes_to_the_same_bytes": (2, ""),
-    "test_sweep_interruption.py::test_a_cluster_whose_worker_dies": (2, ""),
-    "test_sweep_interruption.py::test_a_worker_that_is_killed_is_named": (2, ""),
-    "test_cache.py::test_a_damaged_object_of_the_shared_library": (3, ""),
-    "test_toolchain.py::test_the_runtime_library_is_compiled_once": (3, ""),
-    "test_toolchain.py::test_the_runner_itself_can_compile": (3, ""),
-    "test_toolchain.py::test_verilator_compiles_and_runs": (3, ""),
-    "test_cache.py::test_build_and_run_without_a_home": (2, ""),
-    "test_training.py::test_training_learns_and_says_what_it_did": (3, ""),
-    "test_training.py::test_the_file_is_the_trained_network": (3, ""),
-    "test_training.py::test_what_cannot_be_trained_or_written_is_refused": (3, ""),
-    "test_training.py::test_tokens_are_those_of_the_library_that_made_them": (3, ""),
-    "test_external_family.py::test_its_whole_regression_passes": (2, ""),
-    "test_emitted_files.py::test_fusesoc_sets_up_every_target": (2, ""),
-    "test_ipxact.py::test_every_port_is_in_one_bus": (2, ""),
-    "test_waves.py::test_sim_writes_fst": (2, ""),
-    "test_demo.py::test_an_engine_does_the_whole_inference": (2, ""),
-    "test_demo.py::test_the_command_runs_engines": (2, ""),
-    "test_waveforms.py::test_the_drawings_are_current": (2, ""),
-    # Broken hardware.
-    "test_float.py::test_mutation_is_noticed": (3, ""),
-    "test_systolic_mutations.py::test_mutation_is_noticed": (3, ""),
-    "test_planner.py::test_other_plans_are_noticed": (3, ""),
-    "test_spatial_serial.py::test_mutation_is_noticed": (3, ""),
-    "test_spatial.py::test_mutation_is_noticed": (3, ""),
-    "test_ternary_lut.py::test_mutation_is_noticed": (3, ""),
-    "test_ternary_lut_float.py::test_mutation_is_noticed": (3, ""),
-    "test_vector.py::test_broken_hardware_is_noticed": (2, ""),
-    # Wide ports, large designs.
-    "test_attention.py::test_small_core": (3, ""),
-    "test_gemm_stream.py::test_random_jobs_under_stalls": (3, ""),
-    "test_gemm_stream.py::test_cycles_are_exact": (3, ""),
-    "test_stream_post.py::test_regression": (2, ""),
-    "test_transformer.py::test_random_lists": (2, ""),
-    "test_systolic.py::test_steady_state": (2, ""),
-    "test_ternary_lut.py::test_emission": (2, ""),
-    "test_gemm_stream.py::test_cycles_and_traffic": (2, ""),
-    "test_stream_post.py::test_core_and_engine_give_the_same": (2, ""),
-    "test_model_jobs.py::test_hardware_does_the_jobs": (2, ""),
-    "test_network_jobs.py::test_hardware_does_the_jobs": (2, ""),
-    "test_axi.py::test_engines": (2, ""),
-    "test_control.py::test_control": (3, ""),
-    "test_fast.py::test_ports_of_thousands_of_bits": (3, ""),
-    "test_module_limits.py::test_the_widest_cores_are_elaborated": (2, ""),
-    "test_planner.py::test_the_driver_plans_as_python_does": (3, ""),
-    "test_digits.py::test_encoders": (3, ""),
-    "test_digits.py::test_sums_of_products": (2, ""),
-    "test_verilator_sharing.py::test_code_is_shared": (3, ""),
-}
-"""Tests of whose cases `make test` runs one in so many, others for other commits; if a regular
-expression is given, of the cases that it finds.  A test without cases runs for one commit in so
-many.  The rest is ``long``: slices contain it."""
-
-
 @cache
 def commit_seed() -> int:
     """Return a number that every commit has another of, for what tests draw; 0 outside of git."""
@@ -175,42 +58,56 @@ def changed_files() -> set[str]:
     return set(found.stdout.split("\n")) - {""}
 
 
-def not_drawn(
-    names: Sequence[str],
+def rotated(
+    cases: Mapping[str, Sequence[tuple[str, str]]],
+    every: Mapping[str, tuple[int, str]],
     seed: int,
     changed: Collection[str] = (),
-    rotating: Mapping[str, tuple[int, str]] = ROTATING,
 ) -> set[str]:
-    """Return the tests that are not among those that a commit draws.
+    """Return the cases that a commit leaves to others.
 
     Parameters
     ----------
-    names : sequence of str
-        Of tests, as pytest gives them: ``FOLDER/FILE::test[case]``.
+    cases : mapping
+        Name and case of the parametrized instances of each test, ``FOLDER/FILE::test``.
+    every : mapping
+        Number of commits that together run all cases of each test, and a regular expression of the
+        cases that rotate.
     seed : int
-        Of the commit.
+        Seed of the commit.
     changed : collection of str
         Cases that are always drawn.
-    rotating : mapping
-        As `ROTATING`.
     """
-    members: dict[str, list[tuple[str, str]]] = {}
-    for name in names:
-        path, _, case = name.partition("[")
-        test, case = path.rpartition("/")[2], case.removesuffix("]")
-        if test in rotating and re.search(rotating[test][1], case):
-            members.setdefault(test, []).append((name, case))
-    found: set[str] = set()
-    for test, cases in members.items():
-        every = rotating[test][0]
+    others: set[str] = set()
+    for test, instances in cases.items():
+        count, pattern = every[test]
+        rotating = [(name, case) for name, case in instances if re.search(pattern, case)]
         # The same for all tests of a file, which may share what takes the time.
-        turn = zlib.crc32(f"{seed} {test.partition('::')[0]}".encode()) % every
-        found |= {
+        chosen = drawn(len(rotating), count, test.partition("::")[0], seed)
+        others |= {
             name
-            for i, (name, case) in enumerate(cases)
-            if i % every != turn and case not in changed
+            for i, (name, case) in enumerate(rotating)
+            if i not in chosen and case not in changed
         }
-    return found
+    return others
+
+
+def drawn(count: int, every: int, group: str, seed: int | None = None) -> set[int]:
+    """Return the numbers of the cases that a commit draws: one of `every`.
+
+    Parameters
+    ----------
+    count : int
+        Number of cases.
+    every : int
+    group : str
+        Name of the cases; other groups are drawn independently.
+    seed : int, optional
+        Default that of the commit.
+    """
+    number = commit_seed() if seed is None else seed
+    first = zlib.crc32(f"{number} {group}".encode()) % every
+    return set(range(first, count, every))
 
 
 def may_be_skipped(reason: str) -> bool:
@@ -330,32 +227,3 @@ def covering_values(
         left.remove(best)
         found.append(best)
     return found
-
-
-def sampled(
-    configs: Sequence[Any],
-    every: int = 2,
-    costly: Callable[[Any], bool] = lambda config: False,
-    seed: int | None = None,
-) -> list[Any]:
-    """Return parameters of a test: one configuration of `every`, the others marked ``long``.
-
-    Each commit draws others.  Of those that are `costly` only the first is simulated, for one
-    commit in `COSTLY`.
-
-    Parameters
-    ----------
-    configs : sequence
-    every : int
-    costly : callable
-    seed : int, optional
-        Default that of the commit.
-    """
-    turn, rest = divmod(commit_seed() if seed is None else seed, every)[::-1]
-    chosen = [config for i, config in enumerate(configs) if i % every == turn]
-    skipped = [config for config in chosen if costly(config)][1 if rest % COSTLY == 0 else 0 :]
-    usual = {config.name for config in chosen} - {config.name for config in skipped}
-    return [
-        pytest.param(config, id=config.name, marks=[pytest.mark.long] * (config.name not in usual))
-        for config in configs
-    ]

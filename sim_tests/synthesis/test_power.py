@@ -212,6 +212,7 @@ def test_what_cannot_be_measured_is_said(
 
 
 @pytest.mark.slow
+@pytest.mark.rotate(3)
 def test_power_at_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     require_tools("yosys", "verilator", technology="nangate45")
     path, data = tmp_path / "tiny.yaml", tmp_path / "zeros.npz"
@@ -240,6 +241,7 @@ def test_power_at_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.rotate(3)
 def test_a_wrong_netlist_is_noticed(tmp_path: Path) -> None:
     require_tools("yosys", "verilator", technology="nangate45")
     config = parse_config(TINY)

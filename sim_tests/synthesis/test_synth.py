@@ -249,6 +249,7 @@ def test_a_failing_job_ends_the_others(tmp_path: Path) -> None:
     # Those of Xilinx take seconds, and differ by DSP blocks, which neither design uses.
     [(n, t) for t in of_kind("fpga") for n in SOURCES if (n, t) != ("tinylut", "xcup")],
 )
+@pytest.mark.rotate(3)
 def test_fpga_families(name: str, target: str) -> None:
     require_tools("yosys")
     core = parse_config(SOURCES[name])
@@ -334,6 +335,7 @@ def test_hierarchy_on_an_fpga() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.rotate(3)
 def test_standard_cells_with_the_best_recipe() -> None:
     require_tools("yosys", technology="nangate45")
     core = parse_config(SYSTOLIC)
@@ -545,6 +547,7 @@ def test_an_interrupted_run_leaves_nothing(config: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.rotate(2)
 def test_place_and_route(
     config: Path,
     tmp_path: Path,

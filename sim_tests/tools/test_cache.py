@@ -108,6 +108,7 @@ def hwgen(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedP
 
 
 @pytest.mark.slow
+@pytest.mark.rotate(2)
 def test_build_and_run_without_a_home(unwritable: Path, tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(CONFIG)
     np.save(tmp_path / "a.npy", np.eye(2, dtype=np.int8))
@@ -279,6 +280,7 @@ def test_pruning_accepts_what_vanishes_meanwhile(
 
 
 @pytest.mark.slow
+@pytest.mark.rotate(3)
 def test_a_damaged_object_of_the_shared_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

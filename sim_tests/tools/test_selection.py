@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,16 +15,15 @@ import pytest
 from sim_tests.support.paths import ROOT
 from sim_tests.support.selection import (
     OVER,
-    ROTATING,
     SLICES,
     changed_files,
     covering_points,
     covering_values,
+    drawn,
     may_be_skipped,
     missing_pairs,
-    not_drawn,
     ordered,
-    sampled,
+    rotated,
 )
 
 NAMES = [f"sim_tests/test_{i % 7}.py::test[{i}]" for i in range(400)]
@@ -43,6 +42,10 @@ import pytest
 @pytest.mark.parametrize("i", range(6))
 def test_takes_time(i):
     time.sleep(0.2 * (i > 1))
+
+@pytest.mark.rotate(3)
+@pytest.mark.parametrize("i", range(6))
+def test_rotates(i): ...
 
 def test_misses_a_tool():
     pytest.skip("iverilog is not installed")
@@ -74,46 +77,41 @@ def test_pairs_that_no_legal_point_has_are_not_missed() -> None:
     assert ("a", 1, "b", "x") in missing_pairs(AXES, points)
 
 
-def test_commits_draw_every_configuration() -> None:
-    configs = [SimpleNamespace(name=f"c{i}", costly=i == 4) for i in range(20)]
-
-    def drawn(seed: int) -> list[str]:
-        found = sampled(configs, 6, lambda config: config.costly, seed)
-        assert [param.id for param in found] == [config.name for config in configs]
-        return [str(param.id) for param in found if not param.marks]
-
-    assert drawn(0) == drawn(6) == ["c0", "c6", "c12", "c18"]
-    costly = [drawn(4 + 6 * i) for i in range(3)]
-    assert costly == [["c4", "c10", "c16"], ["c10", "c16"], ["c10", "c16"]]
-    assert {name for seed in range(18) for name in drawn(seed)} == {c.name for c in configs}
+def test_commits_draw_every_case() -> None:
+    chosen = [drawn(20, 6, "group", seed) for seed in range(60)]
+    assert {len(some) for some in chosen} == {3, 4}
+    assert set().union(*chosen) == set(range(20))
+    assert drawn(20, 1, "group") == set(range(20))
+    assert any(drawn(20, 6, "group", seed) != drawn(20, 6, "other", seed) for seed in range(9))
 
 
-CASES = [f"sim_tests/test_a.py::test_of[docs/{i}.md]" for i in range(7)]
-CASES += ["sim_tests/test_a.py::test_other[0]", "sim_tests/test_a.py::test_one"]
+CASES = {
+    "sim_tests/test_a.py::test_of": [
+        (f"sim_tests/test_a.py::test_of[docs/{i}.md]", f"docs/{i}.md") for i in range(7)
+    ],
+    "sim_tests/test_a.py::test_one": [("sim_tests/test_a.py::test_one", "")],
+}
+CASE_NAMES = {name for cases in CASES.values() for name, _ in cases}
 
 
 def test_each_commit_draws_some_cases() -> None:
-    rotating = {"test_a.py::test_of": (3, ""), "test_a.py::test_other": (9, "")}
-    drawn = [set(CASES) - not_drawn(CASES, seed, (), rotating) for seed in range(40)]
-    assert set().union(*drawn) == set(CASES)
-    assert all(CASES[-1] in found and 3 <= len(found) <= 5 for found in drawn)
-    assert 0 < sum(CASES[-2] in found for found in drawn) < 10
-    assert drawn == [set(CASES) - not_drawn(CASES, seed, (), rotating) for seed in range(40)]
+    every = {"sim_tests/test_a.py::test_of": (3, ""), "sim_tests/test_a.py::test_one": (9, "")}
+    chosen = [CASE_NAMES - rotated(CASES, every, seed) for seed in range(40)]
+    assert set().union(*chosen) == CASE_NAMES
+    assert all(2 <= len(some) <= 4 for some in chosen)
+    assert 0 < sum("sim_tests/test_a.py::test_one" in some for some in chosen) < 10
+    assert chosen == [CASE_NAMES - rotated(CASES, every, seed) for seed in range(40)]
 
 
 def test_changed_cases_and_those_that_do_not_rotate_are_drawn() -> None:
-    rotating = {"test_a.py::test_of": (3, r"[3-6]\.md")}
+    test = "sim_tests/test_a.py::test_of"
     for seed in range(10):
-        missing = not_drawn(CASES, seed, ["docs/4.md"], rotating)
-        assert len(missing) in (1, 2, 3)
-        assert not missing & {*CASES[:3], CASES[4], *CASES[7:]}
+        others = rotated({test: CASES[test]}, {test: (3, r"[3-6]\.md")}, seed, ["docs/4.md"])
+        assert len(others) in (1, 2, 3)
+        assert not others & {CASES[test][i][0] for i in (0, 1, 2, 4)}
 
 
-def test_what_rotates_is_there() -> None:
-    files = {path.name: path for path in (ROOT / "sim_tests").rglob("test_*.py")}
-    for name in ROTATING:
-        file, test = name.split("::")
-        assert f"\ndef {test}(" in files[file].read_text(encoding="utf-8"), name
+def test_changed_files_are_relative_to_the_checkout() -> None:
     changed = changed_files()  # some may have been removed, with their folders
     assert not changed or any((ROOT / name).is_file() for name in changed)
 
@@ -160,10 +158,16 @@ def run(tmp_path: Path, *arguments: str, ci: bool) -> str:
 
 
 def test_a_skip_is_a_failure_in_continuous_integration(tmp_path: Path) -> None:
-    assert "6 passed, 2 skipped, 1 xfailed" in run(tmp_path, ci=False)
+    assert "12 passed, 2 skipped, 1 xfailed" in run(tmp_path, ci=False)
     found = run(tmp_path, ci=True)
-    assert "1 failed, 6 passed, 1 skipped, 1 xfailed" in found
+    assert "1 failed, 12 passed, 1 skipped, 1 xfailed" in found
     assert "test_misses_a_tool was skipped, which it must not be here" in found
+
+
+def test_one_line_says_what_is_left_to_other_commits(tmp_path: Path) -> None:
+    for workers in ("0", "2"):
+        output = run(tmp_path, "-m", "not long", "-n", workers, ci=False)
+        assert re.search(r"^Not run at this commit: \d cases that rotate \(seed", output, re.M)
 
 
 def test_what_is_not_begun_in_time_is_listed(tmp_path: Path) -> None:

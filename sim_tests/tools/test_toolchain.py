@@ -280,6 +280,7 @@ def test_build_reports_what_the_tool_said(adder: Path) -> None:
 
 
 @pytest.mark.parametrize("waves", [None, "fst", "vcd"])
+@pytest.mark.rotate(3)
 def test_verilator_compiles_and_runs(
     adder: Path, waves: verilator.Waves | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -312,6 +313,7 @@ def test_verilator_compiles_and_runs(
     assert [path.suffix for path in adder.glob("dump.*")] == ([f".{traced}"] if traced else [])
 
 
+@pytest.mark.rotate(3)
 def test_the_runner_itself_can_compile(
     tmp_path_factory: pytest.TempPathFactory, adder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,6 +336,7 @@ def test_the_runner_itself_can_compile(
     assert (build_dir / "adder").is_file()
 
 
+@pytest.mark.rotate(3)
 def test_the_runtime_library_is_compiled_once(
     adder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
