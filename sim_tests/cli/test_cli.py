@@ -41,7 +41,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
                 "import os, click",
                 "from pathlib import Path",
                 "from hwgen import errors",
-                "from hwgen.cli import common",
+                "from hwgen.cli.support import common",
                 "from hwgen.core.load import load_config",
                 "@click.command()",
                 "@common.config_option",
@@ -71,7 +71,7 @@ def test_every_module_is_a_documented_command() -> None:
     context = click.Context(cli)
     names = cli.list_commands(context)
     assert {"init", "families", "schema"} <= set(names)
-    assert "common" not in names
+    assert "support" not in names
     for name in names:
         command = cli.get_command(context, name)
         assert command is not None
