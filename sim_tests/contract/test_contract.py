@@ -73,7 +73,6 @@ def test_a_resolved_configuration_is_the_same(config: FamilyConfig) -> None:
     """The simulator's process gets a configuration as its resolved parameters."""
     again = type(config).model_validate(config.resolved())
     assert again == config
-    assert hash(again) == hash(config)
     assert again.digest == config.digest
 
 
@@ -99,9 +98,9 @@ def test_covering_set_has_every_legal_pair(name: str) -> None:
 def regressions(contract: Contract) -> Iterable[Any]:
     for number, group in enumerate(contract.all_regressions()):
         values = [(describe(config), (config, group)) for config in group.configs]
-        chosen = group.chosen and {
-            i for i, config in enumerate(group.configs) if config in group.chosen
-        }
+        chosen = None
+        if group.chosen is not None:
+            chosen = {i for i, config in enumerate(group.configs) if config in group.chosen}
         label, long = f"regression {number}", group.long
         yield from parameters(contract, values, group.every, group=label, long=long, chosen=chosen)
 

@@ -23,15 +23,19 @@ from hwgen.core.cycles.job import job_cycles
 from hwgen.core.cycles.steps import Places
 from hwgen.core.files.block_packing import pack_matrix
 from hwgen.core.files.packing import pack, unpack
+from hwgen.core.params.block_operands import BLOCKS, GROUPS
 from hwgen.core.post import ACTIVATIONS, OUTPUTS, ROUNDINGS
 from hwgen.errors import InputError
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import Plan
+from hwgen.formats import SMALL_FLOATS
 from hwgen.formats.block import quantise_lines
 from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
 from sim_tests.support.selection import commit_seed
+
+FLOATS = ("fp16", "bf16", "fp8_e5m2", "fp8_e4m3", *SMALL_FLOATS)
 
 STAYS = {"dataflow": "weight_stationary", "accumulator_depth": 5}
 
@@ -187,12 +191,10 @@ def test_many_jobs(name: str) -> None:
 
 def drawn(rng: np.random.Generator) -> GemmStreamConfig:
     """Return an engine around a core drawn from the schema, small enough to simulate."""
-    from hwgen.core.params.block_operands import BLOCKS, GROUPS, SCALARS
-
     while True:
         family = str(rng.choice(["cube", "adder_tree", "broadcast_2d", "systolic"]))
         weight = str(rng.choice([*BLOCKS, *GROUPS]))
-        activation = str(rng.choice([weight, *SCALARS, *BLOCKS, "int8", "uint5"]))
+        activation = str(rng.choice([weight, *FLOATS, *BLOCKS, "int8", "uint5"]))
         array: dict[str, Any] = {"cols": int(rng.integers(1, 5))}
         array |= {"rows": int(rng.integers(1, 4))} if family != "adder_tree" else {}
         if family in ("cube", "adder_tree"):
