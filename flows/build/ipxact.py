@@ -7,11 +7,11 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from flows.build.files import header, ports
 from hwgen import __version__
 from hwgen.core.bus import REGISTER_WIDTH
-from flows.build.files import header, ports
-from hwgen.core.registry import family
 from hwgen.core.register_map import Register
+from hwgen.core.registry import family
 
 if TYPE_CHECKING:
     from hwgen.core.bus import BusPort

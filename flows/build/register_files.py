@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hwgen.core.lists import commands as command_lists, registers as list_registers
+from hwgen.core.lists import commands as command_lists
+from hwgen.core.lists import registers as list_registers
 from hwgen.core.post.beats import RECORD_WORDS, WORDS
 from hwgen.core.register_map import MAGIC, STATES, is_engine, job_window
 

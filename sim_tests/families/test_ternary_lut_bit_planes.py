@@ -208,7 +208,7 @@ def test_the_covering_set_covers() -> None:
 
 
 def fewest_adders(mu: int) -> int:
-    """Sums and differences of both halves, and those that make the halves."""
+    """Return the sums and differences of both halves, and those that make the halves."""
     return 0 if mu == 1 else fewest_adders(mu // 2) + fewest_adders(mu - mu // 2) + 2 ** (mu - 1)
 
 

@@ -127,7 +127,7 @@ def reference(config: TernaryLutConfig, a: np.ndarray, w: np.ndarray) -> np.ndar
         return total if sign > 0 else -total
 
     def tree(values: list[Any]) -> Any:
-        """The largest power of two on the left is the balanced tree with odd ones moved up."""
+        """Add up a balanced tree: the largest power of two on the left, odd ones moved up."""
         if len(values) == 1:
             return values[0]
         half = 1 << ((len(values) - 1).bit_length() - 1)

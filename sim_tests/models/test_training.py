@@ -55,7 +55,7 @@ def apart(*arguments: str, status: int = 0) -> str:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with tokens, weights and the file made of them."""
+    """Return a directory with tokens, weights and the file made of them."""
     directory = tmp_path_factory.mktemp("trained")
     rng = np.random.default_rng(1)
     words = "\n\n".join(" ".join(rng.permutation(SENTENCES)) for _ in range(40))
@@ -86,7 +86,7 @@ def test_training_learns_and_says_what_it_did(trained: Path) -> None:
 
 @pytest.mark.rotate(3)
 def test_the_file_is_the_trained_network(trained: Path, tmp_path: Path) -> None:
-    """hwgen's reference gives the logits of the network that was trained, but for its rounding."""
+    """The reference gives the logits of the network that was trained, but for its rounding."""
     import_model(trained / "small.gguf", tmp_path)
     model = Model(tmp_path)
     tokens = np.load(trained / "held.npy")[:24].astype(np.int64)

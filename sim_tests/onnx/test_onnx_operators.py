@@ -65,7 +65,7 @@ def moves(kind: str, *operands: Any, outputs: int = 1, shape: Any = (2, 3, 4), o
 
 
 def shaped(kind: str) -> tuple[str, Case, int]:
-    """An operator that says something about shapes, in a reshape that is thereby fixed."""
+    """Make an operator on shapes, in a reshape that is thereby fixed."""
 
     def make(net: Net) -> Any:
         x = x_of(net)

@@ -115,7 +115,7 @@ class ReadBench(Bench):
 
 
 async def read_single_beats(bench: ReadBench) -> None:
-    """Requests of one beat stream at a beat a cycle."""
+    """Check that requests of one beat stream at a beat a cycle."""
     size, count = bench.beat_bytes, 100
     requests = []
     for index in range(count):
@@ -160,7 +160,7 @@ async def read_random(bench: ReadBench) -> None:
 
 
 async def read_errors(bench: ReadBench) -> None:
-    """An error on any beat is reported once, not later than the beat."""
+    """Check that an error on any beat is reported once, not later than the beat."""
     for round_ in range(4):
         bench.stall(STALLS[round_ + 2], latency=1 + round_)
         requests = bench.random_requests(6, 600)
@@ -175,7 +175,7 @@ async def read_errors(bench: ReadBench) -> None:
 
 
 async def read_stop(bench: ReadBench) -> None:
-    """A stop at any time ends in quiet; the next request is served."""
+    """Check that a stop at any time ends in quiet; the next request is served."""
     for round_ in range(12):
         bench.stall(STALLS[round_ % len(STALLS)], latency=int(bench.rng.choice([1, 4, 20])))
         bench.pending += bench.random_requests(10, 1000)
@@ -187,7 +187,7 @@ async def read_stop(bench: ReadBench) -> None:
 
 
 async def read_reset(bench: ReadBench) -> None:
-    """A reset at any time forgets everything."""
+    """Check that a reset at any time forgets everything."""
     for round_ in range(10):
         bench.stall(STALLS[round_ % len(STALLS)], latency=int(bench.rng.choice([1, 4, 20])))
         bench.pending += bench.random_requests(10, 1000)
@@ -199,7 +199,7 @@ async def read_reset(bench: ReadBench) -> None:
 
 
 async def read_ram(bench: ReadBench) -> None:
-    """A memory that somebody else has written understands the bursts, too."""
+    """Check that a memory that somebody else has written understands the bursts, too."""
     ram = await bench.answered_by(AxiRamRead, AxiReadBus)
     for chance in (0.0, 0.4):
         bench.pause((ram.ar_channel, ram.r_channel), chance)

@@ -119,7 +119,7 @@ class WriteBench(Bench):
 
 
 async def write_single_beats(bench: WriteBench) -> None:
-    """Requests of one beat stream at a beat a cycle."""
+    """Check that requests of one beat stream at a beat a cycle."""
     count, size = 100, bench.beat_bytes
     bench.stall({}, latency=1)
     for index in range(count):
@@ -165,7 +165,7 @@ async def write_random(bench: WriteBench) -> None:
 
 
 async def write_errors(bench: WriteBench) -> None:
-    """An error of each burst is reported once."""
+    """Check that an error of each burst is reported once."""
     for round_ in range(3):
         bench.stall(WRITE_STALLS[round_ + 4], latency=1 + round_)
         bench.forget()
@@ -184,7 +184,7 @@ async def write_errors(bench: WriteBench) -> None:
 
 
 async def write_stop(bench: WriteBench) -> None:
-    """A stop at any time ends in quiet; the next rows are written."""
+    """Check that a stop at any time ends in quiet; the next rows are written."""
     for round_ in range(12):
         bench.stall(WRITE_STALLS[round_ % 8], latency=int(bench.rng.choice([1, 4, 20])))
         bench.random_rows(10, 1000)
@@ -197,7 +197,7 @@ async def write_stop(bench: WriteBench) -> None:
 
 
 async def write_reset(bench: WriteBench) -> None:
-    """A reset at any time forgets everything."""
+    """Check that a reset at any time forgets everything."""
     for round_ in range(10):
         bench.stall(WRITE_STALLS[round_ % 8], latency=int(bench.rng.choice([1, 4, 20])))
         bench.random_rows(10, 1000)
@@ -209,7 +209,7 @@ async def write_reset(bench: WriteBench) -> None:
 
 
 async def write_ram(bench: WriteBench) -> None:
-    """A memory that somebody else has written understands the bursts, too."""
+    """Check that a memory that somebody else has written understands the bursts, too."""
     ram = await bench.answered_by(AxiRamWrite, AxiWriteBus)
     for chance in (0.0, 0.4):
         bench.pause((ram.aw_channel, ram.w_channel, ram.b_channel), chance)

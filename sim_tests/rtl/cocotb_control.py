@@ -77,7 +77,7 @@ async def access(bench: ControlBench) -> None:
 
 
 async def overlapped(bench: ControlBench) -> None:
-    """Reads and writes under way at once do not disturb each other."""
+    """Check that reads and writes under way at once do not disturb each other."""
     bench.port()
     await bench.begin()
     for channel in bench.host.idle:
@@ -128,7 +128,7 @@ async def jobs(bench: ControlBench) -> None:
 
 
 async def full(bench: ControlBench) -> None:
-    """A queue takes exactly as many jobs as it says, and a refused one leaves no trace."""
+    """Check that a queue takes the jobs that it says, and a refused one leaves no trace."""
     await bench.begin()
     bench.master(0.0)
     bench.consumers.pace = 0
@@ -306,7 +306,7 @@ async def ends(bench: ControlBench) -> None:
 
 
 async def at_once(bench: ControlBench) -> None:
-    """The last consumer is done in the very cycle of an error: the job has one end."""
+    """Check that the last consumer is done in the very cycle of an error: the job has one end."""
     await bench.begin()
     bench.master(0.0)
     for cause in ("read_error", "write_error"):
@@ -325,7 +325,7 @@ async def at_once(bench: ControlBench) -> None:
 
 
 async def resets(bench: ControlBench) -> None:
-    """A reset at any time forgets everything."""
+    """Check that a reset at any time forgets everything."""
     bench.port()
     await bench.begin()
     for round_ in range(4):

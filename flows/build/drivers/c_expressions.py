@@ -189,7 +189,10 @@ def _quantise(at: Mapping[str, Any], result: str, *, zero: bool) -> str:
 
 
 def _linear(at: Mapping[str, Any], result: str) -> str:
-    """Return a sum or product of quantised numbers; see `hwgen.models.run.tensor_integers.linear`."""
+    """Return a sum or product of quantised numbers.
+
+    See `hwgen.models.run.tensor_integers.linear`.
+    """
     single = np.float32
     x_scale, y_scale, scale = (single(at[key]) for key in ("x_scale", "y_scale", "scale"))
     if at["function"] == "multiply":

@@ -32,7 +32,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         undefined=StrictUndefined,
-        autoescape=False,  # noqa: S701 - C, not HTML
+        autoescape=False,
     )
 
 

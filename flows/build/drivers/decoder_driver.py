@@ -12,11 +12,11 @@ from flows.build.drivers.c_templates import blocks, render, wrapped_list
 from flows.build.drivers.engine_drivers import gemm_driver
 from flows.build.drivers.model_driver import job_facts, model_facts
 from flows.build.files import c_header
-from hwgen.models.run import host_arithmetic as host
-from hwgen.models.run.host_functions import GATES, ROUND
+from hwgen.arithmetic.hadamard import LARGEST
 from hwgen.models.compile.host_steps import CACHE, Step, X
 from hwgen.models.compile.job_compilation import entry_number, sums_of
-from hwgen.arithmetic.hadamard import LARGEST
+from hwgen.models.run import host_arithmetic as host
+from hwgen.models.run.host_functions import GATES, ROUND
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream.jobs import JobEngine

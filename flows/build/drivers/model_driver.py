@@ -35,8 +35,8 @@ def model_facts(
     document : mapping
         Of a compiled model; see `hwgen.models.compile.compiled_files.DOCUMENT`.
     memory, sizes, registers : mapping
-        Definitions that only some compiled models have, name to value in C: of memory, of the network,
-        of registers that are written at run time.
+        Definitions that only some compiled models have, name to value in C: of memory, of the
+        network, of registers that are written at run time.
     """
     decoder, end = {}, {}
     if "context" in document:

@@ -16,10 +16,10 @@ from flows.build.drivers.c_templates import blocks, render, wrapped_list
 from flows.build.drivers.engine_drivers import gemm_driver
 from flows.build.drivers.model_driver import job_facts, model_facts
 from flows.build.files import c_header
-from hwgen.models.run.host_arithmetic import CODE_MOST
-from hwgen.models.run.host_functions import ROUND
 from hwgen.models.compile.network_compilation import COLUMNS, ROWS, SUMS, NetworkStep
 from hwgen.models.compile.network_steps import AXES
+from hwgen.models.run.host_arithmetic import CODE_MOST
+from hwgen.models.run.host_functions import ROUND
 
 if TYPE_CHECKING:
     from hwgen.models.compile.network_compilation import NetworkCompilation
@@ -165,7 +165,8 @@ class _Emission:
             "AXES": str(AXES),
             "ADDRESSES": "\n".join(
                 f"#define {name.upper()} UINT64_C({self.compilation.memory.at(name):#x})"
-                for name in (ROWS, COLUMNS, SUMS) if name in self.compilation.memory.arrays
+                for name in (ROWS, COLUMNS, SUMS)
+                if name in self.compilation.memory.arrays
             ),
             "HELPERS": self._helpers(body + tables + functions) + functions,
             "TABLES": tables,
