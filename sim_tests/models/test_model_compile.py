@@ -24,9 +24,11 @@ from hwgen.core.lists.trace import trace
 from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import InputError
 from hwgen.families.transformer.params import TransformerConfig
-from hwgen.models.compile.compiled import Compilation, Compiled, Settings, registers_of
+from hwgen.models.compile.compilation import Settings
+from hwgen.models.compile.decoder_list import register_values
+from hwgen.models.compile.list_compilation import ListCompilation
+from hwgen.models.compile.list_program import CompiledList, ListProgram, generate
 from hwgen.models.compile.placement import IMAGE, LIST, WORK
-from hwgen.models.compile.program import Program, generate
 from hwgen.models.files.store import Model
 from hwgen.models.graph.units import Units
 from hwgen.models.run.engine import Run
@@ -51,20 +53,20 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     return quantised(tmp_path_factory.mktemp("model"), SMALL)
 
 
-def compiled(model: Model, config: TransformerConfig, path: Path, **settings: Any) -> Compiled:
+def compiled(model: Model, config: TransformerConfig, path: Path, **settings: Any) -> CompiledList:
     path.mkdir()
-    Compilation(model, config, Settings(**settings)).write(path)
-    return Compiled(path)
+    ListCompilation(model, config, Settings(**settings)).write(path)
+    return CompiledList(path)
 
 
-def number_bits(program: Program, name: str, count: int) -> np.ndarray:
+def number_bits(program: ListProgram, name: str, count: int) -> np.ndarray:
     array = program.compiled.arrays[name]
     return np.frombuffer(program.memory.read(array.address, 4 * count), "<u4")
 
 
-def assert_same(model: Model, found: Compiled, config: TransformerConfig, count: int) -> None:
+def assert_same(model: Model, found: CompiledList, config: TransformerConfig, count: int) -> None:
     """Compare the logits of each step with those of a golden run on the same units."""
-    run, tokens, program = Run(GoldenEngine(model, Units([config]))), PROMPT, Program(found)
+    run, tokens, program = Run(GoldenEngine(model, Units([config]))), PROMPT, ListProgram(found)
     logits = run.feed(PROMPT)
     for token in generate(program, PROMPT, count):
         wanted = logits[-1].view(np.uint32)
@@ -73,7 +75,7 @@ def assert_same(model: Model, found: Compiled, config: TransformerConfig, count:
         assert token == int(logits[-1].argmax())
         tokens = [*tokens, token]
         logits = run.feed([token])
-    whole = Program(found)
+    whole = ListProgram(found)
     whole.start(PROMPT)
     assert whole.run(0, len(PROMPT), count) == tokens[len(PROMPT) :]
     last = found.arrays["list"]
@@ -108,7 +110,7 @@ def test_blocks_are_turned_before_they_are_quantised(tmp_path: Path) -> None:
     found = compiled(model, config, tmp_path / "c", tokens=2, context=8)
     assert_same(model, found, config, 2)
     with pytest.raises(InputError, match=r"needs hadamard_quantise .* in blocks of 4; .* has 2"):
-        Compilation(model, small_engine(hadamard=2), Settings())
+        ListCompilation(model, small_engine(hadamard=2), Settings())
 
 
 def test_attention_that_looks_back_so_far(tmp_path: Path) -> None:
@@ -143,13 +145,13 @@ def test_memory_is_mapped(model: Model, tmp_path: Path) -> None:
 
 def test_what_does_not_fit_says_by_how_much(model: Model) -> None:
     config = small_engine()
-    size = Compilation(model, config, Settings()).place.end
-    Compilation(model, config, Settings(room=size))
+    size = ListCompilation(model, config, Settings()).memory.end
+    ListCompilation(model, config, Settings(room=size))
     with pytest.raises(InputError, match=f"takes {size:,d} bytes, 10 more than the"):
-        Compilation(model, config, Settings(room=size - 10))
+        ListCompilation(model, config, Settings(room=size - 10))
     narrow = small_engine(memory={"data_width": 64, "max_burst": 8, "address_width": 32})
     with pytest.raises(InputError, match=f"ends {size - 4096:,d} bytes behind the last address of"):
-        Compilation(model, narrow, Settings(base=(1 << 32) - 4096))
+        ListCompilation(model, narrow, Settings(base=(1 << 32) - 4096))
 
 
 def test_what_cannot_be_compiled_is_said(model: Model, tmp_path: Path) -> None:
@@ -158,14 +160,14 @@ def test_what_cannot_be_compiled_is_said(model: Model, tmp_path: Path) -> None:
         ({"context": 65}, "--context: must be 64 or less"),
     ):
         with pytest.raises(InputError, match=text):
-            Compilation(model, small_engine(), Settings(**settings))
+            ListCompilation(model, small_engine(), Settings(**settings))
     for config, text in (
         (small_engine(lists={"registers": 8}), "lists.registers: must be 16"),
         (small_engine(without="scales"), "offers dequantise with x fp32, result int16"),
         (small_engine(gate="gelu"), "its gate is silu, that of rows is gelu"),
     ):
         with pytest.raises(InputError, match=text):
-            Compilation(model, config, Settings())
+            ListCompilation(model, config, Settings())
     description = model.description
     for change, text in (({"query_unit": 0.0}, "has no query_unit"),):
         nodes = tuple(
@@ -176,7 +178,7 @@ def test_what_cannot_be_compiled_is_said(model: Model, tmp_path: Path) -> None:
         other = Model(model.path)
         other.description = description.model_copy(update={"nodes": nodes})
         with pytest.raises(InputError, match=text):
-            Compilation(other, small_engine(), Settings())
+            ListCompilation(other, small_engine(), Settings())
 
 
 def test_an_operation_that_is_not_compiled_is_named(model: Model) -> None:
@@ -189,7 +191,7 @@ def test_an_operation_that_is_not_compiled_is_named(model: Model) -> None:
         update={"nodes": tuple(changed if node is norm else node for node in nodes)}
     )
     with pytest.raises(InputError, match="output_norm: layer_norm is no operation of compiled"):
-        Compilation(other, small_engine(), Settings())
+        ListCompilation(other, small_engine(), Settings())
 
 
 def test_layers_that_are_not_alike_are_refused(model: Model) -> None:
@@ -199,7 +201,7 @@ def test_layers_that_are_not_alike_are_refused(model: Model) -> None:
     other = Model(model.path)
     other.description = model.description.model_copy(update={"nodes": tuple(nodes)})
     with pytest.raises(InputError, match=r"layers\.1\.feed_norm: layer 1 is not like the first"):
-        Compilation(other, small_engine(), Settings())
+        ListCompilation(other, small_engine(), Settings())
 
 
 def compiled_by_command(
@@ -245,14 +247,14 @@ def test_compiled_files_that_do_not_belong_together(model: Model, tmp_path: Path
         arrays = [{**a, key: value} if a["name"] == name else a for a in document["arrays"]]
         (path / "compiled.json").write_text(json.dumps({**document, "arrays": arrays}))
         with pytest.raises(InputError, match=text):
-            Compiled(path)
+            CompiledList(path)
     (path / "compiled.json").write_text(json.dumps(document))
     (path / "image.bin").write_bytes(b"")
     with pytest.raises(InputError, match="has 0 bytes, not"):
-        Compiled(path)
+        CompiledList(path)
     (path / "compiled.json").write_text('{"hwgen_compiled": 1}')
     with pytest.raises(InputError, match="is not complete"):
-        Compiled(path)
+        CompiledList(path)
 
 
 class Host(ctypes.Structure):
@@ -265,9 +267,9 @@ class Host(ctypes.Structure):
 class FakeEngine(Registers):
     """Registers and a memory, in which lists are executed by the golden interpreter."""
 
-    def __init__(self, found: Compiled, library: ctypes.CDLL) -> None:
+    def __init__(self, found: CompiledList, library: ctypes.CDLL) -> None:
         super().__init__(found.config.name, list_registers(found.config), library)
-        self.program = Program(found)
+        self.program = ListProgram(found)
         self.on_write = self._started
         self.host = Host(ctypes.pointer(self.device), None, *access(self.program.memory))
 
@@ -301,7 +303,7 @@ def test_the_program_in_c_generates_tokens(model: Model, tmp_path: Path) -> None
         return int(function(host, prompt, length, most, 0, ON_TOKEN(on_token), ctypes.byref(count)))
 
     assert generate_in_c(5, 2) == 0
-    assert made == list(generate(Program(found), PROMPT, 2))
+    assert made == list(generate(ListProgram(found), PROMPT, 2))
     assert count.value == 2
     assert generate_in_c(5, 5) == generate_in_c(0, 1) == -100
     prompt[1] = found.vocabulary
@@ -325,7 +327,9 @@ def test_hardware_runs_the_list_whole(kind: str, tmp_path: Path) -> None:
     found = compiled(model, config, tmp_path / "c", tokens=3, context=16)
     plain = run_compiled(found, PROMPT, 3)
     # A trace loads zeros, which must not be the token at which generation ends.
-    events = trace(config, found.address, found.data, registers_of(config, None, 0, len(PROMPT), 3))
+    events = trace(
+        config, found.address, found.data, register_values(config, None, 0, len(PROMPT), 3)
+    )
     modelled = timed_list(config, events)
     # docs/transformer-engine.md has these figures, in this order.
     figures = modelled.least, modelled.cycles, plain.cycles, modelled.most

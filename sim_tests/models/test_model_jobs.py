@@ -21,7 +21,7 @@ from hwgen.cli import main
 from hwgen.errors import CheckFailed, InputError
 from hwgen.families.gemm_stream.golden import execute
 from hwgen.families.gemm_stream.params import GemmStreamConfig
-from hwgen.models.compile.compiled import Settings
+from hwgen.models.compile.compilation import Settings
 from hwgen.models.compile.golden_jobs import GoldenJobs
 from hwgen.models.compile.job_compilation import JobCompilation
 from hwgen.models.compile.job_program import CompiledJobs, JobProgram, generate

@@ -15,8 +15,9 @@ from flows.simulation.models.program_run import run_compiled
 from hwgen.core.cycles.list_timing import timed_list
 from hwgen.core.lists.trace import trace
 from hwgen.core.load import load_config
-from hwgen.models.compile.compiled import Compilation, Compiled, Settings
-from hwgen.models.compile.program import Program
+from hwgen.models.compile.compilation import Settings
+from hwgen.models.compile.list_compilation import ListCompilation
+from hwgen.models.compile.list_program import CompiledList, ListProgram
 from hwgen.models.files.import_model import import_model
 from hwgen.models.files.store import Model
 from hwgen.models.files.tokenizer import Tokenizer
@@ -60,11 +61,11 @@ def test_the_first_layer_of_a_published_model(tmp_path: Path) -> None:
     Run(double).feed(tokens, every=True)
     model = cut(quantised, 0, known, tmp_path / "quantised")
     config = load_config(ROOT / "configs" / "decoder_engine" / "int8.yaml")
-    Compilation(model, config, Settings(tokens=len(tokens), context=64)).write(  # type: ignore[arg-type]
+    ListCompilation(model, config, Settings(tokens=len(tokens), context=64)).write(  # type: ignore[arg-type]
         tmp_path / "compiled"
     )
-    compiled = Compiled(tmp_path / "compiled")
-    program = Program(compiled)
+    compiled = CompiledList(tmp_path / "compiled")
+    program = ListProgram(compiled)
     program.start(tokens)
     program.run(0, len(tokens), 1)
     x = compiled.arrays["x"]
@@ -92,8 +93,8 @@ def test_a_token_of_the_shipped_ternary_model(tmp_path: Path) -> None:
     text = (ROOT / "configs" / "models" / "emma.txt").read_text(encoding="utf-8")
     quantise(model, tmp_path / "quantised", encode(text)[:256], Recipe(weights="kept"))
     config = load_config(ROOT / "configs" / "decoder_engine" / "ternary.yaml")
-    compilation = Compilation(Model(tmp_path / "quantised"), config, Settings(context=64))  # type: ignore[arg-type]
+    compilation = ListCompilation(Model(tmp_path / "quantised"), config, Settings(context=64))  # type: ignore[arg-type]
     compilation.write(tmp_path / "compiled")
-    simulated = run_compiled(Compiled(tmp_path / "compiled"), encode("Emma"), 1)
+    simulated = run_compiled(CompiledList(tmp_path / "compiled"), encode("Emma"), 1)
     run = Run(GoldenEngine(Model(tmp_path / "quantised"), Units([config])))
     assert simulated.tokens == [int(run.feed(encode("Emma"))[-1].argmax())]

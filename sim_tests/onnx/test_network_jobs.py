@@ -22,7 +22,7 @@ from hwgen.cli import main
 from hwgen.core.load import load_config
 from hwgen.errors import CheckFailed, InputError
 from hwgen.families.gemm_stream.params import GemmStreamConfig
-from hwgen.models.compile.compiled import Settings
+from hwgen.models.compile.compilation import Settings
 from hwgen.models.compile.golden_jobs import GoldenJobs
 from hwgen.models.compile.network_compilation import NetworkCompilation
 from hwgen.models.compile.network_program import CompiledNetwork, NetworkProgram

@@ -15,8 +15,8 @@ import pytest
 
 from hwgen.core.register_map import STATES, register_map
 from hwgen.families.gemm_stream.golden import execute
-from hwgen.models.compile.golden_jobs import GoldenJobs, JobFiles
-from hwgen.models.compile.program import Bytes
+from hwgen.models.compile.compiled_files import JobFiles
+from hwgen.models.compile.golden_jobs import Bytes, GoldenJobs
 from sim_tests.emission.test_driver import Device
 from sim_tests.emission.test_other_drivers import Registers
 

@@ -389,7 +389,7 @@ class _Emission:
 
         product = step.product
         assert product is not None
-        stride = 0 if product.constant else weight_stride(self.compilation.plan(product))
+        stride = 0 if product.constant else weight_stride(self.compilation.plan_of(product))
         numbers = (step.job, product.parts, product.m, product.k, product.n, stride)
         text = ", ".join(f"{n}u" for n in numbers)
         return f"&{self._table(f'static const product $ = {{{text}}};', 'product')}"

@@ -13,7 +13,8 @@ from flows.simulation.bus.engine_host import EngineHost
 from flows.simulation.engine_program import Model, compile_model
 from flows.simulation.models.model_run import Record
 from hwgen.errors import CheckFailed
-from hwgen.models.compile.golden_jobs import GoldenJobs, JobFiles, JobWords
+from hwgen.models.compile.compiled_files import JobFiles, JobWords
+from hwgen.models.compile.golden_jobs import GoldenJobs
 
 MOST_CYCLES = 1 << 40
 

@@ -17,8 +17,7 @@ from flows.build.design import Design
 from flows.simulation.bus.list_host import ListHost
 from flows.simulation.engine_program import Model, compile_model
 from hwgen.errors import CheckFailed
-from hwgen.models.compile.compiled import Compiled
-from hwgen.models.compile.program import Program
+from hwgen.models.compile.list_program import CompiledList, ListProgram
 
 MOST_CYCLES = 1 << 40
 
@@ -47,7 +46,7 @@ class Simulated:
 
 
 def run_compiled(
-    compiled: Compiled,
+    compiled: CompiledList,
     prompt: list[int],
     count: int,
     *,
@@ -58,7 +57,7 @@ def run_compiled(
 
     Parameters
     ----------
-    compiled : Compiled
+    compiled : CompiledList
     prompt : list of int
     count : int
         Most tokens to append.
@@ -73,7 +72,7 @@ def run_compiled(
         If a byte differs, or the list does not end as it should.
     """
     compiled.check_tokens(prompt, count)
-    golden = Program(compiled)
+    golden = ListProgram(compiled)
     golden.start(prompt)
     before = bytes(golden.memory.data)
     tokens = golden.run(0, len(prompt), count)
@@ -98,7 +97,7 @@ def run_compiled(
     return Simulated(tokens, cycles, len(found), traffic.read_beats, traffic.write_beats)
 
 
-def _compare(compiled: Compiled, found: np.ndarray, wanted: np.ndarray) -> None:
+def _compare(compiled: CompiledList, found: np.ndarray, wanted: np.ndarray) -> None:
     """Refuse bytes that differ; say in which array the first one is."""
     wrong = np.flatnonzero(found != wanted)
     if not len(wrong):

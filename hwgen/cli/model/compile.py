@@ -17,12 +17,10 @@ from hwgen.reports.terminal import console
 if TYPE_CHECKING:
     from hwgen.core.lists.builder import ListEngine
     from hwgen.families.gemm_stream.jobs import JobEngine
-    from hwgen.models.compile.compiled import Compilation, Settings
-    from hwgen.models.compile.job_compilation import JobCompilation
-    from hwgen.models.compile.network_compilation import NetworkCompilation
+    from hwgen.models.compile.compilation import Compilation, Settings
     from hwgen.models.files.store import Model
 
-    Compiling = Compilation | JobCompilation | NetworkCompilation
+    Compiled = tuple[Compilation, dict[str, Any], dict[str, str]]
 
 
 def _number(_: Any, __: Any, text: str | None) -> int | None:
@@ -103,28 +101,26 @@ def compile_command(
     from hwgen.core.load import load_config
     from hwgen.core.register_map import is_engine
     from hwgen.errors import InputError
-    from hwgen.models.compile.compiled import Settings
+    from hwgen.models.compile.compilation import Settings
     from hwgen.models.files.store import Model
 
     check_directory(output)
     core = load_config(config)
     settings = Settings(at_once, context, base, memory_bytes)
-    found: tuple[Compiling, dict[str, Any], dict[str, str]]
+    model = Model(source)
+    compilation: Compilation
     if executes_lists(core):
-        found = _list(Model(source), core, settings)
-    elif is_engine(core):
-        model = Model(source)
-        if model.description.decodes:
-            found = _jobs(model, core, settings)
-        else:
-            _refuse_positions(model.description.name)
-            found = _network(model, core, settings)
-    else:
+        compilation, timing, files = _list(model, core, settings)
+    elif not is_engine(core):
         raise InputError(
             f"{config}: family: must be one that executes command lists, or an engine that"
             f" multiplies matrices in memory, not {core.family}"
         )
-    compilation, timing, files = found
+    elif model.description.decodes:
+        compilation, timing, files = _jobs(model, core, settings)
+    else:
+        _refuse_positions(model.description.name)
+        compilation, timing, files = _network(model, core, settings)
     document = {**compilation.document(), "passes": timing}
     with atomic_directory(output, force=force) as directory:
         compilation.write(directory)
@@ -138,21 +134,17 @@ def compile_command(
     print_passes(timing)
 
 
-def _list(
-    model: Model, core: ListEngine, settings: Settings
-) -> tuple[Compilation, dict[str, Any], dict[str, str]]:
+def _list(model: Model, core: ListEngine, settings: Settings) -> Compiled:
     """Return a list, its timing, and the files of its driver."""
     from flows.build.drivers.model_driver import model_driver
     from hwgen.cli.model.layers import passes_of
-    from hwgen.models.compile.compiled import Compilation
+    from hwgen.models.compile.list_compilation import ListCompilation
 
-    compilation = Compilation(model, core, settings)
+    compilation = ListCompilation(model, core, settings)
     return compilation, passes_of(compilation), model_driver(core, compilation.document())
 
 
-def _jobs(
-    model: Model, core: JobEngine, settings: Settings
-) -> tuple[JobCompilation, dict[str, Any], dict[str, str]]:
+def _jobs(model: Model, core: JobEngine, settings: Settings) -> Compiled:
     """Return jobs, their timing, and the files of the driver and the host."""
     from flows.build.drivers.decoder_driver import decoder_driver
     from hwgen.cli.model.jobs import passes_of
@@ -162,9 +154,7 @@ def _jobs(
     return compilation, passes_of(compilation), decoder_driver(compilation)
 
 
-def _network(
-    model: Model, core: JobEngine, settings: Settings
-) -> tuple[NetworkCompilation, dict[str, Any], dict[str, str]]:
+def _network(model: Model, core: JobEngine, settings: Settings) -> Compiled:
     """Return the jobs of a network on arrays, their timing, and the files of driver and host."""
     from flows.build.drivers.network_driver import network_driver
     from hwgen.cli.model.networks import frame_of
@@ -182,16 +172,16 @@ def _refuse_positions(name: str) -> None:
             raise click.UsageError(f"{option}: belongs to decoders, and {name} is none")
 
 
-def _print(output: Path, document: dict[str, Any], compilation: Compiling) -> None:
+def _print(output: Path, document: dict[str, Any], compilation: Compilation) -> None:
     """Print the memory map."""
     from rich.table import Table
 
     from hwgen.cli.model.estimate import shortened
     from hwgen.cli.model.layers import MOST_NAME
-    from hwgen.models.compile.compiled import Compilation
+    from hwgen.models.compile.compilation import JobsCompilation
 
     out, arrays = console(), []
-    if not isinstance(compilation, Compilation):
+    if isinstance(compilation, JobsCompilation):
         size = f"{document['program']['jobs']:,d} jobs"
         for prefix, places in (
             ("", compilation.memory), ("host ", compilation.host), ("host ", compilation.work),
@@ -199,7 +189,7 @@ def _print(output: Path, document: dict[str, Any], compilation: Compiling) -> No
             arrays += [(prefix + array.region, array) for array in places.arrays.values()]
     else:
         size = f"{document['list']['descriptors']:,d} descriptors"
-        arrays = [(array.region, array) for array in compilation.place.arrays.values()]
+        arrays = [(array.region, array) for array in compilation.memory.arrays.values()]
     out.print(
         f"{output}: {document['name']} on {document['engine']}, {size},"
         f" {document['bytes']:,d} bytes from {document['base']:#x}",

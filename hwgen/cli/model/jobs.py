@@ -24,9 +24,9 @@ from hwgen.cli.support.common import task_progress
 if TYPE_CHECKING:
     from flows.simulation.models.model_run import Record
     from hwgen.families.gemm_stream.jobs import Job
-    from hwgen.models.compile.golden_jobs import JobFiles
+    from hwgen.models.compile.compiled_files import JobFiles
     from hwgen.models.compile.host_steps import Step
-    from hwgen.models.compile.job_compilation import Entry, JobCompilation
+    from hwgen.models.compile.job_compilation import JobCompilation
     from hwgen.models.run.host_arithmetic import Draws
 
 _BOUND = 0.9  # of a job's cycles in which the memory moves a beat: it is the memory that limits
@@ -72,17 +72,16 @@ def _pass(
     compilation: JobCompilation, timer: JobTimer, tokens: int, position: int
 ) -> dict[str, Any]:
     """Return a pass of some tokens behind others; the last row alone goes behind the layers."""
-    entries: dict[str, list[Entry]] = {}
+    jobs: dict[str, list[Job]] = {}
     for entry in compilation.entries:
-        if entry.rows == (1 if entry.layer is None else tokens):
-            entries.setdefault(entry.step.name, []).append(entry)
+        if entry.facts["rows"] == (1 if entry.facts["layer"] is None else tokens):
+            jobs.setdefault(entry.name, []).append(entry.job)
     steps, layers = compilation.steps, len(compilation.decoder.layers)
     rows = []
     for step in (*steps.layer, *steps.after):
         after = step in steps.after
         if step.operation == "gemm":
-            jobs = [entry.job for entry in entries[step.name]]
-            rows.append(product_row(timer, step.name, jobs))
+            rows.append(product_row(timer, step.name, jobs[step.name]))
         else:
             rows.append(_host(compilation, step, 1 if after else tokens, 1 if after else layers,
                               position + tokens))  # fmt: skip

@@ -9,7 +9,7 @@ from hwgen.cli.model.estimate import shortened
 from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
-    from hwgen.models.compile.compiled import Compilation
+    from hwgen.models.compile.list_compilation import ListCompilation
 
 LAYERS = "layers.json"
 MOST_NAME = 48
@@ -18,7 +18,7 @@ MOST_NAME = 48
 _BOUND = 0.9  # of a job's cycles in which the memory moves a beat: it is the memory that limits
 
 
-def passes_of(compilation: Compilation) -> dict[str, Any]:
+def passes_of(compilation: ListCompilation) -> dict[str, Any]:
     """Return the cycles of two passes, ``prefill`` and ``decode``, in all and by operation.
 
     Notes
@@ -26,21 +26,19 @@ def passes_of(compilation: Compilation) -> dict[str, Any]:
     Modelled, for a memory that answers in the next cycle: see `hwgen.core.cycles.list_timing`.
     Decode is of one token behind a full cache, prefill of as many tokens as are taken at once.
     """
-    settings = compilation.lowering
-    last = compilation.context - 1
     return {
-        "prefill": _pass(compilation, settings.most, 0),
-        "decode": _pass(compilation, 1, last),
+        "prefill": _pass(compilation, compilation.most, 0),
+        "decode": _pass(compilation, 1, compilation.context - 1),
     }
 
 
-def _pass(compilation: Compilation, tokens: int, position: int) -> dict[str, Any]:
+def _pass(compilation: ListCompilation, tokens: int, position: int) -> dict[str, Any]:
     from hwgen.core.cycles.list_timing import Share, timed_list
     from hwgen.core.lists.trace import trace
 
-    config, place = compilation.config, compilation.place
+    config, place = compilation.config, compilation.memory
     registers = compilation.registers(position, position + tokens, 1)
-    events = trace(config, place.at("list"), compilation.data, registers)
+    events = trace(config, place.at("list"), compilation.program, registers)
     timing = timed_list(config, events)
     jobs = {job.index: job for job in compilation.jobs}
     found: dict[tuple[str, str], Share] = {}

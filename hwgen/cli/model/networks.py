@@ -30,7 +30,7 @@ def frame_of(compilation: NetworkCompilation) -> dict[str, Any]:
     timer, shapes = JobTimer(), compilation.shapes
     jobs: dict[str, list[Job]] = {}
     for entry in compilation.entries:
-        jobs.setdefault(entry.step.name, []).append(entry.job)
+        jobs.setdefault(entry.name, []).append(entry.job)
     rows = []
     for step in compilation.steps:
         if step.product is not None:

@@ -48,13 +48,12 @@ def tokens_of(request: Request) -> tuple[Tokenizer | JsonTokenizer | None, list[
 
 def run_program(request: Request, *, as_json: bool) -> None:
     """Continue a text by the list of a compiled model, and print it."""
-    from hwgen.models.compile.compiled import Compiled
-    from hwgen.models.compile.program import Program, generate
+    from hwgen.models.compile.list_program import CompiledList, ListProgram, generate
 
     if request.layers is not None or request.journal is not None:
         raise click.UsageError("--layers and --journal are for models and jobs: a list runs whole")
     tokenizer, given = tokens_of(request)
-    compiled = Compiled(request.source)
+    compiled = CompiledList(request.source)
     start, found, simulated = time.monotonic(), [], None
     with task_progress("running", quiet=as_json) as update:
         if request.engine == "rtl":
@@ -66,7 +65,7 @@ def run_program(request: Request, *, as_json: bool) -> None:
             )  # fmt: skip
             found = simulated.tokens
         else:
-            for token in generate(Program(compiled), given, request.count):
+            for token in generate(ListProgram(compiled), given, request.count):
                 found.append(token)
                 update("tokens", len(found), request.count)
     continuation = Continuation(

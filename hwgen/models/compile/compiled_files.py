@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of a compiled network, whether lists or jobs: what all have, written and read."""
+"""Files of a compiled network, read and checked."""
 
 from __future__ import annotations
 
-import json
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import numpy as np
+
+from hwgen.core.load import load_config
+from hwgen.core.register_map import JOB_WINDOW, is_engine, job_window
 from hwgen.errors import InputError
 from hwgen.models.compile.placement import Array
-from hwgen.models.files.store import TOKENIZER, Model, read_json
-from hwgen.models.files.tokenizer_json import tokenizer_of
+from hwgen.models.files.store import read_json
 
 if TYPE_CHECKING:
-    from hwgen.core.params.base import FamilyConfig
+    from hwgen.families.gemm_stream.jobs import JobEngine
 
 VERSION = 1
 """Of the form of `DOCUMENT`; a reader refuses others."""
@@ -29,6 +32,9 @@ NETWORK = "network"
 
 HOST_FILE = "host.bin"
 """Constants of the host of jobs."""
+
+SUM_BYTES = 4
+"""Bytes of a sum of products in memory."""
 
 _MOST_BYTES = 1 << 40
 
@@ -64,8 +70,6 @@ class CompiledFiles:
     config: Any
 
     def __init__(self, path: Path) -> None:
-        from hwgen.core.load import load_config
-
         self.path = path
         document = read_json(path / DOCUMENT)
         same = isinstance(document, dict) and document.get("hwgen_compiled") == VERSION
@@ -140,6 +144,80 @@ class CompiledDecoder(CompiledFiles):
         check_tokens(prompt, count, self.context, self.vocabulary)
 
 
+class JobWords(NamedTuple):
+    """A job as the program has it.
+
+    Parameters
+    ----------
+    number : int
+    held : dict of int
+        Contents by register of the job window.
+    """
+
+    number: int
+    held: dict[str, int]
+
+    def writes(self) -> list[tuple[int, int]]:
+        """Return what is written to the job window: offset and contents of each register."""
+        return [(JOB_WINDOW + 4 * place, value) for place, value in enumerate(self.held.values())]
+
+    def address(self, name: str) -> int:
+        """Return the address of A, W or C."""
+        return self.held[f"{name}_ADDRESS_LOW"] | self.held[f"{name}_ADDRESS_HIGH"] << 32
+
+
+class JobFiles(CompiledFiles):
+    """A network compiled to jobs, on disk.
+
+    Attributes
+    ----------
+    config : JobEngine
+    constants : dict of Array
+        In `HOST_FILE`.
+    jobs, words : int
+        Jobs of the program, and registers of each.
+    """
+
+    config: JobEngine
+    result_bytes = SUM_BYTES
+    """Bytes of a sum in memory."""
+
+    def _read(self, document: dict[str, Any]) -> None:
+        super()._read(document)
+        self.constants = arrays_of(document["host_arrays"])
+        self.layers = int(document["layers"])
+        self.jobs, self.words = (int(document["program"][key]) for key in ("jobs", "words"))
+        self.sizes[HOST_FILE] = int(document["host_bytes"])
+        self.sizes[LIST_FILE] = 4 * self.jobs * self.words
+
+    def _check(self) -> None:
+        if not is_engine(self.config):
+            raise InputError(f"{self.path / ENGINE}: is no engine that multiplies; compile again")
+        words = len(job_window(self.config))
+        if self.words != words:
+            raise InputError(
+                f"{self.path / DOCUMENT}: jobs have {self.words} words, the engine's {words}"
+            )
+        super()._check()
+        self._check_arrays(self.constants, 0, self.sizes[HOST_FILE])
+
+    def digest(self) -> str:
+        """Return what tells a compiled network from others."""
+        found = hashlib.sha256()
+        for name in (DOCUMENT, ENGINE, LIST_FILE, IMAGE_FILE, HOST_FILE):
+            found.update((self.path / name).read_bytes())
+        return found.hexdigest()[:32]
+
+    def program(self) -> list[JobWords]:
+        """Return the jobs."""
+        names = [register.name for register in job_window(self.config)]
+        data = np.frombuffer((self.path / LIST_FILE).read_bytes(), "<u4").reshape(-1, self.words)
+        return [
+            JobWords(number, dict(zip(names, map(int, words), strict=True)))
+            for number, words in enumerate(data)
+        ]
+
+
 def arrays_of(documents: Iterable[Mapping[str, Any]]) -> dict[str, Array]:
     """Return arrays by name; see `Array.document`."""
     return {each["name"]: Array(**each) for each in documents}
@@ -157,39 +235,3 @@ def check_tokens(prompt: Sequence[int], count: int, context: int, vocabulary: in
             f"a prompt of {len(prompt)} tokens and {count} more do not fit in the context of"
             f" {context}; use a shorter prompt, or ask for fewer tokens"
         )
-
-
-def end_of(model: Model) -> int | None:
-    """Return the token that ends a text, None for a model without a tokenizer."""
-    if not (model.path / TOKENIZER).exists():
-        return None
-    return tokenizer_of(model.tokenizer()).end
-
-
-def write_files(
-    directory: Path,
-    model: Model,
-    config: FamilyConfig,
-    program: bytes,
-    document: Mapping[str, Any],
-) -> None:
-    """Write what all compiled networks have beside their image.
-
-    Parameters
-    ----------
-    directory : Path
-    model : Model
-        Whose tokenizer goes with it.
-    config : FamilyConfig
-        Of the engine.
-    program : bytes
-        The list, or the jobs.
-    document : mapping
-        What `DOCUMENT` holds.
-    """
-    (directory / LIST_FILE).write_bytes(program)
-    if (model.path / TOKENIZER).exists():
-        (directory / TOKENIZER).write_bytes((model.path / TOKENIZER).read_bytes())
-    for name, values in ((ENGINE, config.resolved()), (DOCUMENT, document)):
-        text = json.dumps(values, indent=1)
-        (directory / name).write_text(text + "\n", encoding="utf-8")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compiled network has in memory before it runs: weights, scales and tables, packed."""
+"""Initial contents of the memory of a decoder's list: weights, scales and tables, packed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from hwgen.errors import InputError
 from hwgen.families.gemm_stream.jobs import plan_of
 from hwgen.models.graph.description import Node
-from hwgen.models.graph.layered import Layered
+from hwgen.models.graph.layered import Layered, rope_table
 from hwgen.models.run.engine import sizes_of
 from hwgen.models.run.golden_engine import GoldenEngine
 from hwgen.models.run.token_scales import TokenScales
@@ -35,7 +35,7 @@ class Constants:
     decoder : Layered
     scales : TokenScales
     units : mapping of str
-        Names of the units by what they do; see `hwgen.models.compile.lowering`.
+        Names of the units by their purpose; see `hwgen.models.compile.decoder_list`.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Constants:
         for node in self.decoder.layers[0]:
             if node.operation == "rope":
                 turns = self.engine.turns(node, np.arange(context))
-                found.setdefault(turns_of(node), self._parameters("rope", turns))
+                found.setdefault(rope_table(node), self._parameters("rope", turns))
         return found
 
     def _packed(self, node: Node) -> NDArray[Any]:
@@ -106,9 +106,3 @@ class Constants:
             )
         bits: NDArray[Any] = fmt.encode(values)
         return bits
-
-
-def turns_of(node: Node) -> str:
-    """Return the name of the table of cosines and sines of an operation."""
-    parts = [str(node.attributes.get(key, "")) for key in ("elements", "base", "scale")]
-    return ".".join(["turns", *filter(None, parts), *filter(None, [node.inputs.get("factors")])])

@@ -1,110 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of a compiled network: their files, and an engine that does them by its golden model."""
+"""Golden model of an engine with a memory, which executes the jobs of a compiled network."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hwgen.core.register_map import JOB_WINDOW, is_engine, job_window
-from hwgen.errors import InputError
+from hwgen.core.lists.golden import MemoryFault
 from hwgen.families.gemm_stream.jobs import Plan
-from hwgen.models.compile.compiled_files import (
-    DOCUMENT,
-    ENGINE,
-    HOST_FILE,
-    IMAGE_FILE,
-    LIST_FILE,
-    CompiledFiles,
-    arrays_of,
-)
-from hwgen.models.compile.program import Bytes
+from hwgen.models.compile.compiled_files import IMAGE_FILE, JobFiles, JobWords
 from hwgen.models.run.exact_products import ExactWeights
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hwgen.families.gemm_stream.jobs import JobEngine
 
-SUM_BYTES = 4
-"""Bytes of a sum in memory."""
-
-
-class JobWords(NamedTuple):
-    """A job as the program has it.
+class Bytes:
+    """The memory of a compiled network.
 
     Parameters
     ----------
-    number : int
-    held : dict of int
-        Contents by register of the job window.
+    base : int
+        Address of the first byte.
+    data : bytearray
     """
 
-    number: int
-    held: dict[str, int]
+    def __init__(self, base: int, data: bytearray) -> None:
+        self.base, self.data = base, data
 
-    def writes(self) -> list[tuple[int, int]]:
-        """Return what is written to the job window: offset and contents of each register."""
-        return [(JOB_WINDOW + 4 * place, value) for place, value in enumerate(self.held.values())]
+    def read(self, address: int, count: int) -> bytes:
+        """Return bytes."""
+        start = self._inside(address, count)
+        return bytes(memoryview(self.data)[start : start + count])
 
-    def address(self, name: str) -> int:
-        """Return the address of A, W or C."""
-        return self.held[f"{name}_ADDRESS_LOW"] | self.held[f"{name}_ADDRESS_HIGH"] << 32
+    def write(self, address: int, data: bytes) -> None:
+        """Replace bytes."""
+        start = self._inside(address, len(data))
+        self.data[start : start + len(data)] = data
 
-
-class JobFiles(CompiledFiles):
-    """A network compiled to jobs, on disk.
-
-    Attributes
-    ----------
-    config : JobEngine
-    constants : dict of Array
-        In `HOST_FILE`.
-    jobs, words : int
-        Jobs of the program, and registers of each.
-    """
-
-    config: JobEngine
-    result_bytes = SUM_BYTES
-    """Bytes of a sum in memory."""
-
-    def _read(self, document: dict[str, Any]) -> None:
-        super()._read(document)
-        self.constants = arrays_of(document["host_arrays"])
-        self.layers = int(document["layers"])
-        self.jobs, self.words = (int(document["program"][key]) for key in ("jobs", "words"))
-        self.sizes[HOST_FILE] = int(document["host_bytes"])
-        self.sizes[LIST_FILE] = 4 * self.jobs * self.words
-
-    def _check(self) -> None:
-        if not is_engine(self.config):
-            raise InputError(f"{self.path / ENGINE}: is no engine that multiplies; compile again")
-        words = len(job_window(self.config))
-        if self.words != words:
-            raise InputError(
-                f"{self.path / DOCUMENT}: jobs have {self.words} words, the engine's {words}"
-            )
-        super()._check()
-        self._check_arrays(self.constants, 0, self.sizes[HOST_FILE])
-
-    def digest(self) -> str:
-        """Return what tells a compiled network from others."""
-        found = hashlib.sha256()
-        for name in (DOCUMENT, ENGINE, LIST_FILE, IMAGE_FILE, HOST_FILE):
-            found.update((self.path / name).read_bytes())
-        return found.hexdigest()[:32]
-
-    def program(self) -> list[JobWords]:
-        """Return the jobs."""
-        names = [register.name for register in job_window(self.config)]
-        data = np.frombuffer((self.path / LIST_FILE).read_bytes(), "<u4").reshape(-1, self.words)
-        return [
-            JobWords(number, dict(zip(names, map(int, words), strict=True)))
-            for number, words in enumerate(data)
-        ]
+    def _inside(self, address: int, count: int) -> int:
+        start = address - self.base
+        if start < 0 or start + count > len(self.data):
+            raise MemoryFault(hex(address))
+        return start
 
 
 class GoldenJobs:

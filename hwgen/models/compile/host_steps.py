@@ -7,16 +7,15 @@ that they read and write: constants and work of the host, rows and sums in the e
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from hwgen.errors import InputError
-from hwgen.models.compile.lowered_operations import local
 from hwgen.models.graph.description import Node
-from hwgen.models.graph.layered import Layered
+from hwgen.models.graph.layered import Layered, local_name, rope_table
 from hwgen.models.run.engine import real, sizes_of
-from hwgen.models.run.host_arithmetic import GATES
+from hwgen.models.run.host_functions import GATES
 
 X = "x"
 """Array between layers."""
@@ -105,6 +104,11 @@ class StepMaker:
         self.work: dict[str, int] = {X: 4 * decoder.length(decoder.embed.output)}
         self._arrays: dict[str, str] = {}
         self._job = 0
+        self._makers: dict[str, Callable[[Node, str, str, int], Step]] = {
+            "rms_norm": self._rms_norm, "quantise": self._quantise, "gemm": self._gemm,
+            "rope": self._rope, "attention": self._attention, "gated": self._gated,
+            "add": self._add,
+        }  # fmt: skip
 
     def make(self) -> Steps:
         """Return the steps."""
@@ -119,16 +123,15 @@ class StepMaker:
 
     def _step(self, node: Node, *, last: bool) -> Step:
         """Return the step of an operation; the last one of a layer gives `X`."""
-        name = name_of(node)
-        made = getattr(self, f"_{node.operation}", None)
-        if made is None:
+        name = local_name(node)
+        make = self._makers.get(node.operation)
+        if make is None:
             raise InputError(f"{node.name}: {node.operation} is no operation of compiled decoders")
         output = X if last else f"{name}.result"
         self._arrays[node.output] = output
         length = self.decoder.length(node.output)
         self.work[output] = (1 if node.operation == "quantise" else 4) * length
-        step: Step = made(node, name, output, length)
-        return step
+        return make(node, name, output, length)
 
     def _inputs(self, node: Node, *names: str) -> dict[str, str]:
         return {name: self._arrays[node.inputs[name]] for name in names}
@@ -158,9 +161,7 @@ class StepMaker:
         return Step("gemm", name, inputs, output, sizes)
 
     def _rope(self, node: Node, name: str, output: str, length: int) -> Step:
-        from hwgen.models.compile.constants import turns_of
-
-        inputs = {**self._inputs(node, "x"), "turns": turns_of(node)}
+        inputs = {**self._inputs(node, "x"), "turns": rope_table(node)}
         sizes = {"length": length, "elements": int(real(node, "elements"))}
         return Step("rope", name, inputs, output, sizes)
 
@@ -196,11 +197,6 @@ def cache_bytes(step: Step, context: int) -> dict[str, int]:
     sizes = {"keys": rows * step.sizes["elements"], "key_scales": 4 * rows}
     sizes |= {"values": sizes["keys"], "value_scales": sizes["key_scales"]}
     return {step.inputs[part]: sizes[part] for part in CACHE}
-
-
-def name_of(node: Node) -> str:
-    """Return the name of an operation without the layer's number."""
-    return node.name if node.layer is None else local(node)
 
 
 def step_of(document: Any) -> Step:

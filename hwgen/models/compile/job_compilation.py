@@ -1,102 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decoder for an engine that multiplies: its jobs, and what a host does between them."""
+"""Decoders compiled to jobs of an engine of products, and steps of its host."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hwgen.errors import InputError
-from hwgen.families.gemm_stream.jobs import Job, plan_of, weight_stride
-from hwgen.models.compile.compiled import Settings, context_of, memory_of
-from hwgen.models.compile.compiled_files import (
-    HOST_FILE,
-    IMAGE_FILE,
-    JOBS,
-    VERSION,
-    end_of,
-    write_files,
+from hwgen.families.gemm_stream.jobs import Job, weight_stride
+from hwgen.models.compile.compilation import (
+    HOST_ALIGNMENT,
+    Content,
+    Entry,
+    JobsCompilation,
+    Settings,
+    engine_problem,
 )
-from hwgen.models.compile.golden_jobs import SUM_BYTES
-from hwgen.models.compile.host_steps import Step, StepMaker, cache_bytes, name_of
-from hwgen.models.compile.job_contents import JobContents
+from hwgen.models.compile.compiled_files import JOBS, SUM_BYTES
+from hwgen.models.compile.host_steps import Step, StepMaker, cache_bytes
 from hwgen.models.compile.placement import IMAGE, WORK, Placement
 from hwgen.models.files.store import Model
-from hwgen.models.graph.description import Node, Tensor
-from hwgen.models.graph.layered import layered
+from hwgen.models.graph.description import Node
+from hwgen.models.graph.layered import layered, local_name, rope_table
+from hwgen.models.run.float_engine import FloatEngine
 from hwgen.models.run.host_arithmetic import CODE_MOST
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream.jobs import JobEngine, Plan
+    from numpy.typing import NDArray
 
-HOST_ALIGNMENT = 64
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A job of the program.
-
-    Parameters
-    ----------
-    step : Step
-    layer : int or None
-    rows, group : int
-    job : Job
-    """
-
-    step: Step
-    layer: int | None
-    rows: int
-    group: int
-    job: Job
+    from hwgen.families.gemm_stream.jobs import JobEngine
+    from hwgen.models.files.gguf_blocks import Groups
 
 
-class JobCompilation:
-    """A network on its way to jobs.
+class JobCompilation(JobsCompilation):
+    """A decoder compiled to jobs: those of a pass of one row, and of a pass of `most` rows.
 
     Parameters
     ----------
     model : Model
-        Quantised, a decoder.
     config : JobEngine
     settings : Settings
 
     Attributes
     ----------
     steps : Steps
-    contents : JobContents
-    memory : Placement
-        The engine's.
-    host, work : Placement
-        Constants of the host, and what it works on, each from 0 on.
-    entries : list of Entry
-        The jobs of a pass of one row, and those of one of `most` rows.
-
-    Raises
-    ------
-    InputError
-        If the engine cannot do what the network needs, or something does not fit.
     """
 
+    form = JOBS
+
     def __init__(self, model: Model, config: JobEngine, settings: Settings) -> None:
-        self.model, self.config, self.settings = model, config, settings
+        super().__init__(model, config, settings)
         self.decoder = layered(model.description)
-        self.context = context_of(self.decoder, settings)
+        self.context = settings.positions(self.decoder)
         self.most = min(settings.tokens, self.context)
         self._check()
-        self._plans: dict[tuple[int, int, int], Plan] = {}
         shifts = {name: self._shift(name) for name in self._products()}
-        offsets = self._with_offsets()
-        self.steps = StepMaker(self.decoder, shifts, offsets).make()
-        self.contents = JobContents(model, config, self.decoder, self.context, offsets)
-        self.memory = memory_of(settings, config.longest_burst_bytes)
+        self.offsets = self._with_offsets()
+        self.steps = StepMaker(self.decoder, shifts, self.offsets).make()
         self._place()
         self.memory.check(config.memory.address_width, settings.room)
-        self.entries = list(self._entries())
+        self.entries = tuple(self._entries())
 
     # -- what can be compiled --------------------------------------------------------------
 
@@ -131,7 +97,7 @@ class JobCompilation:
         for nodes in (*self.decoder.layers, self.decoder.after):
             for node in nodes:
                 if node.operation == "gemm":
-                    found.setdefault(name_of(node), []).append(node)
+                    found.setdefault(local_name(node), []).append(node)
         return found
 
     def _with_offsets(self) -> frozenset[str]:
@@ -151,31 +117,78 @@ class JobCompilation:
             tensor = self.model.description.tensors[node.inputs["weights"]]
             values = self.model.part(tensor.values)
             low, high = min(low, int(values.min())), max(high, int(values.max()))
-        weight: Any = self.config.weight
+        weight, most = self.config.weight, CODE_MOST
         shift = -weight.min if high > weight.max and low >= 0 else 0
-        self._check_core(nodes[0].name, low - shift, high - shift, tensor)
+        assert tensor.scales is not None
+        length = tensor.shape[1] // tensor.scales.shape[1]
+        if problem := engine_problem(self.config, low - shift, high - shift, length, most):
+            raise InputError(
+                f"{nodes[0].name} cannot be multiplied by {self.config.name}: {problem}"
+            )
         return shift
 
-    def _check_core(self, name: str, low: int, high: int, tensor: Tensor) -> None:
-        """Refuse an engine that cannot multiply by weights of a range, or whose sums overflow."""
-        assert tensor.scales is not None
-        config: Any = self.config
-        length = tensor.shape[1] // tensor.scales.shape[1]
-        most = CODE_MOST * max(-low, high) * length
-        if str(config.activation) != "int8":
-            problem = f"compute.activation: must be int8, not {config.activation}"
-        elif config.weight.min > low or config.weight.max < high:
-            problem = f"compute.weight: must hold {low}..{high}, not {config.weight}"
-        elif config.result.width > 8 * SUM_BYTES or most > config.result.max:
-            problem = (
-                f"compute.accumulator: must hold sums up to {most:,d} in at most"
-                f" {8 * SUM_BYTES} bits, not {config.result}"
-            )
-        elif config.max_k < length:
-            problem = f"compute.max_k: must be at least {length}, not {config.max_k}"
-        else:
-            return
-        raise InputError(f"{name} cannot be multiplied by {config.name}: {problem}")
+    # -- contents --------------------------------------------------------------------------
+
+    def _nodes(self, layer: int | None) -> tuple[Node, ...]:
+        return self.decoder.after if layer is None else self.decoder.layers[layer]
+
+    def _groups(self, node: Node) -> Groups:
+        found = self.model.groups(node.inputs["weights"])
+        assert found is not None
+        return found
+
+    def _weights(
+        self, steps: tuple[Step, ...], layer: int | None
+    ) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Yield the weights of a layer as the engine reads them, product by product."""
+        by_name = {local_name(node): node for node in self._nodes(layer)}
+        for step in steps:
+            if step.operation != "gemm":
+                continue
+            values = self._groups(by_name[step.name]).values.astype(np.int16)
+            groups, k, n = (step.sizes[key] for key in ("groups", "k", "n"))
+            matrices = (values - step.sizes["shift"]).T.reshape(groups, k // groups, n)
+            yield step.inputs["weights"], self.packed(matrices)
+
+    def _shared(self) -> dict[str, NDArray[Any]]:
+        """Return constants of the host of all layers together."""
+        engine = FloatEngine(self.model)
+        found: dict[str, NDArray[Any]] = {
+            "embedding": self.model.numbers(self.decoder.embed.inputs["table"])
+        }
+        for node in self.decoder.layers[0]:
+            if node.operation == "rope":
+                turns = engine.turns(node, np.arange(self.context))
+                found.setdefault(rope_table(node), turns)
+        return found
+
+    def _constants(self, layer: int | None) -> dict[str, NDArray[Any]]:
+        """Return constants of the host of a layer, or of what is behind them."""
+        found: dict[str, NDArray[Any]] = {}
+        for node in self._nodes(layer):
+            name = local_name(node)
+            if node.operation == "rms_norm":
+                found[f"{name}.gamma"] = self.model.numbers(node.inputs["gamma"])
+            elif node.operation == "gemm":
+                groups = self._groups(node)
+                found[f"{name}.scales"] = np.ascontiguousarray(groups.scales.T)
+                if name in self.offsets:
+                    offsets = groups.offsets if groups.offsets is not None else 0 * groups.scales
+                    found[f"{name}.offsets"] = np.ascontiguousarray(offsets.T)
+                if "bias" in node.inputs:
+                    found[f"{name}.bias"] = self.model.numbers(node.inputs["bias"])
+        return found
+
+    def contents(self) -> Iterator[Content]:
+        """Yield weights and constants, a layer at a time."""
+        for name, array in self._shared().items():
+            yield Content(self.host, name, array)
+        for layer in (*range(len(self.decoder.layers)), None):
+            steps = self.steps.after if layer is None else self.steps.layer
+            for name, array in self._weights(steps, layer):
+                yield Content(self.memory, name, array, layer or 0)
+            for name, array in self._constants(layer).items():
+                yield Content(self.host, name, array, layer or 0)
 
     # -- memory ----------------------------------------------------------------------------
 
@@ -183,10 +196,10 @@ class JobCompilation:
         """Give everything its place."""
         memory, steps = self.memory, self.steps
         layers = len(self.decoder.layers)
-        sizes = {name: array.nbytes for name, array in self.contents.weights(steps.layer, 0)}
+        sizes = {name: array.nbytes for name, array in self._weights(steps.layer, 0)}
         if sizes:
             memory.repeat(sizes, layers, IMAGE)
-        for name, array in self.contents.weights(steps.after, None):
+        for name, array in self._weights(steps.after, None):
             memory.place(name, array.nbytes, IMAGE)
         for step in (*steps.layer, *steps.after):
             rows = self.most if step in steps.layer else 1
@@ -200,12 +213,12 @@ class JobCompilation:
 
     def _place_constants(self) -> Placement:
         host = Placement(0, HOST_ALIGNMENT)
-        for name, array in self.contents.shared().items():
+        for name, array in self._shared().items():
             host.place(name, array.nbytes, IMAGE)
-        sizes = {name: array.nbytes for name, array in self.contents.constants(0).items()}
+        sizes = {name: array.nbytes for name, array in self._constants(0).items()}
         if sizes:
             host.repeat(sizes, len(self.decoder.layers), IMAGE)
-        for name, array in self.contents.constants(None).items():
+        for name, array in self._constants(None).items():
             host.place(name, array.nbytes, IMAGE)
         return host
 
@@ -243,15 +256,12 @@ class JobCompilation:
         """Yield a product's jobs, one for each group along k."""
         groups, n, k = (step.sizes[key] for key in ("groups", "n", "k"))
         length = k // groups
-        key = (rows, length, n)
-        if key not in self._plans:
-            self._plans[key] = plan_of(self.config, *key)
-        plan = self._plans[key]
+        plan = self.plan(rows, length, n)
         weights = self.memory.arrays[step.inputs["weights"]]
         most = 1 if layer is None else self.most
         for group in range(groups):
             stride = weight_stride(plan)
-            offset = group * plan.weight_image_rows * stride + (layer or 0) * weights.stride
+            offset = group * self.weight_bytes(plan) + (layer or 0) * weights.stride
             job = Job(
                 plan,
                 a_address=self.memory.at(rows_of(step)) + group * length,
@@ -260,63 +270,21 @@ class JobCompilation:
                 a_stride=k,
                 w_stride=stride,
             )
-            yield Entry(step, layer, rows, group, job)
+            yield Entry(step.name, {"layer": layer, "rows": rows, "group": group}, job)
 
-    # -- files -----------------------------------------------------------------------------
-
-    def document(self) -> dict[str, Any]:
-        """Return what `DOCUMENT` holds."""
-        description, memory = self.model.description, self.memory
+    def facts(self) -> dict[str, Any]:
+        """Return the part of `DOCUMENT` that is of decoders."""
+        facts = super().facts()
+        facts["program"] |= {"of_a_layer": self.steps.jobs, "behind": self.steps.jobs_after}
         return {
-            "hwgen_compiled": VERSION,
-            "form": JOBS,
-            "name": description.name,
-            "engine": self.config.name,
-            "context": self.context,
-            "vocabulary": description.vocabulary,
-            "layers": description.layers,
+            **facts,
+            **self.decoder_facts(self.context, self.most),
             "width": self.decoder.length(self.decoder.embed.output),
-            "end": end_of(self.model),
-            "tokens_at_once": self.most,
-            "base": memory.base,
-            "bytes": memory.end - memory.base,
-            "image_bytes": memory.region(IMAGE)[1] - memory.base,
-            "host_bytes": self.host.end,
-            "work_bytes": self.work.end,
-            "program": {"jobs": len(self.entries), "words": len(self.entries[0].job.writes()),
-                        "of_a_layer": self.steps.jobs, "behind": self.steps.jobs_after},
-            "steps": {"layer": [asdict(step) for step in self.steps.layer],
-                      "after": [asdict(step) for step in self.steps.after]},
-            "arrays": [array.document() for array in memory.arrays.values()],
-            "host_arrays": [array.document() for array in self.host.arrays.values()],
-            "work_arrays": [array.document() for array in self.work.arrays.values()],
-            "jobs": [{"operation": entry.step.name, "layer": entry.layer, "rows": entry.rows,
-                      "group": entry.group} for entry in self.entries],
-        }  # fmt: skip
-
-    def write(self, directory: Path) -> None:
-        """Write the files of a compiled network."""
-        words = [[value for _, value in entry.job.writes()] for entry in self.entries]
-        self._write_images(directory)
-        program = np.array(words, "<u4").tobytes()
-        write_files(directory, self.model, self.config, program, self.document())
-
-    def _write_images(self, directory: Path) -> None:
-        """Write weights and constants, an array at a time."""
-        layers: list[int | None] = [*range(len(self.decoder.layers)), None]
-        with (directory / IMAGE_FILE).open("wb") as file:
-            file.truncate(self.memory.region(IMAGE)[1] - self.memory.base)
-            for layer in layers:
-                steps = self.steps.after if layer is None else self.steps.layer
-                for name, array in self.contents.weights(steps, layer):
-                    self.memory.put(file, name, array, layer or 0)
-        with (directory / HOST_FILE).open("wb") as file:
-            file.truncate(self.host.end)
-            for name, array in self.contents.shared().items():
-                self.host.put(file, name, array)
-            for layer in layers:
-                for name, array in self.contents.constants(layer).items():
-                    self.host.put(file, name, array, layer or 0)
+            "steps": {
+                "layer": [asdict(step) for step in self.steps.layer],
+                "after": [asdict(step) for step in self.steps.after],
+            },
+        }
 
 
 def rows_of(step: Step) -> str:

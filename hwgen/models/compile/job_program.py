@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hwgen.models.compile.compiled_files import HOST_FILE, JOBS, CompiledDecoder
-from hwgen.models.compile.golden_jobs import GoldenJobs, JobFiles
+from hwgen.models.compile.compiled_files import HOST_FILE, JOBS, CompiledDecoder, JobFiles
+from hwgen.models.compile.golden_jobs import GoldenJobs
 from hwgen.models.compile.host_steps import Step, X, step_of
 from hwgen.models.compile.job_compilation import entry_number, sums_of
 from hwgen.models.quantise.hadamard_blocks import TURNED

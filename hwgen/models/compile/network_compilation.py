@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network on arrays for an engine that multiplies: its jobs, and what its host does between."""
+"""Networks on arrays compiled to jobs of an engine of products, and steps of its host."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hwgen.errors import InputError
-from hwgen.families.gemm_stream.jobs import Job, plan_of, weight_stride
-from hwgen.models.compile.compiled import Settings, memory_of
-from hwgen.models.compile.compiled_files import HOST_FILE, IMAGE_FILE, NETWORK, VERSION, write_files
-from hwgen.models.compile.golden_jobs import SUM_BYTES
-from hwgen.models.compile.job_compilation import HOST_ALIGNMENT
-from hwgen.models.compile.lifetimes import Life, placed
+from hwgen.families.gemm_stream.jobs import Job, weight_stride
+from hwgen.models.compile.compilation import (
+    HOST_ALIGNMENT,
+    Content,
+    Entry,
+    JobsCompilation,
+    Settings,
+)
+from hwgen.models.compile.compiled_files import NETWORK, SUM_BYTES
 from hwgen.models.compile.network_steps import (
     BY_WEIGHTS,
     PRODUCTS,
@@ -25,7 +27,7 @@ from hwgen.models.compile.network_steps import (
     Shapes,
     int8_weights,
 )
-from hwgen.models.compile.placement import IMAGE, WORK, Placement
+from hwgen.models.compile.placement import IMAGE, WORK, Life, Placement, place_lifetimes
 from hwgen.models.files.store import Model
 from hwgen.models.graph.description import Node
 
@@ -70,29 +72,12 @@ class NetworkStep:
     job: int = 0
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A job of the program.
-
-    Parameters
-    ----------
-    step : NetworkStep
-    part : int
-    job : Job
-    """
-
-    step: NetworkStep
-    part: int
-    job: Job
-
-
-class NetworkCompilation:
-    """A network on arrays on its way to jobs.
+class NetworkCompilation(JobsCompilation):
+    """A network on arrays compiled to jobs.
 
     Parameters
     ----------
     model : Model
-        Quantised, no decoder.
     config : JobEngine
     settings : Settings
 
@@ -101,32 +86,22 @@ class NetworkCompilation:
     shapes : Shapes
     steps : tuple of NetworkStep
     constants : dict of ndarray
-        What the host reads, by name.
+        Constants of the host by name.
     storage : dict of str
         Array of `work` that an array lies in, where it is not one itself.
-    memory : Placement
-        The engine's.
-    host, work : Placement
-        Constants of the host, and what it works on, each from 0 on.
-    entries : tuple of Entry
-
-    Raises
-    ------
-    InputError
-        If host or engine do not have what the network needs, all of it, or something does not fit.
     """
 
+    form = NETWORK
+
     def __init__(self, model: Model, config: JobEngine, settings: Settings) -> None:
-        self.model, self.config, self.settings = model, config, settings
+        super().__init__(model, config, settings)
         self.description = model.description
         self._check()
         self.shapes = Shapes(self.description)
         self.constants: dict[str, Array] = {}
-        self._plans: dict[tuple[int, int, int], Plan] = {}
         self.steps = tuple(self._steps())
         for name in self.description.outputs:
             self._keep(name)
-        self.memory = memory_of(settings, config.longest_burst_bytes)
         self._place()
         self.memory.check(config.memory.address_width, settings.room)
         self.host = Placement(0, HOST_ALIGNMENT)
@@ -206,17 +181,9 @@ class NetworkCompilation:
 
     # -- memory ----------------------------------------------------------------------------
 
-    def plan(self, product: Product) -> Plan:
+    def plan_of(self, product: Product) -> Plan:
         """Return the plan of a product's jobs."""
-        key = (product.m, product.k, product.n)
-        if key not in self._plans:
-            self._plans[key] = plan_of(self.config, *key)
-        return self._plans[key]
-
-    def part_bytes(self, product: Product) -> int:
-        """Return the bytes of the right operand of a job, in memory."""
-        plan = self.plan(product)
-        return plan.weight_image_rows * weight_stride(plan)
+        return self.plan(product.m, product.k, product.n)
 
     def _place(self) -> None:
         """Give weights their places, and what products work on."""
@@ -225,7 +192,7 @@ class NetworkCompilation:
             product = step.product
             if product is None:
                 continue
-            size = product.parts * self.part_bytes(product)
+            size = product.parts * self.weight_bytes(self.plan_of(product))
             if product.constant:
                 self.memory.place(weights_of(step), size, IMAGE)
                 size = 0
@@ -266,7 +233,7 @@ class NetworkCompilation:
             last[self.place_of(name)] = len(self.steps)
         lives = [Life(name, size, first[name], last.get(name, first[name]))
                  for name, size in sizes.items()]  # fmt: skip
-        return placed(lives, HOST_ALIGNMENT)
+        return place_lifetimes(lives, HOST_ALIGNMENT)
 
     def place_of(self, name: str) -> str:
         """Return the array that an array lies in."""
@@ -293,41 +260,36 @@ class NetworkCompilation:
             product = step.product
             if product is None:
                 continue
-            plan = self.plan(product)
+            plan = self.plan_of(product)
             weights = self.memory.at(weights_of(step) if product.constant else COLUMNS)
             for part in range(product.parts):
                 a, c = product.places(part)
                 job = Job(
                     plan,
                     a_address=self.memory.at(ROWS) + a,
-                    w_address=weights + part * self.part_bytes(product),
+                    w_address=weights + part * self.weight_bytes(self.plan_of(product)),
                     c_address=self.memory.at(SUMS) + SUM_BYTES * c,
                     a_stride=product.row_bytes,
                     w_stride=weight_stride(plan),
                     c_stride=SUM_BYTES * product.row_sums,
                 )
-                yield Entry(step, part, job)
+                yield Entry(step.name, {"part": part}, job)
 
-    def images(self) -> Iterator[tuple[str, Array]]:
-        """Yield the weights as the engine reads them, product by product."""
+    def contents(self) -> Iterator[Content]:
+        """Yield the weights as the engine reads them, and constants of the host."""
         nodes = {node.name: node for node in self.description.nodes}
-        dtype = self.config.weight.dtype
         for step in self.steps:
             product = step.product
-            if product is None or not product.constant:
-                continue
-            weights, plan = int8_weights(self.model, nodes[step.name]), self.plan(product)
-            stride, parts = weight_stride(plan), []
-            for part in weights.reshape(product.parts, product.n, product.k):
-                rows = plan.pack_weights(np.ascontiguousarray(part.T).astype(dtype))
-                parts.append(np.pad(rows, ((0, 0), (0, stride - rows.shape[1]))))
-            yield weights_of(step), np.concatenate(parts)
+            if product is not None and product.constant:
+                weights = int8_weights(self.model, nodes[step.name])
+                parts = weights.reshape(product.parts, product.n, product.k).swapaxes(1, 2)
+                yield Content(self.memory, weights_of(step), self.packed(parts))
+        for name, array in self.constants.items():
+            yield Content(self.host, name, array)
 
-    # -- files -----------------------------------------------------------------------------
-
-    def document(self) -> dict[str, Any]:
-        """Return what `DOCUMENT` holds."""
-        memory, description = self.memory, self.description
+    def facts(self) -> dict[str, Any]:
+        """Return the part of `DOCUMENT` that is of networks on arrays."""
+        description = self.description
         names = {*description.inputs, *description.outputs, *self.constants}
         for step in self.steps:
             names |= {step.output, *step.inputs.values()}
@@ -338,53 +300,13 @@ class NetworkCompilation:
         for name in sorted(names - set(arrays)):
             arrays[name] = {"shape": list(self.shapes.shape(name)), "type": self.shapes.type(name)}
         return {
-            "hwgen_compiled": VERSION,
-            "form": NETWORK,
-            "name": description.name,
-            "engine": self.config.name,
-            "layers": description.layers,
+            **super().facts(),
             "inputs": list(description.inputs),
             "outputs": list(description.outputs),
-            "base": memory.base,
-            "bytes": memory.end - memory.base,
-            "image_bytes": memory.region(IMAGE)[1] - memory.base if self.has_image else 0,
-            "host_bytes": self.host.end,
-            "work_bytes": self.work.end,
-            "program": {"jobs": len(self.entries), "words": self.job_words},
             "steps": [asdict(step) for step in self.steps],
             "operands": arrays,
-            "arrays": [array.document() for array in memory.arrays.values()],
-            "host_arrays": [array.document() for array in self.host.arrays.values()],
-            "work_arrays": [array.document() for array in self.work.arrays.values()],
             "storage": self.storage,
-            "jobs": [{"operation": entry.step.name, "part": entry.part} for entry in self.entries],
         }
-
-    @property
-    def has_image(self) -> bool:
-        """Whether there are weights."""
-        return any(array.region == IMAGE for array in self.memory.arrays.values())
-
-    @property
-    def job_words(self) -> int:
-        """Registers of the job window."""
-        from hwgen.core.register_map import job_window
-
-        return len(job_window(self.config))
-
-    def write(self, directory: Path) -> None:
-        """Write the files of a compiled network."""
-        words = [[value for _, value in entry.job.writes()] for entry in self.entries]
-        document = self.document()
-        with (directory / IMAGE_FILE).open("wb") as file:
-            file.truncate(document["image_bytes"])
-            for name, array in self.images():
-                self.memory.put(file, name, array)
-        with (directory / HOST_FILE).open("wb") as file:
-            file.truncate(self.host.end)
-            for name, array in self.constants.items():
-                self.host.put(file, name, array)
-        write_files(directory, self.model, self.config, np.array(words, "<u4").tobytes(), document)
 
 
 def weights_of(step: NetworkStep) -> str:

@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.errors import InputError
-from hwgen.models.compile.compiled_files import DOCUMENT, HOST_FILE, NETWORK
-from hwgen.models.compile.golden_jobs import SUM_BYTES, GoldenJobs, JobFiles
+from hwgen.models.compile.compiled_files import (
+    DOCUMENT,
+    HOST_FILE,
+    NETWORK,
+    SUM_BYTES,
+    JobFiles,
+)
+from hwgen.models.compile.golden_jobs import GoldenJobs
 from hwgen.models.compile.network_compilation import COLUMNS, ROWS, SUMS, NetworkStep
 from hwgen.models.compile.network_steps import PRODUCTS, Product
 from hwgen.models.run.engine import last_uses

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hwgen.models.compile.golden_jobs import SUM_BYTES
+from hwgen.models.compile.compilation import engine_problem
 from hwgen.models.graph.description import Description, Node
 from hwgen.models.run.host_functions import FUNCTIONS
 from hwgen.models.run.host_tensors import OPERATIONS
@@ -242,9 +242,9 @@ class Checks:
                     " beforehand; use an engine around an array that multiplies"
                 )
                 return
-        problem = self._core(low, high, self.shapes.product(node).k)
-        if problem:
-            yield problem
+        length = self.shapes.product(node).k
+        if problem := engine_problem(self.config, low, high, length, _WIDEST):
+            yield f"cannot be multiplied by {self.config.name}: {problem}"
 
     def _weights(self, node: Node) -> str:
         """Return what is wrong with the weights of a product."""
@@ -264,22 +264,4 @@ class Checks:
             return "its weights are not constant; export it as MatMulInteger"
         elif node.inputs.get("weights_zero", "") not in ("", *self.description.tensors):
             return "the zero point of its weights is not constant; fold it into them"
-        return ""
-
-    def _core(self, low: int, high: int, length: int) -> str:
-        """Return why an engine cannot multiply by weights of a range."""
-        config: Any = self.config
-        most = _WIDEST * max(-low, high) * length
-        named = f"cannot be multiplied by {config.name}: compute"
-        if str(config.activation) != "int8":
-            return f"{named}.activation: must be int8, not {config.activation}"
-        if config.weight.min > low or config.weight.max < high:
-            return f"{named}.weight: must hold {low}..{high}, not {config.weight}"
-        if config.result.width > 8 * SUM_BYTES or most > config.result.max:
-            return (
-                f"{named}.accumulator: must hold sums up to {most:,d} in at most"
-                f" {8 * SUM_BYTES} bits, not {config.result}"
-            )
-        if config.max_k < length:
-            return f"{named}.max_k: must be at least {length}, not {config.max_k}"
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the arrays of a compiled network lie in memory."""
+"""Addresses of the arrays of a compiled network."""
 
 from __future__ import annotations
 
@@ -149,3 +149,46 @@ class Placement:
         if array.name in self.arrays:
             raise InputError(f"two arrays of the network are called {array.name!r:.80}")
         self.arrays[array.name] = array
+
+
+@dataclass(frozen=True)
+class Life:
+    """An array with its lifetime.
+
+    Parameters
+    ----------
+    name : str
+    bytes : int
+    first, last : int
+        Steps that make it and that read it last.
+    """
+
+    name: str
+    bytes: int
+    first: int
+    last: int
+
+
+def place_lifetimes(lives: list[Life], alignment: int) -> Placement:
+    """Return addresses from 0 on, the lowest that is free during a lifetime, largest arrays first.
+
+    Parameters
+    ----------
+    lives : list of Life
+    alignment : int
+        Bytes that each array begins at a multiple of.
+    """
+    memory = Placement(0, alignment)
+    taken: list[tuple[int, int, Life]] = []
+    for life in sorted(lives, key=lambda each: (-each.bytes, each.first)):
+        size = -(-max(life.bytes, 1) // alignment) * alignment
+        at = 0
+        for begin, end, other in sorted(taken, key=lambda each: each[0]):
+            if other.last < life.first or life.last < other.first:
+                continue
+            if begin - at >= size:
+                break
+            at = max(at, end)
+        taken.append((at, at + size, life))
+        memory.place_at(life.name, at, life.bytes, WORK, written=True)
+    return memory

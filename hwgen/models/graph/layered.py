@@ -116,3 +116,16 @@ def _form(decoder: Layered, nodes: tuple[Node, ...], x: str) -> list[Any]:
         found.append((node.operation, tuple(inputs), tuple(sorted(same.items())),
                       decoder.length(node.output)))  # fmt: skip
     return found
+
+
+def local_name(node: Node) -> str:
+    """Return the name of an operation without the number of its layer."""
+    if node.layer is None:
+        return node.name
+    return "layer." + node.name.removeprefix(f"layers.{node.layer}.")
+
+
+def rope_table(node: Node) -> str:
+    """Return the name of the table of cosines and sines of an operation."""
+    parts = [str(node.attributes.get(key, "")) for key in ("elements", "base", "scale")]
+    return ".".join(["turns", *filter(None, parts), *filter(None, [node.inputs.get("factors")])])

@@ -1,32 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operations of a decoder as jobs of a list, on arrays that have their place in memory."""
+"""A decoder as one command list: from tokens in memory to tokens in memory.
+
+The list reads the tokens of a prompt, several at once where there are as many, stores their keys
+and values, and appends the most likely token, again and again.  Layers differ in the contents of
+memory alone, at the same distance from layer to layer: a loop over layers adds it to two registers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hwgen.core.lists.builder import ListBuilder, Number, Rows
 from hwgen.errors import InputError
-from hwgen.models.compile.constants import turns_of
-from hwgen.models.compile.placement import WORK, Placement
+from hwgen.models.compile.constants import Constants
+from hwgen.models.compile.placement import IMAGE, WORK, Placement
 from hwgen.models.graph.description import Node
-from hwgen.models.graph.layered import Layered
+from hwgen.models.graph.layered import Layered, local_name, rope_table
+from hwgen.models.graph.units import REAL
 from hwgen.models.quantise.hadamard_blocks import HADAMARD, TURNED
 from hwgen.models.run.engine import real, sizes_of
+from hwgen.models.run.token_scales import FORMAT
 
 if TYPE_CHECKING:
     from hwgen.core.lists.builder import ListEngine
-    from hwgen.core.params.base import FamilyConfig
 
 REGISTERS = {
-    "POSITION": (1, "tokens that have been taken; the next one's place"),
-    "PROMPT": (2, "tokens that are there"),
-    "STOP": (3, "place of the last token that is wanted"),
-    "END": (4, "token behind which none is wanted; a number that is no token: none"),
+    "POSITION": (1, "tokens that were read; position of the next one"),
+    "PROMPT": (2, "tokens in memory"),
+    "STOP": (3, "position of the last token to append"),
+    "END": (4, "token that ends the text; a number that is no token: none"),
 }
-"""Registers that the host writes: their number, and what they hold."""
+"""Registers that the host writes: number and meaning."""
 
 POSITION, PROMPT, STOP, END = (number for number, _ in REGISTERS.values())
 (LAYERS, WEIGHTS, CACHE, KEY_AT, SCALE_AT, KEY_BYTES, SCALE_BYTES, TURNS, LAST, TOKEN,
@@ -38,6 +44,19 @@ QUERY_SCALE = 4
 
 TOKENS, X = "tokens", "x"
 """Names of the arrays of tokens, and of what goes from layer to layer."""
+
+
+def register_values(
+    config: ListEngine, end: int | None, position: int, prompt: int, count: int
+) -> list[int]:
+    """Return the registers of a list that appends `count` tokens to `prompt` others."""
+    registers = [0] * config.lists.registers
+    nothing = (1 << config.register_width) - 1
+    values = {"POSITION": position, "PROMPT": prompt, "STOP": prompt + count - 1,
+              "END": nothing if end is None else end}  # fmt: skip
+    for name, (number, _) in REGISTERS.items():
+        registers[number] = values[name]
+    return registers
 
 
 @dataclass(frozen=True)
@@ -64,22 +83,51 @@ class Job:
     looped: bool
 
 
-class Operations:
-    """Appends operations of a network to a list.
+def units_of(builder: ListBuilder, blocks: Collection[int] = ()) -> dict[str, str]:
+    """Return the units of an engine by their purpose in a decoder.
+
+    Parameters
+    ----------
+    builder : ListBuilder
+    blocks : collection of int
+        Elements of the Hadamard blocks that are rotated before they are quantised.
+
+    Raises
+    ------
+    InputError
+        If there is none for something.
+    """
+    of = builder.unit
+    found = {name: of(name, x=REAL, result=REAL) for name in ("rms_norm", "rope", "gated", "add")}
+    found |= {
+        f"{HADAMARD}_{block}": of(HADAMARD, multiple=block, x=REAL, result="int8")
+        for block in blocks
+    }
+    return found | {
+        "argmax": of("argmax", x=REAL),
+        "quantise": of("quantise", x=REAL, result="int8"),
+        "sums": of("dequantise_rows", x="int32", result=REAL),
+        "scales": of("dequantise", x=REAL, result=FORMAT),
+        "attention": of("attention"),
+        "results": of("dequantise", x="int16", result=REAL),
+    }
+
+
+class DecoderList:
+    """Builder of the list.
 
     Parameters
     ----------
     config : ListEngine
     decoder : Layered
+    constants : Constants
     builder : ListBuilder
     units : mapping of str
-        Names of units by what they do.
-    cores : mapping of FamilyConfig
-        What multiplies by weights, by their name.
-    place : Placement
-        Arrays that the list works on are added when they are first needed.
+        Names of units by their purpose; see `units_of`.
+    memory : Placement
+        Empty; all arrays but the list are placed in it.
     most, context : int
-        Tokens that are taken at once, and positions that the cache has room for.
+        Tokens of a prompt that are read at once, and positions of the cache.
 
     Attributes
     ----------
@@ -90,26 +138,150 @@ class Operations:
         self,
         config: ListEngine,
         decoder: Layered,
+        constants: Constants,
         builder: ListBuilder,
         units: Mapping[str, str],
-        cores: Mapping[str, FamilyConfig],
-        place: Placement,
+        memory: Placement,
         most: int,
         context: int,
     ) -> None:
-        self.config, self.decoder, self.place = config, decoder, place
-        self.list, self.units, self.cores = builder, units, cores
+        self.config, self.decoder, self.memory = config, decoder, memory
+        self.list, self.units, self.cores = builder, units, constants.engine.cores
         self.most, self.context = most, context
         self.jobs: list[Job] = []
         self._core: Any = config.units[units["attention"]].compute
         self._tokens, self._looped = most, True
         self._arrays: dict[str, str] = {decoder.embed.output: X}
+        self._operations = {
+            "rms_norm": self._rms_norm, "quantise": self._quantise, "gemm": self._gemm,
+            "rope": self._rope, "gated": self._elementwise, "add": self._elementwise,
+            "attention": self._attention,
+        }  # fmt: skip
+        self._check()
+        self._place_image(constants)
+        self._place_work()
+
+    def _check(self) -> None:
+        registers = self.config.lists.registers
+        if registers <= OTHER:
+            raise InputError(f"lists.registers: must be 16 or more, not {registers}")
+        if self.context > self._core.max_keys:
+            raise InputError(
+                f"units.{self.units['attention']}.compute.max_keys: must be {self.context} or more"
+                f" for a context of as many positions, not {self._core.max_keys}"
+            )
+        for node in (*self.decoder.layers[0], *self.decoder.after):
+            if node.operation not in self._operations:
+                raise InputError(
+                    f"{node.name}: {node.operation} is no operation of compiled decoders; run the"
+                    " model operation by operation (`hwgen model run --engine golden`)"
+                )
+
+    # -- places ----------------------------------------------------------------------------
+
+    def _place_image(self, constants: Constants) -> None:
+        for name, array in constants.shared(self.context).items():
+            self.memory.place(name, array.nbytes, IMAGE)
+        first, *_ = self.decoder.layers
+        layer = {
+            f"{local_name(node)}.{key}": array.nbytes
+            for node in first for key, array in constants.of(node).items()
+        }  # fmt: skip
+        self._weight_stride = self.memory.repeat(layer, len(self.decoder.layers), IMAGE)
+        for node in self.decoder.after:
+            for key, array in constants.of(node).items():
+                self.memory.place(f"{local_name(node)}.{key}", array.nbytes, IMAGE)
+        for node in first:
+            if node.operation == "attention":
+                heads = sizes_of(node)[0]
+                name = f"{local_name(node)}.query_scales"
+                self.memory.place(name, self.most * heads * QUERY_SCALE, IMAGE, written=True)
+
+    def _place_work(self) -> None:
+        self.memory.place(TOKENS, 4 * (self.context + 1), WORK, written=True)
+        cache = {}
+        for node in self.decoder.layers[0]:
+            if node.operation == "attention":
+                heads, name = sizes_of(node)[1], local_name(node)
+                for part in ("key", "value"):
+                    cache[f"{name}.{part}s"] = heads * self.context * self._head_bytes
+                    cache[f"{name}.{part}_scales"] = heads * self.context * SCALE
+        count = len(self.decoder.layers)
+        self._cache_stride = self.memory.repeat(cache, count, WORK, written=True)
+
+    # -- the list --------------------------------------------------------------------------
+
+    def build(self) -> bytes:
+        """Return the list."""
+        program = self.list.program
+        self._label("next")
+        if self.most > 1:
+            program.add(OTHER, POSITION, value=self.most)
+            program.branch("one", "below", PROMPT, OTHER)
+            self._pass(self.most)
+            program.branch("last")
+            self._label("one")
+        self._pass(1)
+        self._label("last")
+        program.branch("next", "below", POSITION, PROMPT)
+        self._output()
+        program.branch("end", "equal", TOKEN, END)
+        program.branch("next", "below", POSITION, STOP)
+        self._label("end")
+        program.halt()
+        return program.encode()
+
+    def _label(self, name: str) -> None:
+        """Set a label where nothing is known of job windows; all units have finished."""
+        self.list.forget()
+        self.list.program.label(name)
+
+    def _pass(self, tokens: int) -> None:
+        """Append what a number of tokens goes through, all layers."""
+        program, self._tokens, self._looped = self.list.program, tokens, True
+        for place in range(tokens):
+            self._embed(place)
+        turns = {self._rope_bytes(n) for n in self.decoder.layers[0] if n.operation == "rope"}
+        if len(turns) > 1:
+            raise InputError("rotations of several sizes are not compiled")
+        program.multiply(TURNS, POSITION, turns.pop() if turns else 0)
+        program.multiply(KEY_BYTES, POSITION, self._head_bytes)
+        program.multiply(SCALE_BYTES, POSITION, SCALE)
+        program.set(WEIGHTS, 0)
+        program.set(CACHE, 0)
+        program.set(LAYERS, len(self.decoder.layers))
+        self.list.wait()
+        self._label(f"layer_{tokens}")
+        program.add(KEY_AT, CACHE, KEY_BYTES)
+        program.add(SCALE_AT, CACHE, SCALE_BYTES)
+        nodes = self.decoder.layers[0]
+        for node in nodes:
+            self._arrays[node.output] = X if node is nodes[-1] else f"{local_name(node)}.result"
+            self._operate(node)
+        self.list.wait()
+        program.add(WEIGHTS, WEIGHTS, value=self._weight_stride)
+        program.add(CACHE, CACHE, value=self._cache_stride)
+        program.add(LAYERS, LAYERS, value=-1)
+        program.branch(f"layer_{tokens}", "different", LAYERS, 0)
+        program.add(POSITION, POSITION, value=tokens)
+        program.set(LAST, (tokens - 1) * REAL_BYTES * self.decoder.length(nodes[-1].output))
+
+    def _output(self) -> None:
+        """Append what makes the next token of the last one."""
+        program, self._tokens, self._looped = self.list.program, 1, False
+        self._arrays[self.decoder.layers[-1][-1].output] = X
+        for node in self.decoder.after:
+            self._arrays[node.output] = f"{local_name(node)}.result"
+            self._operate(node)
+        last = self.decoder.after[-1].output
+        program.multiply(OTHER, POSITION, 4)
+        at = Rows(TOKENS, self.memory.at(TOKENS), register=OTHER)
+        self._submit("argmax", "argmax", last, {"x": self._rows(last), "positions": at})
+        self.list.wait()
+        program.load(TOKEN, OTHER, size=4, offset=self.memory.at(TOKENS))
+        program.add(PROMPT, POSITION, value=1)
 
     # -- arrays ----------------------------------------------------------------------------
-
-    def _name(self, node: Node) -> str:
-        """Return the name of an operation, of all layers the same."""
-        return node.name if node.layer is None else local(node)
 
     @property
     def _head_bytes(self) -> int:
@@ -119,9 +291,9 @@ class Operations:
 
     def _work(self, name: str, row_bytes: int, rows: int = 1) -> int:
         """Return the address of rows of every token that the list works on."""
-        if name not in self.place.arrays:
-            self.place.place(name, self.most * rows * row_bytes, WORK, written=True)
-        return self.place.at(name)
+        if name not in self.memory.arrays:
+            self.memory.place(name, self.most * rows * row_bytes, WORK, written=True)
+        return self.memory.at(name)
 
     def _rows(self, array: str, length: int = 0, **others: Any) -> Rows:
         """Return the rows of an array of the network: of a token each, unless said otherwise."""
@@ -133,17 +305,17 @@ class Operations:
 
     def _constant(self, node: Node, key: str, rows: int = 1) -> Rows:
         """Return weights: the same row again and again."""
-        name = f"{self._name(node)}.{key}"
+        name = f"{local_name(node)}.{key}"
         return Rows(
-            name, self.place.at(name), rows, 0 if rows > 1 else -1,
+            name, self.memory.at(name), rows, 0 if rows > 1 else -1,
             register=WEIGHTS if self._looped else 0,
         )  # fmt: skip
 
     def _operate(self, node: Node) -> None:
         """Append an operation of the network, and note its jobs."""
         before = len(self.list.submitted)
-        getattr(self, f"_{node.operation}")(node)
-        self._note(self._name(node), before)
+        self._operations[node.operation](node)
+        self._note(local_name(node), before)
 
     def _note(self, name: str, before: int) -> None:
         for index, unit in self.list.submitted[before:]:
@@ -164,13 +336,13 @@ class Operations:
         program, width = self.list.program, self.decoder.length(self.decoder.embed.output)
         row = REAL_BYTES * width
         program.multiply(OTHER, POSITION, 4)
-        program.load(TOKEN, OTHER, size=4, offset=self.place.at(TOKENS) + 4 * place)
+        program.load(TOKEN, OTHER, size=4, offset=self.memory.at(TOKENS) + 4 * place)
         program.multiply(TOKEN, TOKEN, row)
         before = len(self.list.submitted)
         self.list.rows(
             "add", width,
-            {"x": Rows("embedding", self.place.at("embedding"), register=TOKEN),
-             "y": Rows("nothing", self.place.at("nothing")),
+            {"x": Rows("embedding", self.memory.at("embedding"), register=TOKEN),
+             "y": Rows("nothing", self.memory.at("nothing")),
              "result": Rows(X, self._work(X, row) + place * row)},
             unit=self.units["add"], scalars={"scale": 1.0},
         )  # fmt: skip
@@ -198,14 +370,14 @@ class Operations:
 
     def _gemm(self, node: Node) -> None:
         t, weights = self._tokens, node.inputs["weights"]
-        name, x = self._name(node), self._arrays[node.inputs["x"]]
+        name, x = local_name(node), self._arrays[node.inputs["x"]]
         n, k = self.decoder.description.tensors[weights].shape
         sums = Rows(f"{name}.sums", self._work(f"{name}.sums", 4 * n), t)
         self.list.gemm(
-            Rows(x, self.place.at(x), t), self._constant(node, "weights"), sums, k, n,
+            Rows(x, self.memory.at(x), t), self._constant(node, "weights"), sums, k, n,
             unit=self.cores[weights].name,
         )  # fmt: skip
-        steps = Rows(f"{x}.steps", self.place.at(f"{x}.steps"), t)
+        steps = Rows(f"{x}.steps", self.memory.at(f"{x}.steps"), t)
         result = self._rows(node.output)
         rows = {"x": sums, "row_scales": steps, "scales": self._constant(node, "scales", t),
                 "result": result}  # fmt: skip
@@ -215,7 +387,7 @@ class Operations:
             self._submit("add", "add", node.output, {"x": result, "y": bias, "result": result},
                          scale=1.0)  # fmt: skip
 
-    def _turn_bytes(self, node: Node) -> int:
+    def _rope_bytes(self, node: Node) -> int:
         """Return the bytes of a row of cosines and sines."""
         parameters = self.config.units[self.units["rope"]].compute.parameters
         return int(real(node, "elements")) * int(parameters.width) // 8
@@ -224,8 +396,8 @@ class Operations:
         t, heads, elements = self._tokens, int(real(node, "heads")), int(real(node, "elements"))
         here = {"rows": heads, "blocks": t, "stride": REAL_BYTES * elements,
                 "step": REAL_BYTES * elements * heads}  # fmt: skip
-        table = turns_of(node)
-        turns = Rows(table, self.place.at(table), heads, 0, t, self._turn_bytes(node), TURNS)
+        table = rope_table(node)
+        turns = Rows(table, self.memory.at(table), heads, 0, t, self._rope_bytes(node), TURNS)
         self.list.rows(
             "rope", elements,
             {"x": self._rows(node.inputs["x"], **here), "turns": turns,
@@ -233,12 +405,10 @@ class Operations:
             unit=self.units["rope"],
         )  # fmt: skip
 
-    def _gated(self, node: Node) -> None:
+    def _elementwise(self, node: Node) -> None:
         rows = {"x": self._rows(node.inputs["x"]), "y": self._rows(node.inputs["y"]),
                 "result": self._rows(node.output)}  # fmt: skip
         self._submit(node.operation, node.operation, node.output, rows, scale=1.0)
-
-    _add = _gated
 
     # -- attention -------------------------------------------------------------------------
 
@@ -249,7 +419,7 @@ class Operations:
             self._tokens_scaled(node, part, kv_heads)
         out = next(port for port in self._core.ports if port.name == "out")
         out_bytes = int(out.beat_bytes * self._core.steps)
-        name, rows = self._name(node), self._tokens * heads
+        name, rows = local_name(node), self._tokens * heads
         found = Rows(f"{name}.heads", self._work(f"{name}.heads", out_bytes, heads), rows,
                      out_bytes)  # fmt: skip
         self._attend(node, found, out_bytes)
@@ -262,21 +432,21 @@ class Operations:
 
     def _tokens_scaled(self, node: Node, part: str, heads: int) -> None:
         """Append what makes integers of queries, keys or values, and their scales."""
-        name, t, elements = self._name(node), self._tokens, sizes_of(node)[2]
+        name, t, elements = local_name(node), self._tokens, sizes_of(node)[2]
         size, cached = self._head_bytes, part != "query"
         steps, real_row = f"{name}.{part}_steps", REAL_BYTES * elements
         steps_at = self._work(steps, REAL_BYTES, heads)
         one = {"blocks": t, "step": REAL_BYTES * heads, "stride": REAL_BYTES}
         if cached:
-            at = self.place.at(f"{name}.{part}s")
+            at = self.memory.at(f"{name}.{part}s")
             target = Rows(f"{name}.{part}s", at, heads, self.context * size, t, size, KEY_AT)
-            at = self.place.at(f"{name}.{part}_scales")
+            at = self.memory.at(f"{name}.{part}_scales")
             scales = Rows(f"{name}.{part}_scales", at, heads, self.context * SCALE, t, SCALE,
                           SCALE_AT)  # fmt: skip
         else:
             at = self._work(f"{name}.query", size, heads)
             target = Rows(f"{name}.query", at, heads, size, t, heads * size)
-            at = self.place.at(f"{name}.query_scales")  # the lower half of each word
+            at = self.memory.at(f"{name}.query_scales")  # the lower half of each word
             scales = Rows(f"{name}.query_scales", at, heads, QUERY_SCALE, t, heads * QUERY_SCALE)
         x = self._rows(node.inputs[part], rows=heads, stride=real_row, blocks=t,
                        step=heads * real_row)  # fmt: skip
@@ -298,7 +468,7 @@ class Operations:
     def _attend(self, node: Node, found: Rows, out_bytes: int) -> None:
         """Append the attention of each head of keys, as many queries at once as there are rows."""
         heads, kv_heads, _ = sizes_of(node)
-        name, group, size = self._name(node), heads // kv_heads, self._head_bytes
+        name, group, size = local_name(node), heads // kv_heads, self._head_bytes
         at_once, window = self._core.array.rows // group, self._window(node)
         if not at_once:
             raise InputError(
@@ -313,11 +483,11 @@ class Operations:
                 for key, array, row in (("query", "query", size),
                                         ("query_scale", "query_scales", QUERY_SCALE),
                                         ("output", "heads", out_bytes)):  # fmt: skip
-                    at = self.place.at(f"{name}.{array}") + there * row
+                    at = self.memory.at(f"{name}.{array}") + there * row
                     arrays[key] = Rows(f"{name}.{array}", at, group, row, count, heads * row)
                 for key, row in (("key", size), ("value", size), ("key_scale", SCALE),
                                  ("value_scale", SCALE)):  # fmt: skip
-                    at = self.place.at(f"{name}.{key}s") + head * self.context * row
+                    at = self.memory.at(f"{name}.{key}s") + head * self.context * row
                     arrays[key] = Rows(f"{name}.{key}s", at, register=CACHE)
                 keys = first + count
                 self.list.attention(
@@ -327,8 +497,3 @@ class Operations:
                     scale_bytes=Number(keys * SCALE, SCALE_BYTES),
                     first=Number(first + 1 - window, POSITION) if window else None,
                 )  # fmt: skip
-
-
-def local(node: Node) -> str:
-    """Return the name of an operation of a layer without the layer's number."""
-    return "layer." + node.name.removeprefix(f"layers.{node.layer}.")

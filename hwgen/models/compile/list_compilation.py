@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decoders compiled to a command list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hwgen.core.lists.builder import ListBuilder
+from hwgen.core.lists.commands import BYTES, listing
+from hwgen.errors import InputError
+from hwgen.models.compile.compilation import Compilation, Content, Settings
+from hwgen.models.compile.constants import Constants
+from hwgen.models.compile.decoder_list import REGISTERS, DecoderList, Job, register_values, units_of
+from hwgen.models.compile.placement import IMAGE, LIST, Placement
+from hwgen.models.files.store import Model
+from hwgen.models.graph.layered import Layered, layered, local_name
+from hwgen.models.graph.units import Units
+from hwgen.models.quantise.hadamard_blocks import blocks_of
+from hwgen.models.run.golden_engine import GoldenEngine
+from hwgen.models.run.token_scales import TokenScales
+
+if TYPE_CHECKING:
+    from hwgen.core.lists.builder import ListEngine
+
+LISTING = "program.txt"
+
+
+class ListCompilation(Compilation):
+    """A decoder compiled to a list.
+
+    Parameters
+    ----------
+    model : Model
+    config : ListEngine
+    settings : Settings
+
+    Attributes
+    ----------
+    program : bytes
+        The list.
+    jobs : list of Job
+    """
+
+    def __init__(self, model: Model, config: ListEngine, settings: Settings) -> None:
+        super().__init__(model, settings, config.longest_burst * config.memory_bytes)
+        self.config: ListEngine = config
+        self.decoder = layered(model.description)
+        self.context = settings.positions(self.decoder)
+        self.engine = GoldenEngine(model, Units([config]))
+        _check_cores(self.engine, self.decoder)
+        try:
+            self._program = self._lower(config)
+        except InputError:
+            self._check_room()
+            raise
+        self.memory.check(config.memory.address_width, settings.room)
+
+    def _lower(self, config: ListEngine) -> bytes:
+        """Return the list, and place all arrays."""
+        builder = ListBuilder(config)
+        units = units_of(builder, blocks_of(self.model.description))
+        core = config.units[units["attention"]].compute
+        self.scales = TokenScales(self.model.description.nodes, core)
+        self.constants = Constants(config, self.engine, self.decoder, self.scales, units)
+        self.most = min(self.settings.tokens, self.context)
+        lowering = DecoderList(
+            config,
+            self.decoder,
+            self.constants,
+            builder,
+            units,
+            self.memory,
+            self.most,
+            self.context,
+        )
+        data = lowering.build()
+        self.jobs: list[Job] = lowering.jobs
+        self.memory.place("list", len(data), LIST)
+        return data
+
+    def _check_room(self) -> None:
+        """Say by how much the network does not fit, if that is why there is no list."""
+        narrow, settings = self.config.memory.address_width, self.settings
+        if self.memory.end < 1 << narrow:
+            return
+        wide = self.config.resolved()
+        wide["memory"]["address_width"] = 64
+        self.memory = Placement(settings.base, self.memory.alignment)
+        self._lower(type(self.config).model_validate(wide))
+        self.memory.check(narrow, settings.room)
+
+    @property
+    def program(self) -> bytes:
+        """The list."""
+        return self._program
+
+    def facts(self) -> dict[str, Any]:
+        """Return the part of `DOCUMENT` that is of lists."""
+        return {
+            **self.decoder_facts(self.context, self.most),
+            "list": {
+                "address": self.memory.at("list"),
+                "descriptors": len(self.program) // BYTES,
+            },
+            "registers": {name: number for name, (number, _) in REGISTERS.items()},
+            "jobs": [asdict(job) for job in self.jobs],
+        }
+
+    def registers(self, position: int, prompt: int, count: int) -> list[int]:
+        """Return the registers of a list that no token ends; see `CompiledList.registers`."""
+        return register_values(self.config, None, position, prompt, count)
+
+    def contents(self) -> Iterator[Content]:
+        """Yield the initial contents of memory."""
+        memory, constants = self.memory, self.constants
+        for name, array in constants.shared(self.context).items():
+            yield Content(memory, name, array)
+        for number, nodes in enumerate((*self.decoder.layers, self.decoder.after)):
+            for node in nodes:
+                layer = number if node.layer is not None else 0
+                for key, array in constants.of(node).items():
+                    yield Content(memory, f"{local_name(node)}.{key}", array, layer)
+        for place in memory.arrays.values():
+            if place.region == IMAGE and place.written:
+                filled = np.full(place.bytes // 4, self.scales.word, "<u4")
+                yield Content(memory, place.name, filled)
+
+    def write(self, directory: Path) -> None:
+        """Write the files of a compiled network."""
+        text = listing(self.program, list(self.config.units))
+        (directory / LISTING).write_text(text, encoding="utf-8")
+        super().write(directory)
+
+
+def _check_cores(engine: GoldenEngine, decoder: Layered) -> None:
+    """Refuse layers whose weights need another unit than those of the first one."""
+    first = decoder.layers[0]
+    for nodes in decoder.layers:
+        for node, alike in zip(nodes, first, strict=True):
+            if node.operation == "gemm":
+                ours, wanted = (engine.cores[n.inputs["weights"]].name for n in (node, alike))
+                if ours != wanted:
+                    raise InputError(
+                        f"{node.name}: its weights need unit {ours!r}, those of the first layer"
+                        f" {wanted!r}"
+                    )
