@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Identifiers use the terms of the glossary, and docstrings say what something is or does.
+
+What is not renamed or rewritten yet is listed in ``sim_tests/data``; the lists only become shorter.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from sim_tests.docs.identifiers import (
+    OPENINGS,
+    PACKAGES,
+    VERILOG,
+    allowed,
+    avoided_words,
+    is_avoided,
+    of_source,
+    of_verilog,
+    question_openings,
+    words,
+)
+
+SOURCE = of_source()
+LISTED = allowed()
+
+
+def test_words_of_identifiers() -> None:
+    assert words("row_ofPlaces_2") == ["row", "of", "places"]
+    assert words("AXIReadPath") == ["axi", "read", "path"]
+    avoided = avoided_words()
+    assert {"bill", "room", "kept", "place"} <= avoided.keys()
+    assert is_avoided("kept_rows", "hwgen", avoided, verb=True)
+    assert not is_avoided("place_block", "hwgen", avoided, verb=True)
+    assert is_avoided("place_block", "hwgen", avoided, verb=False)
+    assert is_avoided("short", "rtl_templates", avoided, verb=False)
+    assert not is_avoided("short", "hwgen", avoided, verb=False)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_identifier_has_a_word_to_avoid(package: str) -> None:
+    assert SOURCE.get(package, set()) - LISTED.get(package, set()) == set()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_what_is_listed_is_still_there(package: str) -> None:
+    """A list that is too long: run ``python -m sim_tests.docs.identifiers``."""
+    assert LISTED.get(package, set()) - SOURCE.get(package, set()) == set()
+
+
+@pytest.mark.slow
+@pytest.mark.rotate(2)
+def test_no_name_in_verilog_has_a_word_to_avoid() -> None:
+    names = of_verilog()
+    assert names - LISTED.get(VERILOG, set()) == set()
+    assert LISTED.get(VERILOG, set()) - names == set()
+
+
+def test_docstrings_open_with_a_verb_or_a_noun() -> None:
+    lines = OPENINGS.read_text(encoding="utf-8").splitlines()
+    limits = {package: int(count) for package, count in map(str.split, lines)}
+    assert all(count <= limits[name] for name, count in question_openings().items())
