@@ -31,9 +31,9 @@ from flows.synthesis.standard_cells import Mapped
 from hwgen.arithmetic.digits import Encoding
 from hwgen.arithmetic.sparse_digits import GROUP_TERMS
 from hwgen.core.load import parse_config
-from hwgen.core.params.processing_elements import SERIAL
 from hwgen.core.registry import family as hwgen_family
 from hwgen.errors import HwgenError
+from hwgen.families.spatial.params import SERIAL
 
 TECHNOLOGY = "nangate45"
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hwgen.core.params.processing_elements import SERIAL
+from hwgen.families.spatial.params import SERIAL
 
 SWEEPS = Path(__file__).resolve().parents[2] / "configs" / "sweeps"
 

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl_templates.arithmetic.pipeline import delayed
 from rtl_templates.hdl.hierarchy import Block, place
-from rtl_templates.spatial.pe import PE
+from rtl_templates.spatial.pe_table import integer_pe
 
 if TYPE_CHECKING:
     from hwgen.families.attention.params import AttentionConfig
@@ -90,7 +90,7 @@ class ScoreRow(Block):
             with m.If(self.load):
                 m.d.sync += ring[len(rest) :].eq(self.q)
         total = Signal(config.dots.held_width)
-        place(m, "dot", PE(config.dots), x=head, w=self.k, clear=self.clear, total=total)
+        place(m, "dot", integer_pe(config.dots), x=head, w=self.k, clear=self.clear, total=total)
         m.d.comb += self.score.eq(total)
 
         first = Signal(self.first.shape(), name="first_key", reset_less=True)

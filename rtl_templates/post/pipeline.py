@@ -10,11 +10,9 @@ from hwgen.core.post import RECORD_BYTES, REGISTERS, SETTINGS_BITS, PostFeatures
 from hwgen.core.post.fields import field_bits, first_fields, later_fields
 from hwgen.core.post.stages import Stages
 from rtl_templates.arithmetic.pipeline import Pipeline
+from rtl_templates.arithmetic.registry import arithmetic
 from rtl_templates.hdl.hierarchy import Block, place
 from rtl_templates.stream.stream import StreamBuffer
-
-from .integer_lane import IntegerLane
-from .single_lane import SingleLane
 
 OFFSETS = {
     field.name: 32 * number + field.offset
@@ -107,7 +105,7 @@ class Post(Block):
             travelling = {n: value for n, value in travelling.items() if ages[n] > stage}
 
         words = common.pop("count"), common.pop("last")
-        block = SingleLane(features) if features.single else IntegerLane(features)
+        block = arithmetic(features.accumulator).post_lane(features)
         results = Signal(self.lanes * features.lane_width)
         width = features.accumulator.width
         for lane in range(self.lanes):

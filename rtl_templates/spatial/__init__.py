@@ -22,5 +22,7 @@ def generate(config: SpatialConfig) -> Component:
     """Return the core of a configuration, its ports inner streams."""
     if config.block_product is not None:
         return post_processed(config, BlockCore(config))
-    kind = SerialCore if config.serial else PackedCore if config.packing else SpatialCore
-    return post_processed(config, kind(config))
+    if config.processing_element.serial:
+        return post_processed(config, SerialCore(config))
+    core = PackedCore if config.packing else SpatialCore
+    return post_processed(config, core(config))

@@ -14,14 +14,13 @@ from amaranth.lib.wiring import In, Member, Out
 
 from rtl_templates.arithmetic.block.accumulators import rounded_row
 from rtl_templates.arithmetic.block.edge import BlockEdge, registers_of
-from rtl_templates.arithmetic.block.fused_pe import FusedPe
-from rtl_templates.arithmetic.block.pe import BlockPe
-from rtl_templates.arithmetic.block.scalable import ScalableEdge, ScalablePe, chosen, mode_of
+from rtl_templates.arithmetic.block.scalable import ScalableEdge, chosen, mode_of
 from rtl_templates.hdl.hierarchy import Block, place
 from rtl_templates.hdl.streams import AnyStream, Stream, fields
 from rtl_templates.stream.block_beats import counted_beats, counted_terms
 
 from .core import Array, SpatialCore
+from .pe_table import block_pe
 
 if TYPE_CHECKING:
     from hwgen.families.spatial.params import SpatialConfig
@@ -43,14 +42,6 @@ def edge_of(config: SpatialConfig, side: str) -> BlockEdge | ScalableEdge:
     return BlockEdge(config, config.lanes["aw".index(side)], side)
 
 
-def pe_of(config: SpatialConfig) -> BlockPe:
-    """Return the processing element."""
-    if config.scalable is not None:
-        return ScalablePe(config)
-    assert config.block_product is not None
-    return FusedPe(config) if config.block_product.fused else BlockPe(config)
-
-
 class BlockRow(Block):
     """A row of PEs with its edge.
 
@@ -69,7 +60,7 @@ class BlockRow(Block):
     def __init__(self, config: SpatialConfig) -> None:
         product = config.block_product
         assert product is not None
-        self.pe = pe_of(config)
+        self.pe = block_pe(config)
         self.columns = self.pe.operands["w"]
         super().__init__(
             "row",

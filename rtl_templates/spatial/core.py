@@ -24,7 +24,8 @@ from rtl_templates.hdl.streams import AnyStream, Stream, fields
 from rtl_templates.stream.drain import ColumnDrain
 from rtl_templates.stream.stream import StreamSlice, buffered
 
-from .pe import PE, Edge, operand_width, plus_ones_width
+from .pe import Edge, operand_width, plus_ones_width
+from .pe_table import integer_pe
 
 if TYPE_CHECKING:
     from hwgen.families.spatial.params import SpatialConfig
@@ -68,7 +69,7 @@ class SpatialRow(Block):
             register = Signal(name=f"clear_{stage}", reset_less=True)
             m.d.sync += register.eq(clear)
             clear = register
-        pe = PE(config)
+        pe = integer_pe(config)
         for col in range(config.cols):
             place(
                 m,

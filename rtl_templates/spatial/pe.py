@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.formats import TERNARY
 from rtl_templates.arithmetic.integer.digit_accumulator import (
     accumulate_digits,
     plus_ones_of_parts,
     signed_factor,
 )
-from rtl_templates.arithmetic.integer.multiply import accumulate, shape_of
+from rtl_templates.arithmetic.integer.multiply import Addend, shape_of
 from rtl_templates.arithmetic.integer.recode import Digits, recode
+from rtl_templates.arithmetic.registry import arithmetic
 from rtl_templates.hdl.hierarchy import Block
 
 from .sums import accumulated
@@ -131,56 +131,42 @@ class PE(Block):
             w = Signal(shape_of(config.weight), name=f"w_{term}")
             m.d.comb += w.eq(self.w.word_select(term, config.weight.width))
             factors.append(w)
-        if config.digits:
-            digits = digits_of(self.x, config.depth)
-            factors = [signed_factor(m, w, config.digits) for w in factors]
-            total = accumulate_digits(
-                m, digits, factors, self.short, self.clear, config.pipeline.pe, config.digits
-            )
-        elif config.weight == TERNARY:
-            total = self._chosen(m, factors)
-        else:
-            total = self._multiplied(m, factors)
-        m.d.comb += self.total.eq(total)
+        m.d.comb += self.total.eq(self.accumulated(m, factors))
 
-    def _chosen(self, m: Module, factors: list[Signal]) -> Value:
-        """Add, subtract or leave out activations: with ternary weights nothing is multiplied."""
+    def accumulated(self, m: Module, factors: list[Signal]) -> Value:
+        """Return the accumulator, given the weights of a beat."""
+        raise NotImplementedError
+
+
+class DigitPE(PE):
+    """A PE that multiplies by digits of A."""
+
+    def accumulated(self, m: Module, factors: list[Signal]) -> Value:
         config = self.config
-        after_product = m.d.sync if config.pipeline.pe > 1 else m.d.comb
-        terms: list[tuple[Value, Value | None]] = []
-        for term, w in enumerate(factors):
-            x = Signal(shape_of(config.activation), name=f"x_{term}")
-            wide = signed(len(x) + (not config.activation.signed))
-            chosen = Signal(wide, name=f"term_{term}", reset_less=True)
-            negative = Signal(name=f"negative_{term}", reset_less=True)
-            m.d.comb += x.eq(self.x.word_select(term, len(x)))
-            extended = Signal(wide, name=f"extended_{term}")
-            m.d.comb += extended.eq(x)
-            # The one of a two's complement is the carry of an adder.  Without a beat weights are
-            # anything.
-            after_product += [
-                chosen.eq(Mux(w[0], Mux(w[1], ~extended, extended), 0)),
-                negative.eq(w[0] & w[1]),
-            ]
-            terms.append((chosen, negative))
-        return accumulated(m, config, terms, self.clear)
+        assert config.digits is not None
+        digits = digits_of(self.x, config.depth)
+        signed_factors = [signed_factor(m, w, config.digits) for w in factors]
+        return accumulate_digits(
+            m, digits, signed_factors, self.short, self.clear, config.pipeline.pe, config.digits
+        )
 
-    def _multiplied(self, m: Module, factors: list[Signal]) -> Value:
-        config, registers = self.config, self.config.pipeline.pe
-        after_product = m.d.sync if registers > 1 else m.d.comb
-        after_sum = m.d.sync if registers else m.d.comb
-        terms: list[Value] = []
+
+class MultiplierPE(PE):
+    """A PE with a multiplier for each product of a beat, chosen by the format of W."""
+
+    def accumulated(self, m: Module, factors: list[Signal]) -> Value:
+        config = self.config
+        terms = []
         for term, w in enumerate(factors):
             x = Signal(shape_of(config.activation), name=f"x_{term}")
             m.d.comb += x.eq(self.x.word_select(term, len(x)))
-            product = Signal(shape_of(config.product), name=f"product_{term}", reset_less=True)
-            after_product += product.eq(x * w)
-            terms.append(product)
-        while len(terms) > 1:
-            pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)]
-            terms = pairs + terms[len(terms) & ~1 :]
-        addend = Signal(shape_of(config.partial_sum(config.depth)), name="addend", reset_less=True)
-        after_sum += addend.eq(terms[0])
-        total = Signal(shape_of(config.result), name="total_reg", reset_less=True)
-        m.d.sync += total.eq(accumulate(m, Mux(self.clear, 0, total), addend, config))
-        return total
+            terms.append(self.product(m, term, x, w))
+        exact = all(carry is None for _, carry in terms)
+        shape = shape_of(config.partial_sum(config.depth)) if exact else None
+        return accumulated(m, config, terms, self.clear, shape=shape)
+
+    def product(self, m: Module, term: int, x: Signal, w: Signal) -> Addend:
+        """Return a product, behind a register if there is one, and a bit to be added to it."""
+        config = self.config
+        multiply = arithmetic(config.weight).multiply
+        return multiply(m, term, x, w, config.product, registered=config.pipeline.pe > 1)

@@ -5,19 +5,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Module, Mux, Shape, Signal, Value
 
-from rtl_templates.arithmetic.integer.multiply import accumulate, add, shape_of
+from rtl_templates.arithmetic.integer.multiply import Addend, accumulate, add, shape_of
 
 if TYPE_CHECKING:
     from hwgen.families.spatial.params import SpatialConfig
 
-Addend = tuple[Value, Value | None]
-"""A term, and a bit that is to be added to it."""
-
 
 def accumulated(
-    m: Module, config: SpatialConfig, terms: list[Addend], clear: Value, name: str = ""
+    m: Module,
+    config: SpatialConfig,
+    terms: list[Addend],
+    clear: Value,
+    name: str = "",
+    shape: Shape | None = None,
 ) -> Signal:
     """Return the accumulator of the terms of a beat; each adder takes one of their carries.
 
@@ -30,7 +32,9 @@ def accumulated(
     clear : Value
         Start a new sum.
     name : str
-        What the names of signals end with.
+        Suffix of the names of signals.
+    shape : Shape, optional
+        Of the sum of a beat, by default that of the adders.
     """
     after_sum = m.d.sync if config.pipeline.pe else m.d.comb
     values = [value for value, _ in terms]
@@ -41,7 +45,7 @@ def accumulated(
             for a, b in zip(values[::2], values[1::2], strict=False)
         ]
         values = pairs + values[len(values) & ~1 :]
-    addend = Signal(values[0].shape(), name=f"addend{name}", reset_less=True)
+    addend = Signal(shape or values[0].shape(), name=f"addend{name}", reset_less=True)
     after_sum += addend.eq(values[0])
     last: Value | None = None
     if carries:  # of as many terms as adders one is left

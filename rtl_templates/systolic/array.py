@@ -18,7 +18,7 @@ from rtl_templates.arithmetic.integer.recode import recode
 from rtl_templates.hdl.hierarchy import Block, place
 
 from .edges import collect, column_skew, next_tile, row_skew
-from .pe import OutputStationaryPE, StationaryPE
+from .pe_table import OUTPUT_STATIONARY_PES, STATIONARY_PES
 from .tile import PE, Tile, columns_of, tile_columns, tile_rows, widened
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class OutputStationaryArray(Block):
 
     def pe(self) -> PE:
         """Return the processing element."""
-        return OutputStationaryPE(self.config)
+        return OUTPUT_STATIONARY_PES[self.config.array.pe](self.config)
 
     def columns(self, m: Module) -> Value:
         """Return what enters the columns."""
@@ -197,7 +197,7 @@ class StationaryArray(Block):
 
     def pe_of_terms(self, terms: int) -> PE:
         """Return the PE with sums of so many terms."""
-        return StationaryPE(self.config, self.config.partial_sum(terms))
+        return STATIONARY_PES[self.config.array.pe](self.config, self.config.partial_sum(terms))
 
     def moving(self, m: Module) -> Value:
         """Return what enters the rows.

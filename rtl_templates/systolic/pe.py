@@ -18,7 +18,6 @@ from rtl_templates.arithmetic.integer.recode import Digits
 from rtl_templates.hdl.hierarchy import Block
 
 if TYPE_CHECKING:
-    from hwgen.arithmetic.digit_sums import DigitAccumulation
     from hwgen.families.systolic.params import SystolicConfig
     from hwgen.formats import IntegerFormat
 
@@ -78,22 +77,35 @@ class OutputStationaryPE(Block):
         self.flag_delays = {"clear": config.pipeline.pe}
 
     def build(self, m: Module) -> None:
-        config = self.config
         y = Signal.like(self.y, name="y_reg", reset_less=True)
         with m.If(self.run):
             m.d.sync += y.eq(self.y)
         m.d.comb += self.y_out.eq(y)
-        if config.digits:
-            m.d.comb += self.total.eq(self._by_digits(m, y, config.digits))
-            return
+        m.d.comb += self.total.eq(self.accumulated(m, y))
+
+    def accumulated(self, m: Module, y: Signal) -> Value:
+        """Return the accumulator of products of the row operand and `y`."""
+        raise NotImplementedError
+
+
+class MultiplierPE(OutputStationaryPE):
+    """An `OutputStationaryPE` with a multiplier and an accumulating adder."""
+
+    def accumulated(self, m: Module, y: Signal) -> Value:
+        config = self.config
         product = pipelined_product(m, self.x, y, config.pipeline.pe)
         total = Signal(shape_of(config.result), reset_less=True)
-        kept = Mux(self.clear, 0, total)
-        m.d.sync += total.eq(accumulate(m, kept, product, config))
-        m.d.comb += self.total.eq(total)
+        addend = Mux(self.clear, 0, total)
+        m.d.sync += total.eq(accumulate(m, addend, product, config))
+        return total
 
-    def _by_digits(self, m: Module, y: Signal, accumulation: DigitAccumulation) -> Value:
-        x, depth = Value.cast(self.x), self.config.pipeline.pe
+
+class DigitPE(OutputStationaryPE):
+    """An `OutputStationaryPE` that multiplies by digits of the row operand."""
+
+    def accumulated(self, m: Module, y: Signal) -> Value:
+        x, depth, accumulation = Value.cast(self.x), self.config.pipeline.pe, self.config.digits
+        assert accumulation is not None
         factor = signed_factor(m, y, accumulation)
         if depth > 1:
             operand = Signal.like(x, name="x_reg", reset_less=True)

@@ -13,7 +13,9 @@ from amaranth.lib import wiring
 
 from hwgen.families.vector.operations import CODES, Way, going
 from rtl_templates.arithmetic.float.multiplier import FloatMultiplier
+from rtl_templates.arithmetic.float.real import REAL
 from rtl_templates.arithmetic.pipeline import delayed, named
+from rtl_templates.arithmetic.registry import arithmetic
 from rtl_templates.hdl.hierarchy import place
 from rtl_templates.hdl.shell import stream_members
 from rtl_templates.stream.stream import StreamBuffer, StreamFifo, StreamStore
@@ -21,7 +23,6 @@ from rtl_templates.stream.stream import StreamBuffer, StreamFifo, StreamStore
 from .hadamard import HadamardBlock
 from .lanes import NOTHING, ONE, ApplyLane, ValueLane
 from .online import OnlineWeights
-from .real import REAL, to_real
 from .reduce import RowMax, RowSum
 from .rescaled import Rescaled
 from .scale import ScaleChain
@@ -219,7 +220,7 @@ class VectorCore(wiring.Component):
         )  # fmt: skip
         real = Signal(32 * lanes, name="first_real")
         for lane in range(lanes):
-            place(m, f"first_convert_{lane}", to_real(config.input),
+            place(m, f"first_convert_{lane}", arithmetic(config.input).to_real(config.input),
                   i=beat.data.word_select(lane, config.input.width),
                   o=real.word_select(lane, 32))  # fmt: skip
         any_first = self.flag(lambda way: way.first, "first")

@@ -9,11 +9,11 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from rtl_templates.arithmetic.float.adder import FloatAdder
+from rtl_templates.arithmetic.float.real import REAL
 from rtl_templates.arithmetic.pipeline import named
 from rtl_templates.hdl.hierarchy import Block, place
 
 from .lanes import NOTHING
-from .real import REAL
 
 if TYPE_CHECKING:
     from hwgen.families.vector.params import VectorConfig

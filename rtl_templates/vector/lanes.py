@@ -9,13 +9,14 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from hwgen.families.vector.operations import going
+from hwgen.formats import Format
 from rtl_templates.arithmetic.float.adder import FloatAdder
 from rtl_templates.arithmetic.float.multiplier import FloatMultiplier
+from rtl_templates.arithmetic.float.real import REAL
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
 from rtl_templates.arithmetic.pipeline import delayed
+from rtl_templates.arithmetic.registry import arithmetic
 from rtl_templates.hdl.hierarchy import Block, place
-
-from .real import REAL, from_real, to_real
 
 if TYPE_CHECKING:
     from hwgen.families.vector.params import VectorConfig
@@ -67,7 +68,7 @@ class ValueLane(Block):
         config, run, needs = self.config, self.run, self.needs
         pipeline = config.pipeline
         converted = Signal(32, name="converted")
-        place(m, "convert", to_real(config.input), i=self.i, o=converted)
+        place(m, "convert", arithmetic(config.input).to_real(config.input), i=self.i, o=converted)
         element = delayed(m, "element", converted, 1, run)
         m.d.comb += self.element.eq(element)
         centred: Value = element
@@ -165,7 +166,7 @@ class ApplyLane(Block):
             place(m, "add", adder, run=run, a=value, b=term, o=total)
             value = total
         m.d.comb += self.o_real.eq(value)
-        converter = from_real(config.output)
+        converter = arithmetic(config.output).from_real(config.output)
         if converter is None:
             m.d.comb += self.o.eq(value)
         else:
@@ -187,7 +188,7 @@ class ApplyLane(Block):
             value = Mux(chosen | self.turn if turn else chosen, number, value)
         return value
 
-    def _real(self, m: Module, name: str, value: Value, fmt: object) -> Value:
+    def _real(self, m: Module, name: str, value: Value, fmt: Format) -> Value:
         number = Signal(32, name=name)
-        place(m, f"{name}_real", to_real(fmt), i=value, o=number)
+        place(m, f"{name}_real", arithmetic(fmt).to_real(fmt), i=value, o=number)
         return number

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Out
 
-from rtl_templates.arithmetic.functions.encoding import fields, lowered, named_signed
+from rtl_templates.arithmetic.float.real import REAL
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
-from rtl_templates.arithmetic.pipeline import Pipeline, delayed, named
+from rtl_templates.arithmetic.pipeline import Pipeline, delayed
+from rtl_templates.arithmetic.registry import arithmetic
 from rtl_templates.hdl.hierarchy import Block, place
 
-from .real import REAL
 from .rescaled import Rescaled
 
 if TYPE_CHECKING:
@@ -61,10 +61,8 @@ class PowerOfTwo(Block):
         cuts = ["scaled", *(["multiplied"] if self.scaling > 1 else [])]
         pipe = Pipeline(m, cuts, run)
         fraction = powers.scaling.fraction
-        if powers.scaling.source.is_float:
-            scaled, special, nothing = self._floating(m, pipe)
-        else:
-            scaled, special, nothing = self._integer(m, pipe), Const(0, 1), Const(0, 1)
+        argument = arithmetic(powers.scaling.source).argument()
+        scaled, special, nothing = argument.power(m, pipe, powers.scaling, self.i)
         lowest = Const(1 << (len(scaled) - 1), len(scaled))
         scaled = Mux(special, lowest, scaled)
         scaled, special, nothing = pipe.cut(
@@ -81,31 +79,6 @@ class PowerOfTwo(Block):
         special = delayed(m, "nan", special, self.function, run)
         nothing = delayed(m, "least", nothing, self.function, run)
         m.d.comb += self.o.eq(Mux(nothing, 0, Mux(special, REAL.nan, power)))
-
-    def _integer(self, m: Module, pipe: Pipeline) -> Value:
-        scaling = self.powers.scaling
-        product = named_signed(m, "product", self.i.as_signed() * scaling.factor)
-        (product,) = pipe.cut("multiplied", product=product)
-        return product[scaling.cut : scaling.cut + scaling.width]
-
-    def _floating(self, m: Module, pipe: Pipeline) -> tuple[Value, Value, Value]:
-        """Return what is scaled, whether it is infinite or no number, and minus infinity."""
-        scaling = self.powers.scaling
-        alignment, source = scaling.alignment, scaling.source
-        assert source.is_float
-        number = fields(m, source, self.i)
-        product = named(m, "product", number.significand * alignment.factor)
-        parts = pipe.cut("multiplied", product=product[: alignment.product_bits],
-                         **number._asdict())  # fmt: skip
-        product, number = parts[0], type(number)(*parts[1:])
-        magnitude, large = lowered(m, alignment, number, product)
-        special = named(m, "no_number", number.nan | number.infinite)
-        nothing = named(m, "minus_infinity", number.infinite & number.sign)
-        end = Const((1 << len(magnitude)) - 1, len(magnitude))
-        whole = Mux(large, Mux(number.sign, 0, end), magnitude)
-        found = named(m, "signed", Mux(number.sign, -whole, whole)[: scaling.width])
-        least = Cat(found[:-1], found[-1] | (large & number.sign))
-        return least, special, nothing
 
 
 class OnlineWeights(Block):

@@ -7,10 +7,10 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Out
 
 from rtl_templates.arithmetic.float.adder import FloatAdder
+from rtl_templates.arithmetic.float.real import REAL
 from rtl_templates.arithmetic.pipeline import delayed, named
 from rtl_templates.hdl.hierarchy import Block, place
 
-from .real import REAL
 from .rescaled import Rescaled
 
 

@@ -10,11 +10,10 @@ from amaranth.lib.wiring import In, Member, Out
 
 from rtl_templates.arithmetic.float.adder import FloatAdder
 from rtl_templates.arithmetic.float.multiplier import FloatMultiplier
+from rtl_templates.arithmetic.float.real import REAL
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
 from rtl_templates.arithmetic.pipeline import delayed
 from rtl_templates.hdl.hierarchy import Block, place
-
-from .real import REAL
 
 if TYPE_CHECKING:
     from hwgen.families.vector.params import VectorConfig

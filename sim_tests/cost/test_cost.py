@@ -34,7 +34,8 @@ from flows.calibration.results import ranges
 from hwgen.cli import main
 from hwgen.config.dotted import flattened
 from hwgen.core.load import parse_config
-from hwgen.core.params.processing_elements import QUEUES, SERIAL
+from hwgen.core.params.processing_elements import QUEUES
+from hwgen.families.spatial.params import SERIAL
 from hwgen.core.registry import family
 from hwgen.errors import InputError
 

@@ -17,11 +17,11 @@ from flows.simulation.matrices import run_matrices
 from hwgen.arithmetic.digits import statistics, uniform
 from hwgen.arithmetic.sparse_digits import GROUP_TERMS, expected_group, group_cycles, window_cycles
 from hwgen.core.load import parse_config
-from hwgen.core.params.processing_elements import QUEUES, SERIAL
+from hwgen.core.params.processing_elements import QUEUES
 from hwgen.core.registry import family
 from hwgen.errors import CheckFailed
 from hwgen.families.spatial.cube import CubeConfig
-from hwgen.families.spatial.params import SpatialConfig
+from hwgen.families.spatial.params import SERIAL, SpatialConfig
 from hwgen.formats import integer
 from sim_tests.contract.contract import STREAM_CASES, Contract, Covering, Mutations
 from sim_tests.families.test_spatial import with_accumulator

@@ -42,7 +42,7 @@ def numbers_of(words: np.ndarray) -> np.ndarray:
 
 def every_pattern(unit: FunctionUnit) -> np.ndarray:
     if unit.source.is_fixed:
-        return unit.source.all()
+        return unit.source.patterns()
     return np.arange(1 << unit.source.width, dtype=np.int64)
 
 

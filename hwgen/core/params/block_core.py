@@ -1,29 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the configurations of cores share that multiply integers, or blocks of other numbers."""
+"""Configuration of cores that multiply integers, or blocks of other numbers."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
 from math import lcm
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
 from hwgen.core.loop_nest import LoopNest
 from hwgen.core.params.block_operands import (
+    BlockOperands,
     BlockOrIntegerAccumulator,
     BlockOrPlainOperand,
     block_product,
-    broken_by_fused,
-    broken_by_hybrid,
-    broken_by_operands,
-    broken_by_scalable,
-    broken_by_terms,
     is_plain,
+    operand_errors,
 )
 from hwgen.core.params.memory_rows import group_beats
-from hwgen.core.params.processing_elements import MULTIPLYING, PARAMETERS
+from hwgen.core.params.processing_elements import (
+    PEArray,
+    PEPipeline,
+    PETable,
+    ProcessingElement,
+    block_errors,
+)
 from hwgen.core.params.product import IntegerProductConfig
 from hwgen.formats import integer
 from hwgen.formats.block.lanes import BlockLanes
@@ -33,8 +36,11 @@ from hwgen.formats.block.products import BlockAccumulator, BlockProduct, Scalabl
 class BlockProductConfig(IntegerProductConfig):
     """A core that multiplies integers, floating-point numbers, or blocks; see `block_operands`.
 
-    A family has ``array.pe`` and ``pipeline.final_adder``.
+    A family has ``array.pe`` and ``pipeline.final_adder``, and a table of its processing elements.
     """
+
+    processing_elements: ClassVar[PETable]
+    """Processing elements of the family."""
 
     activation: BlockOrPlainOperand = Field(
         integer("int8"), description="Format of A: integers, floating point, or a block format."
@@ -49,6 +55,27 @@ class BlockProductConfig(IntegerProductConfig):
         " `aligned(n)`, as tensor cores add, n bits behind the point. Their results are fp32.",
     )
 
+    if TYPE_CHECKING:
+        # Fields of the families.
+
+        @property
+        def array(self) -> PEArray:
+            """Parameters of the array, with those of its PEs."""
+
+        @property
+        def pipeline(self) -> PEPipeline:
+            """Registers of the PEs."""
+
+    @property
+    def dataflow(self) -> str:
+        """Dataflow, empty of a family with one."""
+        return ""
+
+    @property
+    def lane_count(self) -> int:
+        """Multipliers of a PE."""
+        return 1
+
     @property
     def block_depth(self) -> int:
         """Products that are summed exactly at a time; without blocks, those of a term."""
@@ -59,13 +86,30 @@ class BlockProductConfig(IntegerProductConfig):
         """The parameter that says how many they are, empty if none does."""
         return ""
 
+    @property
+    def processing_element(self) -> ProcessingElement:
+        """The processing element, with its requirements."""
+        return self.processing_elements[self.array.pe]
+
+    @property
+    def block_operands(self) -> BlockOperands:
+        """The operands, as products of blocks take them."""
+        return BlockOperands(
+            self.activation,
+            self.weight,
+            self.accumulator,
+            self.block_depth,
+            self.depth_field,
+            self.lane_count,
+        )
+
     @cached_property
     def block_product(self) -> BlockProduct | None:
         """The arithmetic of products of blocks, None of integers alone."""
-        a, w = self.activation, self.weight
-        if is_plain(a, w):
+        if is_plain(self.activation, self.weight):
             return None
-        return block_product(a, w, self.accumulator, self.block_depth, self.max_k, self._array.pe)
+        multiplies = self.processing_element.multiplies
+        return block_product(self.block_operands, self.max_k, multiplies)
 
     @cached_property
     def scalable(self) -> ScalableProduct | None:
@@ -103,12 +147,7 @@ class BlockProductConfig(IntegerProductConfig):
             values.pop("overflow", None)
         return values
 
-    @property
-    def _array(self) -> Any:
-        config: Any = self
-        return config.array
-
-    def _broken_by_block_accumulator(self) -> list[str]:
+    def _accumulator_errors(self) -> list[str]:
         """Return why an accumulator of blocks cannot be one of integers."""
         if self.accumulator == "exact" or BlockAccumulator.of(self.accumulator) is None:
             return []
@@ -118,65 +157,22 @@ class BlockProductConfig(IntegerProductConfig):
         )
         return [text]
 
-    def _broken_by_no_float(self) -> list[str]:
-        """Return why integers alone have no PE of floating-point numbers."""
-        pe = self._array.pe
-        if pe not in ("hybrid", "bit_serial", "scalable", "fused"):
-            return []
-        text = (
-            f"array.pe: must not be {pe} with {self.activation} x {self.weight}: neither is"
-            f" {'in blocks' if pe == 'scalable' else 'floating point'}"
-            f"{' or in blocks' if pe == 'bit_serial' else ''}; use mac"
-        )
-        return [text]
-
-    def _broken_by_blocks(self) -> list[str]:
+    def _block_errors(self) -> list[str]:
         """Return the rules of products of blocks that are broken."""
-        array, operands = self._array, f"{self.activation} x {self.weight}"
-        if array.pe == "scalable" and (broken := self._broken_by_scalable()):
-            return broken
-        broken = broken_by_operands(
-            self.activation, self.weight, self.accumulator, self.block_depth, self.depth_field,
-            sums=array.pe != "fused",
-        )  # fmt: skip
-        if array.pe == "hybrid":
-            broken += broken_by_hybrid(self.activation, self.weight)
-        elif array.pe == "bit_serial":
-            broken += broken_by_terms(self.activation, self.weight)
-        elif array.pe == "fused":
-            broken += broken_by_fused(
-                self.activation, self.weight, self.accumulator, self.block_depth, self.depth_field
-            )
-        elif array.pe not in ("mac", "scalable"):
-            broken.append(
-                f"array.pe: must be mac with {operands}, not {array.pe}: the elements of"
-                " blocks are multiplied whole"
-            )
-        if getattr(array, "packing", "none") != "none":
-            broken.append(
-                f"array.packing: must be none with {operands}, not {array.packing}: integers"
-                " alone are packed"
-            )
-        broken += [
-            f"array.{name}: a mac does not multiply by digits; remove it"
-            for name in PARAMETERS
-            if array.pe in MULTIPLYING and name in array.model_fields_set
-        ]
-        config: Any = self
-        registers = config.pipeline.final_adder
+        pe, operands = self.processing_element, self.block_operands
+        pe_errors = block_errors(self, operands)
+        if pe.formats and pe_errors:
+            return pe_errors
+        errors = operand_errors(operands, sums=pe.multiplies != "fused") + pe_errors
+        registers = self.pipeline.final_adder
         if registers:
-            broken.append(f"pipeline.final_adder: must be 0 with {operands}, not {registers}")
+            errors.append(f"pipeline.final_adder: must be 0 with {operands}, not {registers}")
         if self.overflow != "wrap":
-            broken.append(
+            errors.append(
                 f"overflow: must be wrap with {operands}, not {self.overflow}; a result that is"
                 " too large for fp32 becomes infinite"
             )
-        return broken or self._broken_by_post()
-
-    def _broken_by_scalable(self) -> list[str]:
-        return broken_by_scalable(
-            self.activation, self.weight, self.accumulator, getattr(self._array, "depth", 1)
-        )
+        return errors or self._broken_by_post()
 
     def _nest_of_blocks(self, nest: LoopNest) -> LoopNest | str:
         """Return a loop nest with tiles of whole blocks, or why a memory engine has none.

@@ -8,8 +8,9 @@ them, and the rules between them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, PlainSerializer, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -47,6 +48,10 @@ GROUPS = tuple(
     for kind in (*(f"int{w}" for w in range(2, 9)), *(["ternary"] if not beside else []))
 )
 """Groups of integers that cores take."""
+
+Multiplication = Literal["whole", "hybrid", "terms", "fused"]
+"""How elements are multiplied: as integers; significands by integers; term by term; each product
+a term by itself."""
 
 LONGEST_SUM = 400
 """Bits of the longest exact sum of products that cores make: not that of two bf16 operands."""
@@ -200,29 +205,59 @@ def _sum_bits(a: Factor, w: Factor, depth: int) -> int:
     return BlockProduct(a, w, BlockAccumulator("exact"), length, 1, 1).sum.width
 
 
-def broken_by_operands(
-    activation: Any,
-    weight: Any,
-    accumulator: Any,
-    depth: int,
-    depth_field: str,
-    *,
-    sums: bool = True,
-) -> list[str]:
-    """Return the rules between operands, their accumulator and a depth that are broken.
+@dataclass(frozen=True)
+class BlockOperands:
+    """Operands of which one is in blocks or floating point, and how their products are summed.
 
     Parameters
     ----------
-    activation, weight, accumulator
-        Formats, not of integers alone.
+    activation, weight : Format
+    accumulator : BlockAccumulator, IntegerFormat or "exact"
     depth : int
         Products that a PE takes at a time.
     depth_field : str
         The parameter that says so, empty if none does.
+    lanes : int
+        Multipliers of a PE, each of which makes several products of short formats.
+    """
+
+    activation: Format
+    weight: Format
+    accumulator: Any
+    depth: int
+    depth_field: str = ""
+    lanes: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.activation} x {self.weight}"
+
+    @property
+    def factors(self) -> tuple[Factor, Factor]:
+        """Both operands, as factors of exact products."""
+        return factor_of(self.activation), factor_of(self.weight)
+
+    @property
+    def block(self) -> int | None:
+        """Elements of a block, None without blocks."""
+        return self.activation.block or self.weight.block
+
+    @property
+    def has_minimum(self) -> bool:
+        """Whether an operand has minima."""
+        return bool(self.activation.minimum or self.weight.minimum)
+
+
+def operand_errors(operands: BlockOperands, *, sums: bool = True) -> list[str]:
+    """Return the rules between operands, their accumulator and a depth that are broken.
+
+    Parameters
+    ----------
+    operands : BlockOperands
     sums : bool
         Whether the products of a block are summed exactly.
     """
-    a, w = factor_of(activation), factor_of(weight)
+    (a, w), depth = operands.factors, operands.depth
+    activation, weight, accumulator = operands.activation, operands.weight, operands.accumulator
     if str(a) == str(w) and a != w:
         text = (
             f"weight: must have another name than activation, not {w}: they are different formats"
@@ -247,43 +282,42 @@ def broken_by_operands(
             f" as {weight}; or take an activation without blocks"
         )
         return [text]
-    broken = []
+    errors = []
     terms = BlockAccumulator.of(accumulator)
     if terms is None:
-        broken.append(
-            f"accumulator: must be exact, fp32 or aligned(n) with {activation} x {weight}, not"
+        errors.append(
+            f"accumulator: must be exact, fp32 or aligned(n) with {operands}, not"
             f" {accumulator}; sums of scaled blocks are no integers"
         )
-    if (a.minimum or w.minimum) and str(accumulator).startswith("aligned"):
-        broken.append(
-            f"accumulator: must be exact or fp32 with {activation} x {weight}, not {accumulator}:"
+    if operands.has_minimum and str(accumulator).startswith("aligned"):
+        errors.append(
+            f"accumulator: must be exact or fp32 with {operands}, not {accumulator}:"
             " a term with a minimum has no exponent of its own"
         )
-    length = a.block or w.block
+    length = operands.block
     if length and length % depth and depth % length:
         divisors = [d for d in range(1, length + 1) if length % d == 0]
         whole = f"{', '.join(map(str, divisors))} or a multiple of {length}"
-        broken.append(
-            f"{depth_field or 'weight'}: must be {whole} with blocks of {length}, not {depth}"
+        errors.append(
+            f"{operands.depth_field or 'weight'}: must be {whole} with blocks of {length}, not"
+            f" {depth}"
         )
     several = length and depth > length and depth % length == 0
     if several and terms is not None and terms.kind == "fp32":
-        broken.append(
-            f"{depth_field}: must be at most {length}, a block, with accumulator fp32, not"
+        errors.append(
+            f"{operands.depth_field}: must be at most {length}, a block, with accumulator fp32, not"
             f" {depth}: blocks are added one after the other; use exact or aligned(n)"
         )
-    return broken
+    return errors
 
 
-def broken_by_hybrid(activation: Any, weight: Any) -> list[str]:
+def hybrid_errors(operands: BlockOperands) -> list[str]:
     """Return why significands of one operand cannot be multiplied by integers of the other."""
-    factors = factor_of(activation), factor_of(weight)
-    operands = f"{activation} x {weight}"
-    shifted = [factor for factor in factors if factor.fields is not None]
-    others = [factor for factor in factors if factor.fields is None]
-    if len(shifted) != 1:
-        why = "both are floating point" if shifted else "none is floating point"
-    elif any(factor.minimum for factor in factors):
+    floats = [factor for factor in operands.factors if factor.fields is not None]
+    others = [factor for factor in operands.factors if factor.fields is None]
+    if len(floats) != 1:
+        why = "both are floating point" if floats else "none is floating point"
+    elif operands.has_minimum:
         why = "the sum of the other operand's elements, for minima, takes whole numbers"
     elif others[0].special_width and not others[0].zero_width:
         why = f"{others[0]} has special numbers"
@@ -292,81 +326,88 @@ def broken_by_hybrid(activation: Any, weight: Any) -> list[str]:
     return [f"array.pe: must be mac with {operands}, not hybrid: {why}"]
 
 
-def broken_by_terms(activation: Any, weight: Any) -> list[str]:
+def term_errors(operands: BlockOperands) -> list[str]:
     """Return why elements of W cannot be taken term by term."""
-    a, w = factor_of(activation), factor_of(weight)
+    a, w = operands.factors
     if w.has_nan or w.has_infinities:
         why = f"not every {w} is finite"
     elif w.zero_width or w.width + w.special_width > TABLE_BITS:
         why = f"the terms of {w} depend on more than {TABLE_BITS} bits"
     elif a.special_width:
         why = f"{a} has special numbers or zero points"
-    elif a.minimum or w.minimum:
+    elif operands.has_minimum:
         why = "the sum of the other operand's elements, for minima, takes whole numbers"
     else:
         return []
-    return [f"array.pe: must not be bit_serial with {activation} x {weight}: {why}"]
+    return [f"array.pe: must not be bit_serial with {operands}: {why}"]
 
 
-def broken_by_fused(
-    activation: Any, weight: Any, accumulator: Any, depth: int, depth_field: str
-) -> list[str]:
+def fused_errors(operands: BlockOperands) -> list[str]:
     """Return why products of these operands cannot be aligned each by itself."""
-    a, w = factor_of(activation), factor_of(weight)
-    operands = f"{activation} x {weight}"
+    a, w = operands.factors
+    accumulator, depth = operands.accumulator, operands.depth
     scales = [factor.scale for factor in (a, w) if factor.scale is not None]
-    broken = []
+    errors = []
     if a.fields is None or w.fields is None or a.special_width or w.special_width:
-        other = activation if a.fields is None or a.special_width else weight
+        other = a if a.fields is None or a.special_width else w
         why = f"{other} is not floating point"
-    elif any(scale.range != (1, 1) for scale in scales) or a.minimum or w.minimum:
+    elif any(scale.range != (1, 1) for scale in scales) or operands.has_minimum:
         why = "scales must be powers of two"
     else:
         why = ""
     if why:
-        broken.append(f"array.pe: must not be fused with {operands}: {why}")
+        errors.append(f"array.pe: must not be fused with {operands}: {why}")
     if not str(accumulator).startswith("aligned"):
-        broken.append(f"accumulator: must be aligned(n) with array.pe fused, not {accumulator}")
-    length = a.block or w.block or 1
+        errors.append(f"accumulator: must be aligned(n) with array.pe fused, not {accumulator}")
+    length = operands.block or 1
     if depth % length:
-        field = depth_field or "array.pe"
-        broken.append(
+        field = operands.depth_field or "array.pe"
+        errors.append(
             f"{field}: must be a multiple of {length}, a block of {operands}, with array.pe fused,"
             f" not {depth}: each product has the scale of its block"
         )
-    return broken
+    return errors
 
 
-def broken_by_scalable(activation: Any, weight: Any, accumulator: Any, depth: int) -> list[str]:
+def scalable_errors(operands: BlockOperands) -> list[str]:
     """Return why a datapath of several formats cannot have these operands, sums and lanes."""
-    operands, known = f"{activation} x {weight}", either(tuple(SCALABLE))
-    broken = []
-    if str(activation) != str(weight) or str(activation) not in SCALABLE:
-        broken.append(
-            f"array.pe: must not be scalable with {operands}: it multiplies {known} with itself"
+    both, names = (operands.activation, operands.weight), either(tuple(SCALABLE))
+    errors = []
+    if str(both[0]) != str(both[1]) or str(both[0]) not in SCALABLE:
+        errors.append(
+            f"array.pe: must not be scalable with {operands}: it multiplies {names} with itself"
         )
-    elif any(operand != _operand(str(operand)) for operand in (activation, weight)):
-        broken.append(f"array.pe: must not be scalable with a format of your own, {operands}")
-    if str(accumulator) != "fp32":
-        broken.append(f"accumulator: must be fp32 with array.pe scalable, not {accumulator}")
-    if depth not in DEPTHS:
-        broken.append(
+    elif any(operand != _operand(str(operand)) for operand in both):
+        errors.append(f"array.pe: must not be scalable with a format of your own, {operands}")
+    if str(operands.accumulator) != "fp32":
+        errors.append(
+            f"accumulator: must be fp32 with array.pe scalable, not {operands.accumulator}"
+        )
+    if operands.lanes not in DEPTHS:
+        errors.append(
             f"array.depth: must be {either(tuple(map(str, DEPTHS)))} with array.pe scalable, not"
-            f" {depth}: the scale of a block comes in equal parts with its beats"
+            f" {operands.lanes}: the scale of a block comes in equal parts with its beats"
         )
-    return broken
+    return errors
 
 
 def block_product(
-    activation: Any, weight: Any, accumulator: Any, depth: int, max_k: int, pe: str = "mac"
+    operands: BlockOperands, max_k: int, multiplies: Multiplication = "whole"
 ) -> BlockProduct:
     """Return the arithmetic of products of blocks; without any, of what a PE takes at a time."""
-    a, w = factor_of(activation), factor_of(weight)
-    length = a.block or w.block or depth
-    step = max(1, depth // length)
+    a, w = operands.factors
+    length = operands.block or operands.depth
+    step = max(1, operands.depth // length)
     blocks = -(-max_k // (length * step)) * step
-    terms = BlockAccumulator.of(accumulator) or BlockAccumulator("exact")
+    terms = BlockAccumulator.of(operands.accumulator) or BlockAccumulator("exact")
     return BlockProduct(
-        a, w, terms, length, step, blocks, hybrid=pe == "hybrid", serial=pe == "bit_serial",
-        fused=pe == "fused",
-    )  # fmt: skip
+        a,
+        w,
+        terms,
+        length,
+        step,
+        blocks,
+        hybrid=multiplies == "hybrid",
+        serial=multiplies == "terms",
+        fused=multiplies == "fused",
+    )

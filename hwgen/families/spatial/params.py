@@ -9,31 +9,48 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from hwgen.arithmetic.digit_sums import DigitAccumulation, FinalAddition
-from hwgen.arithmetic.digits import digit_count
+from hwgen.arithmetic.digits import Encoding, digit_count
 from hwgen.arithmetic.product_packing import PackedProducts
 from hwgen.arithmetic.sparse_digits import GROUP_TERMS, SerialSum
 from hwgen.core.loop_nest import ACT_OF_BLOCKS, WGT_OF_BLOCKS, LoopNest
 from hwgen.core.params.base import Model
 from hwgen.core.params.block_core import BlockProductConfig
-from hwgen.core.params.block_operands import block_product, is_plain
+from hwgen.core.params.block_operands import BlockOperands, block_product, is_plain
 from hwgen.core.params.module_limits import DATA_BITS, input_bits
 from hwgen.core.params.processing_elements import (
-    DigitArray,
-    accumulation,
-    broken_by_element,
+    BIT_SERIAL,
+    CARRY_SAVE,
+    FUSED,
+    HYBRID,
+    MAC,
+    SAME_WEIGHT,
+    SCALABLE,
+    SERIAL_CARRY_SPACING,
+    SERIAL_COLUMN,
+    SERIAL_DIGIT,
+    SERIAL_GROUP,
+    Queue,
+    carry_spacing_field,
+    digit_accumulation,
+    encoding_field,
     final_adder_field,
     final_addition,
-    resolved_element,
+    integer_errors,
+    pe_field,
+    pe_table,
+    queue_field,
+    remove_missing_parameters,
 )
 from hwgen.core.port import StreamPort
 from hwgen.families.spatial import timing as spatial_timing
 from hwgen.families.spatial.product_packing import (
     ProductPacking,
+    block_packing_errors,
     broken_by_packing,
     packed_sum_width,
     packing_field,
@@ -41,7 +58,8 @@ from hwgen.families.spatial.product_packing import (
 )
 from hwgen.formats import IntegerFormat, enclosing_format
 from hwgen.formats.block.lanes import BlockLanes
-from hwgen.formats.block.products import DEPTHS, MODE_BITS, SCALABLE, ScalableProduct
+from hwgen.formats.block.products import DEPTHS, MODE_BITS, ScalableProduct
+from hwgen.formats.block.products import SCALABLE as PRODUCTS
 from hwgen.formats.registry import block_format
 
 
@@ -71,10 +89,85 @@ class Pipeline(Model):
     final_adder: int = final_adder_field()
 
 
-class SpatialArray(DigitArray):
+def _same_weight_errors(config: SpatialConfig) -> list[str]:
+    """Return why digits of the same weight cannot be summed apart."""
+    if config.depth > 1:
+        return []
+    text = (
+        "array.pe: same_weight sums digits of the same weight over the depth of the array,"
+        " which is 1; use carry_save or mac"
+    )
+    return [text]
+
+
+def _serial_errors(config: SpatialConfig) -> list[str]:
+    """Return the requirements of PEs that take one digit at a time."""
+    pe, depth = config.array.pe, config.depth
+    errors = []
+    if pe != "serial_group" and depth != GROUP_TERMS:
+        errors.append(
+            f"array.depth: must be {GROUP_TERMS} with array.pe {pe}, not {depth}: it adds one"
+            f" digit a cycle, of {GROUP_TERMS} terms; use serial_group for more of them"
+        )
+    if pe == "serial_group" and (depth % GROUP_TERMS or depth == GROUP_TERMS):
+        errors.append(
+            f"array.depth: must be a multiple of {GROUP_TERMS} from {2 * GROUP_TERMS} on with"
+            f" array.pe serial_group, not {depth}: it adds a digit of each {GROUP_TERMS} terms,"
+            " at least two"
+        )
+    if config.array.carry_spacing > 2:
+        errors.append(
+            f"array.carry_spacing: must be 1 or 2 with array.pe {pe}, not"
+            f" {config.array.carry_spacing}: carries are shifted by two columns with the sum"
+        )
+    if config.pipeline.pe == 2 and depth <= GROUP_TERMS:
+        errors.append(
+            f"pipeline.pe: must be 0 or 1 with array.pe {pe}, not 2: the second register stands"
+            " behind the sum of several digits"
+        )
+    return errors
+
+
+PES = pe_table(
+    MAC,
+    CARRY_SAVE,
+    replace(SAME_WEIGHT, rules=(_same_weight_errors,)),
+    replace(SERIAL_DIGIT, rules=(_serial_errors,)),
+    replace(SERIAL_COLUMN, rules=(_serial_errors,)),
+    replace(SERIAL_GROUP, rules=(_serial_errors,)),
+    HYBRID,
+    BIT_SERIAL,
+    SCALABLE,
+    FUSED,
+)
+"""Processing elements of the spatial families, with their requirements."""
+
+SERIAL = tuple(pe.name for pe in PES.values() if pe.serial)
+"""PEs that take one digit at a time."""
+
+_PE_NAMES = tuple(PES)
+
+
+class SpatialArray(Model):
     """An array of PEs; a family adds the sizes that it has."""
 
+    pe: Literal[_PE_NAMES] = pe_field(PES)  # type: ignore[valid-type]
+    encoding: Encoding = encoding_field()
+    carry_spacing: int = carry_spacing_field()
+    queue: Queue = queue_field()
     packing: ProductPacking = packing_field()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _space_carries_of_short_sums_closely(cls, data: Any) -> Any:
+        if isinstance(data, dict) and (pe := PES.get(str(data.get("pe")))) and pe.serial:
+            return {"carry_spacing": SERIAL_CARRY_SPACING, **data}
+        return data
+
+    @property
+    def serial(self) -> bool:
+        """Whether PEs take one digit at a time."""
+        return PES[self.pe].serial
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -85,6 +178,8 @@ class SpatialArray(DigitArray):
 class SpatialConfig(BlockProductConfig):
     """An array that computes a tile of C in place, behind AXI4-Stream ports."""
 
+    processing_elements = PES
+
     array: SpatialArray
     pipeline: Pipeline = Field(default_factory=Pipeline, description="Pipelining.")
 
@@ -93,7 +188,7 @@ class SpatialConfig(BlockProductConfig):
     def _of_several_formats(cls, data: Any) -> Any:
         """Take the accumulator and the lanes that a datapath of several formats can have."""
         array = data.get("array") if isinstance(data, dict) else None
-        if not isinstance(array, dict) or array.get("pe") != "scalable":
+        if not isinstance(array, dict) or array.get("pe") != SCALABLE.name:
             return data
         sizes = getattr(cls.model_fields["array"].annotation, "model_fields", {})
         lanes = {"depth": DEPTHS[-1]} if "depth" in sizes else {}
@@ -102,19 +197,12 @@ class SpatialConfig(BlockProductConfig):
     def broken_rules(self) -> list[str]:
         """Return the rules between fields that are broken."""
         if not is_plain(self.activation, self.weight):
-            return self._broken_by_blocks()
-        if self.array.pe == "scalable":
-            return self._broken_by_no_float()
-        if broken := self._broken_by_block_accumulator():
+            return self._block_errors() + block_packing_errors(self)
+        if not self.processing_element.integers:
+            return integer_errors(self)
+        if broken := self._accumulator_errors():
             return broken
-        broken = super().broken_rules() + broken_by_element(self)
-        broken += self._broken_by_no_float()
-        if self.array.pe == "same_weight" and self.depth == 1:
-            broken.append(
-                "array.pe: same_weight sums digits of the same weight over the depth of the array,"
-                " which is 1; use carry_save or mac"
-            )
-        broken += self._broken_by_serial() + broken_by_packing(self)
+        broken = super().broken_rules() + integer_errors(self) + broken_by_packing(self)
         if self.pipeline.pe == 2 and self.depth == 1:
             broken.append(
                 "pipeline.pe: must be 0 or 1 with one product a PE, not 2: the second register"
@@ -145,38 +233,10 @@ class SpatialConfig(BlockProductConfig):
             )
         return broken
 
-    def _broken_by_serial(self) -> list[str]:
-        pe, depth = self.array.pe, self.depth
-        if not self.array.serial:
-            return []
-        broken = []
-        if pe != "serial_group" and depth != GROUP_TERMS:
-            broken.append(
-                f"array.depth: must be {GROUP_TERMS} with array.pe {pe}, not {depth}: it adds one"
-                f" digit a cycle, of {GROUP_TERMS} terms; use serial_group for more of them"
-            )
-        if pe == "serial_group" and (depth % GROUP_TERMS or depth == GROUP_TERMS):
-            broken.append(
-                f"array.depth: must be a multiple of {GROUP_TERMS} from {2 * GROUP_TERMS} on with"
-                f" array.pe serial_group, not {depth}: it adds a digit of each {GROUP_TERMS} terms,"
-                " at least two"
-            )
-        if self.array.carry_spacing > 2:
-            broken.append(
-                f"array.carry_spacing: must be 1 or 2 with array.pe {pe}, not"
-                f" {self.array.carry_spacing}: carries are shifted by two columns with the sum"
-            )
-        if self.pipeline.pe == 2 and depth <= GROUP_TERMS:
-            broken.append(
-                f"pipeline.pe: must be 0 or 1 with array.pe {pe}, not 2: the second register stands"
-                " behind the sum of several digits"
-            )
-        return broken
-
     def resolved(self) -> dict[str, Any]:
         """Return every parameter that the PE has, as plain JSON values."""
         values = super().resolved()
-        resolved_element(values)
+        remove_missing_parameters(self.processing_element, values)
         if self.array.packing == "none":
             values["array"].pop("packing", None)
         return values
@@ -191,18 +251,18 @@ class SpatialConfig(BlockProductConfig):
     @property
     def _lane_products(self) -> int:
         """Products of a lane and cycle: several of short formats in a datapath of several."""
-        return SCALABLE.get(str(self.activation), 1) if self.array.pe == "scalable" else 1
+        return PRODUCTS.get(str(self.activation), 1) if self.processing_element.formats else 1
 
     @cached_property
     def scalable(self) -> ScalableProduct | None:
         """The arithmetic of a datapath of several formats, None of one of the operands' alone."""
-        if self.array.pe != "scalable":
+        if not self.processing_element.formats:
             return None
-        operands = [block_format(name) for name in SCALABLE]
-        products = (
-            block_product(fmt, fmt, self.accumulator, self.depth * count, self.max_k)
-            for fmt, count in zip(operands, SCALABLE.values(), strict=True)
-        )
+        products = []
+        for name, count in PRODUCTS.items():
+            fmt = block_format(name)
+            operands = BlockOperands(fmt, fmt, self.accumulator, self.depth * count)
+            products.append(block_product(operands, self.max_k))
         return ScalableProduct(tuple(products), self.depth)
 
     @cached_property
@@ -213,7 +273,7 @@ class SpatialConfig(BlockProductConfig):
         given = {name: getattr(self, name) for name in self.model_fields_set}
         return tuple(
             type(self).model_validate({**given, "activation": name, "weight": name})
-            for name in SCALABLE
+            for name in PRODUCTS
         )
 
     @cached_property
@@ -225,7 +285,7 @@ class SpatialConfig(BlockProductConfig):
             BlockLanes(product.a, product.length, self.depth * count)
             for product, count in zip(self.scalable.products, self.scalable.counts, strict=True)
         ]
-        mode = list(SCALABLE).index(str(self.activation))
+        mode = list(PRODUCTS).index(str(self.activation))
         whole = max(lanes.width for lanes in own) + MODE_BITS
         lanes = replace(own[mode], mode=mode, mode_bits=MODE_BITS, whole=whole)
         return lanes, lanes
@@ -263,6 +323,11 @@ class SpatialConfig(BlockProductConfig):
         return self.array.sizes[0]
 
     @property
+    def lane_count(self) -> int:
+        """Multipliers of a PE."""
+        return self.depth
+
+    @property
     def depth(self) -> int:
         """Products that a PE adds at a time."""
         return self.array.sizes[1]
@@ -277,14 +342,12 @@ class SpatialConfig(BlockProductConfig):
         """How the PEs accumulate by digits, or None if they do not."""
         if self.block_product is not None:
             return None
-        return accumulation(
-            self.array, self.activation, self.weight, self.depth, self.max_k, self.result.width
-        )
+        return digit_accumulation(self, self.activation, self.weight, self.depth)
 
     @cached_property
     def final_addition(self) -> FinalAddition | None:
         """How results are put together, or None if accumulators hold them."""
-        return final_addition(self)
+        return final_addition(self.digits, self)
 
     @cached_property
     def serial(self) -> SerialSum | None:

@@ -64,6 +64,17 @@ def packed_sum_width(config: SpatialConfig) -> int | None:
     return width if width <= block.accumulator else None
 
 
+def block_packing_errors(config: SpatialConfig) -> list[str]:
+    """Return the rules of packed products that operands in blocks break."""
+    if config.array.packing == "none":
+        return []
+    text = (
+        f"array.packing: must be none with {config.activation} x {config.weight}, not"
+        f" {config.array.packing}: integers alone are packed"
+    )
+    return [text]
+
+
 def broken_by_packing(config: SpatialConfig) -> list[str]:
     """Return the rules of packed products that are broken, of integer operands."""
     kind, block = config.array.packing, dsp_block(config)

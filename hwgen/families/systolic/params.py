@@ -16,13 +16,18 @@ from hwgen.core.params.base import Model
 from hwgen.core.params.block_core import BlockProductConfig
 from hwgen.core.params.block_operands import is_plain
 from hwgen.core.params.processing_elements import (
-    accumulation,
-    broken_by_element,
+    CARRY_SAVE,
+    HYBRID,
+    MAC,
     carry_spacing_field,
+    digit_accumulation,
     encoding_field,
     final_adder_field,
     final_addition,
-    resolved_element,
+    integer_errors,
+    pe_field,
+    pe_table,
+    remove_missing_parameters,
 )
 from hwgen.core.port import StreamPort
 from hwgen.core.registry import Family
@@ -31,6 +36,20 @@ from hwgen.formats.block.lanes import BlockLanes
 
 SHORTEST_BLOCK = 2
 """Elements of the shortest block whose scale is still there when its products are summed."""
+
+PES = pe_table(
+    replace(MAC, summary="a multiplier and an accumulating adder"),
+    replace(
+        CARRY_SAVE,
+        summary="(output-stationary) multiples by digits of A and the accumulator in one tree of"
+        " full adders whose last carries wait",
+        dataflows=("output_stationary",),
+    ),
+    HYBRID,
+)
+"""Processing elements of systolic arrays, with their requirements."""
+
+_PE_NAMES = tuple(PES)
 
 Dataflow = Literal["output_stationary", "weight_stationary", "input_stationary"]
 
@@ -56,13 +75,7 @@ class Array(Model):
     dataflow: Dataflow = Field(
         "output_stationary", description="Which operand stays in the PEs during a tile job."
     )
-    pe: Literal["mac", "carry_save", "hybrid"] = Field(
-        "mac",
-        description="Processing element: `mac`, a multiplier and an accumulating adder;"
-        " `carry_save` (output-stationary), multiples by digits of A and the accumulator in one"
-        " tree of full adders whose last carries wait; `hybrid`, significands of a floating-point"
-        " operand by the integers of the other, and shifters behind.",
-    )
+    pe: Literal[_PE_NAMES] = pe_field(PES)  # type: ignore[valid-type]
     encoding: Encoding = encoding_field()
     carry_spacing: int = carry_spacing_field()
     broadcast: int = Field(
@@ -101,6 +114,8 @@ class Pipeline(Model):
 class SystolicConfig(BlockProductConfig):
     """A systolic array of multiply-accumulate PEs behind AXI4-Stream ports."""
 
+    processing_elements = PES
+
     family: Literal["systolic"] = Field("systolic", description="Family of the accelerator.")
     array: Array = Field(default_factory=Array, description="The array of processing elements.")
     pipeline: Pipeline = Field(default_factory=Pipeline, description="Pipelining.")
@@ -117,18 +132,14 @@ class SystolicConfig(BlockProductConfig):
         return broken
 
     def _broken_as_integers(self) -> list[str]:
-        if broken := self._broken_by_block_accumulator():
+        if not self.processing_element.integers:
+            return integer_errors(self)
+        if broken := self._accumulator_errors():
             return broken
-        broken = super().broken_rules() + broken_by_element(self) + self._broken_by_no_float()
-        if self.array.pe == "carry_save" and not self.output_stationary:
-            broken.append(
-                f"array.pe: {self.array.pe} needs dataflow output_stationary, not"
-                f" {self.array.dataflow}, where sums move from PE to PE and would be two vectors"
-            )
-        return broken
+        return super().broken_rules() + integer_errors(self)
 
     def _broken_as_blocks(self) -> list[str]:
-        if broken := self._broken_by_blocks():
+        if broken := self._block_errors():
             return broken
         operands = f"{self.activation} x {self.weight}"
         length, shortest = self.lanes[0].length, SHORTEST_BLOCK + (self.pipeline.pe > 0)
@@ -160,10 +171,15 @@ class SystolicConfig(BlockProductConfig):
         values = super().resolved()
         if self.output_stationary:
             del values["array"]["accumulator_depth"]
-        resolved_element(values)
+        remove_missing_parameters(self.processing_element, values)
         return values
 
     # -- geometry --------------------------------------------------------------------------
+
+    @property
+    def dataflow(self) -> str:
+        """Which operand stays in the PEs."""
+        return self.array.dataflow
 
     @property
     def output_stationary(self) -> bool:
@@ -213,13 +229,12 @@ class SystolicConfig(BlockProductConfig):
         """How the PEs accumulate by digits, or None if they do not."""
         if self.block_product is not None:
             return None
-        x, y = self.row_operand, self.column_operand
-        return accumulation(self.array, x, y, 1, self.max_k, self.result.width)
+        return digit_accumulation(self, self.row_operand, self.column_operand, 1)
 
     @cached_property
     def final_addition(self) -> FinalAddition | None:
         """How results are put together, or None if accumulators hold them."""
-        return final_addition(self)
+        return final_addition(self.digits, self)
 
     @property
     def held_width(self) -> int:

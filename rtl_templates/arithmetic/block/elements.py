@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from hwgen.formats.block.factors import Factor, ScaleNumber, exponent_bits, term_count, term_table
 from rtl_templates.arithmetic.pipeline import named
+from rtl_templates.arithmetic.registry import CODINGS
 from rtl_templates.hdl.hierarchy import Block
 
 if TYPE_CHECKING:
@@ -154,13 +155,8 @@ class ElementDecoder(Block):
         if factor.fields is not None:
             self._decode_float(m, *factor.fields)
             return
-        number: Value = self.i
-        if factor.zero_width:
-            number = self.i - self.special
-        elif factor.coding == "offset":
-            number = Cat(self.i[:-1], ~self.i[-1])
-        if factor.coding != "unsigned" and not factor.zero_width:
-            number = number.as_signed()
+        decode = CODINGS[factor.coding]
+        number = self.i - self.special if factor.zero_width else decode(m, self.i)
         if form.split and not number.shape().signed:
             m.d.comb += self.o.eq(number)
             return

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Out
 
@@ -12,12 +10,12 @@ from hwgen.arithmetic.functions.exponential import Exponential
 from hwgen.arithmetic.functions.normalised import Normalised
 from hwgen.arithmetic.functions.symmetric import GATED, Symmetric
 from hwgen.arithmetic.functions.unit import FunctionUnit
-from hwgen.formats.fixed import FixedFormat
+from rtl_templates.arithmetic.functions.encoding import named_signed
+from rtl_templates.arithmetic.functions.results import Special
+from rtl_templates.arithmetic.functions.table import polynomial
 from rtl_templates.arithmetic.pipeline import Pipeline, leading_zeros, named, shift_left
+from rtl_templates.arithmetic.registry import arithmetic
 from rtl_templates.hdl.hierarchy import Block, place
-
-from .encoding import aligned, encoded, fields, named_signed
-from .table import polynomial
 
 
 class FunctionBlock(Block):
@@ -141,43 +139,9 @@ def _cut(pipe: Pipeline, at: str, **values: Value) -> dict[str, Value]:
     return behind
 
 
-def _number(i: Value, fmt: FixedFormat) -> Value:
-    return i.as_signed() if fmt.signed else i
-
-
-def _with_specials(
-    m: Module,
-    target: Any,
-    magnitude: Value,
-    *,
-    zero: Value,
-    largest: Value,
-    nan: Value,
-    sign: Value,
-) -> Value:
-    """Return a result of a magnitude, with its sign and what is special."""
-    most = target.overflow if target.is_float else target.integer.max
-    value = Signal(target.width, name="unsigned_value")
-    m.d.comb += value.eq(Mux(zero, 0, Mux(largest, most, magnitude)))
-    if target.is_float:
-        return Mux(nan, target.nan, value | Cat(Const(0, target.width - 1), sign))
-    return Mux(nan, 0, Mux(sign, (-value)[: target.width], value))
-
-
 def _exponential(m: Module, pipe: Pipeline, plan: Exponential, i: Value) -> Value:
-    scaling, never = plan.scaling, Const(0, 1)
-    source, width = scaling.source, scaling.width
-    above = below = nan = never
-    if source.is_float:
-        number = fields(m, source, i)
-        magnitude, large = aligned(m, scaling.alignment, number)
-        scaled = named_signed(m, "scaled", Mux(number.sign, -magnitude, magnitude))[:width]
-        nan, above, below = number.nan, large & ~number.sign, large & number.sign
-    else:
-        product = _number(i, source) * scaling.factor if scaling.factor != 1 else _number(i, source)
-        moved = product >> scaling.cut if scaling.cut >= 0 else product << -scaling.cut
-        scaled = Signal(signed(width), name="scaled")
-        m.d.comb += scaled.eq(moved)
+    scaling, target = plan.scaling, plan.result.target
+    scaled, nan, above, below = arithmetic(scaling.source).argument().scaled(m, scaling, i)
     fraction = scaled[: scaling.fraction]
     exponent = scaled[scaling.fraction :].as_signed()
     at = _cut(
@@ -192,31 +156,15 @@ def _exponential(m: Module, pipe: Pipeline, plan: Exponential, i: Value) -> Valu
     fraction = at.pop("fraction")
     significand, at = polynomial(m, pipe, plan.table, fraction, **at)
     at = _cut(pipe, "summed", significand=significand, **at)
-    magnitude = encoded(m, plan.result, at["significand"], at["exponent"])
-    return _with_specials(
-        m,
-        plan.result.target,
-        magnitude,
-        zero=at["below"],
-        largest=at["above"],
-        nan=at["nan"],
-        sign=never,
-    )
+    result = arithmetic(target).result()
+    magnitude = result.encode(m, plan.result, at["significand"], at["exponent"])
+    special = Special(at["below"], at["above"], at["nan"], Const(0, 1))
+    return result.with_special(m, target, magnitude, special)
 
 
 def _normalised(m: Module, pipe: Pipeline, plan: Normalised, i: Value) -> Value:
-    norm, target, never = plan.normalisation, plan.result.target, Const(0, 1)
-    source, bits = norm.source, norm.significand_bits
-    nan = infinite = sign = never
-    if source.is_float:
-        number = fields(m, source, i)
-        nan, infinite, sign, whole = number.nan, number.infinite, number.sign, number.significand
-        start: Any = number.exponent - source.bias
-    else:
-        if source.signed:
-            sign = i[-1]
-        whole = named(m, "whole_magnitude", Mux(sign, (-i)[:bits], i))
-        start = Const(bits - 1 - source.fraction, signed(8))
+    norm, target, bits = plan.normalisation, plan.result.target, plan.normalisation.significand_bits
+    nan, infinite, sign, whole, start = arithmetic(norm.source).argument().normal(m, norm, i)
     zeros = leading_zeros(m, "zeros", whole)
     normal = shift_left(m, "normal", whole, zeros)
     low, high = norm.exponents
@@ -242,30 +190,16 @@ def _normalised(m: Module, pipe: Pipeline, plan: Normalised, i: Value) -> Value:
     significand, at = polynomial(m, pipe, plan.table, argument, **at)
     at = _cut(pipe, "summed", significand=significand, **at)
     opposite = named_signed(m, "opposite", ~at["exponent"])
-    magnitude = encoded(m, plan.result, at["significand"], opposite)
-    sign, nothing = at["sign"], at["infinite"]
-    if target.is_fixed:
-        if not target.signed:
-            nothing, sign = nothing | sign, never
-        elif norm.function == "rsqrt":
-            sign = never
-    return _with_specials(
-        m, target, magnitude, zero=nothing, largest=at["zero"], nan=at["nan"], sign=sign
-    )
+    result = arithmetic(target).result()
+    magnitude = result.encode(m, plan.result, at["significand"], opposite)
+    special = Special(at["infinite"], at["zero"], at["nan"], at["sign"])
+    special = result.reciprocal_special(plan, special)
+    return result.with_special(m, target, magnitude, special)
 
 
 def _symmetric(m: Module, pipe: Pipeline, plan: Symmetric, i: Value) -> Value:
     source, table, bounded = plan.magnitude.source, plan.table, plan.magnitude.width
-    never = Const(0, 1)
-    if source.is_float:
-        number = fields(m, source, i)
-        magnitude, large = aligned(m, plan.magnitude.alignment, number)
-        sign, nan, exact = number.sign, number.nan, magnitude
-    else:
-        sign = i[-1] if source.signed else never
-        exact = named(m, "whole_magnitude", Mux(sign, (-i)[: source.width], i))
-        magnitude = exact[plan.magnitude.drop :]
-        large, nan = magnitude[bounded:].any() if len(magnitude) > bounded else never, never
+    sign, nan, exact, magnitude, large = arithmetic(source).argument().folded(m, plan.magnitude, i)
     argument = named(m, "argument", magnitude[:bounded])
     far = large
     segment = argument[table.offset_bits :]
@@ -290,33 +224,4 @@ def _symmetric(m: Module, pipe: Pipeline, plan: Symmetric, i: Value) -> Value:
         step = Cat(Const(0, plan.fraction - plan.exact_argument), step)
         m.d.comb += total.eq(step - (curve << (plan.fraction - table.precision)))
     at = _cut(pipe, "summed", total=total, **at)
-    return _rounded(m, plan, at)
-
-
-def _rounded(m: Module, plan: Symmetric, at: dict[str, Value]) -> Value:
-    """Return the result of a sum."""
-    target, source, total = plan.target, plan.magnitude.source, at["total"]
-    floats = source.is_float
-    if target.is_fixed:
-        drop = plan.fraction - target.fraction
-        moved = (total + (1 << drop >> 1)) >> drop if drop >= 0 else total << -drop
-        wide = named_signed(m, "wide", moved)
-        low, high = target.integer.min, target.integer.max
-        result = Mux(wide > high, high, Mux(wide < low, low, wide))
-        if floats and plan.function in GATED:
-            result = Mux(at["large"], Mux(at["sign"], 0, high), result)
-        return Mux(at["nan"], 0, result)[: target.width] if floats else result[: target.width]
-    bits = plan.result.precision + 1
-    negative = total[-1]
-    magnitude = named(m, "absolute", Mux(negative, -total, total)[:bits])
-    zeros = leading_zeros(m, "zeros", magnitude)
-    normal = shift_left(m, "normal", magnitude, zeros)
-    exponent = named_signed(m, "power", (bits - 1 - plan.fraction) - zeros)
-    rounded = encoded(m, plan.result, normal, exponent)
-    result = Cat(Mux(magnitude.any(), rounded, 0), negative)
-    if plan.passes:
-        result = Mux(at["far"] & ~at["sign"], at["bits"], result)
-    return Mux(at["nan"], target.nan, result) if floats else result
-
-
-__all__ = ["FunctionBlock", "FunctionStream"]
+    return arithmetic(plan.target).result().rounded(m, plan, at)

@@ -59,3 +59,47 @@ def accumulate(
     """Return ``total + addend + carry`` in the accumulator's format, wrapped or saturated."""
     result = add(total, addend, carry)
     return saturated(m, result, config.result) if config.saturates else result
+
+
+Addend = tuple[Value, Value | None]
+"""A term of a sum, and a bit that is to be added to it."""
+
+
+def multiply(
+    m: Module, term: int, x: Signal, w: Signal, product: IntegerFormat, *, registered: bool
+) -> Addend:
+    """Return ``x * w`` by a multiplier.
+
+    Parameters
+    ----------
+    m : Module
+    term : int
+        Number of the product, for names.
+    x, w : Signal
+    product : IntegerFormat
+        Format of products.
+    registered : bool
+        Whether the product is behind a register.
+    """
+    result = Signal(shape_of(product), name=f"product_{term}", reset_less=True)
+    domain = m.d.sync if registered else m.d.comb
+    domain += result.eq(x * w)
+    return result, None
+
+
+def select(
+    m: Module, term: int, x: Signal, w: Signal, product: IntegerFormat, *, registered: bool
+) -> Addend:
+    """Return ``x * w`` of a ternary `w`: `x` is added, subtracted or left out; see `multiply`."""
+    wide = signed(len(x) + (not x.shape().signed))
+    chosen = Signal(wide, name=f"term_{term}", reset_less=True)
+    negative = Signal(name=f"negative_{term}", reset_less=True)
+    extended = Signal(wide, name=f"extended_{term}")
+    m.d.comb += extended.eq(x)
+    domain = m.d.sync if registered else m.d.comb
+    # The one of a two's complement is the carry of an adder.  Without a beat weights are anything.
+    domain += [
+        chosen.eq(Mux(w[0], Mux(w[1], ~extended, extended), 0)),
+        negative.eq(w[0] & w[1]),
+    ]
+    return chosen, negative

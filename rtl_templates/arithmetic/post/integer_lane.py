@@ -11,9 +11,8 @@ from hwgen.formats.scale import SHIFT_BITS
 from rtl_templates.arithmetic.float.from_integer import IntegerToFloat
 from rtl_templates.arithmetic.integer.multiply import saturated, shape_of
 from rtl_templates.arithmetic.pipeline import Pipeline, named, shift_right_sticky
+from rtl_templates.arithmetic.post.lane import PostLane
 from rtl_templates.hdl.hierarchy import place
-
-from .lane import PostLane
 
 _WORD = BIAS.width
 

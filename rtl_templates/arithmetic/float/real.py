@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from amaranth.hdl import Const, Module, Mux
 from amaranth.lib.wiring import In, Out
 
-from hwgen.formats.floating import FLOATS
+from hwgen.formats.floating import FLOATS, FloatFormat
 from hwgen.formats.integer import IntegerFormat
 from rtl_templates.arithmetic.float.from_integer import IntegerToFloat
 from rtl_templates.arithmetic.float.narrow import FloatNarrow
@@ -66,15 +64,16 @@ class RealToInteger(Block):
         m.d.comb += self.o.eq(Mux(nan, 0, value))
 
 
-def to_real(fmt: Any) -> Block:
-    """Return what takes a number of a port's format to single precision."""
-    if fmt == REAL:
-        return Canonical()
-    return FloatWiden(fmt, REAL) if fmt.is_float else IntegerToFloat(fmt, REAL)
+def float_to_real(fmt: FloatFormat) -> Block:
+    """Return what takes a floating-point number to single precision."""
+    return Canonical() if fmt == REAL else FloatWiden(fmt, REAL)
 
 
-def from_real(fmt: Any) -> Block | None:
-    """Return what rounds a number to a port's format; none if it is single precision."""
-    if fmt == REAL:
-        return None
-    return FloatNarrow(REAL, fmt) if fmt.is_float else RealToInteger(fmt)
+def real_to_float(fmt: FloatFormat) -> Block | None:
+    """Return what rounds single precision to another format; None if it is the same."""
+    return None if fmt == REAL else FloatNarrow(REAL, fmt)
+
+
+def integer_to_real(fmt: IntegerFormat) -> Block:
+    """Return what takes an integer to single precision."""
+    return IntegerToFloat(fmt, REAL)

@@ -10,9 +10,8 @@ from hwgen.core.post.stages import ADD_STAGES
 from rtl_templates.arithmetic.float.adder import FloatAdder
 from rtl_templates.arithmetic.float.to_integer import integer_part
 from rtl_templates.arithmetic.pipeline import Pipeline, named
+from rtl_templates.arithmetic.post.lane import PostLane
 from rtl_templates.hdl.hierarchy import place
-
-from .lane import PostLane
 
 _SIGN = SINGLE.width - 1
 

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Post-processing of a lane of accumulators."""
