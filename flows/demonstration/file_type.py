@@ -35,11 +35,11 @@ def features(path: Path, settings: dict[str, Any]) -> NDArray[np.int32]:
     first, last = data[:block].lstrip(), data[-block:].rstrip()
     if len(data) <= block:
         first = last = data.strip()
-    found = np.full(begin + end, settings["padding_token"], np.int32)
+    result = np.full(begin + end, settings["padding_token"], np.int32)
     first, last = first[:begin], last[-end:]
-    found[: len(first)] = np.frombuffer(first, np.uint8)
-    found[begin + end - len(last) :] = np.frombuffer(last, np.uint8)
-    return found
+    result[: len(first)] = np.frombuffer(first, np.uint8)
+    result[begin + end - len(last) :] = np.frombuffer(last, np.uint8)
+    return result
 
 
 def read_settings(model: Path) -> dict[str, Any]:
@@ -53,8 +53,8 @@ def read_settings(model: Path) -> dict[str, Any]:
     path = model / SETTINGS
     if not path.is_file():
         raise InputError(f"{path} is not there; `make demo-onnx` fetches the package that has it")
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return result
 
 
 @click.group()
@@ -88,17 +88,17 @@ def labels_command(files: tuple[Path, ...], model: Path, inputs: Path, results: 
     import onnxruntime
 
     names = read_settings(model)["target_labels_space"]
-    found = read_npy(results)
+    result = read_npy(results)
     session = onnxruntime.InferenceSession(str(model / NETWORK))
     expected = session.run(None, {session.get_inputs()[0].name: read_npy(inputs)})[0]
     click.echo(f"{'file':32} {'hardware, int8':>24} {'ONNX Runtime, floats':>26}")
-    for path, mine, theirs in zip(files, found, expected, strict=True):
+    for path, mine, theirs in zip(files, result, expected, strict=True):
         one, other = int(mine.argmax()), int(theirs.argmax())
         click.echo(
             f"{path.as_posix():32} {names[one]:>16} {100 * mine[one]:5.2f} %"
             f" {names[other]:>18} {100 * theirs[other]:5.2f} %"
         )
-    if not np.array_equal(found.argmax(1), expected.argmax(1)):
+    if not np.array_equal(result.argmax(1), expected.argmax(1)):
         raise CheckFailed("the hardware and ONNX Runtime do not agree")
 
 

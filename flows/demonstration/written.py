@@ -33,7 +33,7 @@ _MODEL, _CHIP, _CPU = "#059669", "#2563eb", "#a8a29e"
 
 
 def tokens_per_cpu_second(directory: Path, prompt: Sequence[int], count: int = 32) -> float:
-    """Return how many tokens the reference writes in a second of the processor's time."""
+    """Return the tokens that the reference generates per second of processor time."""
     from hwgen.models.files.store import Model
     from hwgen.models.run.engine import Run
     from hwgen.models.run.float_engine import FloatEngine

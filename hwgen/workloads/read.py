@@ -144,8 +144,8 @@ class _Reader:
             self.complain(path, f"must be a list of layers; each is {_LAYER}, {RANGE}")
             return layers, products
         for place, item in enumerate(data):
-            found, own = self.layer(item, (*path, place), prefix)
-            layers += found
+            result, own = self.layer(item, (*path, place), prefix)
+            layers += result
             products += own
         return layers, products
 

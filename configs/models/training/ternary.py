@@ -158,7 +158,7 @@ def train(
 
 
 def shipped(weights: Weights, *, exact: bool) -> dict[str, NDArray[Any]]:
-    """Return what `weights.npz` holds: `layers.NAME.I`, `embedding`, `norm` and `output`.
+    """Return the contents of `weights.npz`: `layers.NAME.I`, `embedding`, `norm` and `output`.
 
     Ternary matrices are int8 codes `[K, N]` and, under `NAME.scale`, the number that they are to
     be multiplied by; all else is float32.

@@ -70,10 +70,10 @@ def novels(path: Path) -> Iterator[str]:
 
 def bible(path: Path) -> Iterator[str]:
     """Yield the text of `plain_text_bible.py`, without the numbers of verses and brackets."""
-    found = re.search(r'"""\n(.*?)"""', path.read_text(encoding="utf-8"), re.DOTALL)
-    if found is None:
+    result = re.search(r'"""\n(.*?)"""', path.read_text(encoding="utf-8"), re.DOTALL)
+    if result is None:
         raise InputError(f"{path}: holds no text between triple quotes")
-    plain = re.sub(r"\b\d+\. |[\[\]]", "", found[1])
+    plain = re.sub(r"\b\d+\. |[\[\]]", "", result[1])
     yield "\n\n".join(" ".join(line.split()) for line in plain.split("\n") if line.strip())
 
 
@@ -86,7 +86,7 @@ def _plain(text: str) -> str:
 
 
 def split(texts: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return what is trained on and what is held out of each text, cut between paragraphs."""
+    """Return the training part and the validation part of each text, cut between paragraphs."""
     kept, held = [], []
     for text in texts:
         cut = text.rfind("\n\n", 0, round(len(text) * (1 - HELD_OUT)))

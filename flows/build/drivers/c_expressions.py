@@ -176,7 +176,7 @@ def _cast(dtype: str, result: str) -> str:
 
 
 def _quantise(at: Mapping[str, Any], result: str, *, zero: bool) -> str:
-    rounding, found = at.get("rounding", "even"), "(float)a / b"
+    rounding, text = at.get("rounding", "even"), "(float)a / b"
     offset = " + (float)c" if zero else ""
 
     def rounded(text: str) -> str:
@@ -184,8 +184,8 @@ def _quantise(at: Mapping[str, Any], result: str, *, zero: bool) -> str:
             return f"floor_of({text} + 0.5f)"
         return f"{_ROUNDINGS[rounding]}({text})"
 
-    found = rounded(found + offset) if at.get("zero_first") else rounded(found) + offset
-    return f"({C_TYPES[result]})code_of({found}, {number(at['low'])}, {number(at['high'])})"
+    text = rounded(text + offset) if at.get("zero_first") else rounded(text) + offset
+    return f"({C_TYPES[result]})code_of({text}, {number(at['low'])}, {number(at['high'])})"
 
 
 def _linear(at: Mapping[str, Any], result: str) -> str:
@@ -197,13 +197,13 @@ def _linear(at: Mapping[str, Any], result: str) -> str:
     x_scale, y_scale, scale = (single(at[key]) for key in ("x_scale", "y_scale", "scale"))
     if at["function"] == "multiply":
         product = f"(float)(((int32_t)a - {at['x_zero']}) * ((int32_t)b - {at['y_zero']}))"
-        found = f"{product} * {number(x_scale * y_scale / scale)} + {number(at['zero'])}"
+        text = f"{product} * {number(x_scale * y_scale / scale)} + {number(at['zero'])}"
     else:
         x_ratio, y_ratio = x_scale / scale, y_scale / scale
         fixed = (np.float64(at["x_zero"]) * np.float64(x_ratio)
                  + np.float64(single(at["y_zero"]) * y_ratio)).astype(single)  # fmt: skip
         term = single(at["zero"]) - fixed
         inner = f"(float)((double)b * {wide(y_ratio)} + {wide(term)})"
-        found = f"(float)((double)a * {wide(x_ratio)} + (double){inner})"
+        text = f"(float)((double)a * {wide(x_ratio)} + (double){inner})"
     low, high = (number(limit) for limit in limits_of(result))
-    return f"({C_TYPES[result]})code_of(even_of({found}), {low}, {high})"
+    return f"({C_TYPES[result]})code_of(even_of({text}), {low}, {high})"

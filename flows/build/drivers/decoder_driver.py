@@ -48,7 +48,7 @@ def decoder_driver(compilation: JobCompilation) -> dict[str, str]:
 
 
 class _Emission:
-    """Makes the parts of the program that are the network's own."""
+    """Emitter of the parts of the program that are specific to the network."""
 
     def __init__(self, compilation: JobCompilation, document: Mapping[str, Any]) -> None:
         self.compilation, self.document = compilation, document
@@ -56,7 +56,7 @@ class _Emission:
         self.tables: list[str] = []
 
     def values(self) -> dict[str, str]:
-        """Return what the template's places are filled with."""
+        """Return the fields of the template."""
         steps = self.compilation.steps
         bodies = {
             "LAYER": self._body(steps.layer, after=False),
@@ -133,7 +133,7 @@ class _Emission:
         return f"constant_of(host, {_size(array.address)}{step})"
 
     def _places(self, step: Step, name: str) -> str:
-        """Return where constants of a product lie, and how far it is to those of the next layer."""
+        """Return the address of constants of a product, and the stride from layer to layer."""
         if name not in step.inputs:
             return "NOTHING, 0u"
         array: Array = self.compilation.host.arrays[step.inputs[name]]
@@ -215,5 +215,5 @@ def _size(number: int) -> str:
 
 
 def _at(places: Placement, name: str) -> str:
-    """Return where an array lies, in C."""
+    """Return the address of an array, in C."""
     return _size(places.at(name))

@@ -59,21 +59,21 @@ def network_driver(compilation: NetworkCompilation) -> dict[str, str]:
 
 def names_in_c(names: Sequence[str]) -> list[str]:
     """Return names that C and C++ take, each once."""
-    found: list[str] = []
+    result: list[str] = []
     for name in names:
         text = re.sub(r"\W", "_", name, flags=re.ASCII)
         if not text or text[0].isdigit() or text in _KEYWORDS:
             text = f"_{text}" if text and text[0] != "_" else f"a{text}"
         first, count = text, 1
-        while text in found:
+        while text in result:
             count += 1
             text = f"{first}_{count}"
-        found.append(text)
-    return found
+        result.append(text)
+    return result
 
 
 class _Emission:
-    """Makes the parts of the program that are the network's own.
+    """Emitter of the parts of the program that are specific to the network.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class _Emission:
         self.tables: dict[str, str] = {}
 
     def _place(self, name: str) -> str:
-        """Return where an array lies."""
+        """Return the address of an array."""
         if name in self.compilation.constants:
             return f"constant_at(host, {self.compilation.host.at(name)}u)"
         return f"work_at(host, {self.compilation.work.at(self.compilation.place_of(name))}u)"
@@ -140,11 +140,11 @@ class _Emission:
         strides = strides_of(shape)
         inner = sorted(axis % len(shape) for axis in axes)
         outer = [axis for axis in range(len(shape)) if axis not in inner]
-        found = []
+        result = []
         for group in (outer, inner):
             lengths, steps = ([array[axis] for axis in group] for array in (shape, strides))
-            found += [f"{math.prod(lengths)}u", f"&{self._walk(lengths, steps)}"]
-        return found
+            result += [f"{math.prod(lengths)}u", f"&{self._walk(lengths, steps)}"]
+        return result
 
     def _checked(self, name: str, *arguments: str) -> list[str]:
         """Return a call whose status may be an error."""
@@ -153,7 +153,7 @@ class _Emission:
                 "        return status;"]  # fmt: skip
 
     def values(self) -> dict[str, str]:
-        """Return what the template's places are filled with."""
+        """Return the fields of the template."""
         body = "\n".join(self._body())
         tables = "".join(text.replace("$", name) + "\n" for text, name in self.tables.items())
         functions = "\n".join(text.replace("$", name) for text, name in self.functions.items())
@@ -300,8 +300,10 @@ class _Emission:
             function = self._instance("reduced_largest", TYPE=kind, ORDER=order)
         else:
             wide = "double" if dtype == "float32" else "uint64_t"
-            found = "found / (double)count" if name == "mean" else "found"
-            function = self._instance("reduced_sum", TYPE=kind, RESULT=kind, WIDE=wide, FOUND=found)
+            result = "found / (double)count" if name == "mean" else "found"
+            function = self._instance(
+                "reduced_sum", TYPE=kind, RESULT=kind, WIDE=wide, FOUND=result
+            )
         return statement(
             function, *self._lines(x, at["axes"]), self._read(x), self._write(step.output)
         )
@@ -395,7 +397,7 @@ class _Emission:
         return f"&{self._table(f'static const product $ = {{{text}}};', 'product')}"
 
     def _zero(self, step: NetworkStep, operand: str) -> tuple[str, str]:
-        """Return what makes int8 of an operand, and its zero point then."""
+        """Return the mask that converts an operand to int8, and its zero point then."""
         less = 128 if self.shapes.type(step.inputs[operand]) == "uint8" else 0
         zero = step.inputs.get(f"{operand}_zero")
         text = "0" if zero is None else f"(int32_t)({self._read(zero)})[0]"
@@ -539,7 +541,7 @@ def statement(name: str, *arguments: str) -> list[str]:
 
 
 def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return how many elements it is from one to the next along each axis."""
+    """Return the stride of each axis, in elements."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
@@ -555,17 +557,19 @@ def _joined(
 ) -> tuple[list[int], list[list[int]]]:
     """Return axes without those of one element, neighbours joined that lie behind one another."""
     lengths: list[int] = []
-    found: list[list[int]] = [[] for _ in steps]
+    result: list[list[int]] = [[] for _ in steps]
     for axis, length in enumerate(shape):
         if length == 1:
             continue
         here = [each[axis] for each in steps]
-        if lengths and all(row[-1] == step * length for row, step in zip(found, here, strict=True)):
+        if lengths and all(
+            row[-1] == step * length for row, step in zip(result, here, strict=True)
+        ):
             lengths[-1] *= length
-            for row, step in zip(found, here, strict=True):
+            for row, step in zip(result, here, strict=True):
                 row[-1] = step
             continue
         lengths.append(length)
-        for row, step in zip(found, here, strict=True):
+        for row, step in zip(result, here, strict=True):
             row.append(step)
-    return lengths, found
+    return lengths, result

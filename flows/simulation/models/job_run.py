@@ -91,10 +91,10 @@ class RtlJobs(GoldenJobs):
         size = job.held["N"] * self.compiled.result_bytes
         for row in range(job.held["M"]):
             address = job.address("C") + row * job.held["C_STRIDE"]
-            found = self._model.load(address, size)
+            result = self._model.load(address, size)
             wanted = np.frombuffer(self.memory.read(address, size), np.uint8)
-            if not np.array_equal(found, wanted):
-                place = int(np.flatnonzero(found != wanted)[0])
+            if not np.array_equal(result, wanted):
+                place = int(np.flatnonzero(result != wanted)[0])
                 raise CheckFailed(
                     f"row {row} of its sums differs from the golden model's, first at"
                     f" {address + place:#x}"

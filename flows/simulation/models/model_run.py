@@ -39,7 +39,7 @@ VERSION = 1
 
 @dataclass
 class Record:
-    """What was simulated, and what is to be.
+    """Record of the operations that were simulated, and choice of those to simulate.
 
     Parameters
     ----------
@@ -169,9 +169,9 @@ class RtlUnit(Unit):
         expected = super().__call__(operands, **scalars)
 
         def simulate() -> int:
-            found = run_operation(self.design, self.operation, operands, scalars)
-            compare(found.results, expected)
-            return found.cycles
+            result = run_operation(self.design, self.operation, operands, scalars)
+            compare(result.results, expected)
+            return result.cycles
 
         self.record.check(self.config, operands.values(), simulate)
         return expected
@@ -225,9 +225,9 @@ class RtlEngine(GoldenEngine):
         core = self.cores[name]
 
         def simulate() -> int:
-            found = run_matrices(self.designs[core], x, self.matrix(name))
-            check_results(name, found.c, total)
-            return found.cycles
+            result = run_matrices(self.designs[core], x, self.matrix(name))
+            check_results(name, result.c, total)
+            return result.cycles
 
         self.record.check(core, [x], simulate)
         return total
@@ -260,17 +260,17 @@ class RtlTensorEngine(TensorEngine):
         core = self.cores[node.name]
 
         def simulate() -> int:
-            found = run_matrices(self.designs[core], x, w)
-            check_results(node.name, found.c, total)
-            return found.cycles
+            result = run_matrices(self.designs[core], x, w)
+            check_results(node.name, result.c, total)
+            return result.cycles
 
         self.record.check(core, [x, w], simulate)
         return total
 
 
 def digest_of(model: Model, configs: Iterable[FamilyConfig]) -> str:
-    """Return what tells a model and its hardware from others."""
-    found = hashlib.sha256(model.digest().encode())
+    """Return a digest of a model and its hardware."""
+    result = hashlib.sha256(model.digest().encode())
     for config in configs:
-        found.update(config.model_dump_json().encode())
-    return found.hexdigest()[:32]
+        result.update(config.model_dump_json().encode())
+    return result.hexdigest()[:32]

@@ -24,7 +24,7 @@ MOST_CYCLES = 1 << 40
 
 @dataclass(frozen=True)
 class Simulated:
-    """What a list did in simulation.
+    """Result of the simulation of a list.
 
     Parameters
     ----------
@@ -92,14 +92,14 @@ def run_compiled(
         if (outcome.steps, outcome.registers) != (golden.outcome.steps, golden.outcome.registers):
             raise CheckFailed("the list's registers differ from the golden interpreter's")
         cycles, traffic = host.read("CYCLES"), model.traffic
-        found = model.load(compiled.base, compiled.bytes)
-    _compare(compiled, found, np.frombuffer(golden.memory.data, np.uint8))
-    return Simulated(tokens, cycles, len(found), traffic.read_beats, traffic.write_beats)
+        result = model.load(compiled.base, compiled.bytes)
+    _compare(compiled, result, np.frombuffer(golden.memory.data, np.uint8))
+    return Simulated(tokens, cycles, len(result), traffic.read_beats, traffic.write_beats)
 
 
-def _compare(compiled: CompiledList, found: np.ndarray, wanted: np.ndarray) -> None:
+def _compare(compiled: CompiledList, memory: np.ndarray, wanted: np.ndarray) -> None:
     """Refuse bytes that differ; say in which array the first one is."""
-    wrong = np.flatnonzero(found != wanted)
+    wrong = np.flatnonzero(memory != wanted)
     if not len(wrong):
         return
     address = compiled.base + int(wrong[0])

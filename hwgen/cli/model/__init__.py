@@ -167,7 +167,7 @@ def run_command(
 
 
 def _draws(temperature: float, top_k: int | None, seed: int | None) -> Draws | None:
-    """Return how a host draws tokens, None if the most likely one is taken."""
+    """Return the sampling of tokens by a host, None for the most likely token."""
     from hwgen.models.run.host_arithmetic import Draws
 
     if _sampling(temperature, top_k, seed, compiled=False) is None:
@@ -178,7 +178,7 @@ def _draws(temperature: float, top_k: int | None, seed: int | None) -> Draws | N
 def _sampling(
     temperature: float, top_k: int | None, seed: int | None, *, compiled: bool
 ) -> Sampling | None:
-    """Return how tokens are drawn, None if the most likely one is taken."""
+    """Return the sampling of tokens, None for the most likely token."""
     from hwgen.models.run.sampling import Sampling
 
     if not temperature:

@@ -35,7 +35,7 @@ _SHOWN = 5  # largest elements that are printed
 
 @dataclass(frozen=True)
 class ArrayRequest:
-    """What is to be run; see the options of ``hwgen model run``."""
+    """Arguments of a run on arrays; see the options of ``hwgen model run``."""
 
     source: Path
     inputs: tuple[str, ...]
@@ -53,13 +53,13 @@ def run_arrays(request: ArrayRequest, *, as_json: bool) -> None:
 
     model = Model(request.source)
     frames = frames_of(forms_of(model), inputs_of(model.description.inputs, request.inputs))
-    found: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     start = time.monotonic()
     with task_progress("simulating", quiet=as_json) as update:
         engine, record = engine_of(model, request, _engines(model, len(frames)), update)
-        found.extend(engine.run(frame) for frame in frames)
+        result.extend(engine.run(frame) for frame in frames)
     seconds = time.monotonic() - start
-    outputs = written(request, found)
+    outputs = written(request, result)
     tell(request, model.description.name, len(frames), outputs, seconds, record, as_json=as_json)
 
 
@@ -95,9 +95,9 @@ def forms_of(model: Model) -> dict[str, tuple[Any, ...]]:
     return {name: model.description.arrays[name] for name in model.description.inputs}
 
 
-def written(request: ArrayRequest, found: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
+def written(request: ArrayRequest, frames: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
     """Return the outputs of all frames, one behind another, and write them where that is asked."""
-    outputs = _joined(found)
+    outputs = _joined(frames)
     if request.output is not None:
         _write(request.output, outputs, force=request.force)
     return outputs
@@ -107,7 +107,7 @@ def inputs_of(names: Sequence[str], given: tuple[str, ...]) -> dict[str, NDArray
     """Return the arrays of an option, ``FILE.npy`` or ``NAME=FILE.npy`` each."""
     from hwgen.core.files.arrays import read_npy
 
-    found = {}
+    result = {}
     for text in given:
         name, separator, file = text.partition("=")
         if not separator:
@@ -116,10 +116,10 @@ def inputs_of(names: Sequence[str], given: tuple[str, ...]) -> dict[str, NDArray
                     f"--input: the model has the inputs {', '.join(names)}; give NAME=FILE.npy"
                 )
             name, file = names[0], text
-        if name in found:
+        if name in result:
             raise click.UsageError(f"--input: {name} is given twice")
-        found[name] = read_npy(Path(file))
-    return found
+        result[name] = read_npy(Path(file))
+    return result
 
 
 def calibrated(model: Model, directory: Path, path: Path, recipe: Recipe) -> list[LayerReport]:
@@ -159,13 +159,13 @@ def frames_of(
     return [{name: array[i : i + 1] for name, array in inputs.items()} for i in range(count)]
 
 
-def _joined(found: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
+def _joined(frames: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
     """Return the outputs of all frames, one behind another."""
     import numpy as np
 
-    if len(found) == 1:
-        return found[0]
-    return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+    if len(frames) == 1:
+        return frames[0]
+    return {name: np.concatenate([each[name] for each in frames]) for name in frames[0]}
 
 
 def _summary(array: NDArray[np.generic]) -> dict[str, Any]:

@@ -28,12 +28,12 @@ def _number(_: Any, __: Any, text: str | None) -> int | None:
     if text is None:
         return None
     try:
-        found = int(text.replace("_", ""), 0)
+        result = int(text.replace("_", ""), 0)
     except ValueError:
-        found = -1
-    if found < 0:
+        result = -1
+    if result < 0:
         raise click.BadParameter(f"must be a number of bytes such as 0x40000000, not {text[:40]!r}")
-    return found
+    return result
 
 
 @click.command("compile")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``hwgen model estimate`` prints."""
+"""Output of ``hwgen model estimate``."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from hwgen.workloads.network import Network
 
 
-def print_speeds(name: str, found: Any, entry: Any) -> None:
+def print_speeds(name: str, speeds: Any, entry: Any) -> None:
     """Print the speeds of passes, and what limits each layer."""
     out = console()
     out.print(f"{name} on {entry['name']}, {entry['technology']} at {_clock(entry)} MHz")
     table = Table("pass", box=None, pad_edge=False)
-    by_token = "tokens" in next(iter(found.values()))
+    by_token = "tokens" in next(iter(speeds.values()))
     counts = ("tokens", "context") if by_token else ()
     each_is = "token" if by_token else "frame"
     headings = (*counts, "ms", f"{each_is}s/s", f"J/{each_is}", "of the bandwidth's floor")
     for heading in headings:
         table.add_column(heading, justify="right")
-    for key, each in found.items():
+    for key, each in speeds.items():
         table.add_row(
             key,
             *(f"{each[field]:,}" for field in counts),
@@ -41,8 +41,8 @@ def print_speeds(name: str, found: Any, entry: Any) -> None:
             share(each["floor_share"]),
         )
     out.print(table)
-    if "prefill" in found:
-        out.print(f"time to the first token: {number(found['prefill']['ms'])} ms")
+    if "prefill" in speeds:
+        out.print(f"time to the first token: {number(speeds['prefill']['ms'])} ms")
     if entry["roofline"]:
         print_roofline(entry, out)
     else:
@@ -56,10 +56,10 @@ def _clock(entry: Any) -> str:
     return f"{entry['figures_at_mhz'] or entry['clock_mhz']:.4g}"
 
 
-def print_targets(name: str, found: list[Any], entries: list[Any]) -> None:
+def print_targets(name: str, speeds: list[Any], entries: list[Any]) -> None:
     """Print the speed of the last pass, a row for each technology."""
     out = console()
-    passes = found[0]
+    passes = speeds[0]
     last = next(reversed(passes))
     by_token = "tokens" in passes[last]
     each_is = "token" if by_token else "frame"
@@ -72,7 +72,7 @@ def print_targets(name: str, found: list[Any], entries: list[Any]) -> None:
     for heading in headings:
         table.add_column(heading, justify="right")
     table.add_column("limited by")
-    for each, entry in zip(found, entries, strict=True):
+    for each, entry in zip(speeds, entries, strict=True):
         metrics, speed = entry["metrics"], each[last]
         table.add_row(
             entry["technology"],
@@ -88,10 +88,10 @@ def print_targets(name: str, found: list[Any], entries: list[Any]) -> None:
 
 
 def limit_of(entry: Any, name: str) -> str | None:
-    """Return what limits most of the time of a pass, None where that is not known."""
+    """Return the resource that limits most of the time of a pass, None where it is unknown."""
     limits = entry["roofline"]
-    found: str | None = limits["workloads"][name]["limit"] if limits else None
-    return found
+    result: str | None = limits["workloads"][name]["limit"] if limits else None
+    return result
 
 
 def check_report(output: Path, targets: Sequence[str], *, force: bool) -> None:

@@ -72,17 +72,17 @@ def import_command(
 
 def _sizes(given: tuple[str, ...]) -> dict[str, int]:
     """Return the lengths that options name."""
-    found = {}
+    result = {}
     for text in given:
         name, separator, length = text.rpartition("=")
         if not separator or not length.isdecimal() or not 0 < int(length[:12]) <= 1 << 28:
             raise click.UsageError(f"--size: must be NAME=N with N from 1, not {text[:40]!r}")
-        found[name] = int(length)
-    return found
+        result[name] = int(length)
+    return result
 
 
 def _summary(description: Description) -> dict[str, Any]:
-    """Return what a model consists of."""
+    """Return the parts of a model."""
     from hwgen.models.graph.work import kv_elements, work_of
 
     network = work_of(description, tokens=1)
@@ -114,14 +114,14 @@ def _lines(summary: dict[str, Any]) -> list[str]:
     each = "token" if "macs_per_token" in summary else "frame"
     operations = ", ".join(f"{count} {name}" for name, count in summary["operations"].items())
     types = ", ".join(f"{count} of {name}" for name, count in summary["tensors"].items())
-    found = [
+    result = [
         f"{summary['layers']} layers: {operations}",
         f"weights: {types}; {summary['weight_bytes'] / 1e6:.1f} MB",
         f"{summary[f'macs_per_{each}'] / 1e6:.1f} million multiply-accumulates a {each}",
     ]
     if summary.get("kv_elements_per_token"):
-        found.append(
+        result.append(
             f"{summary['kv_elements_per_token']} elements of keys and values a token, up to"
             f" {summary['context']} tokens"
         )
-    return found
+    return result

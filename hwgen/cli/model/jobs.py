@@ -92,7 +92,7 @@ def _pass(
 
 
 def product_row(timer: JobTimer, name: str, jobs: Sequence[Job]) -> dict[str, Any]:
-    """Return what the jobs of a product take."""
+    """Return cycles and traffic of the jobs of a product."""
     config = jobs[0].plan.config
     cycles = sum(map(timer.cycles, jobs))
     reads = sum(job.plan.traffic.total - job.plan.traffic.results for job in jobs)
@@ -111,7 +111,7 @@ def product_row(timer: JobTimer, name: str, jobs: Sequence[Job]) -> dict[str, An
 def _host(
     compilation: JobCompilation, step: Step, rows: int, layers: int, positions: int
 ) -> dict[str, Any]:
-    """Return what the host reads and writes for an operation."""
+    """Return the bytes that the host reads and writes for an operation."""
     from hwgen.models.compile.host_steps import CACHE
 
     work, reads = compilation.steps.work, 0
@@ -129,7 +129,7 @@ def _host(
 
 
 def host_row(name: str, reads: int, writes: int) -> dict[str, Any]:
-    """Return what the host reads and writes for an operation."""
+    """Return the bytes that the host reads and writes for an operation."""
     return {
         "operation": name, "unit": "host", "jobs": 0, "cycles": None,
         "read_bytes": reads, "write_bytes": writes,
@@ -147,7 +147,7 @@ def run_jobs(request: Request, draws: Draws | None, *, as_json: bool) -> None:
     tokenizer, given = tokens_of(request)
     compiled = CompiledJobs(request.source)
     compiled.check_tokens(given, request.count)
-    found: list[int] = []
+    result: list[int] = []
     start, record = time.monotonic(), None
     with task_progress("simulating", quiet=as_json) as update:
         if request.engine == "rtl":
@@ -158,14 +158,14 @@ def run_jobs(request: Request, draws: Draws | None, *, as_json: bool) -> None:
                 lambda layers: compiled.products_of(len(given), request.count, layers),
             )  # fmt: skip
             with closing(RtlJobs(compiled, record)) as simulated:
-                found += generate(JobProgram(compiled, simulated), given, request.count, draws)
+                result += generate(JobProgram(compiled, simulated), given, request.count, draws)
         else:
             for token in generate(JobProgram(compiled, GoldenJobs(compiled)), given,
                                   request.count, draws):  # fmt: skip
-                found.append(token)
-                update("tokens", len(found), request.count)
+                result.append(token)
+                update("tokens", len(result), request.count)
     continuation = Continuation(
-        request, compiled.document["name"], tokenizer, given, found, time.monotonic() - start
+        request, compiled.document["name"], tokenizer, given, result, time.monotonic() - start
     )
     if record is None:
         continuation.tell(as_json=as_json)
@@ -174,7 +174,7 @@ def run_jobs(request: Request, draws: Draws | None, *, as_json: bool) -> None:
 
 
 def product_counts(record: Record) -> dict[str, Any]:
-    """Return what was simulated, for `--json`."""
+    """Return the counts of simulated products, for `--json`."""
     counts = simulated_counts(record)
     counts["products"] = counts.pop("operations")
     return counts

@@ -41,13 +41,13 @@ def _pass(compilation: ListCompilation, tokens: int, position: int) -> dict[str,
     events = trace(config, place.at("list"), compilation.program, registers)
     timing = timed_list(config, events)
     jobs = {job.index: job for job in compilation.jobs}
-    found: dict[tuple[str, str], Share] = {}
+    result: dict[tuple[str, str], Share] = {}
     for index, share in timing.shares.items():
         key = jobs[index].node, jobs[index].unit
-        found[key] = found.get(key, Share()) + share
+        result[key] = result.get(key, Share()) + share
     width = config.memory_bytes
     rows = []
-    for (node, unit), share in found.items():
+    for (node, unit), share in result.items():
         beats = max(share.read_beats, share.write_beats)
         peak = config.units[unit].macs_per_cycle if share.macs else 0.0
         rows.append({
@@ -68,9 +68,9 @@ def print_passes(passes: dict[str, Any]) -> None:
     from rich.table import Table
 
     out = console()
-    for name, found in passes.items():
-        of = f" of {found['tokens']} behind {found['context']}" if "tokens" in found else ""
-        text = f"{name}{of}: {found['cycles']:,d} cycles ({_basis(found)})"
+    for name, result in passes.items():
+        of = f" of {result['tokens']} behind {result['context']}" if "tokens" in result else ""
+        text = f"{name}{of}: {result['cycles']:,d} cycles ({_basis(result)})"
         out.print(text, highlight=False, soft_wrap=True)
     last = list(passes)[-1]
     table = Table(box=None, pad_edge=False)
@@ -92,8 +92,8 @@ def print_passes(passes: dict[str, Any]) -> None:
     out.print(table)
 
 
-def _basis(found: dict[str, Any]) -> str:
-    """Return what the cycles of a pass are."""
-    if "least" in found:
-        return f"modelled, at least {found['least']:,d}, at most {found['most']:,d}"
+def _basis(timing: dict[str, Any]) -> str:
+    """Return the basis of the cycles of a pass."""
+    if "least" in timing:
+        return f"modelled, at least {timing['least']:,d}, at most {timing['most']:,d}"
     return "modelled, of the engine's jobs one after the other, without the host"

@@ -61,7 +61,7 @@ def run_network(request: ArrayRequest, *, as_json: bool) -> None:
     compiled = CompiledNetwork(request.source)
     forms = {name: compiled.forms[name][0] for name in compiled.inputs}
     frames = frames_of(forms, inputs_of(compiled.inputs, request.inputs))
-    found: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     start, record = time.monotonic(), None
     with task_progress("simulating", quiet=as_json) as update:
         if request.engine == "rtl":
@@ -73,11 +73,11 @@ def run_network(request: ArrayRequest, *, as_json: bool) -> None:
             )  # fmt: skip
             with closing(RtlJobs(compiled, record)) as simulated:
                 program = NetworkProgram(compiled, simulated)
-                found.extend(program.run(frame) for frame in frames)
+                result.extend(program.run(frame) for frame in frames)
         else:
             program = NetworkProgram(compiled, GoldenJobs(compiled))
             for frame in frames:
-                found.append(program.run(frame))
-                update("frames", len(found), len(frames))
-    outputs, seconds = written(request, found), time.monotonic() - start
+                result.append(program.run(frame))
+                update("frames", len(result), len(frames))
+    outputs, seconds = written(request, result), time.monotonic() - start
     tell(request, compiled.name, len(frames), outputs, seconds, record, as_json=as_json)

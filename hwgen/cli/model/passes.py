@@ -109,21 +109,21 @@ def estimate_command(
         for target in targets or (None,)
     ]
     entries = [build.estimate(workloads, fpga_energies=fpga_energies) for build in builds]
-    found = [speeds(entry["metrics"], workloads) for entry in entries]
+    result = [speeds(entry["metrics"], workloads) for entry in entries]
     if report is not None:
         from hwgen.cli.report import sheet_of
 
         own = next(iter(targets), None)
         build = Build(design, retarget(core.target, own, clock_mhz, served))
         sheet = sheet_of(build, workloads, fpga_energies=fpga_energies)
-        about = {"name": description.name, "passes": found[0]}
+        about = {"name": description.name, "passes": result[0]}
         shown.write_report(report, about, sheet, force=force)
     frame = next((network for network in workloads.values() if network.tokens is None), None)
     if as_json:
         layers = {} if frame is None else {"layers": shown.layers_document(frame)}
         documents = [
             {"model": description.name, "passes": passes, "estimate": entry, **layers}
-            for passes, entry in zip(found, entries, strict=True)
+            for passes, entry in zip(result, entries, strict=True)
         ]
         emit_json(documents[0] if len(documents) == 1 else {"targets": documents})
         return
@@ -131,9 +131,9 @@ def estimate_command(
         weight: Any = core.weight
         shown.print_layers(frame, weight.width, core.activation.width)
     if len(entries) == 1:
-        shown.print_speeds(description.name, found[0], entries[0])
+        shown.print_speeds(description.name, result[0], entries[0])
     else:
-        shown.print_targets(description.name, found, entries)
+        shown.print_targets(description.name, result, entries)
 
 
 def _workloads(

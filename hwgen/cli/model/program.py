@@ -54,7 +54,7 @@ def run_program(request: Request, *, as_json: bool) -> None:
         raise click.UsageError("--layers and --journal are for models and jobs: a list runs whole")
     tokenizer, given = tokens_of(request)
     compiled = CompiledList(request.source)
-    start, found, simulated = time.monotonic(), [], None
+    start, result, simulated = time.monotonic(), [], None
     with task_progress("running", quiet=as_json) as update:
         if request.engine == "rtl":
             from flows.simulation.models.program_run import run_compiled
@@ -63,13 +63,13 @@ def run_program(request: Request, *, as_json: bool) -> None:
                 compiled, given, request.count,
                 on_progress=lambda cycles: update("simulating", cycles, cycles + 1),
             )  # fmt: skip
-            found = simulated.tokens
+            result = simulated.tokens
         else:
             for token in generate(ListProgram(compiled), given, request.count):
-                found.append(token)
-                update("tokens", len(found), request.count)
+                result.append(token)
+                update("tokens", len(result), request.count)
     continuation = Continuation(
-        request, compiled.document["name"], tokenizer, given, found, time.monotonic() - start
+        request, compiled.document["name"], tokenizer, given, result, time.monotonic() - start
     )
     if simulated is None:
         continuation.tell(as_json=as_json)

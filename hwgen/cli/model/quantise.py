@@ -132,20 +132,20 @@ def quantise_command(
         _refuse_of_decoders(calibration, judged, rotate or hadamard, compensate)
         with atomic_directory(output, force=force) as directory:
             reports = calibrated(model, directory, calibration[0], recipe)
-        found = {}
+        result = {}
     else:
         first, *more = [_tokens(model, path) for path in calibration]
         texts = {str(path): _tokens(model, path)[:positions] for path in judged}
         with atomic_directory(output, force=force) as directory:
             reports = quantise(model, directory, first, recipe, more)
         engines = FloatEngine(model), FloatEngine(Model(output))
-        found = {name: judge(*engines, tokens) for name, tokens in texts.items()}
+        result = {name: judge(*engines, tokens) for name, tokens in texts.items()}
     if as_json:
-        judgements = {name: each.document() for name, each in found.items()}
+        judgements = {name: each.document() for name, each in result.items()}
         layers = [report.document() for report in reports]
         emit_json({"output": str(output), "layers": layers, "judgements": judgements})
         return
-    _print_quantised(output, reports, found)
+    _print_quantised(output, reports, result)
 
 
 def _refuse_of_decoders(
@@ -175,14 +175,14 @@ def _tokens(model: Any, path: Path) -> list[int]:
     if path.suffix == ".npy":
         from hwgen.cli.model.run import token_numbers
 
-        found = token_numbers(path)
+        result = token_numbers(path)
     else:
         with path.open("rb") as file:
             text = file.read(1 << 20).decode("utf-8", "surrogateescape")
-        found = tokenizer_of(model.tokenizer()).encode(text, special=False)
-    if len(found) < 2:
-        raise InputError(f"{path}: holds {len(found)} tokens; two are needed at least")
-    return found
+        result = tokenizer_of(model.tokenizer()).encode(text, special=False)
+    if len(result) < 2:
+        raise InputError(f"{path}: holds {len(result)} tokens; two are needed at least")
+    return result
 
 
 def _print_quantised(output: Path, reports: Any, judgements: dict[str, Any]) -> None:
@@ -199,18 +199,18 @@ def _print_quantised(output: Path, reports: Any, judgements: dict[str, Any]) -> 
     headings = ("product", "layers", "mean error", "largest", "in", "saturated", "smoothed")
     for heading in headings:
         table.add_column(heading, justify="left" if heading in ("product", "in") else "right")
-    for kind, found in kinds.items():
-        worst = max(found, key=lambda report: report.error)
-        mean = sum(report.error for report in found) / len(found)
-        parts = [report.saturated for report in found if report.saturated is not None]
+    for kind, result in kinds.items():
+        worst = max(result, key=lambda report: report.error)
+        mean = sum(report.error for report in result) / len(result)
+        parts = [report.saturated for report in result if report.saturated is not None]
         table.add_row(
             kind,
-            str(len(found)),
+            str(len(result)),
             f"{100 * mean:.2f} %",
             f"{100 * worst.error:.2f} %",
             shortened(worst.name),
             f"{100 * sum(parts) / len(parts):.2f} %" if parts else "-",
-            f"{sum(report.smoothed for report in found)}",
+            f"{sum(report.smoothed for report in result)}",
         )
     out.print(f"{output}: errors of products in calibration, relative to their results")
     out.print(table)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be run; see the options of ``hwgen model run``."""
+    """Arguments of a run; see the options of ``hwgen model run``."""
 
     source: Path
     prompt: str | None
@@ -52,7 +52,7 @@ def run(request: Request, *, as_json: bool) -> None:
         if tokenizer
         else token_numbers(request.prompt_tokens)
     )
-    found: list[int] = []
+    result: list[int] = []
     start = time.monotonic()
     with task_progress("simulating", quiet=as_json) as update:
         engine, record = engine_of(
@@ -60,9 +60,9 @@ def run(request: Request, *, as_json: bool) -> None:
         )
         end = tokenizer.end if tokenizer else None
         tokens = generate(Run(engine), given, request.count, end, request.sampling)
-        found.extend(tokens)
+        result.extend(tokens)
     continuation = Continuation(
-        request, model.description.name, tokenizer, given, found, time.monotonic() - start
+        request, model.description.name, tokenizer, given, result, time.monotonic() - start
     )
     if record is None:
         continuation.tell(as_json=as_json)
@@ -72,7 +72,7 @@ def run(request: Request, *, as_json: bool) -> None:
 
 @dataclass(frozen=True)
 class Continuation:
-    """How a model went on.
+    """Continuation of a prompt by a model.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Continuation:
         Of the model.
     tokenizer : Tokenizer or None
         None: tokens are numbers.
-    given, found : list of int
+    given, tokens : list of int
         Tokens of the prompt, and those behind it.
     seconds : float
         How long it took.
@@ -91,19 +91,19 @@ class Continuation:
     name: str
     tokenizer: Tokenizer | JsonTokenizer | None
     given: list[int]
-    found: list[int]
+    tokens: list[int]
     seconds: float
 
     def tell(
         self, simulated: Mapping[str, Any] | None = None, line: str = "", *, as_json: bool
     ) -> None:
         """Print it, and what was simulated of it: as JSON, or as a line behind the text."""
-        text = self.tokenizer.decode(self.found) if self.tokenizer else ""
+        text = self.tokenizer.decode(self.tokens) if self.tokenizer else ""
         document: dict[str, Any] = {
             "model": self.name,
             "engine": self.request.engine,
             "prompt_tokens": self.given,
-            "tokens": self.found,
+            "tokens": self.tokens,
             "text": text,
             "wall_seconds": round(self.seconds, 3),
         }
@@ -112,14 +112,14 @@ class Continuation:
         if as_json:
             emit_json(document)
             return
-        numbers = " ".join(map(str, self.found))
+        numbers = " ".join(map(str, self.tokens))
         click.echo(f"{self.request.prompt}{text}" if self.tokenizer else numbers)
         if line:
             console().print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def simulated_counts(record: Record) -> dict[str, Any]:
-    """Return what was simulated, for `--json`."""
+    """Return the counts of simulated operations, for `--json`."""
     return {
         "operations": record.simulated + record.kept,
         "of_journal": record.kept,
@@ -128,7 +128,7 @@ def simulated_counts(record: Record) -> dict[str, Any]:
 
 
 def simulated_line(record: Record) -> str:
-    """Return what was simulated, in words."""
+    """Return a line on simulated operations."""
     kept = f", {record.kept} of them before" if record.kept else ""
     cycles = ", ".join(f"{name} {count:,d}" for name, count in record.cycles.items())
     return (
@@ -139,7 +139,7 @@ def simulated_line(record: Record) -> str:
 
 @dataclass(frozen=True)
 class Engines:
-    """How the engines of a kind of model are made, each when it is asked for.
+    """Constructors of the engines of decoders or of networks on arrays.
 
     Parameters
     ----------
@@ -168,11 +168,11 @@ class Chosen(Protocol):
 
     @property
     def layers(self) -> str | None:
-        """Which layers are simulated; default all."""
+        """Layers to simulate; default all."""
 
     @property
     def journal(self) -> Path | None:
-        """Where what was simulated is written down."""
+        """Journal of simulated operations."""
 
 
 def engine_of(model: Model, request: Chosen, engines: Engines, update: Any) -> tuple[Any, Any]:
@@ -245,14 +245,14 @@ def layers_of(text: str | None, count: int) -> frozenset[int] | None:
     if text is None:
         return None
     try:
-        found = frozenset(int(part) for part in text.split(","))
+        result = frozenset(int(part) for part in text.split(","))
     except ValueError:
-        found = frozenset({-1})
-    if not all(0 <= layer < count for layer in found):
+        result = frozenset({-1})
+    if not all(0 <= layer < count for layer in result):
         raise click.UsageError(
             f"--layers: must be numbers from 0 to {count - 1} with commas, not {text[:40]!r}"
         )
-    return found
+    return result
 
 
 def token_numbers(path: Path | None) -> list[int]:

@@ -84,7 +84,7 @@ class CompiledFiles:
         self._check()
 
     def _read(self, document: dict[str, Any]) -> None:
-        """Take what the document says."""
+        """Read the document."""
         self.arrays = arrays_of(document["arrays"])
         self.base, self.bytes = int(document["base"]), int(document["bytes"])
         self.sizes = {IMAGE_FILE: int(document["image_bytes"])}
@@ -93,9 +93,9 @@ class CompiledFiles:
         """Refuse files and arrays that do not belong together."""
         for name, size in self.sizes.items():
             file = self.path / name
-            found = file.stat().st_size if file.exists() else -1
-            if found != size:
-                raise InputError(f"{file}: has {max(found, 0)} bytes, not {size}; compile again")
+            result = file.stat().st_size if file.exists() else -1
+            if result != size:
+                raise InputError(f"{file}: has {max(result, 0)} bytes, not {size}; compile again")
         if not 0 <= self.sizes[IMAGE_FILE] <= self.bytes or self.bytes > _MOST_BYTES:
             raise InputError(f"{self.path / DOCUMENT}: {self.bytes} bytes of memory cannot be")
         self._check_arrays(self.arrays, self.base, self.base + self.bytes)
@@ -115,7 +115,7 @@ class CompiledFiles:
                 )
 
     def image(self) -> bytes:
-        """Return what lies in the engine's memory from the first byte on; the rest is zero."""
+        """Return the initial contents of the engine's memory; the rest is zero."""
         return (self.path / IMAGE_FILE).read_bytes()
 
     def contents(self) -> bytearray:
@@ -158,7 +158,7 @@ class JobWords(NamedTuple):
     held: dict[str, int]
 
     def writes(self) -> list[tuple[int, int]]:
-        """Return what is written to the job window: offset and contents of each register."""
+        """Return the writes to the job window: offset and contents of each register."""
         return [(JOB_WINDOW + 4 * place, value) for place, value in enumerate(self.held.values())]
 
     def address(self, name: str) -> int:
@@ -202,11 +202,11 @@ class JobFiles(CompiledFiles):
         self._check_arrays(self.constants, 0, self.sizes[HOST_FILE])
 
     def digest(self) -> str:
-        """Return what tells a compiled network from others."""
-        found = hashlib.sha256()
+        """Return a digest of the compiled network."""
+        result = hashlib.sha256()
         for name in (DOCUMENT, ENGINE, LIST_FILE, IMAGE_FILE, HOST_FILE):
-            found.update((self.path / name).read_bytes())
-        return found.hexdigest()[:32]
+            result.update((self.path / name).read_bytes())
+        return result.hexdigest()[:32]
 
     def program(self) -> list[JobWords]:
         """Return the jobs."""

@@ -55,13 +55,13 @@ class Constants:
         if node.operation == "rms_norm":
             return {"gamma": self._parameters("rms_norm", model.numbers(node.inputs["gamma"]))}
         if node.operation == "gemm":
-            found = {"weights": self._packed(node)}
+            result = {"weights": self._packed(node)}
             groups = model.groups(node.inputs["weights"])
             assert groups is not None
-            found["scales"] = self._parameters("sums", groups.scales[:, 0])
+            result["scales"] = self._parameters("sums", groups.scales[:, 0])
             if "bias" in node.inputs:
-                found["bias"] = model.numbers(node.inputs["bias"])
-            return found
+                result["bias"] = model.numbers(node.inputs["bias"])
+            return result
         if node.operation == "attention":
             factors: dict[str, NDArray[Any]] = {
                 f"{name}_factor": self._parameters(
@@ -76,15 +76,15 @@ class Constants:
     def shared(self, context: int) -> dict[str, NDArray[Any]]:
         """Return the arrays of all layers together, by name."""
         table = self.engine.model.numbers(self.decoder.embed.inputs["table"])
-        found: dict[str, NDArray[Any]] = {
+        result: dict[str, NDArray[Any]] = {
             "embedding": table,
             "nothing": np.full(table.shape[1], NOTHING, np.uint32),
         }
         for node in self.decoder.layers[0]:
             if node.operation == "rope":
                 turns = self.engine.turns(node, np.arange(context))
-                found.setdefault(rope_table(node), self._parameters("rope", turns))
-        return found
+                result.setdefault(rope_table(node), self._parameters("rope", turns))
+        return result
 
     def _packed(self, node: Node) -> NDArray[Any]:
         """Return weights as the unit that multiplies reads them."""

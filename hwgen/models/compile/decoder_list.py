@@ -98,12 +98,12 @@ def units_of(builder: ListBuilder, blocks: Collection[int] = ()) -> dict[str, st
         If there is none for something.
     """
     of = builder.unit
-    found = {name: of(name, x=REAL, result=REAL) for name in ("rms_norm", "rope", "gated", "add")}
-    found |= {
+    result = {name: of(name, x=REAL, result=REAL) for name in ("rms_norm", "rope", "gated", "add")}
+    result |= {
         f"{HADAMARD}_{block}": of(HADAMARD, multiple=block, x=REAL, result="int8")
         for block in blocks
     }
-    return found | {
+    return result | {
         "argmax": of("argmax", x=REAL),
         "quantise": of("quantise", x=REAL, result="int8"),
         "sums": of("dequantise_rows", x="int32", result=REAL),
@@ -420,12 +420,12 @@ class DecoderList:
         out = next(port for port in self._core.ports if port.name == "out")
         out_bytes = int(out.beat_bytes * self._core.steps)
         name, rows = local_name(node), self._tokens * heads
-        found = Rows(f"{name}.heads", self._work(f"{name}.heads", out_bytes, heads), rows,
+        result = Rows(f"{name}.heads", self._work(f"{name}.heads", out_bytes, heads), rows,
                      out_bytes)  # fmt: skip
-        self._attend(node, found, out_bytes)
+        self._attend(node, out_bytes)
         self.list.rows(
             "dequantise", elements,
-            {"x": found, "scales": self._constant(node, "result_factor", rows),
+            {"x": result, "scales": self._constant(node, "result_factor", rows),
              "result": self._rows(node.output, rows=rows)},
             unit=self.units["results"], scalars={"scale": 1.0},
         )  # fmt: skip
@@ -461,11 +461,11 @@ class DecoderList:
         )  # fmt: skip
 
     def _window(self, node: Node) -> int:
-        """Return how many positions an attention looks back, 0 if that is all of the context."""
+        """Return the positions of a sliding window of attention, 0 for all of the context."""
         window = int(real(node, "window"))
         return window if window < self.context else 0
 
-    def _attend(self, node: Node, found: Rows, out_bytes: int) -> None:
+    def _attend(self, node: Node, out_bytes: int) -> None:
         """Append the attention of each head of keys, as many queries at once as there are rows."""
         heads, kv_heads, _ = sizes_of(node)
         name, group, size = local_name(node), heads // kv_heads, self._head_bytes

@@ -103,10 +103,10 @@ class GoldenJobs:
         if key in self._kept:
             return self._kept[key]
         image = self._rows(job, "W", plan.weight_image_rows, plan.weight_row_bytes)
-        found = ExactWeights(plan.unpack_weights(image).T)
+        result = ExactWeights(plan.unpack_weights(image).T)
         if self.constant(job):
-            self._kept[key] = found
-        return found
+            self._kept[key] = result
+        return result
 
     def constant(self, job: JobWords) -> bool:
         """Return whether the right operand of a job lies in the image."""

@@ -93,12 +93,12 @@ class JobCompilation(JobsCompilation):
 
     def _products(self) -> dict[str, list[Node]]:
         """Return products by the name that they have in every layer."""
-        found: dict[str, list[Node]] = {}
+        result: dict[str, list[Node]] = {}
         for nodes in (*self.decoder.layers, self.decoder.after):
             for node in nodes:
                 if node.operation == "gemm":
-                    found.setdefault(local_name(node), []).append(node)
-        return found
+                    result.setdefault(local_name(node), []).append(node)
+        return result
 
     def _with_offsets(self) -> frozenset[str]:
         """Return the products some of whose weights are more than an integer times a scale."""
@@ -110,7 +110,7 @@ class JobCompilation(JobsCompilation):
         )
 
     def _shift(self, name: str) -> int:
-        """Return what weights are lowered by to be the engine's, 0 if they are as they stand."""
+        """Return the number that is subtracted from weights to fit the engine, 0 if they fit."""
         low = high = 0
         nodes = self._products()[name]
         for node in nodes:
@@ -133,9 +133,9 @@ class JobCompilation(JobsCompilation):
         return self.decoder.after if layer is None else self.decoder.layers[layer]
 
     def _groups(self, node: Node) -> Groups:
-        found = self.model.groups(node.inputs["weights"])
-        assert found is not None
-        return found
+        result = self.model.groups(node.inputs["weights"])
+        assert result is not None
+        return result
 
     def _weights(
         self, steps: tuple[Step, ...], layer: int | None
@@ -153,31 +153,31 @@ class JobCompilation(JobsCompilation):
     def _shared(self) -> dict[str, NDArray[Any]]:
         """Return constants of the host of all layers together."""
         engine = FloatEngine(self.model)
-        found: dict[str, NDArray[Any]] = {
+        result: dict[str, NDArray[Any]] = {
             "embedding": self.model.numbers(self.decoder.embed.inputs["table"])
         }
         for node in self.decoder.layers[0]:
             if node.operation == "rope":
                 turns = engine.turns(node, np.arange(self.context))
-                found.setdefault(rope_table(node), turns)
-        return found
+                result.setdefault(rope_table(node), turns)
+        return result
 
     def _constants(self, layer: int | None) -> dict[str, NDArray[Any]]:
         """Return constants of the host of a layer, or of what is behind them."""
-        found: dict[str, NDArray[Any]] = {}
+        result: dict[str, NDArray[Any]] = {}
         for node in self._nodes(layer):
             name = local_name(node)
             if node.operation == "rms_norm":
-                found[f"{name}.gamma"] = self.model.numbers(node.inputs["gamma"])
+                result[f"{name}.gamma"] = self.model.numbers(node.inputs["gamma"])
             elif node.operation == "gemm":
                 groups = self._groups(node)
-                found[f"{name}.scales"] = np.ascontiguousarray(groups.scales.T)
+                result[f"{name}.scales"] = np.ascontiguousarray(groups.scales.T)
                 if name in self.offsets:
                     offsets = groups.offsets if groups.offsets is not None else 0 * groups.scales
-                    found[f"{name}.offsets"] = np.ascontiguousarray(offsets.T)
+                    result[f"{name}.offsets"] = np.ascontiguousarray(offsets.T)
                 if "bias" in node.inputs:
-                    found[f"{name}.bias"] = self.model.numbers(node.inputs["bias"])
-        return found
+                    result[f"{name}.bias"] = self.model.numbers(node.inputs["bias"])
+        return result
 
     def contents(self) -> Iterator[Content]:
         """Yield weights and constants, a layer at a time."""

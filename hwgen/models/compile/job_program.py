@@ -52,7 +52,7 @@ class CompiledJobs(JobFiles, CompiledDecoder):
         int(document["program"]["of_a_layer"]), int(document["program"]["behind"])
 
     def products_of(self, prompt: int, count: int, layers: Collection[int] | None = None) -> int:
-        """Return how many products a run takes that no token ends; of some layers, or of all."""
+        """Return the number of products of a run that no token ends, of some layers or of all."""
         inside, behind = (
             sum(step.operation == "gemm" for step in steps) for steps in (self.layer, self.after)
         )
@@ -88,26 +88,26 @@ class JobProgram:
         arrays: dict[str, Any] = {X: x[-1:]}
         for step in self.compiled.after:
             self._do(step, arrays, 0, after=True)
-        found: Reals = arrays[self.compiled.after[-1].output][0]
-        return found
+        result: Reals = arrays[self.compiled.after[-1].output][0]
+        return result
 
     def _layers(self, tokens: Sequence[int]) -> Reals:
-        """Return what the last layer gives for tokens."""
+        """Return the output of the last layer for tokens."""
         table = self._constant("embedding", 0).reshape(-1, self.compiled.width)
         arrays: dict[str, Any] = {X: table[list(tokens)]}
         for layer in range(self.compiled.layers):
             for step in self.compiled.layer:
                 self._do(step, arrays, layer, after=False)
         self.position += len(tokens)
-        found: Reals = arrays[X]
-        return found
+        result: Reals = arrays[X]
+        return result
 
     def _constant(self, name: str, layer: int) -> Reals:
         """Return an array of the host's constants."""
         array = self.compiled.constants[name]
         start = array.address + layer * array.stride
-        found: Reals = np.asarray(self._constants[start : start + array.bytes]).view("<f4")
-        return found
+        result: Reals = np.asarray(self._constants[start : start + array.bytes]).view("<f4")
+        return result
 
     def _do(self, step: Step, arrays: dict[str, Any], layer: int, *, after: bool) -> None:
         """Do a step on arrays by name."""
@@ -152,10 +152,10 @@ class JobProgram:
             offsets = step.sizes["shift"] * weights.astype(np.float64)
             if "offsets" in step.inputs:
                 offsets = self._constant(step.inputs["offsets"], layer).reshape(groups, n) + offsets
-        found = host.dequantise(sums, scales, weights, offsets, codes)
+        result = host.dequantise(sums, scales, weights, offsets, codes)
         if "bias" in step.inputs:
-            found = host.add(found, self._constant(step.inputs["bias"], layer)[None])
-        return found
+            result = host.add(result, self._constant(step.inputs["bias"], layer)[None])
+        return result
 
     def _attention(self, step: Step, inputs: dict[str, Reals], layer: int) -> Reals:
         """Return attention of rows behind what is in the cache, which takes their keys, values."""
@@ -170,7 +170,7 @@ class JobProgram:
                 held = cache.setdefault(part, np.zeros(shape, new.dtype))
                 held[start : start + rows] = new
         query, scales = host.quantise(inputs["query"].reshape(rows, heads, elements), block)
-        found = np.empty((rows, heads * elements), np.float32)
+        output = np.empty((rows, heads * elements), np.float32)
         for row in range(rows):
             end = start + row + 1
             window = step.sizes["window"]
@@ -180,8 +180,8 @@ class JobProgram:
                 query[row].reshape(kv_heads, -1, elements), scales[row].reshape(kv_heads, -1),
                 seen["keys"], seen["key_scales"], seen["values"], seen["value_scales"],
             )  # fmt: skip
-            found[row] = result.reshape(-1)
-        return found
+            output[row] = result.reshape(-1)
+        return output
 
 
 def generate(

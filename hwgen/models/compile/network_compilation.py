@@ -113,15 +113,15 @@ class NetworkCompilation(JobsCompilation):
 
     def _check(self) -> None:
         """Refuse a network that cannot be compiled."""
-        found = Checks(self.model, self.config).problems()
+        result = Checks(self.model, self.config).problems()
         if "raw" not in self.config.post_features.outputs:
             text = f"{self.config.name}: post.outputs: must have raw: the host takes sums"
-            found.insert(0, text)
+            result.insert(0, text)
         if not any(node.operation in PRODUCTS for node in self.description.nodes):
-            found.append("it has no products of matrices; the engine would have nothing to do")
-        if found:
+            result.append("it has no products of matrices; the engine would have nothing to do")
+        if result:
             name = self.description.name
-            raise InputError(f"{name} cannot be compiled:\n" + "\n".join(f"  {p}" for p in found))
+            raise InputError(f"{name} cannot be compiled:\n" + "\n".join(f"  {p}" for p in result))
 
     # -- steps -----------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class NetworkCompilation(JobsCompilation):
             self.constants[name] = self.model.part(tensor.values).astype(self.shapes.type(name))
 
     def _operands(self, node: Node, product: Product) -> dict[str, str]:
-        """Return what a product reads beside its weights, and keep what follows from them."""
+        """Return the operands of a product but its weights, and add constants derived from them."""
         known = ("x", "y", "x_zero", "y_zero")
         inputs = {key: name for key, name in node.inputs.items() if key in known}
         for name in inputs.values():

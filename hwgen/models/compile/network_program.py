@@ -89,7 +89,7 @@ class CompiledNetwork(JobFiles):
             raise InputError(f"{path}: nothing makes its outputs")
 
     def products_of(self, layers: Collection[int] | None = None) -> int:
-        """Return how many products a frame takes; of some layers, or of all."""
+        """Return the number of products of a frame, of some layers or of all."""
         return sum(
             step.product is not None and (layers is None or step.layer in layers)
             for step in self.nodes
@@ -195,9 +195,9 @@ class NetworkProgram:
         self, step: NetworkStep, product: Product, x: Rows, scales: Array,
         bias: Array | None = None,
     ) -> Array:  # fmt: skip
-        found = _scaled(self._sums(step, product, x.values), x.scales[:, None], scales)
-        found = found if bias is None else found + bias
-        return found.reshape(*x.values.shape[:-1], -1)
+        result = _scaled(self._sums(step, product, x.values), x.scales[:, None], scales)
+        result = result if bias is None else result + bias
+        return result.reshape(*x.values.shape[:-1], -1)
 
     def _integer_gemm(
         self, step: NetworkStep, product: Product, x: Array, x_zero: Array | None = None,
@@ -205,15 +205,15 @@ class NetworkProgram:
     ) -> Array:  # fmt: skip
         codes, zero = narrow(x, x_zero)
         rows = codes.reshape(product.m, product.parts, product.k)
-        found = self._sums(step, product, codes).astype(np.int64)
+        result = self._sums(step, product, codes).astype(np.int64)
         if columns is not None:
-            found = found - int(zero.reshape(())) * columns.astype(np.int64)
+            result = result - int(zero.reshape(())) * columns.astype(np.int64)
         if zeros is not None:
             sums = rows.sum(2, dtype=np.int64) - product.k * int(zero.reshape(()))
-            found = found - np.repeat(sums, product.n, 1) * zeros.astype(np.int64)
-        found = found.astype(np.int32)
-        found = found if bias is None else found + bias
-        return found.reshape(*x.shape[:-1], -1)
+            result = result - np.repeat(sums, product.n, 1) * zeros.astype(np.int64)
+        result = result.astype(np.int32)
+        result = result if bias is None else result + bias
+        return result.reshape(*x.shape[:-1], -1)
 
     def _operands(self, step: NetworkStep, x: Array, y: Array) -> tuple[Array, Array]:
         """Return matrices of a batch, shapes (parts, m, k) and (parts, k, n)."""
@@ -229,23 +229,23 @@ class NetworkProgram:
         right, other = narrow(y, y_zero)
         left, right = self._operands(step, left, right)
         self._right(step, product, right)
-        found = self._sums(step, product, left).astype(np.int64)
+        sums = self._sums(step, product, left).astype(np.int64)
         of_x, of_y = int(zero.reshape(())), int(other.reshape(()))
-        found = found - of_x * right.sum(1, dtype=np.int64)[:, None]
-        found = found - (left.sum(2, dtype=np.int64)[..., None] - product.k * of_x) * of_y
-        result: Array = found.astype(np.int32).reshape(self.compiled.forms[step.output][0])
+        sums = sums - of_x * right.sum(1, dtype=np.int64)[:, None]
+        sums = sums - (left.sum(2, dtype=np.int64)[..., None] - product.k * of_x) * of_y
+        result: Array = sums.astype(np.int32).reshape(self.compiled.forms[step.output][0])
         return result
 
     def _matmul(self, step: NetworkStep, product: Product, x: Array, y: Array) -> Array:
         left, right = self._operands(step, x, y)
         rows, columns = quantised_rows(left), quantised_rows(right.swapaxes(1, 2))
         self._right(step, product, columns.values.swapaxes(1, 2))
-        found = _scaled(
+        result = _scaled(
             self._sums(step, product, rows.values),
             rows.scales.reshape(product.parts, product.m, 1),
             columns.scales.reshape(product.parts, 1, product.n),
         )
-        return found.reshape(self.compiled.forms[step.output][0])
+        return result.reshape(self.compiled.forms[step.output][0])
 
 
 def _scaled(sums: Array, rows: Array, columns: Array) -> Array:

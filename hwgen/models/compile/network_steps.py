@@ -128,9 +128,9 @@ class Shapes:
             parts = int(node.attributes.get("groups", 1))  # type: ignore[arg-type]
             n, k = self.shape(node.inputs["weights"])
             return Product(node.name, math.prod(x[:-1]), k, n // parts, parts, constant=True)
-        found = self.shape(node.output)
+        result = self.shape(node.output)
         k = x[-1]
-        return Product(node.name, found[-2], k, found[-1], math.prod(found[:-2]), constant=False)
+        return Product(node.name, result[-2], k, result[-1], math.prod(result[:-2]), constant=False)
 
 
 def int8_weights(model: Model, node: Node) -> NDArray[np.int8]:
@@ -140,7 +140,7 @@ def int8_weights(model: Model, node: Node) -> NDArray[np.int8]:
 
 
 class Checks:
-    """Finds what host and engine do not have.
+    """Checks of a network against the operations of host and engine.
 
     Parameters
     ----------
@@ -154,11 +154,11 @@ class Checks:
         self.shapes = Shapes(model.description)
 
     def problems(self) -> list[str]:
-        """Return what cannot be compiled: an operation's name, why, and what to do instead."""
-        found = []
+        """Return the operations that cannot be compiled, with the reason and an alternative."""
+        result = []
         for node in self.description.nodes:
-            found += [f"{node.name}: {problem}" for problem in self._of(node)]
-        return found
+            result += [f"{node.name}: {problem}" for problem in self._of(node)]
+        return result
 
     def _of(self, node: Node) -> Iterator[str]:
         at = node.attributes
@@ -181,7 +181,7 @@ class Checks:
             yield f"an array has more than {AXES} axes; reshape it to fewer"
 
     def _elements(self, node: Node, name: str, types: Mapping[str, str]) -> str:
-        """Return what is wrong with an operation on elements of some types."""
+        """Return the problem of an operation on elements of some types."""
         x = types.get("x", "float32")
         integers = x in _INTEGERS
         match node.operation:
@@ -247,7 +247,7 @@ class Checks:
             yield f"cannot be multiplied by {self.config.name}: {problem}"
 
     def _weights(self, node: Node) -> str:
-        """Return what is wrong with the weights of a product."""
+        """Return the problem of the weights of a product."""
         tensor = self.description.tensors.get(node.inputs["weights"])
         if node.operation == "gemm":
             if tensor is None or tensor.scales is None:

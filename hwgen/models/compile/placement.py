@@ -103,9 +103,9 @@ class Placement:
 
     def region(self, name: str) -> tuple[int, int]:
         """Return the first address of a region and the one behind its last byte."""
-        found = [array for array in self.arrays.values() if array.region == name]
-        ends = [each.address + (each.count - 1) * each.stride + each.bytes for each in found]
-        return min(each.address for each in found), max(ends)
+        result = [array for array in self.arrays.values() if array.region == name]
+        ends = [each.address + (each.count - 1) * each.stride + each.bytes for each in result]
+        return min(each.address for each in result), max(ends)
 
     def put(self, file: IO[bytes], name: str, array: NDArray[Any], number: int = 0) -> None:
         """Write an array, of layer `number`, into a file that begins at `base`."""

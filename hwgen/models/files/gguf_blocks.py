@@ -38,14 +38,14 @@ class Groups(NamedTuple):
     offsets: Reals | None = None
 
     def numbers(self) -> Reals:
-        """Return what the integers stand for, in single precision, shape (rows, k)."""
+        """Return the numbers that the integers represent, in single precision, shape (rows, k)."""
         rows, columns = self.values.shape
         grouped = self.values.reshape(rows, self.scales.shape[1], -1).astype(np.float32)
         with np.errstate(over="ignore", invalid="ignore"):
-            found = grouped * self.scales[..., None]
+            result = grouped * self.scales[..., None]
             if self.offsets is not None:
-                found = found + self.offsets[..., None]
-        return found.reshape(rows, columns)
+                result = result + self.offsets[..., None]
+        return result.reshape(rows, columns)
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,9 @@ class BlockType:
             numbers: NDArray[Any] = np.ascontiguousarray(data).view(_dtype(self.dtype))
             return numbers
         shape = (len(data), -1)
-        found = self.unpack(np.ascontiguousarray(data).reshape(-1, self.bytes))
-        offsets = None if found.offsets is None else found.offsets.reshape(shape)
-        return Groups(found.values.reshape(shape), found.scales.reshape(shape), offsets)
+        result = self.unpack(np.ascontiguousarray(data).reshape(-1, self.bytes))
+        offsets = None if result.offsets is None else result.offsets.reshape(shape)
+        return Groups(result.values.reshape(shape), result.scales.reshape(shape), offsets)
 
 
 def _dtype(name: str) -> Any:
@@ -178,8 +178,8 @@ def _mxfp4(blocks: Bytes) -> Groups:
 
 
 TYPES: dict[int, BlockType] = {
-    found.code: found
-    for found in (
+    each.code: each
+    for each in (
         BlockType("F32", 0, 1, 4, 32, dtype="float32"),
         BlockType("F16", 1, 1, 2, 16, dtype="float16"),
         BlockType("BF16", 30, 1, 2, 16, dtype="bfloat16"),

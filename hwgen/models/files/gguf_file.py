@@ -111,9 +111,9 @@ class GgufFile:
             raise self._fail(
                 what, f"takes {count} bytes, but the file ends after {self.size - self._at}"
             )
-        found = self.data[self._at : self._at + count].tobytes()
+        result = self.data[self._at : self._at + count].tobytes()
         self._at += count
-        return found
+        return result
 
     def _number(self, form: str, what: str) -> Any:
         return struct.unpack(form, self._take(struct.calcsize(form), what))[0]
@@ -175,14 +175,14 @@ class GgufFile:
     # -- tensors ---------------------------------------------------------------------------
 
     def _tensors(self, count: int) -> None:
-        found = [self._place(number) for number in range(count)]
+        result = [self._place(number) for number in range(count)]
         align = self.metadata.get("general.alignment", 32)
         if type(align) is not int or not 8 <= align <= 1 << 20 or align & (align - 1):
             raise InputError(
                 f"{self.path}: general.alignment must be a power of two from 8, not {align!r:.40}"
             )
         start = -(-self._at // align) * align
-        for place in found:
+        for place in result:
             if place.offset % align:
                 raise InputError(
                     f"{self.path}: tensor {place.name!r:.80}: its offset {place.offset} is no"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What importers of decoders share: the description of what was found, or why it is refused."""
+"""Functions that importers of decoders share: description, readable names, refusal."""
 
 from __future__ import annotations
 

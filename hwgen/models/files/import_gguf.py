@@ -41,7 +41,7 @@ _PARTS = {
 
 @dataclass(frozen=True)
 class Architecture:
-    """What distinguishes the decoders that are read.
+    """Properties of an architecture of decoders.
 
     Parameters
     ----------
@@ -102,13 +102,13 @@ def import_gguf(path: Path, directory: Path, i2s_layout: str | None = None) -> D
             " network of another kind may be exported to ONNX"
         )
     shape = _shape(file, name, architecture)
-    found, scales = _assigned(file, shape, i2s_layout)
+    result, scales = _assigned(file, shape, i2s_layout)
     if architecture.tied:
-        found.pop("output", None)
+        result.pop("output", None)
     file.claim((place.name, bytes_of(place)) for place in file.places.values() if bytes_of(place))
     with (directory / WEIGHTS).open("wb") as out:
         writer = Writer(out)
-        for tensor, place in found.items():
+        for tensor, place in result.items():
             write_tensor(file, writer, tensor, place, shape, scales.get(tensor), i2s_layout)
     source = Source(
         format="gguf", file=readable(path.name), architecture=name,
@@ -189,8 +189,8 @@ def _canonical(name: str) -> tuple[str, bool]:
         return f"layers.{layer}.{_PARTS[rest]}", False
     part, _, kind = rest.rpartition(".")
     if part in _PARTS and kind in ("weight", "bias", "scale"):
-        found = f"layers.{layer}.{_PARTS[part]}"
-        return found + (".bias" if kind == "bias" else ""), kind == "scale"
+        result = f"layers.{layer}.{_PARTS[part]}"
+        return result + (".bias" if kind == "bias" else ""), kind == "scale"
     return "", False
 
 
@@ -205,7 +205,7 @@ def _assigned(
         With everything that is missing, unknown, of another shape or of a type that is not read.
     """
     expected = weights_of(shape)
-    found: dict[str, Place] = {}
+    result: dict[str, Place] = {}
     scales: dict[str, Place] = {}
     problems = []
     for place in file.places.values():
@@ -218,7 +218,7 @@ def _assigned(
                 " norms and biases of the Llama and BitNet kinds"
             )
             continue
-        (scales if is_scale else found)[name] = place
+        (scales if is_scale else result)[name] = place
         problem = _type_problem(place, i2s_layout)
         wanted = (1,) if is_scale else expected[name][0]
         if problem:
@@ -228,11 +228,11 @@ def _assigned(
     problems += [
         f"the tensor of {name} is missing"
         for name, (_, needed) in expected.items()
-        if needed and name not in found
+        if needed and name not in result
     ]
     if problems:
         raise refused(file.path, problems)
-    return {name: found[name] for name in expected if name in found}, scales
+    return {name: result[name] for name in expected if name in result}, scales
 
 
 def _type_problem(place: Place, i2s_layout: str | None) -> str:
@@ -278,7 +278,7 @@ def _tokenizer(file: GgufFile, shape: DecoderShape) -> dict[str, Any] | None:
             f"{file.path}: tokenizer.ggml.tokens: must be a list of at most {shape.vocabulary},"
             " one for each row of the embedding"
         )
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "model": file.text("tokenizer.ggml.model"),
         "pre": file.text("tokenizer.ggml.pre", ""),
         "tokens": tokens,
@@ -290,8 +290,8 @@ def _tokenizer(file: GgufFile, shape: DecoderShape) -> dict[str, Any] | None:
     ):  # fmt: skip
         value = file.metadata.get(f"tokenizer.ggml.{source}")
         if value is not None:
-            found[key] = value
+            result[key] = value
     template = file.metadata.get("tokenizer.chat_template")
     if isinstance(template, str):
-        found["chat_template"] = template
-    return found
+        result["chat_template"] = template
+    return result

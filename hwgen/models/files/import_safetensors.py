@@ -135,12 +135,12 @@ def import_safetensors(path: Path, directory: Path) -> Description:
             if name in stored:
                 raise InputError(f"{file}: tensor {name[:80]!r} is in {stored[name].path}, too")
             stored[name] = tensor
-    found, scales = _assigned(path, stored, shape)
+    result, scales = _assigned(path, stored, shape)
     if config.values.get("tie_word_embeddings") is True:
-        found.pop("output", None)
+        result.pop("output", None)
     with (directory / WEIGHTS).open("wb") as out:
         writer = Writer(out)
-        for name, tensor in found.items():
+        for name, tensor in result.items():
             _write(writer, name, tensor, shape, scales.get(name))
     kind = str(config.values["model_type"])
     source = Source(format="safetensors", file=files[0].name, architecture=kind)
@@ -236,7 +236,7 @@ def _assigned(
 ) -> tuple[dict[str, Stored], dict[str, Stored]]:
     """Return tensors, and scales of packed ones, by hwgen's names."""
     expected = weights_of(shape)
-    found: dict[str, Stored] = {}
+    result: dict[str, Stored] = {}
     scales: dict[str, Stored] = {}
     problems = []
     for name, tensor in stored.items():
@@ -246,7 +246,7 @@ def _assigned(
         if own not in expected:
             problems.append(f"{name[:80]}: no operation takes this tensor")
             continue
-        (scales if is_scale else found)[own] = tensor
+        (scales if is_scale else result)[own] = tensor
         wanted = expected[own][0]
         packed = tensor.dtype == "U8" and len(wanted) == 2
         if packed:
@@ -263,13 +263,13 @@ def _assigned(
         elif packed and expected[own][0][0] % 4:
             problems.append(f"{name[:80]}: {expected[own][0][0]} rows cannot be packed by four")
     for own, (_, needed) in expected.items():
-        if needed and own not in found:
+        if needed and own not in result:
             problems.append(f"the tensor of {own} is missing")
-        elif own in found and found[own].dtype == "U8" and own not in scales:
+        elif own in result and result[own].dtype == "U8" and own not in scales:
             problems.append(f"{own}: packed weights need a weight_scale")
     if problems:
         raise refused(path, problems)
-    return {own: found[own] for own in expected if own in found}, scales
+    return {own: result[own] for own in expected if own in result}, scales
 
 
 def _write(

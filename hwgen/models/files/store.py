@@ -77,13 +77,13 @@ class Writer:
             if piece.offsets is not None:
                 offsets.append(piece.offsets)
         values = Part.model_validate({"dtype": dtype, "shape": shape, "offset": start})
-        found: dict[str, Part] = {}
+        result: dict[str, Part] = {}
         for key, parts in (("scales", scales), ("offsets", offsets)):
             if parts:
                 array = np.concatenate(parts).astype(np.float32)
-                found[key] = Part(dtype="float32", shape=array.shape, offset=self._begin())
+                result[key] = Part(dtype="float32", shape=array.shape, offset=self._begin())
                 self._write(array)
-        self.tensors[name] = Tensor(values=values, origin=origin, bits=bits, **found)
+        self.tensors[name] = Tensor(values=values, origin=origin, bits=bits, **result)
 
     def _begin(self) -> int:
         """Return the byte where the next array begins."""
@@ -160,10 +160,10 @@ class Model:
         return np.memmap(path, np.uint8, mode="r") if size else np.zeros(0, np.uint8)
 
     def digest(self) -> str:
-        """Return what tells a model from others: a digest of its description and weights."""
-        found = hashlib.sha256(self.description.model_dump_json().encode())
-        found.update(self._data.data)
-        return found.hexdigest()
+        """Return a digest of the description and weights."""
+        result = hashlib.sha256(self.description.model_dump_json().encode())
+        result.update(self._data.data)
+        return result.hexdigest()
 
     def part(self, part: Part) -> NDArray[Any]:
         """Return an array of `weights.bin`, not writable."""
@@ -216,7 +216,7 @@ class Model:
 
 
 def read_json(path: Path) -> Any:
-    """Return what a JSON file holds.
+    """Return the contents of a JSON file.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def read_json(path: Path) -> Any:
 
 def read_object(path: Path) -> dict[str, Any]:
     """Return the object that a JSON file holds; see `read_json`."""
-    found = read_json(path)
-    if not isinstance(found, dict):
+    result = read_json(path)
+    if not isinstance(result, dict):
         raise InputError(f"{path}: must be an object")
-    return found
+    return result

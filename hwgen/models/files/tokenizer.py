@@ -151,23 +151,23 @@ class Tokenizer:
         InputError
             If a character cannot be written by the model's tokens.
         """
-        found = [] if self.begin is None else [self.begin]
+        result = [] if self.begin is None else [self.begin]
         at = 0
         for match in self._cut.finditer(text) if special and self._cut else ():
-            found += self._plain(text[at : match.start()])
-            found.append(self._special[match[0]])
+            result += self._plain(text[at : match.start()])
+            result.append(self._special[match[0]])
             at = match.end()
-        return found + self._plain(text[at:])
+        return result + self._plain(text[at:])
 
     def _plain(self, text: str) -> list[int]:
         """Return the tokens of a text without special ones."""
         letters = alphabet()
-        found: list[int] = []
+        result: list[int] = []
         for word in words(text, self.pre):
             data = "".join(letters[byte] for byte in word.encode("utf-8", "surrogateescape"))
             for at in range(0, len(data), _MOST_WORD):
-                found += self._merged(data[at : at + _MOST_WORD])
-        return found
+                result += self._merged(data[at : at + _MOST_WORD])
+        return result
 
     def _merged(self, word: str) -> tuple[int, ...]:
         """Return the tokens of a word in the alphabet of bytes."""
@@ -190,7 +190,7 @@ class Tokenizer:
                     merged.append(parts[at])
                     at += 1
             parts = merged
-        found = []
+        result = []
         for part in parts:
             numbers = [
                 self._numbers.get(piece) for piece in ([part] if part in self._numbers else part)
@@ -200,22 +200,22 @@ class Tokenizer:
                     raise InputError(
                         f"the model has no token for the byte {alphabet().index(piece)} of the text"
                     )
-                found.append(number)
-        self._known[word] = tuple(found)
+                result.append(number)
+        self._known[word] = tuple(result)
         return self._known[word]
 
     def decode_bytes(self, tokens: list[int]) -> bytes:
         """Return the bytes that tokens stand for; special ones stand for themselves."""
         values = {letter: byte for byte, letter in enumerate(alphabet())}
         special = set(self._special.values())
-        found = bytearray()
+        result = bytearray()
         for number in tokens:
             token = self.tokens[number] if 0 <= number < len(self.tokens) else ""
             if number in special or any(letter not in values for letter in token):
-                found += token.encode("utf-8", "surrogateescape")
+                result += token.encode("utf-8", "surrogateescape")
             else:
-                found += bytes(values[letter] for letter in token)
-        return bytes(found)
+                result += bytes(values[letter] for letter in token)
+        return bytes(result)
 
     def decode(self, tokens: list[int]) -> str:
         """Return the text of tokens; bytes that are no character become U+FFFD."""

@@ -83,8 +83,8 @@ class JsonTokenizer:
         """
         whole = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         self._by.encode_special_tokens = not special
-        found: list[int] = _guarded(lambda: self._by.encode(whole).ids)
-        return found
+        result: list[int] = _guarded(lambda: self._by.encode(whole).ids)
+        return result
 
     def decode(self, tokens: list[int]) -> str:
         """Return the text of tokens that follow others; special ones stand for themselves."""
@@ -95,8 +95,8 @@ class JsonTokenizer:
         return both[len(first) :] if both.startswith(first) else self._text(tokens)
 
     def _text(self, tokens: list[int]) -> str:
-        found: str = _guarded(lambda: self._by.decode(tokens, skip_special_tokens=False))
-        return found
+        result: str = _guarded(lambda: self._by.decode(tokens, skip_special_tokens=False))
+        return result
 
 
 def tokenizer_of(document: dict[str, Any]) -> Tokenizer | JsonTokenizer:
@@ -153,7 +153,7 @@ def _object(file: Path) -> dict[str, Any]:
 
 
 def _guarded(call: Any) -> Any:
-    """Return what a function of the package gives; its defects are errors of the file."""
+    """Return the result of a function of the package; its exceptions are errors of the file."""
     try:
         return call()
     except (KeyboardInterrupt, SystemExit, MemoryError):

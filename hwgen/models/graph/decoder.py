@@ -16,7 +16,7 @@ from hwgen.models.graph.description import Node
 
 @dataclass(frozen=True)
 class DecoderShape:
-    """What a decoder is.
+    """Sizes and variants of a decoder.
 
     Parameters
     ----------
@@ -58,22 +58,22 @@ class DecoderShape:
     window: int = 0
 
     def problems(self) -> list[str]:
-        """Return what does not fit together."""
-        found = []
+        """Return the contradictions between sizes."""
+        result = []
         if self.heads % self.kv_heads:
-            found.append(
+            result.append(
                 f"{self.heads} heads of queries do not share {self.kv_heads} heads of keys evenly"
             )
         if self.elements % 2:
-            found.append(f"heads of {self.elements} elements cannot be turned in pairs")
-        return found
+            result.append(f"heads of {self.elements} elements cannot be turned in pairs")
+        return result
 
 
 def weights_of(shape: DecoderShape) -> dict[str, tuple[tuple[int, ...], bool]]:
     """Return the shape of every tensor, and whether it must be there, by name."""
     width, queries = shape.width, shape.heads * shape.elements
     keys = shape.kv_heads * shape.elements
-    found: dict[str, tuple[tuple[int, ...], bool]] = {
+    result: dict[str, tuple[tuple[int, ...], bool]] = {
         "embedding": ((shape.vocabulary, width), True),
         "output_norm": ((width,), True),
         "output": ((shape.vocabulary, width), False),
@@ -81,11 +81,11 @@ def weights_of(shape: DecoderShape) -> dict[str, tuple[tuple[int, ...], bool]]:
     }
     for layer in range(shape.layers):
         at = f"layers.{layer}"
-        found[f"{at}.attention_norm"] = ((width,), True)
-        found[f"{at}.feed_norm"] = ((width,), True)
+        result[f"{at}.attention_norm"] = ((width,), True)
+        result[f"{at}.feed_norm"] = ((width,), True)
         if shape.sub_norms:
-            found[f"{at}.attention_sub_norm"] = ((queries,), True)
-            found[f"{at}.feed_sub_norm"] = ((shape.hidden,), True)
+            result[f"{at}.attention_sub_norm"] = ((queries,), True)
+            result[f"{at}.feed_sub_norm"] = ((shape.hidden,), True)
         for name, rows, columns in (
             ("query", queries, width),
             ("key", keys, width),
@@ -95,9 +95,9 @@ def weights_of(shape: DecoderShape) -> dict[str, tuple[tuple[int, ...], bool]]:
             ("up", shape.hidden, width),
             ("down", width, shape.hidden),
         ):
-            found[f"{at}.{name}"] = ((rows, columns), True)
-            found[f"{at}.{name}.bias"] = ((rows,), False)
-    return found
+            result[f"{at}.{name}"] = ((rows, columns), True)
+            result[f"{at}.{name}.bias"] = ((rows,), False)
+    return result
 
 
 def turned(name: str) -> bool:
@@ -150,10 +150,10 @@ def arrays_of(
         "feed_sub_norm": shape.hidden,
         "logits": shape.vocabulary,
     }
-    found: dict[str, tuple[int | Literal["tokens"], ...]] = {"tokens": ("tokens",)}
+    result: dict[str, tuple[int | Literal["tokens"], ...]] = {"tokens": ("tokens",)}
     for node in nodes:
-        found[node.output] = ("tokens", lengths.get(node.name.split(".")[-1], shape.width))
-    return found
+        result[node.output] = ("tokens", lengths.get(node.name.split(".")[-1], shape.width))
+    return result
 
 
 class _Decoder:

@@ -155,7 +155,7 @@ class Node(_Frozen):
 
 
 class Source(_Frozen):
-    """Where a model comes from."""
+    """Origin of a model."""
 
     format: Literal["gguf", "safetensors", "onnx"]
     file: Text
@@ -204,7 +204,7 @@ class Description(_Frozen):
 
     @property
     def layers(self) -> int:
-        """How many layers are repeated."""
+        """Number of repeated layers."""
         return 1 + max((node.layer for node in self.nodes if node.layer is not None), default=-1)
 
     @property

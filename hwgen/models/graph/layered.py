@@ -35,9 +35,9 @@ class Layered:
 
     def length(self, array: str) -> int:
         """Return the elements of a row of an array."""
-        found = self.description.arrays[array][-1]
-        assert isinstance(found, int)
-        return found
+        result = self.description.arrays[array][-1]
+        assert isinstance(result, int)
+        return result
 
 
 def layered(description: Description) -> Layered:
@@ -69,9 +69,9 @@ def layered(description: Description) -> Layered:
             groups[node.layer].append(node)
     if not after or after[-1].output not in description.outputs:
         raise InputError(f"{description.name}: what gives the logits must come last")
-    found = Layered(description, embed, tuple(map(tuple, groups)), tuple(after))
-    _check(found)
-    return found
+    result = Layered(description, embed, tuple(map(tuple, groups)), tuple(after))
+    _check(result)
+    return result
 
 
 def _check(decoder: Layered) -> None:
@@ -95,10 +95,10 @@ def _check(decoder: Layered) -> None:
 
 
 def _form(decoder: Layered, nodes: tuple[Node, ...], x: str) -> list[Any]:
-    """Return what operations are, whatever their names."""
+    """Return the structure of operations, independent of names."""
     tensors = decoder.description.tensors
     names = {x: INPUT}
-    found: list[Any] = []
+    result: list[Any] = []
     for index, node in enumerate(nodes):
         inputs: list[Any] = []
         for operand, array in sorted(node.inputs.items()):
@@ -113,9 +113,9 @@ def _form(decoder: Layered, nodes: tuple[Node, ...], x: str) -> list[Any]:
                 )
         names[node.output] = str(index)
         same = {k: v for k, v in node.attributes.items() if not k.endswith("_unit")}
-        found.append((node.operation, tuple(inputs), tuple(sorted(same.items())),
+        result.append((node.operation, tuple(inputs), tuple(sorted(same.items())),
                       decoder.length(node.output)))  # fmt: skip
-    return found
+    return result
 
 
 def local_name(node: Node) -> str:

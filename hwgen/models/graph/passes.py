@@ -45,16 +45,16 @@ def passes_of(description: Description, prompt: int, context: int) -> dict[str, 
 
 def kv_bits(description: Description) -> int | None:
     """Return the bits of an element of keys and values, None if they are not integers."""
-    found = [
+    result = [
         bits
         for node in description.nodes
         if node.operation == "attention" and isinstance(bits := node.attributes.get("bits"), int)
     ]
-    return max(found) or None if found else None
+    return max(result) or None if result else None
 
 
 def speeds(metrics: Mapping[str, Any], passes: Mapping[str, Network]) -> dict[str, dict[str, Any]]:
-    """Return what an estimate says of passes, None where it is not known.
+    """Return the speeds of passes by an estimate, None where unknown.
 
     Parameters
     ----------
@@ -70,17 +70,17 @@ def speeds(metrics: Mapping[str, Any], passes: Mapping[str, Network]) -> dict[st
         memory's bandwidth allows. A pass without tokens is a frame: ``frames_per_s`` and
         ``j_per_frame`` are in their place.
     """
-    found = {}
+    result = {}
     for name, network in passes.items():
         ms, energy = (metrics.get(f"{metric}({name})") for metric in ("latency_ms", "energy_mj"))
         tokens = network.tokens or 1
         each = None if energy is None else energy * 1e-3 / tokens
         share = metrics.get(f"floor_share({name})")
         if network.tokens is None:
-            found[name] = {"ms": ms, "frames_per_s": 1e3 / ms if ms else None, "j_per_frame": each,
+            result[name] = {"ms": ms, "frames_per_s": 1e3 / ms if ms else None, "j_per_frame": each,
                            "floor_share": share}  # fmt: skip
             continue
-        found[name] = {
+        result[name] = {
             "tokens": tokens,
             "context": network.context,
             "ms": ms,
@@ -88,4 +88,4 @@ def speeds(metrics: Mapping[str, Any], passes: Mapping[str, Network]) -> dict[st
             "j_per_token": metrics.get(f"j_per_token({name})", each),
             "floor_share": share,
         }
-    return found
+    return result

@@ -42,10 +42,10 @@ def shape_of(operation: str, at: Mapping[str, Any], shapes: Mapping[str, Shape])
     x = shapes["x"]
     match operation:
         case "reshape":
-            found = tuple(at["shape"])
-            if math.prod(found) != math.prod(x):
-                raise ValueError(f"{x} cannot become {found}")
-            return found
+            result = tuple(at["shape"])
+            if math.prod(result) != math.prod(x):
+                raise ValueError(f"{x} cannot become {result}")
+            return result
         case "transpose":
             if sorted(at["order"]) != list(range(len(x))):
                 raise ValueError(f"{at['order']} is no order of {len(x)} axes")
@@ -111,12 +111,12 @@ def _concat(at: Mapping[str, Any], parts: list[Shape]) -> Shape:
 
 
 def _slice(at: Mapping[str, Any], x: Shape) -> Shape:
-    found = list(x)
+    result = list(x)
     for axis, start, stop, step in zip(
         at["axes"], at["starts"], at["stops"], at["steps"], strict=True
     ):
-        found[axis] = len(range(start, stop, step))
-    return tuple(found)
+        result[axis] = len(range(start, stop, step))
+    return tuple(result)
 
 
 def _reduced(at: Mapping[str, Any], x: Shape) -> Shape:

@@ -45,10 +45,10 @@ class Unit:
     ) -> dict[str, NDArray[Any]]:
         """Return the results by name, as the hardware's golden model computes them."""
         part = family(self.config.family).part("golden")
-        found: dict[str, NDArray[Any]] = part.operate(
+        result: dict[str, NDArray[Any]] = part.operate(
             self.config, self.operation, operands, scalars
         )
-        return found
+        return result
 
     def format_of(self, name: str) -> str:
         """Return the name of an operand's or result's format."""

@@ -42,13 +42,13 @@ def work_of(
     merged: dict[Layer, int] = {}
     for layer in layers:
         merged[layer] = merged.get(layer, 0) + 1
-    found = tuple(
+    result = tuple(
         Layer(layer.name, count, layer.product, layer.attention, layer.operations)
         for layer, count in merged.items()
     )
     products = tuple(layer.product for layer in layers if layer.product is not None)
     decodes = description.vocabulary is not None
-    return Network(products, found, tokens if decodes else None, context, kv_bits)
+    return Network(products, result, tokens if decodes else None, context, kv_bits)
 
 
 def _layer(description: Description, node: Node, tokens: int) -> Layer | None:

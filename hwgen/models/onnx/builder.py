@@ -26,7 +26,7 @@ _MOST_FOLDED = 1 << 30  # bytes of constants that are computed in all
 
 
 class Unsupported(Exception):
-    """What a node asks for is not supported; the text says what is."""
+    """Refusal of a node; the text says what is supported."""
 
 
 @dataclass(eq=False)
@@ -141,25 +141,25 @@ class Builder:
         """Return a name like this one that no array has yet, or that is not among others."""
         others = self._taken if taken is None else taken
         base = readable(name)[:280] or "value"
-        found, number = base, 1
-        while found in others:
+        result, number = base, 1
+        while result in others:
             number += 1
-            found = f"{base}#{number}"
-        others.add(found)
-        return found
+            result = f"{base}#{number}"
+        others.add(result)
+        return result
 
     def input(self, name: str, dtype: str, shape: tuple[int, ...]) -> Value:
         """Add an input."""
-        found = self.unique(name)
-        self.shapes[found] = shape
+        result = self.unique(name)
+        self.shapes[result] = shape
         if dtype != "float32":
-            self.types[found] = dtype
-        return Value(found, shape, dtype)
+            self.types[result] = dtype
+        return Value(result, shape, dtype)
 
     def constant(self, array: Any, dtype: str | None = None) -> Value:
         """Return a value that is known."""
-        found = np.asarray(array, dtype)
-        return Value("", found.shape, found.dtype.name, found)
+        result = np.asarray(array, dtype)
+        return Value("", result.shape, result.dtype.name, result)
 
     def emit(self, operation: str, inputs: Mapping[str, Value], **at: Any) -> Value:
         """Add an operation and return its result; one of constants is computed at once.
@@ -271,6 +271,6 @@ def _multiplied(operation: str, at: Mapping[str, Any], arrays: Mapping[str, Any]
     if operation == "matmul":
         return np.asarray(np.matmul(arrays["x"], arrays["y"]))
     if operation == "gemm" and at.get("groups", 1) == 1:
-        found = arrays["x"] @ arrays["weights"].T
-        return np.asarray(found + arrays["bias"] if "bias" in arrays else found)
+        result = arrays["x"] @ arrays["weights"].T
+        return np.asarray(result + arrays["bias"] if "bias" in arrays else result)
     raise Unsupported("multiplies constants by constants; fold them before the export")

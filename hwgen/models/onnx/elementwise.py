@@ -48,11 +48,11 @@ _BINARY = {
 @operator(*_UNARY, becomes="unary", inputs=1)
 def _unary(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     x, name = given(v, 0, "X"), node.operator
-    found: dict[str, float] = {}
+    parameters: dict[str, float] = {}
     if name in _PARAMETERS:
         for key, default in zip(("alpha", "beta"), _PARAMETERS[name], strict=True):
-            found[key] = number(node, key, default)
-    result = b.emit("unary", {"x": x}, function=_UNARY[name], **found)
+            parameters[key] = number(node, key, default)
+    result = b.emit("unary", {"x": x}, function=_UNARY[name], **parameters)
     if name == "Relu" and x.sums is not None:
         sums = x.sums
         result.sums = replace(sums, low=max(sums.low, 0.0), high=max(sums.high, 0.0))
@@ -91,10 +91,10 @@ def _binary(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
         raise Unsupported(f"needs 2 inputs, and has {len(v)}")
     if name == "Mod" and integer(node, "fmod", 0):
         raise Unsupported("fmod must be 0")
-    found = given(v, 0, "A")
+    result = given(v, 0, "A")
     for index in range(1, len(v)):
-        found = _pair(b, _BINARY[name], found, given(v, index, f"{index}"))
-    return [found]
+        result = _pair(b, _BINARY[name], result, given(v, index, f"{index}"))
+    return [result]
 
 
 def _pair(b: Builder, function: str, x: Value, y: Value) -> Value:
@@ -103,16 +103,16 @@ def _pair(b: Builder, function: str, x: Value, y: Value) -> Value:
         raise Unsupported(f"its operands are {x.dtype} and {y.dtype}; Cast one of them")
     operands = {"x": x, "y": y}
     if function == "add" and x.shape == y.shape and x.dtype == "float32":
-        found = b.emit("add", operands)
+        result = b.emit("add", operands)
     else:
-        found = b.emit("binary", operands, function=function)
+        result = b.emit("binary", operands, function=function)
     first, second = x.codes, y.codes
     if function in ("add", "multiply") and first and second and first.single and second.single:
 
         def linear(scale: np.float32, zero: int, dtype: str) -> Value:
             if not first.value.dtype == second.value.dtype == dtype:
-                return b.emit("quantise_linear", {"x": found, **_parameters(b, scale, zero, dtype)},
-                              **_limits(dtype))  # fmt: skip
+                operands = {"x": result, **_parameters(b, scale, zero, dtype)}
+                return b.emit("quantise_linear", operands, **_limits(dtype))
             return b.emit(
                 "linear", {"x": first.value, "y": second.value}, function=function,
                 x_scale=float(first.scale.item()), x_zero=int(first.zero.item()),
@@ -120,8 +120,8 @@ def _pair(b: Builder, function: str, x: Value, y: Value) -> Value:
                 scale=float(scale), zero=zero, dtype=dtype,
             )  # fmt: skip
 
-        found.linear = linear
-    return found
+        result.linear = linear
+    return result
 
 
 def _parameters(b: Builder, scale: np.float32, zero: int, dtype: str) -> dict[str, Value]:
@@ -153,12 +153,12 @@ def _clip(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
         else:
             limits.append(number(node, key, float(default)))
     low, high = (float(np.nan_to_num(limit)) for limit in limits)
-    found = b.emit("clip", {"x": x}, low=low, high=high)
+    result = b.emit("clip", {"x": x}, low=low, high=high)
     if x.sums is not None and low <= high:
         sums = x.sums
         bounds = (min(max(bound, low), high) for bound in (sums.low, sums.high))
-        found.sums = replace(sums, low=next(bounds), high=next(bounds))
-    return [found]
+        result.sums = replace(sums, low=next(bounds), high=next(bounds))
+    return [result]
 
 
 @operator("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL2", becomes="reduce",
@@ -189,13 +189,13 @@ def _softmax(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     flat = b.opset < 13 and axis != len(x.shape) - 1  # over all axes from that one, then
     if flat:
         rows = (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
-        found = b.emit("softmax", {"x": b.emit("reshape", {"x": x}, shape=rows)}, axis=1)
-        found = b.emit("reshape", {"x": found}, shape=x.shape)
+        result = b.emit("softmax", {"x": b.emit("reshape", {"x": x}, shape=rows)}, axis=1)
+        result = b.emit("reshape", {"x": result}, shape=x.shape)
     else:
-        found = b.emit("softmax", {"x": x}, axis=axis)
+        result = b.emit("softmax", {"x": x}, axis=axis)
     if node.operator == "LogSoftmax":
-        found = b.emit("unary", {"x": found}, function="log")
-    return [found]
+        result = b.emit("unary", {"x": result}, function="log")
+    return [result]
 
 
 @operator("LayerNormalization", becomes="layer_norm",
@@ -307,7 +307,7 @@ def _global_pool(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
             most = b.emit("reduce", {"x": x.codes.value}, function="largest", axes=axes, keep=True)
             return [dequantised(b, most, x.codes)]
         return [b.emit("reduce", {"x": x}, function="largest", axes=axes, keep=True)]
-    found = b.emit("reduce", {"x": x}, function="mean", axes=axes, keep=True)
+    result = b.emit("reduce", {"x": x}, function="mean", axes=axes, keep=True)
     codes = x.codes
     if codes is not None and codes.single:
         elements = np.float32(math.prod(x.shape[2:]))
@@ -318,5 +318,5 @@ def _global_pool(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
                 scale=float(codes.scale.reshape(()) / (scale * elements)), zero=zero, dtype=dtype,
             )  # fmt: skip
 
-        found.linear = linear
-    return [found]
+        result.linear = linear
+    return [result]

@@ -224,8 +224,8 @@ def array_of(tensor: Any, directory: Path) -> NDArray[Any]:
             f"its shape {_by(shape)} of {name} needs {needed} bytes, but it has {len(data)}"
         )
     if packed:
-        found = np.frombuffer(data, np.uint8)
-        return _nibbles(found, elements, name).reshape(shape)
+        result = np.frombuffer(data, np.uint8)
+        return _nibbles(result, elements, name).reshape(shape)
     return _widened(np.frombuffer(data, np.dtype(dtype).newbyteorder("<")), name).reshape(shape)
 
 
@@ -285,8 +285,8 @@ def _listed(tensor: Any, name: str, dtype: Any, shape: tuple[int, ...]) -> NDArr
 
 def _external(tensor: Any, needed: int, directory: Path) -> bytes:
     """Return bytes of another file, which must lie in the directory of the model or below."""
-    found: Mapping[str, str] = {entry.key: entry.value for entry in tensor.external_data}
-    location = found.get("location", "")
+    result: Mapping[str, str] = {entry.key: entry.value for entry in tensor.external_data}
+    location = result.get("location", "")
     given = Path(location)
     inside = directory.resolve()
     unsafe = not location or given.is_absolute() or ".." in given.parts or "\0" in location
@@ -296,7 +296,7 @@ def _external(tensor: Any, needed: int, directory: Path) -> bytes:
             " directory; put the file there, without .. and links to elsewhere"
         )
     try:
-        offset, length = int(found.get("offset", "0")), int(found.get("length", str(needed)))
+        offset, length = int(result.get("offset", "0")), int(result.get("length", str(needed)))
     except ValueError:
         raise InputError("offset and length of its data are no numbers") from None
     path = inside / given
@@ -367,7 +367,7 @@ def _node(node: Any, index: int, directory: Path) -> GraphNode:
 
 
 def _disorder(nodes: list[GraphNode], known: set[str], outputs: list[str]) -> list[str]:
-    """Return what is wrong with the order of nodes."""
+    """Return the problems of the order of nodes."""
     made = {name for node in nodes for name in node.outputs}
     problems = []
     there = set(known)

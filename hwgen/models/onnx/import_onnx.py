@@ -107,12 +107,12 @@ def _write(directory: Path, builder: Builder) -> Writer:
 
 def _check_operators(source: Path, graph: Graph) -> None:
     """Refuse operators that are not read, all at once."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for node in graph.nodes:
         if node.operator not in OPERATORS:
-            found.setdefault(node.operator, []).append(node.name)
+            result.setdefault(node.operator, []).append(node.name)
     problems = []
-    for name, places in found.items():
+    for name, places in result.items():
         more = f" and {len(places) - 3} more" if len(places) > 3 else ""
         where = ", ".join(repr(place)[:80] for place in places[:3])
         near = "" if name in WAYS_OUT else did_you_mean(name, OPERATORS)
@@ -133,7 +133,7 @@ def _fixed(
     source: Path, graph: Graph, sizes: dict[str, int]
 ) -> dict[str, tuple[str, tuple[int, ...]]]:
     """Return type and shape of every input, with no length left open."""
-    problems, found, asked = [], {}, set()
+    problems, result, asked = [], {}, set()
     for name, (dtype, shape) in graph.inputs.items():
         lengths = []
         for axis, length in enumerate(shape):
@@ -152,13 +152,13 @@ def _fixed(
                                 f" --size {key}=N")  # fmt: skip
         if np.prod(lengths, dtype=object) > 1 << 28:
             problems.append(f"input {name!r:.80}: its shape {lengths} is too large")
-        found[name] = dtype, tuple(lengths)
+        result[name] = dtype, tuple(lengths)
     for key in sizes:
         if key not in asked:
             problems.append(f"--size {key}: no input has that length{did_you_mean(key, asked)}")
     if problems:
         raise refused(source, problems)
-    return found
+    return result
 
 
 def _infer(

@@ -74,9 +74,9 @@ def unscaled(b: Builder, sums: Sums) -> Value:
     """Return the numbers that sums stand for."""
     x_scale, w_scale = sums.scales
     scale = b.constant((x_scale * w_scale).astype(np.float32))
-    found = b.emit("dequantise_linear", {"x": sums.value, "scale": scale}, axis=-1)
-    found.sums = sums
-    return found
+    result = b.emit("dequantise_linear", {"x": sums.value, "scale": scale}, axis=-1)
+    result.sums = sums
+    return result
 
 
 def _integer_bias(bias: Value | None, x: Codes, w: Codes) -> tuple[NDArray[Any] | None, bool]:
@@ -135,9 +135,9 @@ def _patches(b: Builder, x: Value, at: dict[str, Any], fill: Value | None = None
     if fill is not None and any((*at["before"], *at["after"])):
         operands["fill"] = fill
     node, b.current = b.current, f"{b.current}.patches"  # the product has the node's own name
-    found = b.emit("patches", operands, **at)
+    result = b.emit("patches", operands, **at)
     b.current = node
-    return found
+    return result
 
 
 @operator("Conv", becomes="patches, gemm or integer_gemm, transpose",
@@ -156,8 +156,8 @@ def _conv_node(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
             zero = b.constant(x.codes.zero.reshape(()))
             lines = _patches(b, x.codes.value, at, zero)
             narrow = np.asarray(w.codes.value.constant).reshape(rows.shape)
-            found = integer_rows(b, lines, zero, w.codes, narrow, integers, groups)
-            sums = Sums(found, (x.codes.scale.reshape(()), w.codes.scale.reshape(
+            result = integer_rows(b, lines, zero, w.codes, narrow, integers, groups)
+            sums = Sums(result, (x.codes.scale.reshape(()), w.codes.scale.reshape(
                 () if w.codes.scale.size == 1 else (-1,))))  # fmt: skip
             return [moved(b, "transpose", unscaled(b, sums), order=order)]
     if x.dtype != "float32" or w.dtype != "float32":
@@ -192,9 +192,9 @@ def _matmul(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
         if w.codes.scale.size == 1 or w.codes.axis == 1:
             narrow = np.ascontiguousarray(np.asarray(w.codes.value.constant).T)
             zero = b.constant(x.codes.zero.reshape(()))
-            found = integer_rows(b, x.codes.value, zero, w.codes, narrow, None)
+            result = integer_rows(b, x.codes.value, zero, w.codes, narrow, None)
             scales = w.codes.scale.reshape(() if w.codes.scale.size == 1 else (-1,))
-            return [unscaled(b, Sums(found, (x.codes.scale.reshape(()), scales)))]
+            return [unscaled(b, Sums(result, (x.codes.scale.reshape(()), scales)))]
     return [_rows(b, x, _transposed(b, w), 1)]
 
 
@@ -213,8 +213,8 @@ def _activations(b: Builder, x: Value, y: Value) -> Value:
         if first.value.dtype in _BYTES and second.value.dtype in _BYTES:
             operands |= _zeros(b, first.zero.reshape(()), "x_zero")
             operands |= _zeros(b, second.zero.reshape(()), "y_zero")
-            found = b.emit("integer_matmul", operands)
-            return unscaled(b, Sums(found, (first.scale.reshape(()), second.scale.reshape(()))))
+            result = b.emit("integer_matmul", operands)
+            return unscaled(b, Sums(result, (first.scale.reshape(()), second.scale.reshape(()))))
     return b.emit("matmul", {"x": x, "y": y})
 
 
@@ -237,19 +237,19 @@ def _gemm(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
             array = np.asarray(w.codes.value.constant)
             zero = b.constant(x.codes.zero.reshape(()))
             narrow = array if turned else np.ascontiguousarray(array.T)
-            found = integer_rows(b, x.codes.value, zero, w.codes, narrow, integers)
+            result = integer_rows(b, x.codes.value, zero, w.codes, narrow, integers)
             scales = w.codes.scale.reshape(() if w.codes.scale.size == 1 else (-1,))
-            return [unscaled(b, Sums(found, (x.codes.scale.reshape(()), scales)))]
+            return [unscaled(b, Sums(result, (x.codes.scale.reshape(()), scales)))]
     rows = weights if turned else np.ascontiguousarray(weights.T)
-    found = _rows(b, x, np.asarray(rows * np.float32(alpha), np.float32), 1)
+    result = _rows(b, x, np.asarray(rows * np.float32(alpha), np.float32), 1)
     if bias is None or beta == 0:
-        return [found]
+        return [result]
     scaled = bias
     if beta != 1:
         scaled = b.emit(
             "binary", {"x": bias, "y": b.constant(beta, "float32")}, function="multiply"
         )
-    return [b.emit("binary", {"x": found, "y": scaled}, function="add")]
+    return [b.emit("binary", {"x": result, "y": scaled}, function="add")]
 
 
 # -- operators of integers -----------------------------------------------------------------------
@@ -257,8 +257,8 @@ def _gemm(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
 
 def _operand(v: Operands, index: int, what: str, dtype: str) -> NDArray[Any]:
     """Return a constant zero point, 0 if there is none."""
-    found = optional(v, index)
-    return np.zeros((), dtype) if found is None else known(found, what)
+    result = optional(v, index)
+    return np.zeros((), dtype) if result is None else known(result, what)
 
 
 @operator("MatMulInteger", becomes="integer_gemm by constants, else integer_matmul",
@@ -294,8 +294,8 @@ def _conv_integer(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     at, rows, groups = _conv(b, node, x, known(w, "w"))
     codes = Codes(w, np.ones((), np.float32), _operand(v, 3, "w_zero_point", w.dtype), 0)
     lines = _patches(b, x, at, x_zero)
-    found = integer_rows(b, lines, x_zero, codes, rows, None, groups)
-    return [b.emit("transpose", {"x": found}, order=_back(len(x.shape)))]
+    result = integer_rows(b, lines, x_zero, codes, rows, None, groups)
+    return [b.emit("transpose", {"x": result}, order=_back(len(x.shape)))]
 
 
 def _scale(v: Operands, index: int, what: str) -> NDArray[np.float32]:
@@ -306,8 +306,8 @@ def _scale(v: Operands, index: int, what: str) -> NDArray[np.float32]:
     Unsupported
         If it is not constant, or one is not finite and above 0.
     """
-    found = known(given(v, index, what), what)
-    return checked_scale(found, what)
+    result = known(given(v, index, what), what)
+    return checked_scale(result, what)
 
 
 def checked_scale(scale: NDArray[Any], what: str) -> NDArray[np.float32]:
@@ -358,10 +358,10 @@ def requantised(b: Builder, sums: Sums, scale: Any, zero: int, dtype: str) -> Va
     operands = {"x": sums.value, "scale": b.constant(factor)}
     if zero:
         operands["zero"] = b.constant(zero, dtype)
-    found = b.emit("requantise", operands, dtype=dtype, low=int(bounds[0]), high=int(bounds[1]))
+    result = b.emit("requantise", operands, dtype=dtype, low=int(bounds[0]), high=int(bounds[1]))
     for operation, at in sums.moves:
-        found = b.emit(operation, {"x": found}, **at)
-    return found
+        result = b.emit(operation, {"x": result}, **at)
+    return result
 
 
 @operator("QLinearConv", becomes="patches, integer_gemm, requantise, transpose",
@@ -380,8 +380,8 @@ def _qlinear_conv(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     integers = None if bias is None else known(bias, "B")
     lines = _patches(b, x, at, x_zero)
     sums = integer_rows(b, lines, x_zero, codes, rows, integers, groups)
-    found = _result(b, sums, x_scale, w_scale, v, 6)
-    return [b.emit("transpose", {"x": found}, order=_back(len(x.shape)))]
+    result = _result(b, sums, x_scale, w_scale, v, 6)
+    return [b.emit("transpose", {"x": result}, order=_back(len(x.shape)))]
 
 
 @operator(MICROSOFT + "MatMulIntegerToFloat", MICROSOFT + "DynamicQuantizeMatMul",
@@ -408,7 +408,7 @@ def _to_float(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
     sums = _integers(b, parts[0], w, parts[2], w_zero)
     operands = {"x": parts[1], "y": b.constant(w_scale)}
     scale = b.emit("binary", operands, function="multiply")
-    found = b.emit("dequantise_linear", {"x": sums, "scale": scale}, axis=-1)
+    result = b.emit("dequantise_linear", {"x": sums, "scale": scale}, axis=-1)
     if bias is not None:
-        found = b.emit("binary", {"x": found, "y": bias}, function="add")
-    return [found]
+        result = b.emit("binary", {"x": result, "y": bias}, function="add")
+    return [result]

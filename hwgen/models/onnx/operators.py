@@ -89,10 +89,10 @@ def operator(
 
 def given(v: Sequence[Value | None], index: int, what: str) -> Value:
     """Return an operand that must be there."""
-    found = v[index] if index < len(v) else None
-    if found is None:
+    result = v[index] if index < len(v) else None
+    if result is None:
         raise Unsupported(f"lacks its input {what}")
-    return found
+    return result
 
 
 def optional(v: Sequence[Value | None], index: int) -> Value | None:
@@ -127,34 +127,34 @@ def axis_of(axis: int, ndim: int) -> int:
 
 def ints(node: GraphNode, key: str, default: Sequence[int]) -> tuple[int, ...]:
     """Return an attribute of integers."""
-    found = node.attributes.get(key, tuple(default))
-    if not isinstance(found, tuple) or not all(isinstance(i, int) for i in found):
+    result = node.attributes.get(key, tuple(default))
+    if not isinstance(result, tuple) or not all(isinstance(i, int) for i in result):
         raise Unsupported(f"{key} must be integers")
-    return tuple(found)
+    return tuple(result)
 
 
 def integer(node: GraphNode, key: str, default: int) -> int:
     """Return an attribute that is an integer."""
-    found = node.attributes.get(key, default)
-    if not isinstance(found, int):
+    result = node.attributes.get(key, default)
+    if not isinstance(result, int):
         raise Unsupported(f"{key} must be an integer")
-    return found
+    return result
 
 
 def number(node: GraphNode, key: str, default: float) -> float:
     """Return an attribute that is a number."""
-    found = node.attributes.get(key, default)
-    if not isinstance(found, (int, float)) or not np.isfinite(found):
+    result = node.attributes.get(key, default)
+    if not isinstance(result, (int, float)) or not np.isfinite(result):
         raise Unsupported(f"{key} must be a finite number")
-    return float(np.float32(found))
+    return float(np.float32(result))
 
 
 def choice(node: GraphNode, key: str, default: str, choices: Sequence[str]) -> str:
     """Return an attribute that names something."""
-    found = node.attributes.get(key, default)
-    if found not in choices:
-        raise Unsupported(f"{key} {str(found)[:40]!r} is not supported; {', '.join(choices)} is")
-    return str(found)
+    result = node.attributes.get(key, default)
+    if result not in choices:
+        raise Unsupported(f"{key} {str(result)[:40]!r} is not supported; {', '.join(choices)} is")
+    return str(result)
 
 
 def moved(b: Builder, operation: str, x: Value, **at: Any) -> Value:
@@ -163,10 +163,10 @@ def moved(b: Builder, operation: str, x: Value, **at: Any) -> Value:
         return b.emit(operation, {"x": x}, **at)
     if x.codes is not None and x.codes.single:
         return dequantised(b, b.emit(operation, {"x": x.codes.value}, **at), x.codes)
-    found = b.emit(operation, {"x": x}, **at)
+    result = b.emit(operation, {"x": x}, **at)
     if x.sums is not None:
-        found.sums = replace(x.sums, moves=(*x.sums.moves, (operation, at)))
-    return found
+        result.sums = replace(x.sums, moves=(*x.sums.moves, (operation, at)))
+    return result
 
 
 def dequantised(b: Builder, value: Value, codes: Codes) -> Value:
@@ -174,6 +174,6 @@ def dequantised(b: Builder, value: Value, codes: Codes) -> Value:
     inputs = {"x": value, "scale": b.constant(codes.scale)}
     if codes.zero.any():
         inputs["zero"] = b.constant(codes.zero)
-    found = b.emit("dequantise_linear", inputs, axis=codes.axis)
-    found.codes = replace(codes, value=value)
-    return found
+    result = b.emit("dequantise_linear", inputs, axis=codes.axis)
+    result.codes = replace(codes, value=value)
+    return result

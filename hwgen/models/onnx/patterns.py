@@ -17,7 +17,7 @@ _CLOSE = 1e-6
 
 
 class _Graph:
-    """Who makes and who uses arrays.
+    """Producers and consumers of arrays.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class _Graph:
         return None
 
     def factors(self, name: str, x: str) -> list[str]:
-        """Return what is multiplied to an array; `x` is not taken apart."""
+        """Return the factors of an array; `x` is not decomposed."""
         node = self.makers.get(name)
         pair = self.pair(node, "multiply")
         if name == x or pair is None:
@@ -93,10 +93,10 @@ def fuse_gelu(builder: Builder, outputs: Sequence[str]) -> None:
             top = graph.user(top.output) if top is not None else None
             if top is None or graph.pair(top, "multiply") is None:
                 break
-            found = graph.factors(top.output, x)
-            halves = [name for name in found if graph.scalar(name) == 0.5]
-            if sorted(set(found) - set(halves)) == sorted({x, one_more.output}) and (
-                len(found) == 3 and len(halves) == 1
+            result = graph.factors(top.output, x)
+            halves = [name for name in result if graph.scalar(name) == 0.5]
+            if sorted(set(result) - set(halves)) == sorted({x, one_more.output}) and (
+                len(result) == 3 and len(halves) == 1
             ):
                 gelu = {
                     "operation": "unary",

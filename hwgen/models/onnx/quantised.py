@@ -229,9 +229,9 @@ def _rounded(
     operands = {"x": x, "scale": b.constant(factor)}
     if whole.any():
         operands["zero"] = b.constant(whole, dtype)
-    found = b.emit("quantise_linear", operands, axis=max(axis, other), dtype=dtype, low=low,
+    result = b.emit("quantise_linear", operands, axis=max(axis, other), dtype=dtype, low=low,
                    high=high, zero_first=True, rounding=rounding)  # fmt: skip
-    return dequantised(b, found, Codes(found, factor, whole.astype(dtype), max(axis, other)))
+    return dequantised(b, result, Codes(result, factor, whole.astype(dtype), max(axis, other)))
 
 
 @operator(*_names("Quant"), becomes="quantise_linear and dequantise_linear",
@@ -281,10 +281,10 @@ def _trunc(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
         b.constant(step),
         b.constant(2.0**bits, "float32"),
     )
-    found = b.emit("binary", {"x": x, "y": unit}, function="divide")
-    found = b.emit("binary", {"x": found, "y": offset}, function="add")
-    found = b.emit("unary", {"x": found}, function="round")
-    found = b.emit("binary", {"x": found, "y": by}, function="divide")
-    found = b.emit("unary", {"x": found}, function=function)
-    found = b.emit("binary", {"x": found, "y": offset}, function="subtract")
-    return [b.emit("binary", {"x": found, "y": unit}, function="multiply")]
+    result = b.emit("binary", {"x": x, "y": unit}, function="divide")
+    result = b.emit("binary", {"x": result, "y": offset}, function="add")
+    result = b.emit("unary", {"x": result}, function="round")
+    result = b.emit("binary", {"x": result, "y": by}, function="divide")
+    result = b.emit("unary", {"x": result}, function=function)
+    result = b.emit("binary", {"x": result, "y": offset}, function="subtract")
+    return [b.emit("binary", {"x": result, "y": unit}, function="multiply")]

@@ -174,12 +174,12 @@ def _split(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
         lengths = (each,) * (count - 1) + (x.shape[axis] - each * (count - 1),)
     if sum(lengths) != x.shape[axis] or len(lengths) != count or min(lengths) < 1:
         raise Unsupported(f"{x.shape[axis]} cannot be split into {lengths} for {count} results")
-    found, start = [], 0
+    result, start = [], 0
     for length in lengths:
-        found.append(moved(b, "slice", x, axes=(axis,), starts=(start,), stops=(start + length,),
+        result.append(moved(b, "slice", x, axes=(axis,), starts=(start,), stops=(start + length,),
                            steps=(1,)))  # fmt: skip
         start += length
-    return found
+    return result
 
 
 @operator("Slice", becomes="slice", restrictions="all but data: constant", inputs=5)
@@ -195,11 +195,11 @@ def _slice(b: Builder, node: GraphNode, v: Operands) -> Sequence[Value]:
         steps = whole(fourth, "steps") if fourth is not None else (1,) * len(starts)
     if not len(starts) == len(stops) == len(axes) == len(steps) or 0 in steps:
         raise Unsupported("starts, ends, axes and steps do not go together")
-    found = []
+    result = []
     for axis, start, stop, step in zip(axes, starts, stops, steps, strict=True):
         place = axis_of(axis, len(x.shape))
-        found.append((place, *slice(start, stop, step).indices(x.shape[place]), step)[:4])
-    kept = [one for one in found if one[1:] != (0, x.shape[one[0]], 1)]
+        result.append((place, *slice(start, stop, step).indices(x.shape[place]), step)[:4])
+    kept = [one for one in result if one[1:] != (0, x.shape[one[0]], 1)]
     if not kept:
         return [x]
     columns = [tuple(column) for column in zip(*kept, strict=True)]

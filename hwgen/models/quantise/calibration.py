@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the products of a model take, seen on some text."""
+"""Operands of a model's products, observed on some text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ROWS = 3000  # that are kept of each array
 
 
 class Inputs:
-    """What products take in calibration.
+    """Operands of products in calibration.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Inputs:
         return np.asarray(np.diagonal(self.moments) / np.float32(self.count))
 
     def factor(self, bits: int) -> tuple[NDArray[np.intp], Reals]:
-        """Return how errors spread, see `hwgen.models.quantise.compensation.factor`; it is kept.
+        """Return the error factor of `hwgen.models.quantise.compensation.factor`, cached.
 
         Parameters
         ----------
@@ -131,8 +131,8 @@ class _Watching(FloatEngine):
             seen |= {"query": turned(query, block) / np.float32(block), "key": turned(key, block)}
         for operand, rows in seen.items():
             name = f"{node.name}.{operand}"
-            found = np.abs(rows).max(0)
-            self.largest[name] = np.maximum(self.largest.get(name, found), found)
+            result = np.abs(rows).max(0)
+            self.largest[name] = np.maximum(self.largest.get(name, result), result)
         return super().attention(node, cache, query, key, value)
 
 
@@ -144,7 +144,7 @@ def calibrated(
     moments: bool,
     block: int = 0,
 ) -> tuple[dict[str, Inputs], dict[str, Reals]]:
-    """Return what products take on texts, and how large queries, keys and values become.
+    """Return the operands of products on texts, and the range of queries, keys and values.
 
     Parameters
     ----------

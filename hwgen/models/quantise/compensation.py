@@ -69,31 +69,31 @@ def compensated(
     ndarray of int8, shape (n, k)
     """
     n, k = weights.shape
-    found = np.empty((n, k), np.int8)
+    result = np.empty((n, k), np.int8)
     length = k // scales.shape[1]
     for start in range(0, n, _ROWS):
         part = slice(start, min(n, start + _ROWS))
         own = scales if len(scales) == 1 else scales[part]
         by_element = np.ascontiguousarray(own.T)[order // length]
         left = np.ascontiguousarray(weights[part].T[order])
-        found[part][:, order] = _rounded(left, by_element, most, spread).T
-    return found
+        result[part][:, order] = _rounded(left, by_element, most, spread).T
+    return result
 
 
 def _rounded(left: Reals, scales: Reals, most: int, spread: Reals) -> NDArray[np.int8]:
     """Return columns of weights, shape (k, n), as integers; `left` is used up."""
     k, n = left.shape
-    found = np.empty((k, n), np.int8)
+    result = np.empty((k, n), np.int8)
     for start in range(0, k, _BLOCK):
         end = min(k, start + _BLOCK)
         errors = np.empty((end - start, n), np.float32)
         for j in range(start, end):
             values = np.clip(np.rint(left[j] / scales[j]), -most, most)
-            found[j] = values
+            result[j] = values
             errors[j - start] = error = (left[j] - values * scales[j]) / spread[j, j]
             left[j + 1 : end] -= spread[j, j + 1 : end, None] * error
         left[end:] -= spread[start:end, end:].T @ errors
-    return found
+    return result
 
 
 def clipped(grouped: Reals, largest: Reals, most: int, sizes: Reals) -> Reals:
@@ -110,11 +110,11 @@ def clipped(grouped: Reals, largest: Reals, most: int, sizes: Reals) -> Reals:
         Mean squares of the inputs.
     """
     best = np.full(largest.shape, np.inf, np.float32)
-    found = largest / np.float32(most)
+    result = largest / np.float32(most)
     for share in np.linspace(1, 0.6, 17):
         scale = np.maximum(largest * np.float32(share / most), np.float32(1e-30))
         error = np.clip(np.rint(grouped / scale), -most, most) * scale - grouped
         cost = (np.square(error) * sizes).sum(2, keepdims=True)
         better = cost < best
-        best, found = np.where(better, cost, best), np.where(better, scale, found)
-    return np.asarray(found, np.float32)
+        best, result = np.where(better, cost, best), np.where(better, scale, result)
+    return np.asarray(result, np.float32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How near one engine's predictions are to another's, on a text."""
+"""Comparison of the predictions of two engines on a text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Judgement:
-    """How near a model is to another one, with the same tokens before each position.
+    """Distance of a model's predictions from another one's, given the same previous tokens.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Judgement:
 
 
 def judge(reference: Engine, engine: Engine, tokens: Sequence[int]) -> Judgement:
-    """Return how near an engine's predictions are to those of a reference, on a text."""
+    """Return the distance of an engine's predictions from those of a reference, on a text."""
     with one_thread():
         ours, wanted = (
             _log_softmax(Run(one).feed(tokens, every=True)) for one in (engine, reference)

@@ -39,7 +39,7 @@ def query_products(description: Description) -> dict[str, Node]:
     for node in description.nodes:
         for name in node.inputs.values():
             users.setdefault(name, []).append(node)
-    found: dict[str, Node] = {}
+    result: dict[str, Node] = {}
     for node in description.nodes:
         if node.operation != "attention":
             continue
@@ -59,8 +59,8 @@ def query_products(description: Description) -> dict[str, Node]:
                 f"{node.name}: its queries are not made by a product of their own; leave out"
                 " --hadamard"
             )
-        found[node.name] = maker
-    return found
+        result[node.name] = maker
+    return result
 
 
 def check_blocks(description: Description, block: int) -> None:

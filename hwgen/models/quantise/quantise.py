@@ -40,7 +40,7 @@ _REPORTED = 256  # rows of calibration that errors are reported of
 
 @dataclass(frozen=True)
 class LayerReport:
-    """What quantisation does to a product.
+    """Effect of quantisation on a product.
 
     Parameters
     ----------
@@ -282,13 +282,13 @@ class _Work:
         writer.groups(name, [groups], tensor.shape, origin, bits)
         x = inputs.rows[:: max(1, len(inputs.rows) // _REPORTED)]
         wanted = x @ weights.T
-        found = rounded(x, self.recipe.activation_bits) @ groups.numbers().T
+        result = rounded(x, self.recipe.activation_bits) @ groups.numbers().T
         size = float(np.square(wanted).mean())
         limits = groups.values.max(), groups.values.min()
         self.reports.append(
             LayerReport(
                 node.name,
-                math.sqrt(float(np.square(found - wanted).mean()) / max(size, 1e-30)),
+                math.sqrt(float(np.square(result - wanted).mean()) / max(size, 1e-30)),
                 float(np.isin(groups.values, limits).mean()) if groups.values.max() > 1 else None,
                 node.name in self._smoothed,
             )
@@ -298,7 +298,7 @@ class _Work:
         """Return the operations, with integers before products."""
         taken = {site.array for site in sites}
         products = {node.name for site in sites for node in site.products}
-        found = []
+        result = []
         made: set[str] = set()
         for node in self.model.description.nodes:
             x = node.inputs.get("x", "")
@@ -306,7 +306,7 @@ class _Work:
                 name = f"{x.removesuffix(':0')}.quantise"
                 if x not in made:
                     made.add(x)
-                    found.append(
+                    result.append(
                         Node(
                             name=name, operation="quantise", inputs={"x": x}, output=f"{name}:0",
                             attributes={"bits": self.recipe.activation_bits, **self._blocks},
@@ -317,8 +317,8 @@ class _Work:
                 node = node.model_copy(update={"inputs": inputs})
             elif node.operation == "attention":
                 node = self._attention(node)
-            found.append(node)
-        return found
+            result.append(node)
+        return result
 
     @property
     def _blocks(self) -> dict[str, int]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a model is quantised, and weights as integers by it."""
+"""Recipe of a quantisation, and weights quantised by it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CLIPPED = 4  # up to so many bits, scales smaller than those of the largest mag
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is quantised.
+    """Recipe of a quantisation.
 
     Parameters
     ----------

@@ -86,11 +86,11 @@ def orthogonal(size: int, seed: int = _SEED) -> NDArray[np.float64]:
     """
     odd = size // (size & -size)
     angle = 2 * np.pi * np.outer(np.arange(odd), np.arange(odd)) / odd
-    found = (np.cos(angle) + np.sin(angle)) / np.sqrt(odd)
-    while len(found) < size:
-        found = np.kron(found, np.array([[1, 1], [1, -1]]) / np.sqrt(2))
+    result = (np.cos(angle) + np.sin(angle)) / np.sqrt(odd)
+    while len(result) < size:
+        result = np.kron(result, np.array([[1, 1], [1, -1]]) / np.sqrt(2))
     signs = np.random.default_rng(seed).choice([-1.0, 1.0], size)
-    return np.asarray(signs[:, None] * found)
+    return np.asarray(signs[:, None] * result)
 
 
 class _Stream:
@@ -136,7 +136,7 @@ class _Stream:
             self.writers.append(node)
 
     def readers(self, norm: Node) -> list[Node]:
-        """Return what takes the result of a norm."""
+        """Return the consumers of the result of a norm."""
         return self.users.get(norm.output, [])
 
     def _alone(self) -> bool:
@@ -190,9 +190,9 @@ def rotated(model: Model) -> Changed | None:
         for node in description.nodes
     )
     made = description.model_copy(update={"nodes": nodes, "tensors": tensors})
-    found = Changed(model, made, weights)
-    _turn_values(found, stream, weights)
-    return found
+    result = Changed(model, made, weights)
+    _turn_values(result, stream, weights)
+    return result
 
 
 def _product(matrix: Reals, turn: NDArray[np.float64], rows: int = 4096) -> Reals:

@@ -85,7 +85,7 @@ def sites_of(description: Description) -> list[Site]:
     for node in description.nodes:
         for name in node.inputs.values():
             users.setdefault(name, []).append(node)
-    found = []
+    result = []
     for array, nodes in users.items():
         products = tuple(
             node for node in nodes if node.operation == "gemm" and node.inputs["x"] == array
@@ -96,8 +96,8 @@ def sites_of(description: Description) -> list[Site]:
         site = Site(products, array)
         if maker is not None and len(products) == len(nodes):
             site = _with_maker(site, maker, makers, users)
-        found.append(site)
-    return found
+        result.append(site)
+    return result
 
 
 def _with_maker(
@@ -131,7 +131,7 @@ def chosen_factors(site: Site, x: Reals, weights: Sequence[Reals]) -> Reals | No
     share = site.shared(x.shape[1])
     cost = _Cost(x, weights, share)
     at = np.zeros(int(share.max()) + 1)
-    best, found = cost(at)[0], None
+    best, result = cost(at)[0], None
     largest = np.zeros(len(at))
     np.maximum.at(largest, share, cost.squares.max(0))
     at = 0.25 * np.log(largest)
@@ -140,16 +140,16 @@ def chosen_factors(site: Site, x: Reals, weights: Sequence[Reals]) -> Reals | No
     for step in range(_STEPS):
         value, gradient = cost(at)
         if value < best:
-            best, found = value, at.copy()
+            best, result = value, at.copy()
         slope = _MOMENTS[0] * slope + (1 - _MOMENTS[0]) * gradient  # Adam
         square = _MOMENTS[1] * square + (1 - _MOMENTS[1]) * gradient**2
         of_slope = slope / (1 - _MOMENTS[0] ** (step + 1))
         of_square = square / (1 - _MOMENTS[1] ** (step + 1))
         rate = _RATE * (1 - 0.98 * step / _STEPS)
         at = at - rate * of_slope / (np.sqrt(of_square) + 1e-8)
-    if found is None:
+    if result is None:
         return None
-    return np.asarray(np.exp(found - found.mean()), np.float32)
+    return np.asarray(np.exp(result - result.mean()), np.float32)
 
 
 def balanced_factors(site: Site, sizes: Reals, weights: Sequence[Reals]) -> Reals:
@@ -208,5 +208,5 @@ class _Cost:
 def _largest(array: NDArray[Any], weight: float) -> tuple[float, NDArray[np.float64]]:
     """Return the sum of the rows' largest, times a weight, and by which column it came."""
     places = array.argmax(1)
-    found = weight * np.take_along_axis(array, places[:, None], 1)[:, 0].astype(np.float64)
-    return float(found.sum()), np.bincount(places, found, array.shape[1]).astype(np.float64)
+    result = weight * np.take_along_axis(array, places[:, None], 1)[:, 0].astype(np.float64)
+    return float(result.sum()), np.bincount(places, result, array.shape[1]).astype(np.float64)

@@ -32,12 +32,12 @@ class _Results(TensorEngine):
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
-        self.found: dict[str, Array] = {}
+        self.arrays: dict[str, Array] = {}
 
     def _operate(self, node: Node, operands: dict[str, Any]) -> Any:
         result = super()._operate(node, operands)
         if node.operation in ("gemm", "matmul"):
-            self.found[node.name] = result
+            self.arrays[node.name] = result
         return result
 
 
@@ -139,13 +139,13 @@ def _nodes(description: Description) -> tuple[tuple[Node, ...], dict[str, Any]]:
 
 def _fresh(name: str, taken: set[str]) -> str:
     """Return a name that nothing has."""
-    base = found = name[-290:]
+    base = result = name[-290:]
     number = 1
-    while found in taken:
+    while result in taken:
         number += 1
-        found = f"{base}#{number}"
-    taken.add(found)
-    return found
+        result = f"{base}#{number}"
+    taken.add(result)
+    return result
 
 
 def _reports(
@@ -157,10 +157,10 @@ def _reports(
     after.run(inputs)
     reports = []
     for node in model.description.nodes:
-        if node.name not in before.found or not _multiplies_floats(model.description, node):
+        if node.name not in before.arrays or not _multiplies_floats(model.description, node):
             continue
-        expected = before.found[node.name].astype(np.float64)
-        error = np.sqrt(np.mean((after.found[node.name] - expected) ** 2))
+        expected = before.arrays[node.name].astype(np.float64)
+        error = np.sqrt(np.mean((after.arrays[node.name] - expected) ** 2))
         size = np.sqrt(np.mean(expected**2)) or 1.0
         share = saturated.get(node.inputs.get("weights", ""), 0.0)
         reports.append(LayerReport(node.name, float(error / size), share, False))

@@ -41,8 +41,8 @@ class Engine(ABC):
         """Return a tensor in single precision; it is kept."""
         if name not in self._kept:
             self._kept[name] = self.model.numbers(name)
-        found: Reals = self._kept[name]
-        return found
+        result: Reals = self._kept[name]
+        return result
 
     def last(self, x: Any) -> Any:
         """Return the last row of an array, as an engine keeps it."""
@@ -60,9 +60,9 @@ class Engine(ABC):
         if "factors" in node.inputs:
             step = step / self.weights(node.inputs["factors"])
         angles = positions[:, None] * step * float(real(node, "scale", 1.0))
-        found = np.empty((len(positions), elements), np.float32)
-        found[:, ::2], found[:, 1::2] = np.cos(angles), np.sin(angles)
-        return found
+        result = np.empty((len(positions), elements), np.float32)
+        result[:, ::2], result[:, 1::2] = np.cos(angles), np.sin(angles)
+        return result
 
     def enter(self, node: Node) -> None:  # noqa: B027 - most engines need not know
         """Take notice of the operation that is computed next."""
@@ -176,11 +176,11 @@ class Run:
             If there is no token, one is not in the vocabulary, or they do not fit in the cache.
         """
         self._check(tokens)
-        found = []
+        result = []
         for start in range(0, len(tokens), PREFILL):
             part = np.array(tokens[start : start + PREFILL], np.int64)
-            found.append(self._pass(part, every))
-        return np.concatenate(found) if every else found[-1]
+            result.append(self._pass(part, every))
+        return np.concatenate(result) if every else result[-1]
 
     def _check(self, tokens: Sequence[int]) -> None:
         if not len(tokens):
@@ -209,8 +209,8 @@ class Run:
             for name in self._last_use[index]:
                 values.pop(name, None)
         self.position += len(tokens)
-        found: Reals = values[output]
-        return found
+        result: Reals = values[output]
+        return result
 
     def _operate(self, node: Node, operands: dict[str, Any], positions: NDArray[Any]) -> Any:
         method = getattr(self.engine, node.operation, None)
@@ -271,11 +271,11 @@ class Reader(Protocol):
 def last_uses(nodes: Sequence[Reader], outputs: Collection[str]) -> list[list[str]]:
     """Return the arrays that nothing behind a node needs, for each of the nodes."""
     last = {name: index for index, node in enumerate(nodes) for name in node.inputs.values()}
-    found: list[list[str]] = [[] for _ in nodes]
+    result: list[list[str]] = [[] for _ in nodes]
     for name, index in last.items():
         if name not in outputs:
-            found[index].append(name)
-    return found
+            result[index].append(name)
+    return result
 
 
 def real(node: Node, key: str, default: float = 0.0) -> float:

@@ -23,10 +23,10 @@ class FloatEngine(Engine):
 
     def gemm(self, node: Node, x: Reals) -> Reals:
         """Return x times weights, plus bias."""
-        found = x @ self.weights(node.inputs["weights"]).T
+        result = x @ self.weights(node.inputs["weights"]).T
         if "bias" in node.inputs:
-            found = found + self.weights(node.inputs["bias"])
-        return found
+            result = result + self.weights(node.inputs["bias"])
+        return result
 
     def rms_norm(self, node: Node, x: Reals) -> Reals:
         """Return rows divided by the root of their mean square, times gamma."""
@@ -37,10 +37,10 @@ class FloatEngine(Engine):
         """Return rows with pairs of neighbours turned."""
         turns = self.turns(node, positions)[:, None]
         heads = x.reshape(len(x), -1, turns.shape[-1])
-        found = np.empty_like(heads)
+        result = np.empty_like(heads)
         u, w, c, s = heads[..., ::2], heads[..., 1::2], turns[..., ::2], turns[..., 1::2]
-        found[..., ::2], found[..., 1::2] = u * c - w * s, w * c + u * s
-        return np.asarray(found.reshape(x.shape))
+        result[..., ::2], result[..., 1::2] = u * c - w * s, w * c + u * s
+        return np.asarray(result.reshape(x.shape))
 
     def attention(self, node: Node, cache: Cache, query: Reals, key: Reals, value: Reals) -> Reals:
         """Return attention of rows behind what is in a cache, which takes their keys and values."""
@@ -63,12 +63,12 @@ class FloatEngine(Engine):
         scores = np.where(seen(node, rows, before), scores, np.float32(-np.inf))
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)
-        found = weights.reshape(kv_heads, group * rows, -1) @ values
-        by_head = found.reshape(kv_heads, group, rows, elements)
+        result = weights.reshape(kv_heads, group * rows, -1) @ values
+        by_head = result.reshape(kv_heads, group, rows, elements)
         return np.asarray(by_head.transpose(2, 0, 1, 3).reshape(rows, -1))
 
     def quantise(self, node: Node, x: Reals) -> Reals:
-        """Return what the integers stand for that rows become."""
+        """Return rows quantised to integers and converted back."""
         return rounded(turned(x, int(real(node, "hadamard"))), int(real(node, "bits")))
 
     def gated(self, node: Node, x: Reals, y: Reals) -> Reals:
@@ -81,7 +81,7 @@ class FloatEngine(Engine):
 
 
 def seen(node: Node, rows: int, before: int) -> NDArray[np.bool_]:
-    """Return which keys rows look at that stand behind so many, shape (rows, before + rows)."""
+    """Return the mask of keys that rows attend to after others, shape (rows, before + rows)."""
     position = np.arange(before, before + rows)[:, None]
     key = np.arange(before + rows)
     window = node.attributes.get("window", 0) or before + rows
@@ -101,15 +101,15 @@ def gate(name: str, x: Reals) -> Reals:
     """Return a gate of numbers, in single precision."""
     wide = x.astype(np.float64)
     if name == "relu2":
-        found = np.maximum(wide, 0) ** 2
+        result = np.maximum(wide, 0) ** 2
     elif name == "gelu":
-        found = 0.5 * wide * (1 + _erf(wide / math.sqrt(2)))
+        result = 0.5 * wide * (1 + _erf(wide / math.sqrt(2)))
     elif name == "gelu_tanh":
-        found = 0.5 * wide * (1 + np.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)))
+        result = 0.5 * wide * (1 + np.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)))
     else:
         sigmoid = 0.5 * (1 + np.tanh(0.5 * wide))
-        found = sigmoid if name == "sigmoid" else wide * sigmoid
-    return found.astype(np.float32)
+        result = sigmoid if name == "sigmoid" else wide * sigmoid
+    return result.astype(np.float32)
 
 
 def _erf(x: NDArray[np.float64]) -> NDArray[np.float64]:

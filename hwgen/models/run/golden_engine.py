@@ -135,7 +135,7 @@ class GoldenEngine(Engine):
         self._back_unit(name)
 
     def _core(self, groups: Groups) -> FamilyConfig:
-        """Return what multiplies by weights; one scale a row may be that of blocks, too."""
+        """Return the core that multiplies by weights; a scale a row may be that of blocks, too."""
         if groups.scales.shape[1] > 1 or groups.offsets is not None:
             return self.units.block_core(groups)
         low, high = int(groups.values.min()), int(groups.values.max())
@@ -148,7 +148,7 @@ class GoldenEngine(Engine):
                 raise error from None
 
     def operations(self, rows: int, layers: Collection[int] | None = None) -> int:
-        """Return how many operations of hardware a pass over tokens takes.
+        """Return the number of hardware operations of a pass over tokens.
 
         Parameters
         ----------
@@ -178,8 +178,8 @@ class GoldenEngine(Engine):
 
     def quantise(self, node: Node, x: Reals) -> Rows:
         """Return rows in integers, with their scales."""
-        found = self.units.quantise(int(real(node, "hadamard")))({"x": x})
-        return Rows(found["result"], found["scales"])
+        result = self.units.quantise(int(real(node, "hadamard")))({"x": x})
+        return Rows(result["result"], result["scales"])
 
     def last(self, x: Any) -> Any:
         """Return the last row of an array."""
@@ -189,11 +189,11 @@ class GoldenEngine(Engine):
         """Return rows times weights, in single precision."""
         name = node.inputs["weights"]
         total = self._product(x.values, name)
-        found = self._back(name, total, x.scales)
+        result = self._back(name, total, x.scales)
         if "bias" in node.inputs:
-            bias = np.broadcast_to(self.weights(node.inputs["bias"]), found.shape)
-            found = self.add(node, found, np.ascontiguousarray(bias))
-        return found
+            bias = np.broadcast_to(self.weights(node.inputs["bias"]), result.shape)
+            result = self.add(node, result, np.ascontiguousarray(bias))
+        return result
 
     def _back_unit(self, name: str) -> Unit:
         """Return the unit that turns sums of products by some weights into numbers."""
@@ -213,9 +213,9 @@ class GoldenEngine(Engine):
         return np.concatenate(parts).astype(np.float32)
 
     def _groups(self, name: str) -> Groups:
-        found = self.model.groups(name)
-        assert found is not None
-        return found
+        result = self.model.groups(name)
+        assert result is not None
+        return result
 
     def _blocks(self, name: str) -> bool:
         """Return whether a core takes weights with their scales."""
@@ -226,8 +226,8 @@ class GoldenEngine(Engine):
         key = f"{name}.scales"
         if key not in self._kept:
             scales = self._groups(name).scales[:, 0]
-            found = np.ones_like(scales) if self._blocks(name) else np.ascontiguousarray(scales)
-            self._kept[key] = found
+            result = np.ones_like(scales) if self._blocks(name) else np.ascontiguousarray(scales)
+            self._kept[key] = result
         kept: Reals = self._kept[key]
         return kept
 
@@ -250,8 +250,8 @@ class GoldenEngine(Engine):
             return np.asarray(part.golden(core, x, self._kept[key]))
         if key not in self._kept:
             self._kept[key] = ExactWeights(self._groups(name).values)
-        found: NDArray[np.int32] = self._kept[key].product(x)
-        return found
+        result: NDArray[np.int32] = self._kept[key].product(x)
+        return result
 
     # -- rows ------------------------------------------------------------------------------
 
@@ -272,8 +272,8 @@ class GoldenEngine(Engine):
             fmt: Any = next(t.format for t in unit.operation.operands if t.name == operand)
             bits = fmt.encode(self.model.numbers(name))
             self._kept[key] = fmt.decode(bits)
-        found: Reals = self._kept[key]
-        return found
+        result: Reals = self._kept[key]
+        return result
 
     def rope(self, node: Node, x: Reals, positions: NDArray[Any]) -> Reals:
         """Return rows with pairs of neighbours turned: a row for each head."""
@@ -307,7 +307,7 @@ class GoldenEngine(Engine):
             name: self.units.quantise(_block(node, name))({"x": array.reshape(-1, elements)})
             for name, array in (("query", query), ("key", key), ("value", value))
         }
-        scales = {name: found["scales"] for name, found in integers.items()}
+        scales = {name: part["scales"] for name, part in integers.items()}
         if self._scale is None:
             scales, stands_for = self._scales_by_host(node, core, scales)
         else:
@@ -335,16 +335,16 @@ class GoldenEngine(Engine):
         self, node: Node, core: Any, scales: dict[str, Reals]
     ) -> tuple[dict[str, NDArray[Any]], np.float32]:
         """Return scales of tokens in units of the hardware, and what a unit of results is."""
-        found: dict[str, NDArray[Any]] = {}
+        result: dict[str, NDArray[Any]] = {}
         for name in ("key", "value"):
             wide = scales[name].astype(np.float64) / real(node, f"{name}_unit")
-            found[name] = np.minimum(np.rint(wide * _SCALE_MOST), _SCALE_MOST)
+            result[name] = np.minimum(np.rint(wide * _SCALE_MOST), _SCALE_MOST)
         one = real(node, "key_unit") / _SCALE_MOST / math.sqrt(sizes_of(node)[2])
         one *= math.log2(math.e) * 2.0**core.softmax.fraction_bits
         by_token = scales["query"].astype(np.float64)
-        found["query"] = query_scales(np.maximum(by_token, 1e-30) * one)
+        result["query"] = query_scales(np.maximum(by_token, 1e-30) * one)
         unit = real(node, "value_unit") * (_SCALE_MOST + 1) / _SCALE_MOST * 2.0**-core.fraction
-        return found, np.float32(unit)
+        return result, np.float32(unit)
 
     def _scales_by_unit(
         self, node: Node, core: Any, scales: dict[str, Reals], unit: Unit
@@ -353,9 +353,9 @@ class GoldenEngine(Engine):
         if self._token_scales is None:
             self._token_scales = TokenScales(self.model.description.nodes, core)
         factors = self._token_scales
-        found: dict[str, NDArray[Any]] = {}
+        result: dict[str, NDArray[Any]] = {}
         for name, numbers in scales.items():
             operands = {"x": numbers[:, None], "scales": np.array([factors.factor(node, name)])}
-            found[name] = unit(operands, scale=1.0)["result"].reshape(-1)
-        found["query"] = found["query"].astype(np.int64) | factors.word
-        return found, factors.result(node)
+            result[name] = unit(operands, scale=1.0)["result"].reshape(-1)
+        result["query"] = result["query"].astype(np.int64) | factors.word
+        return result, factors.result(node)

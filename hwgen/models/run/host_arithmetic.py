@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the host of an engine computes of a decoder, defined to the last bit.
+"""Operations of a decoder that the host of an engine computes, defined to the last bit.
 
 Everything is made of additions, subtractions, multiplications and divisions in double precision, in
 the order that stands here, and rounded to single precision once.  Sums run from the first element
@@ -30,8 +30,8 @@ CODE_MOST = 127
 
 def total(x: Wide) -> Wide:
     """Return sums along the last axis, added up from its first element on."""
-    found: Wide = np.cumsum(x, axis=-1)[..., -1]
-    return found
+    result: Wide = np.cumsum(x, axis=-1)[..., -1]
+    return result
 
 
 def rms_norm(x: Reals, gamma: Reals, epsilon: float) -> Reals:
@@ -63,7 +63,7 @@ def dequantise(
     offsets: Wide | None,
     codes: NDArray[np.int8],
 ) -> Reals:
-    """Return what the sums of a product stand for.
+    """Return the numbers that the sums of a product represent.
 
     Parameters
     ----------
@@ -76,14 +76,14 @@ def dequantise(
     codes : ndarray of int8, shape (rows, k)
         What was multiplied.
     """
-    found = np.zeros(sums.shape[1:], np.float64)
+    result = np.zeros(sums.shape[1:], np.float64)
     groups = codes.reshape(len(codes), len(sums), -1)
     for group, part in enumerate(sums):
-        found = found + part * scales[group].astype(np.float64)
+        result = result + part * scales[group].astype(np.float64)
         if offsets is not None:
             added = groups[:, group].sum(axis=1, dtype=np.int64).astype(np.float64)
-            found = found + added[:, None] * offsets[group]
-    return np.asarray(found * row_scales.astype(np.float64)[:, None], np.float32)
+            result = result + added[:, None] * offsets[group]
+    return np.asarray(result * row_scales.astype(np.float64)[:, None], np.float32)
 
 
 def rope(x: Reals, turns: Reals) -> Reals:
@@ -98,9 +98,9 @@ def rope(x: Reals, turns: Reals) -> Reals:
     heads = x.reshape(len(x), -1, turns.shape[1]).astype(np.float64)
     wide = turns.astype(np.float64)[:, None]
     u, w, c, s = heads[..., ::2], heads[..., 1::2], wide[..., ::2], wide[..., 1::2]
-    found = np.empty(heads.shape, np.float32)
-    found[..., ::2], found[..., 1::2] = u * c - w * s, w * c + u * s
-    return found.reshape(x.shape)
+    result = np.empty(heads.shape, np.float32)
+    result[..., ::2], result[..., 1::2] = u * c - w * s, w * c + u * s
+    return result.reshape(x.shape)
 
 
 def gated(name: str, x: Reals, y: Reals) -> Reals:
@@ -144,17 +144,17 @@ def attend(
     weights = exponential(scores - scores.max(axis=-1, keepdims=True))
     scaled = weights * value_scales.astype(np.float64)[:, None]
     wide = values.astype(np.float64)
-    found = np.empty(query.shape, np.float32)
+    result = np.empty(query.shape, np.float32)
     for head in range(len(query)):
         for member in range(query.shape[1]):
             parts = scaled[head, member][:, None] * wide[head]
             sums = np.cumsum(parts, axis=0)[-1]
-            found[head, member] = sums / total(weights[head, member])
-    return found
+            result[head, member] = sums / total(weights[head, member])
+    return result
 
 
 def inverse_length(elements: int) -> float:
-    """Return what scores of attention are multiplied by."""
+    """Return the factor of scores of attention."""
     return 1.0 / math.sqrt(elements)
 
 

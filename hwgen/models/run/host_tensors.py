@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the host of an engine computes of a network on arrays, defined to the last bit.
+"""Operations on arrays that the host of an engine computes, defined to the last bit.
 
 Single operations in single precision, and those in integers, are those of
 `hwgen.models.run.tensor_operations` and `hwgen.models.run.tensor_integers`.  Here stand those that
@@ -42,8 +42,8 @@ def unary(at: Attributes, x: Array) -> Array:
             alpha, beta = np.float32(1 / 6), np.float32(0.5)
         share = limited(x * alpha + beta, np.float32(0), np.float32(1))
         return np.asarray(share if name == "hard_sigmoid" else x * share)
-    found = HOST["unary"](at, x)
-    return positive_zero(found) if name in ("floor", "ceil", "round", "abs", "sign") else found
+    result = HOST["unary"](at, x)
+    return positive_zero(result) if name in ("floor", "ceil", "round", "abs", "sign") else result
 
 
 def positive_zero(x: Array) -> Array:
@@ -53,8 +53,8 @@ def positive_zero(x: Array) -> Array:
 
 def limited(x: Array, low: Any, high: Any) -> Array:
     """Return elements within limits."""
-    found = np.where(x < low, low, x)
-    return np.asarray(np.where(found > high, high, found), x.dtype)
+    result = np.where(x < low, low, x)
+    return np.asarray(np.where(result > high, high, result), x.dtype)
 
 
 def clip(at: Attributes, x: Array) -> Array:
@@ -102,10 +102,10 @@ def reduce(at: Attributes, x: Array) -> Array:
     axes = tuple(sorted(axis % x.ndim for axis in at["axes"]))
     kept = tuple(axis for axis in range(x.ndim) if axis not in axes)
     lines = x.transpose(kept + axes).reshape(*(x.shape[axis] for axis in kept), -1)
-    found = _line(at["function"], lines)
+    result = _line(at["function"], lines)
     if at["keep"]:
-        return found.reshape([1 if i in axes else n for i, n in enumerate(x.shape)])
-    return found
+        return result.reshape([1 if i in axes else n for i, n in enumerate(x.shape)])
+    return result
 
 
 def _line(function: str, lines: Array) -> Array:
@@ -124,8 +124,8 @@ def softmax(at: Attributes, x: Array) -> Array:
     """Return exponentials over their sum."""
     lines = np.moveaxis(x, at["axis"], -1).astype(np.float64)
     powers = exponential(lines - lines.max(-1, keepdims=True))
-    found = np.asarray(powers / total(powers)[..., None], np.float32)
-    return np.ascontiguousarray(np.moveaxis(found, -1, at["axis"]))
+    result = np.asarray(powers / total(powers)[..., None], np.float32)
+    return np.ascontiguousarray(np.moveaxis(result, -1, at["axis"]))
 
 
 def layer_norm(at: Attributes, x: Array, gamma: Array, beta: Array) -> Array:
@@ -134,8 +134,8 @@ def layer_norm(at: Attributes, x: Array, gamma: Array, beta: Array) -> Array:
     centred = wide - (total(wide) / count)[..., None]
     variance = total(centred * centred) / count
     factor = inverse_root(np.atleast_1d(variance + float(at["epsilon"]))).reshape(variance.shape)
-    found = centred * factor[..., None] * gamma.astype(np.float64) + beta.astype(np.float64)
-    return np.asarray(found, np.float32)
+    result = centred * factor[..., None] * gamma.astype(np.float64) + beta.astype(np.float64)
+    return np.asarray(result, np.float32)
 
 
 def pooled(at: Attributes, x: Array) -> Array:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which token follows: the most likely one, or one that is drawn."""
+"""Choice of the next token: the most likely one, or a random one."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def fitted(
     for name in inputs:
         if name not in forms:
             raise InputError(f"there is no input {name!r:.80}; there is {', '.join(forms)}")
-    found = {}
+    result = {}
     for name, (shape, kind) in forms.items():
         if name not in inputs:
             raise InputError(f"the input {name!r:.80} is missing; give --input {name}=FILE.npy")
@@ -87,8 +87,8 @@ def fitted(
             raise InputError(f"input {name!r:.80} must be numbers, not {array.dtype}")
         if dtype.kind != "f" and not np.array_equal(taken, array):
             raise InputError(f"input {name!r:.80} must be {dtype}, which not all elements are")
-        found[name] = taken
-    return found
+        result[name] = taken
+    return result
 
 
 class TensorEngine:
@@ -159,7 +159,7 @@ class TensorEngine:
         return narrow(values, None)[0]
 
     def operations(self, layers: Collection[int] | None = None) -> int:
-        """Return how many operations of hardware a run takes.
+        """Return the number of hardware operations of a run.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ class TensorEngine:
         return count
 
     def _batch(self, node: Node) -> int:
-        """Return how many products of two matrices a node is."""
+        """Return the number of matrix products of a node."""
         return int(np.prod(self._shape(node.output)[:-2], dtype=int))
 
     def _by_unit(self, node: Node) -> bool:
@@ -271,10 +271,10 @@ class TensorEngine:
         rows, zero = narrow(np.ascontiguousarray(x).reshape(-1, x.shape[-1]), x_zero)
         columns, other = narrow(weights, weights_zero)
         parts = self._groups(node, rows, columns, zero.reshape(()), other)
-        found = np.concatenate(parts, 1) if len(parts) > 1 else parts[0]
+        result = np.concatenate(parts, 1) if len(parts) > 1 else parts[0]
         if bias is not None:
-            found = found + bias
-        return found.reshape(*x.shape[:-1], len(weights))
+            result = result + bias
+        return result.reshape(*x.shape[:-1], len(weights))
 
     def _groups(
         self, node: Node, rows: Array, weights: Array, zero: Array, other: Array
@@ -282,13 +282,13 @@ class TensorEngine:
         """Return the sums of each group of columns."""
         count = int(node.attributes.get("groups", 1))  # type: ignore[arg-type]
         n, k = len(weights) // count, weights.shape[1]
-        found = []
+        result = []
         for index in range(count):
             x = np.ascontiguousarray(rows[:, index * k : (index + 1) * k])
             w = np.ascontiguousarray(weights[index * n : (index + 1) * n].T)
             mine = other[index * n : (index + 1) * n] if other.size > 1 else other.reshape(())
-            found.append(corrected(self.multiply(node, x, w), x, w, zero, mine))
-        return found
+            result.append(corrected(self.multiply(node, x, w), x, w, zero, mine))
+        return result
 
     def _integer_matmul(
         self,
@@ -301,14 +301,14 @@ class TensorEngine:
         left, zero = narrow(x, x_zero)
         right, other = narrow(y, y_zero)
         lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-        found = np.empty((*lead, x.shape[-2], y.shape[-1]), np.int32)
+        result = np.empty((*lead, x.shape[-2], y.shape[-1]), np.int32)
         lefts = np.broadcast_to(left, (*lead, *x.shape[-2:]))
         rights = np.broadcast_to(right, (*lead, *y.shape[-2:]))
         for place in np.ndindex(lead):
             a, w = (np.ascontiguousarray(array[place]) for array in (lefts, rights))
             sums = self.multiply(node, a, w)
-            found[place] = corrected(sums, a, w, zero.reshape(()), other.reshape(()))
-        return found
+            result[place] = corrected(sums, a, w, zero.reshape(()), other.reshape(()))
+        return result
 
     # -- products of floats ----------------------------------------------------------------
 
@@ -321,8 +321,8 @@ class TensorEngine:
         if self.units is None:
             return quantised_rows(x)
         unit = self.units.find("quantise", x=REAL, result="int8")
-        found = unit({"x": np.ascontiguousarray(x, np.float32).reshape(-1, x.shape[-1])})
-        return Rows(found["result"].reshape(x.shape), found["scales"])
+        result = unit({"x": np.ascontiguousarray(x, np.float32).reshape(-1, x.shape[-1])})
+        return Rows(result["result"].reshape(x.shape), result["scales"])
 
     def _back(self, sums: NDArray[np.int32], rows: Array, columns: Array) -> Array:
         """Return sums times the scales of their rows and columns."""
@@ -334,7 +334,7 @@ class TensorEngine:
 
     def _gemm(self, node: Node, x: Any, weights: Any, bias: Array | None = None) -> Array:
         if not isinstance(x, Rows):
-            found = self._float_gemm(node, x, self.model.numbers(node.inputs["weights"]))
+            result = self._float_gemm(node, x, self.model.numbers(node.inputs["weights"]))
         else:
             groups = self.model.groups(node.inputs["weights"])
             assert groups is not None
@@ -343,8 +343,8 @@ class TensorEngine:
             parts = self._groups(node, rows, groups.values, none, none)
             sums = np.concatenate(parts, 1) if len(parts) > 1 else parts[0]
             columns = np.ascontiguousarray(groups.scales[:, 0])
-            found = self._back(sums, x.scales, columns).reshape(*x.values.shape[:-1], -1)
-        return found if bias is None else found + bias
+            result = self._back(sums, x.scales, columns).reshape(*x.values.shape[:-1], -1)
+        return result if bias is None else result + bias
 
     def _float_gemm(self, node: Node, x: Array, weights: Array) -> Array:
         count = int(node.attributes.get("groups", 1))  # type: ignore[arg-type]
@@ -358,15 +358,15 @@ class TensorEngine:
         if not node.attributes.get("bits", 0):
             return np.asarray(np.matmul(x, y))
         lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-        found = np.empty((*lead, x.shape[-2], y.shape[-1]), np.float32)
+        result = np.empty((*lead, x.shape[-2], y.shape[-1]), np.float32)
         lefts = np.broadcast_to(x, (*lead, *x.shape[-2:]))
         rights = np.broadcast_to(y, (*lead, *y.shape[-2:]))
         for place in np.ndindex(lead):
             left = self._as_rows(lefts[place])
             right = self._as_rows(rights[place].T)
             sums = self.multiply(node, left.values, np.ascontiguousarray(right.values.T))
-            found[place] = self._back(sums, left.scales, right.scales)
-        return found
+            result[place] = self._back(sums, left.scales, right.scales)
+        return result
 
     # -- rows ------------------------------------------------------------------------------
 
@@ -393,25 +393,27 @@ class TensorEngine:
 
     def _softmax(self, node: Node, x: Array) -> Array:
         axis = int(node.attributes["axis"])  # type: ignore[arg-type]
-        found = self._rows("softmax", {"x": x}, scale=1.0) if axis in (-1, x.ndim - 1) else None
-        return HOST["softmax"](node.attributes, x) if found is None else np.asarray(found)
+        result = self._rows("softmax", {"x": x}, scale=1.0) if axis in (-1, x.ndim - 1) else None
+        return HOST["softmax"](node.attributes, x) if result is None else np.asarray(result)
 
     def _layer_norm(self, node: Node, x: Array, gamma: Array, beta: Array) -> Array:
         epsilon = float(node.attributes["epsilon"])  # type: ignore[arg-type]
         operands = {"x": x, "gamma": gamma, "beta": beta}
-        found = self._rows("layer_norm", operands, epsilon=epsilon)
+        result = self._rows("layer_norm", operands, epsilon=epsilon)
         return (
-            HOST["layer_norm"](node.attributes, **operands) if found is None else np.asarray(found)
+            HOST["layer_norm"](node.attributes, **operands)
+            if result is None
+            else np.asarray(result)
         )
 
     def _add(self, node: Node, x: Array, y: Array) -> Array:
-        found = self._rows("add", {"x": x, "y": y}, scale=1.0) if x.shape == y.shape else None
-        return HOST["add"](node.attributes, x, y) if found is None else np.asarray(found)
+        result = self._rows("add", {"x": x, "y": y}, scale=1.0) if x.shape == y.shape else None
+        return HOST["add"](node.attributes, x, y) if result is None else np.asarray(result)
 
     def _unary(self, node: Node, x: Array) -> Array:
         name = str(node.attributes["function"])
         if name in GATED and self.units is not None:
-            found = self._rows("gated", {"x": x, "y": np.ones_like(x)}, name, scale=1.0)
-            if found is not None:
-                return np.asarray(found)
+            result = self._rows("gated", {"x": x, "y": np.ones_like(x)}, name, scale=1.0)
+            if result is not None:
+                return np.asarray(result)
         return HOST["unary"](node.attributes, x)

@@ -44,12 +44,12 @@ def quantise_linear(at: Attributes, x: Array, scale: Array, zero: Array | None =
     """Return integers of numbers."""
     axis = int(at.get("axis", -1))
     with np.errstate(all="ignore"):
-        found = x.astype(np.float32) / _along(scale, x.ndim, axis)
+        result = x.astype(np.float32) / _along(scale, x.ndim, axis)
         offset = np.float32(0) if zero is None else _along(zero, x.ndim, axis).astype(np.float32)
         rounded = ROUNDINGS[at.get("rounding", "even")]
-        found = rounded(found + offset) if at.get("zero_first") else rounded(found) + offset
-        found = np.nan_to_num(np.clip(found, at["low"], at["high"]))
-    return np.asarray(found.astype(at["dtype"]))
+        result = rounded(result + offset) if at.get("zero_first") else rounded(result) + offset
+        result = np.nan_to_num(np.clip(result, at["low"], at["high"]))
+    return np.asarray(result.astype(at["dtype"]))
 
 
 def dequantise_linear(at: Attributes, x: Array, scale: Array, zero: Array | None = None) -> Array:
@@ -70,8 +70,8 @@ def _requantised(at: Attributes, x: Array, scale: Any, zero: int) -> Array:
     low, high = limits_of(at["dtype"])
     low, high = at.get("low", low), at.get("high", high)
     with np.errstate(all="ignore"):
-        found = np.clip(x.astype(np.float32) * scale, low - zero, high - zero)
-    return np.asarray((np.rint(found).astype(np.int32) + zero).astype(at["dtype"]))
+        result = np.clip(x.astype(np.float32) * scale, low - zero, high - zero)
+    return np.asarray((np.rint(result).astype(np.int32) + zero).astype(at["dtype"]))
 
 
 def dynamic_parameters(x: Array) -> tuple[np.float32, np.uint8]:
@@ -111,13 +111,13 @@ def linear(at: Attributes, x: Array, y: Array) -> Array:
         if at["function"] == "multiply":
             differences = x.astype(np.int32) - at["x_zero"], y.astype(np.int32) - at["y_zero"]
             product = (differences[0] * differences[1]).astype(single)
-            found = product * (x_scale * y_scale / scale) + zero
+            result = product * (x_scale * y_scale / scale) + zero
         else:
             x_ratio, y_ratio = x_scale / scale, y_scale / scale
             fixed = _fused(single(at["x_zero"]), x_ratio, single(at["y_zero"]) * y_ratio)
-            found = _fused(y.astype(single), y_ratio, zero - fixed)
-            found = _fused(x.astype(single), x_ratio, found)
-    return np.asarray(np.clip(np.rint(found), low, high).astype(at["dtype"]))
+            result = _fused(y.astype(single), y_ratio, zero - fixed)
+            result = _fused(x.astype(single), x_ratio, result)
+    return np.asarray(np.clip(np.rint(result), low, high).astype(at["dtype"]))
 
 
 def _fused(x: Any, factor: np.float32, term: Any) -> Any:
@@ -163,13 +163,13 @@ def corrected(
     ndarray of int32, shape (m, n)
         ``sums - x_zero * columns(y) - rows(x) * y_zero + k * x_zero * y_zero``, modulo 2^32.
     """
-    found = sums.astype(np.int64)
+    result = sums.astype(np.int64)
     if x_zero.any():
-        found = found - x_zero * y.sum(0, dtype=np.int64)
+        result = result - x_zero * y.sum(0, dtype=np.int64)
     if y_zero.any():
-        found = found - x.sum(1, dtype=np.int64)[:, None] * y_zero
-        found = found + x.shape[1] * x_zero * y_zero
-    return found.astype(np.int32)
+        result = result - x.sum(1, dtype=np.int64)[:, None] * y_zero
+        result = result + x.shape[1] * x_zero * y_zero
+    return result.astype(np.int32)
 
 
 INTEGERS: dict[str, Host] = {

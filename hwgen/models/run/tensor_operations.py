@@ -94,7 +94,7 @@ COMPARISONS = ("equal", "less", "less_equal", "greater", "greater_equal", "and",
 REDUCTIONS: dict[str, Callable[..., Array]] = {
     "sum": np.sum, "mean": np.mean, "largest": np.max, "least": np.min,
 }  # fmt: skip
-"""What a row of elements becomes one by."""
+"""Reduction functions."""
 
 
 def unary(at: Attributes, x: Array) -> Array:
@@ -218,15 +218,15 @@ def pad(at: Attributes, x: Array) -> Array:
 
 
 def window_counts(shape: tuple[int, ...], at: Attributes) -> tuple[int, ...]:
-    """Return how many windows there are along each of the last axes."""
+    """Return the number of windows along each of the last axes."""
     spatial = shape[len(shape) - len(at["kernel"]) :]
-    found = []
+    result = []
     for length, kernel, stride, dilation, before, after in zip(
         spatial, at["kernel"], at["strides"], at["dilations"], at["before"], at["after"],
         strict=True,
     ):  # fmt: skip
-        found.append((length + before + after - dilation * (kernel - 1) - 1) // stride + 1)
-    return tuple(found)
+        result.append((length + before + after - dilation * (kernel - 1) - 1) // stride + 1)
+    return tuple(result)
 
 
 def windows_of(at: Attributes, x: Array, fill: Any) -> Array:

@@ -87,12 +87,12 @@ class TokenScales:
         return self.shift << SCALE.width
 
     def factor(self, node: Node, name: str) -> np.float32:
-        """Return what scales of ``query``, ``key`` or ``value`` are multiplied by."""
+        """Return the factor of the scales of ``query``, ``key`` or ``value``."""
         if name == "query":
             return np.float32(self._one(node) * 2.0**self.shift)
         return np.float32(MOST / real(node, f"{name}_unit"))
 
     def result(self, node: Node) -> np.float32:
-        """Return what a unit of the attention's results stands for."""
+        """Return the value of a unit of the attention's results."""
         unit = real(node, "value_unit") / MOST * (SCALE.max + 1)
         return np.float32(unit * 2.0**-self.core.fraction)
