@@ -181,13 +181,13 @@ docs-check: env ## check that the generated documentation is current
 	  || { echo 'docs/supported-operators.md is not current: run make docs' >&2; exit 1; }
 	$(MAKE) --no-print-directory site
 
-.PHONY: bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-pack bench-area bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions bench-functions
+.PHONY: bench-attention bench-formats bench-quantisation bench-models bench-tokens bench-product-packing bench-engine bench-elements bench-elements-power bench-build bench-sim bench-area bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions bench-functions
 bench-build: env ## measure hwgen build
 bench-sim: env ## measure simulation speed
-bench-pack: env ## measure packing
 bench-area: env ## measure area and delay by synthesis
 bench-elements: env ## compare processing elements of tensor engines by synthesis (hours; results are kept)
 bench-elements-power: env ## compare their energies by simulations of netlists (a quarter of an hour)
+	$(RUN) -m flows.bench.elements --energy $(ARGS)
 bench-columns: env ## measure columns of ternary-LUT cores, for automatic structures
 bench-qor: env ## compare ternary datapaths by synthesis (hours)
 bench-sweep: env ## measure sweeps of the cost model
@@ -211,8 +211,8 @@ bench-models: env ## what a token of the models of demo-llm and demo-ternary tak
 bench-quantisation: env $(LLM) ## compare weight formats by the predictions of demo-llm's model (half an hour)
 	$(RUN) -m flows.bench.quantisation $(LLM) $(LLM_TEXTS) $(ARGS)
 bench-engine: env ## measure utilisation and traffic of a memory engine in simulation
-	$(RUN) -m flows.bench.engine_utilisation $(ARGS)
-bench-build bench-sim bench-pack bench-area bench-elements bench-elements-power bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions:
+	$(RUN) -m flows.bench.engine $(ARGS)
+bench-build bench-sim bench-area bench-elements bench-columns bench-qor bench-sweep bench-cost bench-closed-forms bench-questions:
 	$(RUN) -m flows.bench.$(subst -,_,$(@:bench-%=%)) $(ARGS)
 
 CALIBRATED = $$($(RUN) -c 'from cost_model.estimate.technology import calibrated; print(*calibrated())')

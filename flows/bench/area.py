@@ -1,210 +1,89 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Area and delay of 16x16 int8 arrays in a 45 nm library, by synthesis.
+"""Area and delay of 16 x 16 int8 arrays at nangate45, by synthesis: ``make bench-area``.
 
-``python -m flows.bench.area [--json] [--liberty FILE] [--clock-ps N]``
-
-The Verilog is what ``hwgen build`` emits, stream buffers and sequencer included.  Area is that of
-all cells, divided by the number of PEs; delay is that of the worst path by OpenSTA, wires without
-load.  Memories would be mapped to registers, so the weight-stationary array, shown for
-information, is measured without one: with an accumulator for a single row.
+The Verilog is that of ``hwgen build``, stream buffers and sequencer included.  The area is that of
+all cells, divided by the number of PEs; the delay is that of the worst path by OpenSTA, wires
+without load.  Memories would be mapped to registers; so the weight-stationary array, for which no
+goal is set, has an accumulator for a single row.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from rich.console import Console
-from rich.table import Table
+import click
 
+from flows.bench.common import Row, parser, report, run
 from flows.build.design import Design
+from flows.calibration.mapping_cache import map_cached
 from flows.synthesis.cell_scripts import RECIPES
-from flows.synthesis.standard_cells import Mapped, map_core
-from hwgen.errors import HwgenError
 from hwgen.families.systolic.params import SystolicConfig
 
 SIZE = 16
 TECHNOLOGY = "nangate45"
 CLOCK_PS = 1500.0
-"""Clock period that the mapper is given: it needs some ambition to meet the goal."""
+"""Clock period for the mapper, which must be ambitious to meet the goal."""
 
-GOAL_AREA = 950.0
-"""Area of the output-stationary array to stay below, um2 per PE ..."""
+GOAL_UM2, GOAL_NS = 950.0, 1.8
+"""Largest area per PE of the output-stationary array, at this delay."""
 
-GOAL_NS = 1.8
-"""... at this delay."""
-
-KEPT = ("pe", "drain")
-"""Modules mapped on their own: the emitted names begin with that of the top module and these."""
-
-ARRAYS: dict[str, dict[str, Any]] = {
-    "output_stationary": {"rows": SIZE, "cols": SIZE, "dataflow": "output_stationary"},
-    "weight_stationary": {
-        "rows": SIZE,
-        "cols": SIZE,
-        "dataflow": "weight_stationary",
-        "accumulator_depth": 1,
-    },
+ARRAYS: dict[str, dict[str, int]] = {
+    "output_stationary": {},
+    "weight_stationary": {"accumulator_depth": 1},
 }
-"""The arrays; the goal is for the first."""
+SPECS = {"um2 per PE": ".1f", "registers": ".1f", "ns": ".2f"}
 
 
-@dataclass(frozen=True)
-class Point:
-    """One recipe applied to one array."""
-
-    array: str
-    mapped: Mapped
-
-    @property
-    def area(self) -> float:
-        """Area per PE in um2."""
-        return self.mapped.area / SIZE**2
-
-    @property
-    def delay(self) -> float | None:
-        """Delay of the worst path in ns, if it was analysed."""
-        return self.mapped.timing.path_ns if self.mapped.timing else None
-
-    def document(self) -> dict[str, Any]:
-        """Return everything as plain JSON values."""
-        return {"array": self.array, "area_per_pe_um2": self.area, **self.mapped.document()}
-
-
-def configuration(array: str) -> SystolicConfig:
-    """Return the configuration of one of `ARRAYS`."""
-    return SystolicConfig.model_validate(
-        {"name": "bench", "family": "systolic", "accumulator": "int32", "array": ARRAYS[array]}
-    )
+def rows() -> Iterator[Row]:
+    """Map each array by each recipe."""
+    for dataflow, more in ARRAYS.items():
+        array = {"rows": SIZE, "cols": SIZE, "dataflow": dataflow, **more}
+        config = SystolicConfig.model_validate(
+            {"name": "bench", "family": "systolic", "accumulator": "int32", "array": array}
+        )
+        verilog = Design(config).verilog
+        for recipe in RECIPES:
+            for full_adders in (False, True):
+                mapped = map_cached(
+                    verilog, config.name, TECHNOLOGY, recipe, CLOCK_PS,
+                    ["bench_pe", "bench_drain"], full_adders=full_adders,
+                )  # fmt: skip
+                yield {
+                    "array": dataflow,
+                    "recipe": recipe + (", full adders" if full_adders else ""),
+                    "um2 per PE": mapped.area / SIZE**2,
+                    "registers": mapped.sequential_area / SIZE**2,
+                    "ns": mapped.timing.path_ns if mapped.timing else None,
+                    "worst path ends at": mapped.timing.end if mapped.timing else mapped.note,
+                }
 
 
-def measure(array: str, recipe: str, *, full_adders: bool, **options: Any) -> Point:
-    """Map one array; `options` are those of `flows.synthesis.standard_cells.map_core`."""
-    config = configuration(array)
-    options = {"clock_ps": CLOCK_PS, **options}
-    keep = [f"{config.name}_{prefix}" for prefix in KEPT]
-    mapped = map_core(
-        Design(config).verilog,
-        config.name,
-        TECHNOLOGY,
-        recipe,
-        keep=keep,
-        full_adders=full_adders,
-        **options,
-    )
-    return Point(array, mapped)
-
-
-def best(points: Sequence[Point]) -> Point | None:
-    """Return the smallest output-stationary array that is as fast as the goal."""
-    fast = [
-        point
-        for point in points
-        if point.array == "output_stationary" and point.delay is not None and point.delay <= GOAL_NS
+def verdict(measured: Sequence[Row]) -> tuple[bool | None, str]:
+    """Return whether the goal is met, None without a timing analysis, and a sentence about it."""
+    goal = f"The goal, {GOAL_UM2:g} um2 per PE at {GOAL_NS:g} ns,"
+    timed = [row for row in measured if isinstance(row["ns"], float)]
+    if not timed:
+        return None, f"{goal} cannot be checked: {measured[0]['worst path ends at']}"
+    areas = [
+        float(row["um2 per PE"] or 0)
+        for row in timed
+        if row["array"] == "output_stationary" and float(row["ns"] or 0) <= GOAL_NS
     ]
-    return min(fast, key=lambda point: point.area, default=None)
-
-
-def verdict(points: Sequence[Point]) -> tuple[bool | None, str]:
-    """Return whether the goal is met, None if it cannot be told, and a sentence about it."""
-    goal = f"{GOAL_AREA:g} um2 per PE at {GOAL_NS:g} ns"
-    if all(point.delay is None for point in points):
-        return None, f"The goal, {goal}, cannot be judged: {points[0].mapped.note}"
-    point = best(points)
-    if point is None:
-        return False, f"The goal, {goal}, is missed: no recipe is as fast."
-    met = point.area <= GOAL_AREA
-    return met, (
-        f"The goal, {goal}, is {'met' if met else 'missed'}: {point.area:.1f} um2 at"
-        f" {point.delay:.2f} ns with {_recipe(point)}."
-    )
+    met = bool(areas) and min(areas) <= GOAL_UM2
+    return met, f"{goal} is {'met' if met else 'missed'}."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, and return 1 if the goal is missed."""
-    parser = argparse.ArgumentParser(
-        prog="python -m flows.bench.area",
-        description="Area and delay of 16x16 int8 arrays, by synthesis.",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--liberty", action="append", default=[], metavar="FILE", help="Liberty file to use"
-    )
-    parser.add_argument(
-        "--clock-ps", type=float, default=CLOCK_PS, help="period for the mapper (%(default)g)"
-    )
-    parser.add_argument("--recipe", action="append", choices=[*RECIPES], help="only this one")
-    parser.add_argument("--array", action="append", choices=[*ARRAYS], help="only this one")
-    options = parser.parse_args(arguments)
-    runs = [
-        (array, recipe, full_adders)
-        for array in options.array or ARRAYS
-        for recipe in options.recipe or RECIPES
-        for full_adders in (False, True)
-    ]
-    console = Console(stderr=True)
-    points = []
-    try:
-        with console.status("") as status:
-            for number, (array, recipe, full_adders) in enumerate(runs, 1):
-                status.update(f"{array} {recipe} ({number} of {len(runs)})")
-                points.append(
-                    measure(
-                        array,
-                        recipe,
-                        full_adders=full_adders,
-                        clock_ps=options.clock_ps,
-                        liberty_files=options.liberty,
-                    )
-                )
-    except HwgenError as error:
-        console.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
-        return error.exit_status
-    met, sentence = verdict(points)
-    if options.json:
-        document = {
-            "goal": {"area_per_pe_um2": GOAL_AREA, "delay_ns": GOAL_NS, "met": met},
-            "points": [point.document() for point in points],
-        }
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
-    else:
-        output = Console()
-        output.print(_table(points))
-        output.print(sentence, highlight=False)
+    options = parser("area", __doc__).parse_args(arguments)
+    measured = list(rows())
+    title = f"{SIZE} x {SIZE} int8, accumulators of 32 bits, {TECHNOLOGY}"
+    report(title, measured, SPECS, as_json=options.json)
+    met, sentence = verdict(measured)
+    if not options.json:
+        click.echo(sentence)
     return 1 if met is False else 0
 
 
-def _recipe(point: Point) -> str:
-    return point.mapped.recipe + (" and full adders" if point.mapped.full_adders else "")
-
-
-def _table(points: Sequence[Point]) -> Table:
-    table = Table(title=f"{SIZE}x{SIZE} int8, accumulators of 32 bits, {TECHNOLOGY}; um2 per PE")
-    table.add_column("array")
-    table.add_column("recipe")
-    for heading in ("area", "registers", "PEs", "drain", "rest", "ns"):
-        table.add_column(heading, justify="right")
-    table.add_column("worst path ends at", overflow="fold")
-    for point in points:
-        areas = dict.fromkeys(("PEs", "drain", "rest"), 0.0)
-        for name, part in point.mapped.parts.items():
-            kind = {"pe": "PEs", "drain": "drain"}.get(name.removeprefix("bench_").split("_")[0])
-            areas[kind or "rest"] += part.area * part.count / SIZE**2
-        table.add_row(
-            point.array,
-            _recipe(point),
-            f"{point.area:.1f}",
-            f"{point.mapped.sequential_area / SIZE**2:.1f}",
-            *(f"{area:.1f}" for area in areas.values()),
-            "-" if point.delay is None else f"{point.delay:.2f}",
-            point.mapped.timing.end if point.mapped.timing else "",
-        )
-    return table
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(main)

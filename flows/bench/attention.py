@@ -1,28 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention: use of its arrays in prefill and decode, errors of formats, and what that takes.
+"""Attention: utilisation of its arrays in prefill and decode, errors of formats, areas and clocks.
 
-``python -m flows.bench.attention [--json] [--write FILE] [--no-areas]``
+``python -m flows.bench.attention [--json] [--write FILE]``
 
-Cycles are exact, see `cost_model.families.attention`; areas and clocks are estimates from the
-structure in nangate45. The array's share is that of both arrays of multipliers; a decode step is
-one job of three heads of queries on one of keys, its share that of the beats of keys. Mean errors
-are those of weights of normally distributed scores of deviation 1 against the softmax of the
-operands as they are in their format; proven ones against that of floats as they are aligned.
+Cycles are exact; areas and clocks are estimates from the structure in nangate45.  The array's share
+is that of both arrays of multipliers; a decode step is one job of three heads of queries on one of
+keys, its share that of the beats of keys.  Mean errors are those of weights of normally distributed
+scores of deviation 1 against the softmax of the operands as they are in their format; proven ones
+against that of floats as they are aligned.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+import click
 import numpy as np
 
 from cost_model.families.attention import cycles_of_jobs
-from flows.bench.pages import rewritten
+from flows.bench.common import Cell, Row, markdown, parser, run, text, write_sections
 from flows.build.build import Build
 from flows.build.design import Design
 from hwgen.families.attention.bound import bound_of
@@ -32,40 +30,36 @@ from hwgen.families.attention.operands import quantised
 from hwgen.families.attention.params import AttentionConfig
 from hwgen.families.attention.schedule import Mask
 
-TECHNOLOGY = "nangate45"
-CLOCK_MHZ = 330.0
+TECHNOLOGY, CLOCK_MHZ = "nangate45", 330.0
 KEYS, HEAD = 512, 64
 WIDE = 64
-"""Lanes whose sums limit the clock, so that softmax units need fewer registers."""
+"""Lanes whose sums limit the clock; softmax units need fewer registers there."""
 
 SIZES = ((16, 16), (32, 16), (32, 64), (64, 64))
 """Rows and lanes of the arrays."""
 
+FORMATS: tuple[tuple[str, int], ...] = (
+    ("fp8_e4m3", 7), ("fp8_e4m3", 10), ("fp8_e5m2", 7), ("bf16", 10), ("fp16", 10),
+)  # fmt: skip
+"""Floating-point formats and their `alignment_bits`, of 16 rows and 16 lanes."""
 
-FORMATS: tuple[dict[str, Any], ...] = (
-    {},
-    *(
-        {
-            **dict.fromkeys(("query", "key", "value"), name),
-            "output": "bf16",
-            "scales": "none",
-            "alignment_bits": bits,
-        }
-        for name, bits in (
-            ("fp8_e4m3", 7),
-            ("fp8_e4m3", 10),
-            ("fp8_e5m2", 7),
-            ("bf16", 10),
-            ("fp16", 10),
-        )
-    ),
-)
-"""Formats, of 16 rows and 16 lanes."""
+ERROR_SIZE = 256
 
-_ERROR_SIZE = 256
+SIZE_COLUMNS = {
+    f"int8, head {HEAD}, rows x lanes": "", "`array.buffers`": "",
+    f"cycles of {KEYS} x {KEYS}": ",", "share of the array's": ".3f",
+    f"decode of 3 heads, {KEYS} keys: share of K beats": ".3f",
+    f"mm², {TECHNOLOGY}": ".2f", "MHz": ".0f",
+}  # fmt: skip
+FORMAT_COLUMNS = {
+    "Q, K and V, 16 x 16": "", "`alignment_bits`": "", "mean error of a weight": ".3%",
+    f"proven, relative, {KEYS} keys": ".1e", "and absolute": ".1e",
+    f"cycles of {KEYS} x {KEYS}": ",", f"mm², {TECHNOLOGY}": ".2f", "MHz": ".0f",
+}  # fmt: skip
+"""Columns and their format specifications."""
 
 
-def configuration(rows: int, lanes: int, buffers: str, **values: Any) -> AttentionConfig:
+def configuration(rows: int, lanes: int, buffers: str, **values: object) -> AttentionConfig:
     """Return an attention with heads of `HEAD` elements."""
     pipeline = {"pipeline": {"dot": 0, "exponential": 0}} if lanes >= WIDE else {}
     return AttentionConfig.model_validate(
@@ -81,31 +75,29 @@ def configuration(rows: int, lanes: int, buffers: str, **values: Any) -> Attenti
     )
 
 
-def row(config: AttentionConfig, *, areas: bool) -> dict[str, Any]:
-    """Return cycles and shares of a configuration, and its area and clock if asked for."""
+def size_row(config: AttentionConfig) -> dict[str, Cell]:
+    """Return cycles, shares, area and clock of a configuration."""
     (operation,) = config.operations
     scalars = operation.check_scalars({})
     sizes = {"kv_heads": 1, "group": 1, "queries": KEYS, "elements": HEAD, "keys": KEYS}
     step = {**sizes, "group": 3, "queries": 1}
     prefill, decode = (cycles_of_jobs(config, [(operation, s, scalars)]) for s in (sizes, step))
-    found = {
-        "rows": config.array.rows,
-        "lanes": config.array.lanes,
-        "buffers": config.array.buffers,
-        "prefill_cycles": prefill,
-        "prefill_share": operation.work(sizes) / (config.operations_per_cycle * prefill),
-        "decode_cycles": decode,
-        "decode_share": KEYS * config.steps / decode,
-    }
-    if areas:
-        metrics = Build(Design(config)).estimate()["metrics"]
-        found |= {name: metrics[name] for name in ("area_mm2", "fmax_mhz")}
-    return found
+    metrics = Build(Design(config)).estimate()["metrics"]
+    cells = (
+        f"{config.array.rows} x {config.array.lanes}",
+        config.array.buffers,
+        prefill,
+        operation.work(sizes) / (config.operations_per_cycle * prefill),
+        KEYS * config.steps / decode,
+        metrics["area_mm2"],
+        metrics["fmax_mhz"],
+    )
+    return dict(zip(SIZE_COLUMNS, cells, strict=True))
 
 
 def mean_error(config: AttentionConfig) -> float:
     """Return the mean relative error of a weight, 64 rows of 256 keys."""
-    size = _ERROR_SIZE
+    size = ERROR_SIZE
     output = {"output": "fp16"} if config.floating else {"value": "int16"}
     wide = AttentionConfig.model_validate(
         {**config.resolved(), "head": size, "max_keys": size, **output}
@@ -122,111 +114,62 @@ def mean_error(config: AttentionConfig) -> float:
     power = 2.0 ** ((x - x.max(axis=-1, keepdims=True)) * 2.0**-wide.softmax.fraction_bits)
     wanted = power / power.sum(axis=-1, keepdims=True)
     if wide.floating:
-        got = attend(wide, Mask(), operands).astype(np.float64)
+        result = attend(wide, Mask(), operands).astype(np.float64)
     else:  # results have too few bits for weights, sums of values have all
         plain = {name: array[0].astype(np.int64) for name, array in operands.items()}
         scores = plain["query"][0] @ plain["key"].T
         exponents = scaled(wide, scores, scale[0, 0], plain["key_scale"])
         seen = np.ones(scores.shape, bool)
         sums = accumulated(wide, exponents, seen, plain["value"], plain["value_scale"])
-        got = np.ldexp(sums.values / sums.weights[:, None], SUM_GUARD) * unit
-        got *= 2.0**wide.fraction
-    return float(np.abs(got / wanted - 1).mean())
+        result = np.ldexp(sums.values / sums.weights[:, None], SUM_GUARD) * unit
+        result *= 2.0**wide.fraction
+    return float(np.abs(result / wanted - 1).mean())
 
 
-def format_row(values: dict[str, Any], *, areas: bool) -> dict[str, Any]:
-    """Return errors of a format, and the area and clock if asked for."""
-    config = configuration(16, 16, "single", **values)
+def format_row(config: AttentionConfig) -> dict[str, Cell]:
+    """Return errors, cycles, area and clock of a format."""
     bound = bound_of(config, KEYS)
-    return {
-        "format": str(config.query),
-        "alignment_bits": config.alignment_bits if config.floating else None,
-        "mean": mean_error(config),
-        "relative": bound.relative,
-        "absolute": bound.absolute,
-        **row(config, areas=areas),
-    }
+    bits = str(config.alignment_bits) if config.floating else None
+    cells = (str(config.query), bits, mean_error(config), bound.relative, bound.absolute)
+    of_size = {name: cell for name, cell in size_row(config).items() if name in FORMAT_COLUMNS}
+    return dict(zip(FORMAT_COLUMNS, (*cells, *of_size.values()), strict=True))
 
 
-def _estimates(found: dict[str, Any]) -> tuple[str, str]:
-    """Return the cells of the area and the clock."""
-    area = f"{found['area_mm2']:.2f}" if found.get("area_mm2") else "-"
-    clock = f"{found['fmax_mhz']:.0f}" if found.get("fmax_mhz") else "-"
-    return area, clock
+def table(rows: Sequence[Row], columns: dict[str, str], left: int) -> str:
+    """Return rows as a table in Markdown."""
+    cells = [[text(row[name], spec) for name, spec in columns.items()] for row in rows]
+    return markdown(list(columns), cells, left)
 
 
-def formats_markdown(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the table of formats."""
-    heads = (
-        "Q, K and V, 16 x 16",
-        "`alignment_bits`",
-        "mean error of a weight",
-        f"proven, relative, {KEYS} keys",
-        "and absolute",
-        f"cycles of {KEYS} x {KEYS}",
-        f"mm², {TECHNOLOGY}",
-        "MHz",
-    )
-    lines = [f"| {' | '.join(heads)} |", "| --- " + "| ---: " * 7 + "|"]
-    for found in rows:
-        cells = (
-            found["format"],
-            str(found["alignment_bits"] or "-"),
-            f"{100 * found['mean']:.3f} %",
-            f"{found['relative']:.1e}",
-            f"{found['absolute']:.1e}",
-            f"{found['prefill_cycles']:,}",
-            *_estimates(found),
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def markdown(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the table of a page."""
-    heads = (
-        f"int8, head {HEAD}, rows x lanes",
-        "`array.buffers`",
-        f"cycles of {KEYS} x {KEYS}",
-        "share of the array's",
-        f"decode of 3 heads, {KEYS} keys: share of K beats",
-        f"mm², {TECHNOLOGY}",
-        "MHz",
-    )
-    lines = [f"| {' | '.join(heads)} |", "| --- | --- " + "| ---: " * 5 + "|"]
-    for found in rows:
-        area, clock = _estimates(found)
-        lines.append(
-            f"| {found['rows']} x {found['lanes']} | {found['buffers']}"
-            f" | {found['prefill_cycles']:,} | {found['prefill_share']:.3f}"
-            f" | {found['decode_share']:.3f} | {area} | {clock} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Count and estimate, and print or write."""
-    parser = argparse.ArgumentParser(prog="python -m flows.bench.attention")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="replace the table of a page")
-    parser.add_argument("--no-areas", action="store_true", help="leave areas and clocks out")
-    options = parser.parse_args(arguments)
-    rows = []
-    for size in SIZES:
-        for buffers in ("single", "double"):
-            rows.append(row(configuration(*size, buffers), areas=not options.no_areas))
-            sys.stderr.write(f"{size[0]} x {size[1]} {buffers}\n")
-    formats = [format_row(values, areas=not options.no_areas) for values in FORMATS]
-    text = f"{markdown(rows)}\n{formats_markdown(formats)}"
-    if options.write:
-        page = options.write.read_text(encoding="utf-8")
-        options.write.write_text(rewritten(page, "attention", text), encoding="utf-8")
-    elif options.json:
-        sys.stdout.write(json.dumps({"sizes": rows, "formats": formats}, indent=2) + "\n")
+    options = parser("attention", __doc__)
+    options.add_argument("--write", type=Path, metavar="FILE", help="replace the table of a page")
+    chosen = options.parse_args(arguments)
+    sizes = [
+        size_row(configuration(*size, buffers))
+        for size in SIZES
+        for buffers in ("single", "double")
+    ]
+    floats = [
+        {
+            **dict.fromkeys(("query", "key", "value"), name),
+            "output": "bf16",
+            "scales": "none",
+            "alignment_bits": bits,
+        }
+        for name, bits in FORMATS
+    ]
+    formats = [format_row(configuration(16, 16, "single", **values)) for values in ({}, *floats)]
+    if chosen.json:
+        click.echo(json.dumps({"sizes": sizes, "formats": formats}, indent=2))
+        return
+    tables = f"{table(sizes, SIZE_COLUMNS, 2)}\n{table(formats, FORMAT_COLUMNS, 1)}"
+    if chosen.write:
+        write_sections(chosen.write, {"attention": tables})
     else:
-        sys.stdout.write(text)
-    return 0
+        click.echo(tables, nl=False)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(main)

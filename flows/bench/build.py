@@ -1,139 +1,135 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``make bench-build``: time, memory and text of ``hwgen build``, and of verilating the result.
+"""Time and memory of ``hwgen build``, and of verilating the result: ``make bench-build``.
 
-The baseline is what a straightforward generator of an array without edges, drain and streams
-takes in the same run: PE and row elaborated once, one row instance for each row.
+The baseline is a straightforward generator of an array without edges, drain and streams, in the
+same run: PE and row elaborated once, one row instance for each row.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from flows.bench.measure import measure, parser, report
+import click
+from amaranth.back import verilog
+from amaranth.hdl import ClockSignal, Elaboratable, Instance, Module, Signal, signed
+
+from flows.bench.common import ROOT, Row, measure, parser, report, run
 from flows.build.design import Design
+from flows.tools.toolchain import require
+from hwgen.families.systolic.params import SystolicConfig
 
 BASELINE_SIZE = 64
 
 SIZES = {8: None, 16: 1.5 / 1.8, 64: 3.0 / 1.8, 256: 10.0 / 1.8}
 """Array sizes, and the goal for the wall time in units of the baseline."""
 
+VERILATED = 32
 
-def baseline(size: int) -> None:
-    """Emit a bare `size` x `size` array: PE once, row once, a row instance for each row."""
-    from amaranth.back import verilog
-    from amaranth.hdl import ClockSignal, Elaboratable, Instance, Module, Signal, signed
 
-    class Pe(Elaboratable):
-        def __init__(self) -> None:
-            self.a, self.w = Signal(signed(8)), Signal(signed(8))
-            self.a_out, self.w_out = Signal(signed(8)), Signal(signed(8))
-            self.acc = Signal(signed(32))
+class Pe(Elaboratable):
+    """Multiplier, accumulator and two registers."""
 
-        def elaborate(self, platform: object) -> Module:
-            m = Module()
-            m.d.sync += [
-                self.a_out.eq(self.a),
-                self.w_out.eq(self.w),
-                self.acc.eq(self.acc + self.a * self.w),
-            ]
-            return m
+    def __init__(self) -> None:
+        self.a, self.w = Signal(signed(8)), Signal(signed(8))
+        self.a_out, self.w_out = Signal(signed(8)), Signal(signed(8))
+        self.acc = Signal(signed(32))
 
-    class Row(Elaboratable):
-        def __init__(self) -> None:
-            self.a, self.w = Signal(8), Signal(8 * size)
-            self.w_out, self.acc = Signal(8 * size), Signal(32 * size)
+    def elaborate(self, platform: object) -> Module:
+        """Describe it."""
+        m = Module()
+        m.d.sync += [
+            self.a_out.eq(self.a),
+            self.w_out.eq(self.w),
+            self.acc.eq(self.acc + self.a * self.w),
+        ]
+        return m
 
-        def elaborate(self, platform: object) -> Module:
-            m = Module()
-            a = self.a
-            for c in range(size):
-                a_out = Signal(8, name=f"a_{c}")
-                m.submodules[f"col_{c}"] = Instance(
-                    "pe", i_clk=ClockSignal(), i_a=a, i_w=self.w.word_select(c, 8), o_a_out=a_out,
-                    o_w_out=self.w_out.word_select(c, 8), o_acc=self.acc.word_select(c, 32),
-                )  # fmt: skip
-                a = a_out
-            return m
 
-    class Array(Elaboratable):
-        def __init__(self) -> None:
-            self.a, self.w = Signal(8 * size), Signal(8 * size)
-            # A port of all accumulators would be wider than Amaranth takes.
-            self.accs = [Signal(32 * size, name=f"acc_{r}") for r in range(size)]
+class PeRow(Elaboratable):
+    """Row of instances of `Pe`."""
 
-        def elaborate(self, platform: object) -> Module:
-            m = Module()
-            w = self.w
-            for r in range(size):
-                w_out = Signal(8 * size, name=f"w_{r}")
-                m.submodules[f"row_{r}"] = Instance(
-                    "row",
-                    i_clk=ClockSignal(),
-                    i_a=self.a.word_select(r, 8),
-                    i_w=w,
-                    o_w_out=w_out,
-                    o_acc=self.accs[r],
-                )
-                w = w_out
-            return m
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.a, self.w = Signal(8), Signal(8 * size)
+        self.w_out, self.acc = Signal(8 * size), Signal(32 * size)
 
-    pe, row, array = Pe(), Row(), Array()
+    def elaborate(self, platform: object) -> Module:
+        """Describe it."""
+        m = Module()
+        a = self.a
+        for c in range(self.size):
+            a_out = Signal(8, name=f"a_{c}")
+            m.submodules[f"col_{c}"] = Instance(
+                "pe", i_clk=ClockSignal(), i_a=a, i_w=self.w.word_select(c, 8), o_a_out=a_out,
+                o_w_out=self.w_out.word_select(c, 8), o_acc=self.acc.word_select(c, 32),
+            )  # fmt: skip
+            a = a_out
+        return m
+
+
+class PeArray(Elaboratable):
+    """Rows one above the other."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.a, self.w = Signal(8 * size), Signal(8 * size)
+        # A port of all accumulators would be wider than Amaranth accepts.
+        self.accs = [Signal(32 * size, name=f"acc_{r}") for r in range(size)]
+
+    def elaborate(self, platform: object) -> Module:
+        """Describe it."""
+        m = Module()
+        w = self.w
+        for r, acc in enumerate(self.accs):
+            w_out = Signal(8 * self.size, name=f"w_{r}")
+            m.submodules[f"row_{r}"] = Instance(
+                "row", i_clk=ClockSignal(), i_a=self.a.word_select(r, 8), i_w=w, o_w_out=w_out,
+                o_acc=acc,
+            )  # fmt: skip
+            w = w_out
+        return m
+
+
+def baseline(size: int) -> str:
+    """Return the Verilog of a bare `size` x `size` array."""
+    pe, row, array = Pe(), PeRow(size), PeArray(size)
     text = verilog.convert(pe, name="pe", ports=[pe.a, pe.w, pe.a_out, pe.w_out, pe.acc])
     text += verilog.convert(row, name="row", ports=[row.a, row.w, row.w_out, row.acc])
-    text += verilog.convert(array, name="array", ports=[array.a, array.w, *array.accs])
-    if len(text) < size:
-        raise SystemExit("the baseline emitted nothing")
+    return text + verilog.convert(array, name="array", ports=[array.a, array.w, *array.accs])
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, and print ratios to the baseline."""
-    options = parser("build", __doc__)
-    options.add_argument(
-        "--baseline", type=int, metavar="SIZE", help="only emit the baseline of this size"
-    )
-    chosen = options.parse_args(arguments)
-    if chosen.baseline:
-        baseline(chosen.baseline)
-        return
-    with tempfile.TemporaryDirectory() as name:
-        work = Path(name)
-        root = Path(__file__).resolve().parents[2]
-        base = measure(["-m", "flows.bench.build", "--baseline", str(BASELINE_SIZE)], root)
-        rows = []
-        for size, goal in SIZES.items():
-            top = f"array_{size}"
-            config = work / f"{top}.yaml"
-            config.write_text(
-                f"name: {top}\nfamily: systolic\narray: {{rows: {size}, cols: {size}}}\n"
-            )
-            usage = measure(["-m", "hwgen", "build", "--config", str(config)], work)
-            text = (work / "build" / top / f"{top}.v").stat().st_size / 1024
-            ratio = usage.wall_s / base.wall_s
-            rows.append([f"{size} x {size}", usage.wall_s, ratio, goal or "", usage.peak_mib, text])
-        report(
-            f"hwgen build; baseline (bare rows, {BASELINE_SIZE} x {BASELINE_SIZE}):"
-            f" {base.wall_s:.2f} s",
-            ["array", "wall s", "of baseline", "goal", "peak MiB", "Verilog KiB"],
-            rows,
-            as_json=chosen.json,
+def rows(work: Path) -> Iterator[Row]:
+    """Build an array of each size."""
+    base = measure(["-m", "flows.bench.build", "--baseline", str(BASELINE_SIZE)], ROOT)
+    label = f"bare rows, {BASELINE_SIZE} x {BASELINE_SIZE}"
+    yield {"array": label, "wall s": base.wall_s, "of baseline": 1.0, "goal": None,
+           "peak MiB": base.peak_mib, "Verilog KiB": None}  # fmt: skip
+    for size, goal in SIZES.items():
+        name = f"array_{size}"
+        config = work / f"{name}.yaml"
+        config.write_text(
+            f"name: {name}\nfamily: systolic\narray: {{rows: {size}, cols: {size}}}\n"
         )
-        columns = ["array", "seconds to C++"]
-        report("verilating", columns, [_verilate(work, 32)], as_json=chosen.json)
+        usage = measure(["-m", "hwgen", "build", "--config", str(config)], work)
+        yield {
+            "array": f"{size} x {size}",
+            "wall s": usage.wall_s,
+            "of baseline": usage.wall_s / base.wall_s,
+            "goal": goal,
+            "peak MiB": usage.peak_mib,
+            "Verilog KiB": (work / "build" / name / f"{name}.v").stat().st_size / 1024,
+        }
 
 
-def _verilate(work: Path, size: int) -> list[object]:
-    """Measure how long Verilator takes to translate an array."""
-    import os
-    import subprocess
-
-    from flows.tools.toolchain import require
-    from hwgen.families.systolic.params import SystolicConfig
-
+def verilated(work: Path) -> Row:
+    """Measure the translation of an array to C++."""
     config = SystolicConfig.model_validate(
-        {"name": "verilated", "array": {"rows": size, "cols": size}}
+        {"name": "verilated", "array": {"rows": VERILATED, "cols": VERILATED}}
     )
     (work / "verilated.v").write_text(Design(config).verilog)
     tool = require("verilator")
@@ -145,8 +141,22 @@ def _verilate(work: Path, size: int) -> list[object]:
         check=True,
         stdout=subprocess.DEVNULL,
     )
-    return [f"{size} x {size}", time.perf_counter() - start]
+    return {"array": f"{VERILATED} x {VERILATED}", "seconds to C++": time.perf_counter() - start}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, and print ratios to the baseline."""
+    options = parser("build", __doc__)
+    options.add_argument("--baseline", type=int, metavar="SIZE", help="only emit the baseline")
+    chosen = options.parse_args(arguments)
+    if chosen.baseline:
+        click.echo(baseline(chosen.baseline))
+        return
+    with tempfile.TemporaryDirectory() as name:
+        specs = {"wall s": ".2f", "of baseline": ".2f", "peak MiB": ".0f", "Verilog KiB": ".1f"}
+        report("hwgen build", rows(Path(name)), specs, as_json=chosen.json)
+        report("verilating", [verilated(Path(name))], as_json=chosen.json)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

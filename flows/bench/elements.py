@@ -1,277 +1,223 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processing elements by digits against multipliers, on the same topology, by synthesis.
+"""Processing elements by digits against multipliers on the same topology, by synthesis.
 
 int8 operands and accumulators of 32 bits.  Everything that ``hwgen build`` emits is counted:
 accumulators, encoders, drains, the adders of carries, stream buffers.  Each design is mapped for
-several clocks, and with several registers; what counts is its area efficiency at its own best
-clock, which is the reciprocal of the delay of its worst path by OpenSTA, wires without load.
-Mappings are kept in the user's cache, so a run that was stopped goes on where it was.
+several clocks and numbers of registers; its area efficiency is that at its own best clock, the
+reciprocal of the delay of its worst path by OpenSTA, wires without load.  Serial PEs take as many
+cycles as there are digits, counted exactly for long products of random activations.
 
-Serial PEs take as many cycles as there are digits: theirs are counted, exactly, for long products
-of random activations.
+``--energy`` compares energies instead, by simulations of the netlists of a quarter of the arrays.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
+import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Any, get_args
+from pathlib import Path
+from typing import get_args
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from flows.bench.common import Cell, Row, parser, report, run, synthesised
 from flows.build.design import Design
 from flows.calibration.mapping_cache import map_cached
-from flows.synthesis.standard_cells import Mapped
 from hwgen.arithmetic.digits import Encoding
 from hwgen.arithmetic.sparse_digits import GROUP_TERMS
-from hwgen.core.load import parse_config
-from hwgen.core.registry import family as hwgen_family
-from hwgen.errors import HwgenError
-from hwgen.families.spatial.params import SERIAL
-
-TECHNOLOGY = "nangate45"
+from hwgen.core.registry import family
+from hwgen.families.spatial.params import SERIAL, SpatialConfig
+from hwgen.families.systolic.params import SystolicConfig
 
 SCALES = {"nangate45": 1.0, "asap7": 0.25}
-"""Technologies, and the clock periods that the mapper is given there, relative to the first."""
+"""Technologies, and the clock periods for the mapper there, relative to the first."""
 
-KEPT = ("pe", "drain", "edge", "held", "resolve", "recode", "encod", "window")
-"""Modules mapped on their own: the emitted names begin with that of the top module and these."""
+MODULES = ("pe", "drain", "edge", "held", "resolve", "recode", "encod", "window")
+"""Beginnings of the names of modules that are mapped on their own."""
 
-TOPOLOGIES: dict[str, dict[str, Any]] = {
+Array = dict[str, int | str]
+TOPOLOGIES: dict[str, Array] = {
     "systolic": {"rows": 16, "cols": 16},
     # As many result rows as fill the time in which the next tile loads.
     "systolic_ws": {
-        "rows": 16,
-        "cols": 16,
-        "dataflow": "weight_stationary",
-        "accumulator_depth": 16,
+        "rows": 16, "cols": 16, "dataflow": "weight_stationary", "accumulator_depth": 16,
     },
     "cube": {"rows": 8, "cols": 8, "depth": 8},
     "adder_tree": {"cols": 16, "depth": 16},
     "broadcast_2d": {"rows": 16, "cols": 16},
-}
-"""The arrays, by name: that of their family, but for `systolic_ws`."""
+}  # fmt: skip
+"""Arrays by name: that of their family, except for `systolic_ws`."""
 
-PES = ("mac", "carry_save", "same_weight", *SERIAL)
-
-ENCODINGS: tuple[str, ...] = get_args(Encoding)
-
+DIGITS = ("carry_save", "same_weight")
+PES = ("mac", *DIGITS, *SERIAL)
 DEPTHS = {"cube": 32, "adder_tree": 64}
 """Terms that a `serial_group` takes at a time, by family, where it can be chosen."""
 
-CLOCKS_PS = (800.0, 1000.0, 1200.0, 1500.0)
-"""Clock periods that the mapper is given, in nangate45."""
-
-SERIAL_CLOCKS_PS = (400.0, 500.0, 600.0)
-"""The same for serial PEs."""
+CLOCKS_PS, SERIAL_CLOCKS_PS = (800.0, 1000.0, 1200.0, 1500.0), (400.0, 500.0, 600.0)
+"""Clock periods for the mapper in nangate45."""
 
 SIGMA, TERMS, TILES = 20.0, 1024, 4
-"""Deviation of the activations that serial PEs are given, terms of a product, tiles along M."""
+"""Deviation of the activations of serial PEs, terms of a product, tiles along M."""
+
+SPECS = {"um2 a MAC": ".1f", "ns": ".2f", "TOPS/mm2": ".2f"}
+
+ENERGY_ARRAYS: dict[str, Array] = {
+    "systolic": {"rows": 8, "cols": 8},
+    "cube": {"rows": 4, "cols": 4, "depth": 8},
+    "adder_tree": {"cols": 8, "depth": 8},
+    "broadcast_2d": {"rows": 8, "cols": 8},
+}
+ENERGY_REGISTERS = {
+    ("systolic", "mac"): 1,
+    ("systolic", "carry_save"): 0,
+    ("cube", "mac"): 2,
+    ("cube", "carry_save"): 2,
+    ("adder_tree", "mac"): 2,
+    ("adder_tree", "carry_save"): 2,
+    ("broadcast_2d", "mac"): 1,
+    ("broadcast_2d", "carry_save"): 0,
+    ("broadcast_2d", "serial_group"): 1,
+}
+"""``pipeline.pe`` by family and PE: the best registers of the larger arrays."""
+
+ENERGY_SIZE = (32, 256, 32)
 
 
-@dataclass(frozen=True)
-class Run:
-    """One way of making one array.
+def points(options: argparse.Namespace) -> Iterator[tuple[str, str, str, int, int, float]]:
+    """Yield technology, topology, PE, registers, registers of the final adder, and period."""
+    for technology, topology, pe in product(
+        options.technology or ["nangate45"], options.family or TOPOLOGIES, options.pe or PES
+    ):
+        deep, systolic = "depth" in TOPOLOGIES[topology], topology.startswith("systolic")
+        serial = pe in SERIAL
+        legal = not (pe == "same_weight" and not deep) and not (serial and systolic)
+        if not legal or (topology == "systolic_ws" and pe != "mac"):
+            continue
+        several = pe == "serial_group" if serial else deep or systolic
+        clocks = options.clock_ps or [
+            period * SCALES[technology] for period in (SERIAL_CLOCKS_PS if serial else CLOCKS_PS)
+        ]
+        for registers, final_adder, period in product(
+            options.registers or (0, 1, 2), options.final_adder or (0, 1), clocks
+        ):
+            if (registers <= 1 or several) and (pe in DIGITS or not final_adder):
+                yield technology, topology, pe, registers, final_adder, period
 
-    Parameters
-    ----------
-    topology, pe : str
-        Keys of `TOPOLOGIES` and `PES`.
-    registers, final_adder : int
-        ``pipeline.pe`` and ``pipeline.final_adder``.
-    clock_ps : float
-        Clock period that the mapper is given.
-    technology : str
-    encoding : str or None
-    carry_spacing : int or None
-        Of PEs by digits; None for the default.
-    """
 
-    topology: str
-    pe: str
-    registers: int
-    final_adder: int
-    clock_ps: float
-    technology: str = TECHNOLOGY
-    encoding: str | None = None
-    carry_spacing: int | None = None
-
-    @property
-    def config(self) -> Any:
-        """The configuration."""
-        array = {**TOPOLOGIES[self.topology], "pe": self.pe}
-        for name in ("encoding", "carry_spacing"):
-            if getattr(self, name) is not None and self.pe != "mac":
-                array[name] = getattr(self, name)
-        if self.pe in SERIAL and "depth" in array:
-            array["depth"] = DEPTHS[self.topology] if self.pe == "serial_group" else GROUP_TERMS
-        pipeline = {
-            "pe": self.registers,
-            **({"final_adder": self.final_adder} if self.final_adder else {}),
+def mapped_rows(options: argparse.Namespace) -> Iterator[Row]:
+    """Map the arrays that the options select."""
+    for technology, topology, pe, registers, final_adder, period in points(options):
+        array = {**TOPOLOGIES[topology], "pe": pe}
+        given = {"encoding": options.encoding, "carry_spacing": options.carry_spacing}
+        if pe != "mac":
+            array |= {name: value for name, value in given.items() if value is not None}
+        if pe in SERIAL and "depth" in array:
+            array["depth"] = DEPTHS[topology] if pe == "serial_group" else GROUP_TERMS
+        pipeline = {"pe": registers, **({"final_adder": final_adder} if final_adder else {})}
+        name = "systolic" if topology.startswith("systolic") else topology
+        config = family(name).config.model_validate(
+            {"name": "bench", "family": name, "accumulator": "int32", "array": array,
+             "pipeline": pipeline}
+        )  # fmt: skip
+        assert isinstance(config, SpatialConfig | SystolicConfig)
+        mapped = map_cached(
+            Design(config).verilog, "bench", technology, "nf", period,
+            [f"bench_{prefix}" for prefix in MODULES], full_adders=pe != "mac",
+        )  # fmt: skip
+        macs = macs_per_cycle(config, pe)
+        ns = mapped.timing.path_ns if mapped.timing else None
+        yield {
+            "technology": technology,
+            "array": topology,
+            "PE": pe,
+            "registers": registers,
+            "final adder": final_adder,
+            "asked, ns": period / 1000,
+            "um2 a MAC": mapped.area / macs,
+            "ns": ns,
+            "TOPS/mm2": 2e3 * macs / (ns * mapped.area) if ns else None,
         }
-        family = "systolic" if self.topology.startswith("systolic") else self.topology
-        return parse_config(json.dumps({
-            "name": "bench", "family": family, "accumulator": "int32", "array": array,
-            "pipeline": pipeline,
-        }))  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Point:
-    """What a run has found."""
-
-    run: Run
-    macs: float
-    mapped: Mapped
-
-    @property
-    def delay_ns(self) -> float:
-        """Delay of the worst path; infinite if it was not analysed."""
-        return self.mapped.timing.path_ns if self.mapped.timing else float("inf")
-
-    @property
-    def tops_per_mm2(self) -> float:
-        """Operations a second and area, two for each multiply-accumulate, at the best clock."""
-        return 2 * self.macs / self.delay_ns * 1e-3 / (self.mapped.area * 1e-6)
-
-    def document(self) -> dict[str, Any]:
-        """Return everything as plain JSON values."""
-        return {
-            **asdict(self.run),
-            "area_per_mac_um2": self.mapped.area / self.macs,
-            "tops_per_mm2": self.tops_per_mm2,
-            **self.mapped.document(),
-        }
-
-
-def measure(run: Run, liberty_files: Sequence[str] = ()) -> Point:
-    """Map one array."""
-    config = run.config
-    mapped = map_cached(
-        Design(config).verilog, config.name, run.technology, "nf", run.clock_ps,
-        [f"{config.name}_{prefix}" for prefix in KEPT],
-        full_adders=run.pe != "mac", liberty_files=liberty_files,
-    )  # fmt: skip
-    return Point(run, macs_per_cycle(config), mapped)
-
-
-def macs_per_cycle(config: Any) -> float:
+def macs_per_cycle(config: SpatialConfig | SystolicConfig, pe: str) -> float:
     """Return the multiply-accumulates of a cycle: the mean of serial PEs, else of a full one."""
-    if config.array.pe not in SERIAL:
+    if pe not in SERIAL:
         return float(config.macs_per_cycle)
+    assert isinstance(config, SpatialConfig)
     rng = np.random.default_rng(0)
     m, n = TILES * config.rows, config.cols
     values = np.rint(rng.normal(0, SIGMA, (m, TERMS)))
     a = np.clip(values, config.activation.min, config.activation.max).astype(np.int8)
     w = config.weight.random(rng, (TERMS, n)).astype(np.int8)
-    return m * n * TERMS / hwgen_family(config.family).cycles_of(config, [(a, w)])
+    return float(m * n * TERMS / family(config.family).cycles_of(config, [(a, w)]))
 
 
-def runs(options: argparse.Namespace) -> Iterator[Run]:
-    """Yield the arrays to map."""
-    for technology, topology, pe in product(
-        options.technology or [TECHNOLOGY], options.family or TOPOLOGIES, options.pe or PES
-    ):
-        deep, serial = "depth" in TOPOLOGIES[topology], pe in SERIAL
-        systolic, digits = topology.startswith("systolic"), pe in ("carry_save", "same_weight")
-        if (pe == "same_weight" and not deep) or (serial and systolic):
-            continue
-        if topology == "systolic_ws" and pe != "mac":
-            continue  # Sums that move from PE to PE would be two vectors.
-        several = pe == "serial_group" if serial else deep or systolic
-        clocks = options.clock_ps or [
-            clock * SCALES[technology] for clock in (SERIAL_CLOCKS_PS if serial else CLOCKS_PS)
-        ]
-        for registers, final_adder, encoding, spacing, clock in product(
-            options.registers or (0, 1, 2),
-            options.final_adder or (0, 1),
-            options.encoding or (None,),
-            options.carry_spacing or (None,),
-            clocks,
-        ):
-            if (registers <= 1 or several) and (digits or not final_adder):
-                yield Run(
-                    topology, pe, registers, final_adder, clock, technology, encoding, spacing
-                )
+def best(rows: Sequence[Row]) -> list[Row]:
+    """Return the most efficient row of each technology, array and PE."""
+    chosen: dict[tuple[Cell, ...], Row] = {}
+    for row in rows:
+        key = row["technology"], row["array"], row["PE"]
+        if key not in chosen or float(row["TOPS/mm2"] or 0) > float(chosen[key]["TOPS/mm2"] or 0):
+            chosen[key] = row
+    return list(chosen.values())
 
 
-def best(points: Sequence[Point]) -> dict[tuple[str, str, str], Point]:
-    """Return the most efficient point of each technology, topology and PE."""
-    by_kind: dict[tuple[str, str, str], Point] = {}
-    for point in points:
-        key = point.run.technology, point.run.topology, point.run.pe
-        if key not in by_kind or point.tops_per_mm2 > by_kind[key].tops_per_mm2:
-            by_kind[key] = point
-    return by_kind
+def energy_rows(options: argparse.Namespace) -> Iterator[Row]:
+    """Simulate the netlists of small arrays with normally distributed activations."""
+    rng, (m, k, n) = np.random.default_rng(0), ENERGY_SIZE
+    a = np.clip(np.rint(rng.normal(0, SIGMA, (m, k))), -128, 127).astype(np.int8)
+    multiplier = 0.0
+    with tempfile.TemporaryDirectory(prefix="hwgen-bench-") as directory:
+        data = Path(directory) / "operands.npz"
+        np.savez(data, activations=a, weights=rng.integers(-128, 128, (k, n), np.int8))
+        for (name, pe), registers in ENERGY_REGISTERS.items():
+            if options.family and name not in options.family:
+                continue
+            values = {
+                "name": "bench", "family": name, "accumulator": "int32",
+                "array": {**ENERGY_ARRAYS[name], "pe": pe}, "pipeline": {"pe": registers},
+            }  # fmt: skip
+            technology = (options.technology or ["nangate45"])[0]
+            power = synthesised(
+                values, "--target", technology, "--clock-mhz", 500, "--activity", data
+            )["power"]
+            energy = power["energy_per_operation_fj"]
+            multiplier = energy if pe == "mac" else multiplier
+            parts = {part: group["total_mw"] for part, group in power["groups"].items()}
+            yield {
+                "family": name,
+                "PE": pe,
+                "fJ an operation": energy,
+                **{
+                    part: parts[part] / power["total_mw"]
+                    for part in ("sequential", "combinational")
+                },
+                "less": multiplier / energy,
+            }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        prog="python -m flows.bench.elements",
-        description="Area efficiency of PEs on the same topology, by synthesis.",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON, a line a point")
-    parser.add_argument(
-        "--liberty", action="append", default=[], metavar="FILE", help="Liberty file to use"
-    )
-    parser.add_argument("--technology", action="append", choices=[*SCALES], help="only this one")
-    parser.add_argument("--family", action="append", choices=[*TOPOLOGIES], help="only this one")
-    parser.add_argument("--pe", action="append", choices=PES, help="only this one")
-    parser.add_argument("--encoding", action="append", choices=ENCODINGS, help="of digits")
-    parser.add_argument("--carry-spacing", action="append", type=int, help="bits between carries")
-    parser.add_argument("--clock-ps", action="append", type=float, help="only this period")
-    parser.add_argument("--registers", action="append", type=int, help="only as many in PEs")
-    parser.add_argument(
-        "--final-adder", action="append", type=int, help="only as many at the output"
-    )
-    options = parser.parse_args(arguments)
-    console = Console(stderr=True)
-    points = []
-    try:
-        with console.status("") as status:
-            for run in runs(options):
-                status.update(" ".join(map(str, asdict(run).values())))
-                points.append(measure(run, options.liberty))
-                if options.json:
-                    sys.stdout.write(json.dumps(points[-1].document()) + "\n")
-                    sys.stdout.flush()
-    except HwgenError as error:
-        console.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
-        return error.exit_status
-    if not options.json:
-        Console().print(_table(points))
-    return 0
-
-
-def _table(points: Sequence[Point]) -> Table:
-    table = Table(title="int8, accumulators of 32 bits; best of each")
-    texts = ("technology", "array", "pe")
-    numbers = ("registers", "final adder", "um2 a MAC", "ns", "TOPS/mm2", "to mac")
-    for heading in (*texts, *numbers):
-        table.add_column(heading, justify="left" if heading in texts else "right")
-    best_points = best(points)
-    for (technology, topology, pe), point in best_points.items():
-        mac = best_points.get((technology, topology, "mac"))
-        table.add_row(
-            technology,
-            topology,
-            pe,
-            str(point.run.registers),
-            str(point.run.final_adder),
-            f"{point.mapped.area / point.macs:.1f}",
-            f"{point.delay_ns:.2f}",
-            f"{point.tops_per_mm2:.2f}",
-            f"{point.tops_per_mm2 / mac.tops_per_mm2:.2f}" if mac else "-",
-        )
-    return table
+    options = parser("elements", __doc__)
+    options.add_argument("--energy", action="store_true", help="compare energies (minutes)")
+    options.add_argument("--technology", action="append", choices=[*SCALES])
+    options.add_argument("--family", action="append", choices=[*TOPOLOGIES])
+    options.add_argument("--pe", action="append", choices=PES)
+    options.add_argument("--encoding", choices=get_args(Encoding), help="of digits")
+    options.add_argument("--carry-spacing", type=int, help="bits between carries")
+    options.add_argument("--clock-ps", action="append", type=float, help="period for the mapper")
+    options.add_argument("--registers", action="append", type=int, help="in PEs")
+    options.add_argument("--final-adder", action="append", type=int, help="registers at the output")
+    chosen = options.parse_args(arguments)
+    title = "int8, accumulators of 32 bits"
+    if chosen.energy:
+        specs = {"fJ an operation": ".1f", "sequential": ".0%", "combinational": ".0%"}
+        report(title, energy_rows(chosen), specs, as_json=chosen.json)
+        return
+    rows = mapped_rows(chosen)
+    report(title, rows if chosen.json else best(list(rows)), SPECS, as_json=chosen.json)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(main)

@@ -1,56 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
 """Number formats compared at equal throughput: area, clock and energy by synthesis, and accuracy.
 
-``python -m flows.bench.formats [--json] [--technology T] [--only NAME] [--energy]``
-``python -m flows.bench.formats --serial [--json] [--technology T]``
-``python -m flows.bench.formats --scalable [--energy] [--json] [--technology T]``
-``python -m flows.bench.formats --error [W.npy | MODEL.gguf [TENSOR]]``
+``python -m flows.bench.formats [--technology T] [--energy] [--json]``
+``python -m flows.bench.formats --serial|--scalable [--technology T] [--energy] [--json]``
+``python -m flows.bench.formats --error [W.npy | MODEL.gguf [TENSOR]] [--json]``
 
 Each format multiplies itself in a cube of 2 x 2 processing elements of 16 products a cycle, whose
-terms are added in single precision; so all make as many products, and a block of 32 takes two
-cycles.  *PE* is the area of one; the core has decoders, ports and registers around four of them.
-Energies are of simulations of the whole core's netlist.
+terms are added in single precision; a block of 32 takes two cycles.  *PE* is the area of one; the
+core has decoders, ports and registers around four of them.  Energies are of simulations of the
+whole core's netlist.  ``--serial`` compares processing elements for fp16 activations,
+``--scalable`` the processing element of several formats with one of the same throughput for each.
 
-With ``--serial`` processing elements for fp16 activations are compared: those of fp16 weights, and
-of 4-bit ones multiplied whole, by significands, and term by term.
-
-With ``--scalable`` the processing element of several formats is compared with one for each of them
-that makes as many products a cycle as it does in that format.
-
-Beside it stand the figures of a published gate-count model (INT v.s. FP, arXiv 2510.25602, table
-5), relative to MXFP8 as ours are to ``mxfp8_e4m3``.  It counts multipliers, alignment and a
-normaliser, without registers and without decoders.
+*Published* are the figures of a gate-count model (INT v.s. FP, arXiv 2510.25602, table 5), relative
+to MXFP8.  It counts multipliers, alignment and a normaliser, without registers and decoders.
 """
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import io
-import json
-import sys
-import tempfile
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path
-from typing import Any
 
+import gguf
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+from numpy.typing import NDArray
 
-from hwgen.cli import main as command
-from hwgen.core.registry import family
+from flows.bench.common import Document, Row, parser, report, run, synthesised
 from hwgen.errors import InputError
+from hwgen.families.spatial.cube import CubeConfig
 from hwgen.formats.block import error_of, quantise_blocks
 from hwgen.formats.block.products import SCALABLE
 from hwgen.formats.registry import block_format
 
-FORMATS = (
-    "mxfp8_e4m3", "mxint8", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp4", "nvfp4", "nvint4", "int4_g32",
-)  # fmt: skip
 REFERENCE = "mxfp8_e4m3"
-
+FORMATS = (
+    REFERENCE, "mxint8", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp4", "nvfp4", "nvint4", "int4_g32",
+)  # fmt: skip
 PUBLISHED = {
     "mxfp8_e4m3": (1.0, 1.0),
     "mxint8": (0.79, 0.63),
@@ -60,7 +44,6 @@ PUBLISHED = {
 """Area and energy of the published model, relative to MXFP8."""
 
 CLOCK_MHZ = {"nangate45": 200, "asap7": 700}
-SIZE = "4,128,8"
 DEPTH = 16
 
 SERIAL = (
@@ -78,128 +61,111 @@ ERRORS = (
     "bitmod_fp3", "int3_g128", "int3_g128_min", "q4_0", "q4_1", "q8_0",
 )  # fmt: skip
 
+SPECS = {
+    "core um2": ",.0f", "PE um2": ",.0f", "area of mxfp8": ".2f", "MHz": ".0f",
+    "fJ a product": ",.0f", "energy of mxfp8": ".2f", "um2 a product a cycle": ",.0f",
+    "QSNR dB": ".2f", "relative error": ".4f", "bits": ".4g",
+}  # fmt: skip
 
-def configuration(name: str, technology: str) -> dict[str, Any]:
-    """Return the configuration of a format's core."""
+LAYERS = "blk."
+"""Beginning of the names of matrices of a model's layers."""
+
+COLUMNS = 64
+"""Columns of each of them that are quantised, evenly spaced."""
+
+Floats = NDArray[np.float64]
+
+
+def configuration(technology: str, activation: str, weight: str, **array: int | str) -> Document:
+    """Return the parameters of a core."""
     return {
-        "name": "bench", "family": "cube", "activation": name, "weight": name,
-        "accumulator": "fp32", "max_k": 4096, "array": {"rows": 2, "cols": 2, "depth": DEPTH},
+        "name": "bench", "family": "cube", "activation": activation, "weight": weight,
+        "accumulator": "fp32", "max_k": 4096, "array": {"rows": 2, "cols": 2, **array},
         "pipeline": {"pe": 2},
         "target": {"technology": technology, "clock_mhz": CLOCK_MHZ[technology]},
     }  # fmt: skip
 
 
-def synthesized(config: dict[str, Any], directory: Path, *more: str) -> dict[str, Any]:
-    """Return what ``hwgen synth`` says of a configuration."""
-    file = directory / "bench.json"
-    file.write_text(json.dumps(config))
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        status = command(["synth", "--config", str(file), "--json", *more])
-    if status:
-        raise SystemExit(status)
-    document: dict[str, Any] = json.loads(printed.getvalue())
-    return document
-
-
-def serial(technology: str, directory: Path) -> Iterator[dict[str, Any]]:
-    """Yield processing elements for fp16 activations."""
-    for weight, pe, depth in SERIAL:
-        values = configuration(weight, technology)
-        values |= {"activation": "fp16", "array": {"rows": 2, "cols": 2, "depth": depth, "pe": pe}}
-        config: Any = family(values["family"]).config.model_validate(values)
-        document = synthesized(values, directory)
-        area = next(m["area_um2"] for m in document["modules"] if m["name"] == "bench_pe")
-        products = depth / config.slots
-        yield {
-            "weight": weight,
-            "pe": pe,
-            "technology": technology,
-            "products": depth,
-            "cycles": config.slots,
-            "pe_um2": area,
-            "um2_per_product_per_cycle": area / products,
-            "fmax_mhz": document["fmax_mhz"],
-        }
-
-
-def scalable(technology: str, directory: Path, *, energy: bool) -> Iterator[dict[str, Any]]:
-    """Yield the processing element of several formats, and one for each of them.
-
-    The first is mapped once; with energies once more for each format of its operands.
-    """
-    formats = list(SCALABLE.items())
-    several = [(name, 1, True) for name, _ in (formats if energy else formats[:1])]
-    for name, count, shared in [*several, *((name, count, False) for name, count in formats)]:
-        values = configuration(name, technology)
-        values["array"] = {"rows": 2, "cols": 2, "depth": LANES * count}
-        if shared:
-            values["array"]["pe"] = "scalable"
-        document = synthesized(values, directory, *_activity(energy=energy))
-        area = next(m["area_um2"] for m in document["modules"] if m["name"] == "bench_pe")
-        yield {
-            "pe": "scalable" if shared else "mac",
-            "format": name if energy or not shared else None,
-            "technology": technology,
-            "products": LANES * SCALABLE[name] if energy or not shared else None,
-            "core_um2": document["area_um2"],
-            "pe_um2": area,
-            "fmax_mhz": document["fmax_mhz"],
-            "fj_per_product": _fj_per_product(document, energy=energy),
-        }
-
-
-def _activity(*, energy: bool) -> list[str]:
-    return ["--activity", f"random:{SIZE}"] if energy else []
-
-
-def _fj_per_product(document: dict[str, Any], *, energy: bool) -> float | None:
-    return document["power"]["energy_per_operation_fj"] * 2 if energy else None
-
-
-def measured(name: str, technology: str, directory: Path, *, energy: bool) -> dict[str, Any]:
-    """Return what synthesis says of a format's core."""
-    more = _activity(energy=energy)
-    document = synthesized(configuration(name, technology), directory, *more)
+def synthesis_of(config: Document, *, energy: bool = False) -> dict[str, float | None]:
+    """Return areas, clock and energy of a core."""
+    document = synthesised(config, *(["--activity", "random:4,128,8"] if energy else []))
     pe = next(m["area_um2"] for m in document["modules"] if m["name"] == "bench_pe")
+    spent = 2 * document["power"]["energy_per_operation_fj"] if energy else None
     return {
-        "format": name,
-        "technology": technology,
-        "bits_per_value": block_format(name).bits_per_value,
-        "core_um2": document["area_um2"],
-        "pe_um2": pe,
-        "fmax_mhz": document["fmax_mhz"],
-        "fj_per_product": _fj_per_product(document, energy=energy),
+        "core um2": document["area_um2"],
+        "PE um2": pe,
+        "MHz": document["fmax_mhz"],
+        "fJ a product": spent,
     }
 
 
-def compared(rows: list[dict[str, Any]]) -> Table:
-    """Return the table of all formats, relative to the first."""
-    reference = next((row for row in rows if row["format"] == REFERENCE), rows[0])
-    table = Table(title=f"at equal throughput, {rows[0]['technology']}")
-    for heading in ("format", "bits", "core um2", "PE um2", "of mxfp8", "published",
-                    "MHz", "fJ a product", "of mxfp8", "published"):  # fmt: skip
-        table.add_column(heading, justify="left" if heading == "format" else "right")
-    for row in rows:
-        area, energy = PUBLISHED.get(row["format"], (None, None))
-        spent, base = row["fj_per_product"], reference["fj_per_product"]
-        table.add_row(
-            row["format"],
-            f"{row['bits_per_value']:g}",
-            f"{row['core_um2']:.0f}",
-            f"{row['pe_um2']:.0f}",
-            f"{row['pe_um2'] / reference['pe_um2']:.2f}",
-            "" if area is None else f"{area:.2f}",
-            f"{row['fmax_mhz']:.0f}",
-            "" if spent is None else f"{spent:.0f}",
-            "" if spent is None or base is None else f"{spent / base:.2f}",
-            "" if energy is None else f"{energy:.2f}",
-        )
-    return table
+def format_rows(technology: str, *, energy: bool) -> Iterator[Row]:
+    """Yield the formats, relative to the first."""
+    reference: dict[str, float | None] = {}
+    for name in FORMATS:
+        found = synthesis_of(configuration(technology, name, name, depth=DEPTH), energy=energy)
+        reference = reference or found
+        area, spent = PUBLISHED.get(name, (None, None))
+        row: dict[str, str | float | None] = {"format": name}
+        row |= {"bits": block_format(name).bits_per_value, **found}
+        for quantity, label in (("PE um2", "area"), ("fJ a product", "energy")):
+            value, base = found[quantity], reference[quantity]
+            row[f"{label} of mxfp8"] = value / base if value and base else None
+            row[f"{label}, published"] = area if label == "area" else spent
+        yield row
 
 
-def weights_of(names: Sequence[str]) -> tuple[str, np.ndarray]:
-    """Return the matrix whose error is measured: of a file, or a seeded heavy-tailed one.
+def serial_rows(technology: str) -> Iterator[Row]:
+    """Yield processing elements for fp16 activations."""
+    for weight, pe, depth in SERIAL:
+        values = configuration(technology, "fp16", weight, depth=depth, pe=pe)
+        slots = CubeConfig.model_validate(values).slots
+        found = synthesis_of(values)
+        yield {
+            "weights": weight,
+            "PE": pe,
+            "products": depth,
+            "cycles": slots,
+            "PE um2": found["PE um2"],
+            "um2 a product a cycle": (found["PE um2"] or 0) * slots / depth,
+            "MHz": found["MHz"],
+        }
+
+
+def scalable_rows(technology: str, *, energy: bool) -> Iterator[Row]:
+    """Yield the processing element of several formats, one for each, and the sum of those."""
+    total = {"PE um2": 0.0, "core um2": 0.0}
+    for pe in ("scalable", "mac"):
+        for name, count in SCALABLE.items():
+            shared = pe == "scalable"
+            depth = LANES if shared else LANES * count
+            found = synthesis_of(
+                configuration(technology, name, name, depth=depth, pe=pe), energy=energy
+            )
+            yield {"PE": pe, "format": name, "products": LANES * count, **found}
+            for key in total if not shared else ():
+                total[key] += found[key] or 0
+    yield {"PE": "the four together", "format": None, "products": None, **total, "MHz": None,
+           "fJ a product": None}  # fmt: skip
+
+
+def tensors_of(path: Path) -> dict[str, gguf.ReaderTensor]:
+    """Return the matrices of a model by name.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read.
+    """
+    try:
+        tensors = gguf.GGUFReader(path).tensors
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: {error}") from None
+    return {tensor.name: tensor for tensor in tensors if len(tensor.shape) == 2}
+
+
+def matrices(names: Sequence[str]) -> tuple[str, Iterator[Floats]]:
+    """Return a title and the matrices that are quantised: of a file, or a seeded heavy-tailed one.
 
     Raises
     ------
@@ -208,194 +174,75 @@ def weights_of(names: Sequence[str]) -> tuple[str, np.ndarray]:
     """
     if not names:
         drawn = np.random.default_rng(0).standard_t(4, (4096, 256)) * 0.02
-        return "Student's t with 4 degrees of freedom, seed 0, 4096 x 256", drawn
+        return "Student's t with 4 degrees of freedom, seed 0, 4096 x 256", iter([drawn])
     path = Path(names[0])
-    if path.suffix == ".gguf":
-        return _of_gguf(path, names[1])
-    try:
-        matrix = np.load(path)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: {error}") from None
-    return path.name, matrix.astype(np.float64)
-
-
-@cache
-def tensors_of(path: Path) -> dict[str, Any]:
-    """Return the matrices of a model by name.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or the package that reads it is missing.
-    """
-    try:
-        from gguf import GGUFReader
-    except ImportError:
-        raise InputError(f"{path}: reading it needs the package gguf (pip install gguf)") from None
-    try:
-        tensors = GGUFReader(path).tensors
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: {error}") from None
-    return {tensor.name: tensor for tensor in tensors if len(tensor.shape) == 2}
-
-
-def _of_gguf(path: Path, name: str) -> tuple[str, np.ndarray]:
-    """Return a tensor of a model; its rows are columns of W."""
+    if path.suffix != ".gguf":
+        try:
+            return path.name, iter([np.load(path).astype(np.float64)])
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: {error}") from None
     tensors = tensors_of(path)
-    if name not in tensors:
-        raise InputError(f"{path}: name one of its matrices, not {name}: {', '.join(tensors)}")
-    from gguf import quants
+    chosen = names[1:2] or [name for name in tensors if name.startswith(LAYERS)]
+    if not chosen or chosen[0] not in tensors:
+        raise InputError(f"{path}: name one of its matrices: {', '.join(tensors)}")
 
-    tensor = tensors[name]
-    values = quants.dequantize(tensor.data, tensor.tensor_type)
-    return f"{path.name}: {name}", np.asarray(values, np.float64).T
+    def read(name: str) -> Floats:
+        values = gguf.quants.dequantize(tensors[name].data, tensors[name].tensor_type)
+        weights = np.asarray(values, np.float64).T  # its rows are columns of W
+        return weights if names[1:] else weights[:, :: max(1, weights.shape[1] // COLUMNS)]
 
-
-LAYERS = "blk."
-"""What the names of matrices of a model's layers begin with; embeddings do not."""
-
-COLUMNS = 64
-"""Columns of each of them that are quantised, evenly spaced."""
+    return f"{path.name}: {', '.join(names[1:]) or 'layers'}", map(read, chosen)
 
 
-def errors_of_model(path: Path) -> list[dict[str, Any]]:
-    """Return the errors of all matrices of a model's layers together, the least noise first.
+def error_rows(weights: Iterator[Floats]) -> list[Row]:
+    """Return the error of matrices together in each format, the least noise first.
 
-    Of each matrix `COLUMNS` columns are quantised.  Signal and noise are summed over them; so each
-    of these weights counts alike.
+    Signal and noise are summed; so each weight counts alike.
     """
-    names = [name for name in tensors_of(path) if name.startswith(LAYERS)]
-    if not names:
-        raise InputError(f"{path}: none of its matrices is of a layer ({LAYERS}...)")
-    total: dict[str, list[float]] = {}
-    for name in names:
-        weights = _of_gguf(path, name)[1]
-        weights = weights[:, :: max(1, weights.shape[1] // COLUMNS)]
-        for row in errors(weights):
-            kept = total.setdefault(row["format"], [0.0, 0.0, 0.0, row["bits_per_value"]])
-            signal = float((weights**2).sum())
-            kept[0] += signal
-            kept[1] += signal * row["relative_rms"] ** 2
-            kept[2] = max(kept[2], row["max_abs"])
-    rows = [
+    sums = {name: [0.0, 0.0, 0.0] for name in ERRORS}
+    for matrix in weights:
+        signal = float((matrix**2).sum())
+        for name, each in sums.items():
+            found = error_of(quantise_blocks(matrix, block_format(name)), matrix)
+            each[0] += signal
+            each[1] += signal * found["relative_rms"] ** 2
+            each[2] = max(each[2], found["max_abs"])
+    rows: list[Row] = [
         {
             "format": name,
-            "bits_per_value": bits,
-            "qsnr_db": 10 * np.log10(signal / noise) if noise else np.inf,
-            "relative_rms": (noise / signal) ** 0.5,
-            "max_abs": largest,
+            "bits": block_format(name).bits_per_value,
+            "QSNR dB": float(10 * np.log10(signal / noise)) if noise else np.inf,
+            "relative error": (noise / signal) ** 0.5,
+            "largest": largest,
         }
-        for name, (signal, noise, largest, bits) in total.items()
+        for name, (signal, noise, largest) in sums.items()
     ]
-    return sorted(rows, key=lambda row: -row["qsnr_db"])
+    return sorted(rows, key=lambda row: float(row["relative error"] or 0))
 
 
-def errors(weights: np.ndarray) -> list[dict[str, Any]]:
-    """Return the error of a matrix in each format, the least noise first."""
-    rows = []
-    for name in dict.fromkeys(ERRORS):
-        fmt = block_format(name)
-        found = error_of(quantise_blocks(weights, fmt), weights)
-        rows.append({"format": name, "bits_per_value": fmt.bits_per_value, **found})
-    return sorted(rows, key=lambda row: -row["qsnr_db"])
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        prog="python -m flows.bench.formats",
-        description="Formats at equal throughput by synthesis, and their errors.",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON, a line a format")
-    parser.add_argument("--technology", default="nangate45", choices=CLOCK_MHZ)
-    parser.add_argument("--only", action="append", choices=FORMATS, help="only this format")
-    parser.add_argument("--energy", action="store_true", help="simulate netlists, too (an hour)")
-    parser.add_argument("--serial", action="store_true", help="bit-serial PEs and others instead")
-    parser.add_argument("--scalable", action="store_true", help="the PE of several formats instead")
-    parser.add_argument("--error", nargs="*", metavar="FILE", help="errors of a matrix instead")
-    options = parser.parse_args(arguments)
-    if options.error is not None:
-        return _print_errors(options.error, as_json=options.json)
-    if options.serial:
-        return _print_serial(options.technology, as_json=options.json)
-    if options.scalable:
-        return _print_scalable(options.technology, energy=options.energy, as_json=options.json)
-    rows = []
-    with tempfile.TemporaryDirectory(prefix="hwgen-bench-") as directory:
-        for name in options.only or FORMATS:
-            row = measured(name, options.technology, Path(directory), energy=options.energy)
-            rows.append(row)
-            if options.json:
-                sys.stdout.write(json.dumps(row) + "\n")
-                sys.stdout.flush()
-    if not options.json:
-        Console(width=120).print(compared(rows))
-    return 0
-
-
-def _print_serial(technology: str, *, as_json: bool) -> int:
-    headings = ("weights", "pe", "products", "cycles", "PE um2", "um2 a product a cycle", "MHz")
-    table = Table(*headings, title=f"fp16 activations, {technology}")
-    with tempfile.TemporaryDirectory(prefix="hwgen-bench-") as directory:
-        for row in serial(technology, Path(directory)):
-            if as_json:
-                sys.stdout.write(json.dumps(row) + "\n")
-                sys.stdout.flush()
-            table.add_row(
-                row["weight"], row["pe"], str(row["products"]), str(row["cycles"]),
-                f"{row['pe_um2']:.0f}", f"{row['um2_per_product_per_cycle']:.0f}",
-                f"{row['fmax_mhz']:.0f}",
-            )  # fmt: skip
-    if not as_json:
-        Console(width=100).print(table)
-    return 0
-
-
-def _print_scalable(technology: str, *, energy: bool, as_json: bool) -> int:
-    headings = ("PE", "format", "products", "PE um2", "core um2", "MHz", "fJ a product")
-    table = Table(*headings, title=f"one datapath for several formats, {technology}")
-    apart = [0.0, 0.0]
-    with tempfile.TemporaryDirectory(prefix="hwgen-bench-") as directory:
-        for row in scalable(technology, Path(directory), energy=energy):
-            if as_json:
-                sys.stdout.write(json.dumps(row) + "\n")
-                sys.stdout.flush()
-            if row["pe"] == "mac":
-                apart = [apart[0] + row["pe_um2"], apart[1] + row["core_um2"]]
-            spent = row["fj_per_product"]
-            table.add_row(
-                row["pe"], row["format"] or "", str(row["products"] or ""), f"{row['pe_um2']:.0f}",
-                f"{row['core_um2']:.0f}", f"{row['fmax_mhz']:.0f}",
-                "" if spent is None else f"{spent:.0f}",
-            )  # fmt: skip
-    table.add_row("the four together", "", "", f"{apart[0]:.0f}", f"{apart[1]:.0f}", "", "")
-    if not as_json:
-        Console(width=100).print(table)
-    return 0
-
-
-def _print_errors(names: Sequence[str], *, as_json: bool) -> int:
-    try:
-        if len(names) == 1 and names[0].endswith(".gguf"):
-            title, rows = f"layers of {Path(names[0]).name}", errors_of_model(Path(names[0]))
-        else:
-            title, weights = weights_of(names)
-            rows = errors(weights)
-    except InputError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
-    table = Table("format", "bits", "QSNR dB", "relative error", "largest", title=title)
-    for row in rows:
-        if as_json:
-            sys.stdout.write(json.dumps(row) + "\n")
-        table.add_row(
-            row["format"], f"{row['bits_per_value']:.4g}", f"{row['qsnr_db']:.2f}",
-            f"{row['relative_rms']:.4f}", f"{row['max_abs']:.3g}",
-        )  # fmt: skip
-    if not as_json:
-        Console(width=100).print(table)
-    return 0
+    options = parser("formats", __doc__)
+    options.add_argument("--technology", default="nangate45", choices=CLOCK_MHZ)
+    options.add_argument("--energy", action="store_true", help="simulate netlists, too (an hour)")
+    options.add_argument("--serial", action="store_true", help="bit-serial PEs and others instead")
+    options.add_argument("--scalable", action="store_true", help="PE of several formats instead")
+    options.add_argument("--error", nargs="*", metavar="FILE", help="errors of a matrix instead")
+    chosen = options.parse_args(arguments)
+    technology, energy = chosen.technology, chosen.energy
+    rows: Iterator[Row]
+    if chosen.error is not None:
+        title, weights = matrices(chosen.error)
+        rows = iter(error_rows(weights))
+    elif chosen.serial:
+        title, rows = f"fp16 activations, {technology}", serial_rows(technology)
+    elif chosen.scalable:
+        title = f"one datapath for several formats, {technology}"
+        rows = scalable_rows(technology, energy=energy)
+    else:
+        title, rows = f"at equal throughput, {technology}", format_rows(technology, energy=energy)
+    report(title, rows, SPECS, as_json=chosen.json)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(main)

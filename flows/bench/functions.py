@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Function units: errors, tables and areas, and published tables made again beside them.
 
-``python -m flows.bench.functions [--json] [--write FILE] [--minutes N] [--no-synthesis]``
+``python -m flows.bench.functions [--json] [--write FILE] [--minutes N]``
 
 Areas of units, without registers, are the estimate from their structure, those of the tables that
 are compared the areas of all cells, mapped for little area with a long period. Published tables
@@ -12,23 +12,22 @@ table against table, without what precedes and follows it.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
+import click
 import numpy as np
 
 from cost_model.estimate.technology import technology
 from cost_model.netlist.costs import breakdown
-from flows.bench.pages import rewritten
+from flows.bench.common import Document, markdown, parser, run, text, write_sections
 from flows.bench.published_formulas import FORMULAS, GELU, Formula, exponential_polynomial
 from flows.build.analysis import analyse
 from flows.build.netlist_cache import convert
@@ -37,7 +36,7 @@ from flows.calibration.mapping_cache import map_cached
 from hwgen.arithmetic.functions.curves import sampled
 from hwgen.arithmetic.functions.fit import Objective, Tolerance, fit, gates
 from hwgen.arithmetic.functions.polynomial import Domain, Polynomial
-from hwgen.arithmetic.functions.unit import FUNCTIONS, FunctionUnit, Wanted, design
+from hwgen.arithmetic.functions.unit import FUNCTIONS, Wanted, design
 from rtl_templates.arithmetic.functions.table import TableBlock
 from rtl_templates.arithmetic.functions.unit import FunctionBlock
 from rtl_templates.hdl.hierarchy import Block, emit_block
@@ -180,6 +179,13 @@ def _fitted(
 
 # -- areas and tables of results -------------------------------------------------------------------
 
+UNIT_HEADINGS = (
+    "function", "in", "out", "max abs", "max relative", "max ulp", "monotonic", "proof", "segments",
+    "degree", "table bits", *(f"um2, {name}" for name in PERIODS_PS),
+)  # fmt: skip
+TABLE_HEADINGS = ("table", "of", "error", *UNIT_HEADINGS[8:])
+COUNTS = ("segments", "degree", "table_bits")
+
 
 def areas(block: Block) -> dict[str, float]:
     """Return the area of a block in each technology, in um2."""
@@ -195,167 +201,126 @@ def estimated(block: Block) -> dict[str, float]:
     """Return the estimate of a block's area in each technology, in um2."""
     netlist = convert(list(emit_block(block, "f")), f"f_{block.module_name}").netlist
     parts = analyse(netlist).parts()
-    found = {}
-    for name in PERIODS_PS:
-        rows = breakdown(parts, technology(name).structure["costs"])
-        found[name] = sum(float(row["area_um2"]) for row in rows)
-    return found
+    return {
+        name: sum(
+            float(row["area_um2"]) for row in breakdown(parts, technology(name).structure["costs"])
+        )
+        for name in PERIODS_PS
+    }
 
 
-def unit_row(unit: FunctionUnit) -> dict[str, Any]:
-    """Return what is known of a unit."""
-    return {**unit.document(), "area_um2": estimated(FunctionBlock(unit))}
+def table_document(table: Polynomial) -> Document:
+    """Return the error and size of a table, and its block."""
+    name = f"table_{hashlib.sha256(repr(table).encode()).hexdigest()[:8]}"
+    return {
+        "error": error_of(table),
+        **{key: getattr(table, key) for key in COUNTS},
+        "block": TableBlock(table, name),
+    }
 
 
-def table_row(published: Published, *, synthesis: bool) -> dict[str, Any]:
+def table_pair(published: Published) -> tuple[str, Document, Document]:
     """Return a published table and the one of hwgen."""
     theirs, error = secants(published)
     ours = smallest(published, theirs, error)
-    return _compared(published.name, _part(theirs, synthesis), _part(ours, synthesis))
+    return published.name, table_document(theirs), table_document(ours)
 
 
-def polynomial_row(*, synthesis: bool) -> dict[str, Any]:
+def polynomial_pair() -> tuple[str, Document, Document]:
     """Return I-BERT's exponential, one polynomial, and the table of hwgen."""
     theirs, error = exponential_polynomial(admitted)
     ours = _fitted(theirs.domain, error)
-    return _compared("2^f, polynomial of I-BERT", _part(theirs, synthesis), _part(ours, synthesis))
+    return "2^f, polynomial of I-BERT", table_document(theirs), table_document(ours)
 
 
-def formula_row(formula: Formula, *, synthesis: bool) -> dict[str, Any]:
-    """Return a published unit that is no table, and what hwgen has of the same error."""
+def formula_pair(formula: Formula) -> tuple[str, Document, Document]:
+    """Return a published unit that is no table, and a unit of hwgen with the same error."""
     theirs = {
         "error": formula.made_error,
         "segments": None,
         "degree": None,
         "table_bits": formula.table_bits,
-        "area_um2": areas(formula.block) if synthesis else {},
+        "block": formula.block,
     }
     if not formula.function:
-        return _compared(formula.name, theirs, _part(_fitted(GELU, formula.error), synthesis))
+        return formula.name, theirs, table_document(_fitted(GELU, formula.error))
     wanted = Wanted(absolute=formula.error)
     unit = design(formula.function, formula.source, formula.target, wanted)
-    ours = {
-        **_part(unit.table, synthesis=False),
-        "error": unit.bound.max_abs,
-        "area_um2": areas(FunctionBlock(unit)) if synthesis else {},
-    }
-    return _compared(formula.name, theirs, ours)
+    ours = table_document(unit.table)
+    return formula.name, theirs, ours | {"error": unit.bound.max_abs, "block": FunctionBlock(unit)}
 
 
-def _compared(name: str, theirs: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:
-    return {"published": name, "made_again": theirs, "hwgen": ours}
+def pairs() -> Iterator[tuple[str, Document, Document]]:
+    """Yield the published tables and units, and those of hwgen."""
+    yield from map(table_pair, PUBLISHED)
+    yield polynomial_pair()
+    for formula in FORMULAS:
+        yield formula_pair(formula(admitted))
 
 
-def _part(table: Polynomial, synthesis: bool) -> dict[str, Any]:
-    return {
-        "error": error_of(table),
-        "segments": table.segments,
-        "degree": table.degree,
-        "table_bits": table.table_bits,
-        "area_um2": areas(_block(table)) if synthesis else {},
-    }
-
-
-def _block(table: Polynomial) -> TableBlock:
-    return TableBlock(table, f"table_{hashlib.sha256(repr(table).encode()).hexdigest()[:8]}")
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2g}"
-
-
-def _areas(row: dict[str, Any]) -> list[str]:
+def area_cells(document: Document) -> list[str]:
+    """Format the areas of a unit."""
     return [
-        f"{row['area_um2'][name]:,.{0 if name == 'nangate45' else 1}f}" if row["area_um2"] else "-"
+        text(document["area_um2"].get(name), ",.0f" if name == "nangate45" else ",.1f")
         for name in PERIODS_PS
     ]
 
 
-def markdown(document: dict[str, Any]) -> str:
+def unit_cells(unit: Document) -> list[str]:
+    """Return the row of a unit under `UNIT_HEADINGS`."""
+    bound = unit["bound"]
+    return [
+        unit["function"], unit["input"], unit["output"],
+        *(text(bound[key], ".2g") for key in ("max_abs", "max_relative", "max_ulp")),
+        text(bound["monotonic"]), bound["proof"], *(str(unit[key]) for key in COUNTS),
+        *area_cells(unit),
+    ]  # fmt: skip
+
+
+def pair_cells(pair: Document) -> Iterator[list[str]]:
+    """Yield the rows of a published table and that of hwgen under `TABLE_HEADINGS`."""
+    for label, name, key in (
+        (pair["published"], "publication", "made_again"),
+        ("", "hwgen", "hwgen"),
+    ):
+        part = pair[key]
+        counts = ("-" if part[count] is None else str(part[count]) for count in COUNTS)
+        yield [label, name, text(part["error"], ".2g"), *counts, *area_cells(part)]
+
+
+def tables(document: Document) -> str:
     """Return the tables of a page."""
-    heads = [f"um2, {name}" for name in PERIODS_PS]
-    columns: tuple[str, ...] = (
-        "function",
-        "in",
-        "out",
-        "max abs",
-        "max relative",
-        "max ulp",
-        "monotonic",
-    )
-    columns += ("proof", "segments", "degree", "table bits", *heads)
-    lines = [
-        f"| {' | '.join(columns)} |",
-        "| --- " * 3 + "| ---: " * 3 + "| --- " * 2 + "| ---: " * (3 + len(heads)) + "|",
-    ]
-    for row in document["units"]:
-        bound = row["bound"]
-        cells = [
-            row["function"],
-            row["input"],
-            row["output"],
-            *(_number(bound[key]) for key in ("max_abs", "max_relative", "max_ulp")),
-            {True: "yes", False: "no", None: "-"}[bound["monotonic"]],
-            bound["proof"],
-            *(str(row[key]) for key in ("segments", "degree", "table_bits")),
-            *_areas(row),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += [
-        "",
-        f"| table | of | error | segments | degree | table bits | {' | '.join(heads)} |",
-        "| --- | --- " + "| ---: " * (4 + len(heads)) + "|",
-    ]
-    keys = ("segments", "degree", "table_bits")
-    for row in document["published"]:
-        for who, name in (("made_again", row["published"]), ("hwgen", "")):
-            part = row[who]
-            cells = [
-                name,
-                "publication" if name else "hwgen",
-                _number(part["error"]),
-                *("-" if part[key] is None else str(part[key]) for key in keys),
-                *_areas(part),
-            ]
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    units = markdown(UNIT_HEADINGS, map(unit_cells, document["units"]), 3)
+    published = chain.from_iterable(map(pair_cells, document["published"]))
+    return f"{units}\n{markdown(TABLE_HEADINGS, published, 2)}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print or write."""
-    parser = argparse.ArgumentParser(prog="python -m flows.bench.functions")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="replace the tables of a page")
-    parser.add_argument(
-        "--minutes", type=float, default=math.inf, help="map no more tables after so long"
-    )
-    parser.add_argument(
-        "--no-synthesis", action="store_true", help="leave the areas of compared tables out"
-    )
-    options = parser.parse_args(arguments)
-    end = time.monotonic() + 60 * options.minutes
-    document: dict[str, Any] = {"units": [], "published": []}
-    rows: list[Callable[..., dict[str, Any]]] = [
-        *(partial(table_row, published) for published in PUBLISHED),
-        polynomial_row,
-        *(partial(formula_row, formula(admitted)) for formula in FORMULAS),
-    ]
-    for row in rows:
-        synthesis = not options.no_synthesis and time.monotonic() < end
-        document["published"].append(row(synthesis=synthesis))
-        sys.stderr.write(f"{document['published'][-1]['published']}\n")
+    options = parser("functions", __doc__)
+    options.add_argument("--write", type=Path, metavar="FILE", help="replace the tables of a page")
+    options.add_argument("--minutes", type=float, default=math.inf, help="stop mapping after them")
+    chosen = options.parse_args(arguments)
+    end = time.monotonic() + 60 * chosen.minutes
+    document: Document = {"units": [], "published": []}
+    for name, *parts in pairs():
+        sys.stderr.write(f"{name}\n")
+        for part in parts:
+            block = part.pop("block")
+            part["area_um2"] = areas(block) if time.monotonic() < end else {}
+        document["published"].append(
+            {"published": name, **dict(zip(("made_again", "hwgen"), parts, strict=True))}
+        )
     for request in requests():
+        unit = design(*request)
         sys.stderr.write(f"{' '.join(map(str, request[:3]))}\n")
-        document["units"].append(unit_row(design(*request)))
-    if options.write:
-        page = options.write.read_text(encoding="utf-8")
-        options.write.write_text(rewritten(page, "tables", markdown(document)), encoding="utf-8")
-    elif options.json:
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+        row = {**unit.document(), "area_um2": estimated(FunctionBlock(unit))}
+        document["units"].append(row)
+    if chosen.write:
+        write_sections(chosen.write, {"tables": tables(document)})
     else:
-        sys.stdout.write(markdown(document))
-    return 0
+        click.echo(json.dumps(document, indent=2) if chosen.json else tables(document))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(main)

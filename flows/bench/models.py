@@ -1,41 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a token of models takes, on cores and targets, as a table in Markdown.
+"""Cost of a token of models, on cores and targets, as a table in Markdown: ``make bench-models``.
 
-``python -m flows.bench.models --row DIR CORE.yaml ... --target T ...``: each line is what `hwgen
-model estimate` says of a decode step.
+``python -m flows.bench.models --row DIR CORE.yaml ... --target T ...``: each line is the decode
+step of `hwgen model estimate`.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import click
 
+from flows.bench.common import Document, hwgen, markdown, parser, run
 from flows.demonstration.written import energy_text
 from hwgen.reports.datasheet import number, share
 
-_HEADINGS = ("model", "core", "target", "area or resources", "tokens/s", "J/token", "limited by",
-             "of the bandwidth's floor")  # fmt: skip
+HEADINGS = ("model", "core", "target", "area or resources", "tokens/s", "J/token", "limited by",
+            "of the bandwidth's floor")  # fmt: skip
 
 
-def lines(config: str, found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+def lines(config: str, documents: Sequence[Document]) -> Iterator[tuple[str, ...]]:
     """Yield the cells of a model on a core, a line for each target.
 
     Parameters
     ----------
     config : str
         File of the core.
-    found : sequence of mapping
-        What `hwgen model estimate --json` says of each target.
+    documents : sequence of dict
+        Output of `hwgen model estimate --json` for each target.
     """
-    first: tuple[str, ...] = (found[0]["model"], f"`{config}`")
-    for one in found:
-        entry, decode = one["estimate"], one["passes"]["decode"]
+    first: tuple[str, ...] = (documents[0]["model"], f"`{config}`")
+    for document in documents:
+        entry, decode = document["estimate"], document["passes"]["decode"]
         metrics, device = entry["metrics"], entry["device"]
         if metrics["area_mm2"] is not None:
             size = f"{number(metrics['area_mm2'])} mm²"
@@ -59,22 +55,19 @@ def lines(config: str, found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Estimate and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--row", nargs=2, action="append", required=True, metavar=("DIR", "CORE"))
-    parser.add_argument("--target", action="append", required=True)
-    parser.add_argument("--memory", default="lpddr4x")
-    given = parser.parse_args(arguments)
-    options = [part for target in given.target for part in ("--target", target)]
-    click.echo(f"| {' | '.join(_HEADINGS)} |\n{'| --- ' * len(_HEADINGS)}|")
-    for model, config in given.row:
-        command = [sys.executable, "-m", "hwgen", "model", "estimate", model, "--config", config]
-        command += ["--memory", given.memory, *options]
-        command += ["--fpga-energies", "--json"]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-        document = json.loads(done.stdout)
-        for cells in lines(config, document.get("targets", [document])):
-            click.echo(f"| {' | '.join(cells)} |")
+    options = parser("models", __doc__)
+    options.add_argument("--row", nargs=2, action="append", required=True, metavar=("DIR", "CORE"))
+    options.add_argument("--target", action="append", required=True)
+    options.add_argument("--memory", default="lpddr4x")
+    chosen = options.parse_args(arguments)
+    targets = [part for target in chosen.target for part in ("--target", target)]
+    rows: list[tuple[str, ...]] = []
+    for model, config in chosen.row:
+        document = hwgen("model", "estimate", model, "--config", config, "--memory", chosen.memory,
+                         *targets, "--fpga-energies")  # fmt: skip
+        rows += lines(config, document.get("targets", [document]))
+    click.echo(markdown(HEADINGS, rows), nl=False)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How near a decoder stays to itself by weight format: one calibration, the same texts for all.
+"""Agreement of a quantised decoder with itself by weight format, calibrated once for all texts.
 
 ``python -m flows.bench.quantisation FILE --calibration TEXT ... --judge TEXT ...``: each row is
-what `hwgen model quantise` says with the options of that row, printed as a table in Markdown.
+the output of `hwgen model quantise` with its options, printed as a table in Markdown.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-if TYPE_CHECKING:
-    from hwgen.models.graph.description import Description
+from flows.bench.common import Document, hwgen, markdown, parser, run
+from hwgen.models.files.store import Model
+from hwgen.models.graph.description import Description
 
 ROWS: dict[str, tuple[str, ...]] = {
     "int8, blocks of 8 turned by hardware": ("--hadamard", "8"),
@@ -49,58 +46,40 @@ def weight_bits(description: Description) -> float:
     return sum(tensor.stored_bits for tensor in tensors) / weights
 
 
-def table(texts: Sequence[str], rows: Sequence[tuple[str, float, Sequence[str]]]) -> str:
-    """Return rows of a format, its bits and a cell for each text, as Markdown."""
-    lines = [
-        f"| weights | bits a weight | {' | '.join(texts)} |",
-        "| --- " * (2 + len(texts)) + "|",
-    ]
-    lines += [f"| {name} | {bits:.2f} | {' | '.join(cells)} |" for name, bits, cells in rows]
-    return "\n".join(lines)
-
-
-def cell(judgement: dict[str, Any]) -> str:
-    """Return how often the same token is the most likely, and the divergence in nats."""
+def cell(judgement: Document) -> str:
+    """Format the share of equal most likely tokens, and the divergence in nats."""
     divergence = judgement["kl"]
     shown = f"{divergence:.2f}" if divergence >= 1 else f"{divergence:.4f}"
     return f"{100 * judgement['top1']:.1f} %, {shown}"
 
 
-def _hwgen(*arguments: str) -> Any:
-    """Run a command of hwgen and return its document."""
-    command = [sys.executable, "-m", "hwgen", *arguments, "--json"]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
-    from hwgen.models.files.store import Model
-
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("model", help="file of a model, as `hwgen model import` reads it")
-    parser.add_argument("--calibration", action="append", required=True, metavar="TEXT")
-    parser.add_argument("--judge", action="append", required=True, metavar="TEXT")
-    parser.add_argument("--positions", type=int, default=1024, help="most tokens of a text judged")
-    parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS), metavar="ROW")
-    given = parser.parse_args(arguments)
-    common = ["--positions", str(given.positions)]
-    for option in ("calibration", "judge"):
-        common += [part for path in getattr(given, option) for part in (f"--{option}", path)]
-    rows: list[tuple[str, float, Sequence[str]]] = []
-    positions: list[int] = []
-    with tempfile.TemporaryDirectory(prefix="hwgen-quantisation-") as room:
-        imported, made = f"{room}/model", f"{room}/quantised"
-        _hwgen("model", "import", given.model, "--output", imported)
-        for name in given.rows:
-            found = _hwgen("model", "quantise", imported, "--output", made, "--force", *common,
-                           *ROWS[name])["judgements"]  # fmt: skip
-            positions = [found[path]["positions"] for path in given.judge]
-            cells = [cell(found[path]) for path in given.judge]
-            rows.append((name, weight_bits(Model(Path(made)).description), cells))
-            click.echo(f"{name}: {'; '.join(cells)}", err=True)
-    texts = [f"`{path}`, {n:,}" for path, n in zip(given.judge, positions, strict=True)]
-    click.echo(table(texts, rows))
+    options = parser("quantisation", __doc__)
+    options.add_argument("model", help="file of a model, as `hwgen model import` reads it")
+    options.add_argument("--calibration", action="append", required=True, metavar="TEXT")
+    options.add_argument("--judge", action="append", required=True, metavar="TEXT")
+    options.add_argument("--positions", default="1024", help="most tokens of a text judged")
+    options.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
+    chosen = options.parse_args(arguments)
+    common = ["--positions", chosen.positions]
+    for option, paths in (("--calibration", chosen.calibration), ("--judge", chosen.judge)):
+        common += [part for path in paths for part in (option, path)]
+    rows: list[tuple[str, ...]] = []
+    headings = ["weights", "bits a weight"]
+    with tempfile.TemporaryDirectory(prefix="hwgen-quantisation-") as directory:
+        imported, quantised = Path(directory) / "model", Path(directory) / "quantised"
+        hwgen("model", "import", chosen.model, "--output", imported)
+        for name in chosen.rows:
+            judgements = hwgen("model", "quantise", imported, "--output", quantised, "--force",
+                               *common, *ROWS[name])["judgements"]  # fmt: skip
+            texts = [f"`{path}`, {judgements[path]['positions']:,}" for path in chosen.judge]
+            headings[2:] = texts
+            bits = weight_bits(Model(quantised).description)
+            rows.append((name, f"{bits:.2f}", *(cell(judgements[path]) for path in chosen.judge)))
+            sys.stderr.write(f"{'; '.join(rows[-1])}\n")
+    click.echo(markdown(headings, rows), nl=False)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``make bench-questions``: what the sweeps in configs/sweeps say, as tables of docs/results.md.
+"""Answers of the sweeps in configs/sweeps, as tables of docs/results.md: ``make bench-questions``.
 
 Each sweep keeps all of its points.  They are put into groups, and of each group the one with the
 most throughput for its area is shown: the best that there is if the question is answered so.
@@ -7,23 +7,26 @@ most throughput for its area is shown: the best that there is if the question is
 
 from __future__ import annotations
 
-import argparse
+import json
 import math
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import click
+import pyarrow.parquet
+
+from flows.bench.common import ROOT, Document, hwgen, markdown, parser, run
 from hwgen.families.spatial.params import SERIAL
 
-SWEEPS = Path(__file__).resolve().parents[2] / "configs" / "sweeps"
+SWEEPS = ROOT / "configs" / "sweeps"
 
 SIGMA, MIDDLE = "target.activation_sigma", 20
 
-Point = Mapping[str, Any]
+Point = Document
+"""Parameters and metrics by name."""
 
 
 def macs(point: Point) -> int:
@@ -64,18 +67,18 @@ def size(point: Point) -> str:
     return " x ".join(f"{size:g}" for size in sizes if size)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-TABLES: Mapping[str, Callable[[Point], Any]] = {
+TABLES: Mapping[str, Callable[[Point], object]] = {
     "µ": lambda point: point["array.group_size"],
     "L x P": lambda point: f"{point['array.tables']} x {point['array.fetch_ports']}",
     "MACs": macs,
 }
 """Columns of a ternary-LUT core."""
 
-ELEMENTS: Mapping[str, Callable[[Point], Any]] = {
+ELEMENTS: Mapping[str, Callable[[Point], object]] = {
     "size": size,
     "registers": lambda point: point["pipeline.pe"],
     "digits": lambda point: "" if point["array.pe"] == "mac" else point["array.encoding"],
@@ -102,8 +105,8 @@ class Question:
 
     sweep: str
     heading: str
-    group: Callable[[Point], Any]
-    columns: Mapping[str, Callable[[Point], Any]] = field(default_factory=lambda: TABLES)
+    group: Callable[[Point], object]
+    columns: Mapping[str, Callable[[Point], object]] = field(default_factory=lambda: TABLES)
 
 
 QUESTIONS = (
@@ -123,72 +126,59 @@ QUESTIONS = (
 
 
 def points(sweep: str, folder: Path) -> list[Point]:
-    """Run a sweep, unless it was run into the folder before, and return its points."""
-    import pyarrow.parquet
-
+    """Run a sweep, unless the folder has its results, and return its points."""
     out = folder / sweep
     if not out.is_dir():
-        command = [
-            "sweep",
-            "--config",
-            str(SWEEPS / f"{sweep}.yaml"),
-            "--output",
-            str(out),
-            "--json",
-        ]
-        subprocess.run(
-            [sys.executable, "-m", "hwgen", *command], check=True, stdout=subprocess.DEVNULL
-        )
+        hwgen("sweep", "--config", SWEEPS / f"{sweep}.yaml", "--output", out)
     table: list[Point] = pyarrow.parquet.read_table(out / "results.parquet").to_pylist()
     return table
 
 
-def answer(question: Question, choices: list[Point]) -> list[str]:
-    """Return the lines of a table in Markdown."""
+def answer(question: Question, choices: list[Point]) -> list[list[str]]:
+    """Return the headings and rows of a table: the best point of each group."""
     groups: dict[Any, Point] = {}
     for point in choices:
         name = question.group(point)
         if name is None:
             continue
-        known = groups.get(name)
-        if known is None or point["tops_per_mm2"] > known["tops_per_mm2"]:
+        if name not in groups or point["tops_per_mm2"] > groups[name]["tops_per_mm2"]:
             groups[name] = point
     most = max(point["tops_per_mm2"] for point in groups.values())
     heads = [
         question.heading, *question.columns, "mm²", "µm² per MAC/cycle", "Fmax MHz", "TOPS/mm²",
         "TOPS/W", "of the best TOPS/mm²",
     ]  # fmt: skip
-    lines = ["| " + " | ".join(heads) + " |", "| --- " * len(heads) + "|"]
+    rows = [heads]
     for name in sorted(groups):
         point = groups[name]
         title = ", ".join(map(_text, name if isinstance(name, tuple) else (name,)))
-        cells = [
-            title,
-            *(str(of(point)) for of in question.columns.values()),
-            f"{point['area_mm2']:.4f}",
-            f"{1e6 * point['area_mm2'] / rate(point):.1f}",
-            f"{point['fmax_mhz']:.0f}",
-            f"{point['tops_per_mm2']:.2f}",
-            f"{point['tops_per_w']:.1f}",
-            f"{point['tops_per_mm2'] / most:.2f}",
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+        rows.append(
+            [
+                title,
+                *(str(of(point)) for of in question.columns.values()),
+                f"{point['area_mm2']:.4f}",
+                f"{1e6 * point['area_mm2'] / rate(point):.1f}",
+                f"{point['fmax_mhz']:.0f}",
+                f"{point['tops_per_mm2']:.2f}",
+                f"{point['tops_per_w']:.1f}",
+                f"{point['tops_per_mm2'] / most:.2f}",
+            ]
+        )
+    return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables."""
-    argparse.ArgumentParser(
-        prog="python -m flows.bench.questions",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    ).parse_args(arguments)
+    options = parser("questions", __doc__).parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="hwgen-questions-") as name:
         for question in QUESTIONS:
-            table = answer(question, points(question.sweep, Path(name)))
-            text = "\n".join([f"{question.sweep}, by {question.heading}", "", *table, ""])
-            sys.stdout.write(f"{text}\n")
+            heads, *rows = answer(question, points(question.sweep, Path(name)))
+            title = f"{question.sweep}, by {question.heading}"
+            if options.json:
+                click.echo(json.dumps({"title": title, "headings": heads, "rows": rows}))
+            else:
+                click.echo(f"{title}\n\n{markdown(heads, rows)}")
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

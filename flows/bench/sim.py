@@ -1,68 +1,175 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``make bench-sim``: simulated cycles per second of ``hwgen run`` and of the regression.
+"""Simulated cycles per second of ``hwgen run`` and of the regression: ``make bench-sim``.
 
-``idle`` is the design compiled for cocotb with a testbench that only waits for clock edges: what no
-cocotb testbench can exceed.  Start-up and preparation (operands, golden results, beats) are apart.
+``idle`` is the design compiled for cocotb with a testbench that only waits for clock edges: no
+cocotb testbench can be faster.  Start-up and preparation (operands, golden results, beats) are
+separate.
 """
 
 from __future__ import annotations
 
+import json
+import re
+import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from flows.bench.measure import parser, report
+import click
+import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
-
-ENGINE = ROOT / "configs" / "gemm_stream.yaml"
+from flows.bench.common import ROOT, Cell, Row, parser, report, run
+from flows.build.design import Design
+from flows.simulation.bus.engine_host import open_engine
+from flows.simulation.engine_memory import place
+from flows.simulation.regression import operands
+from flows.simulation.runner import case_names, compile_design, simulate
+from flows.simulation.stream_program import compile_stream, run_stream
+from hwgen.core.load import load_config
+from hwgen.core.registry import family
+from hwgen.core.schedule.stream import pack_inputs
 
 ARRAYS = ((8, "output_stationary"), (16, "output_stationary"), (16, "weight_stationary"))
-
 MODES = ("fast", "run", "idle", "regression")
+
+CYCLES = {"run": 200_000, "fast": 4_000_000}
+"""Approximate duration of a product."""
+
+_CASE = re.compile(r"; (\d+) edges in ([\d.]+) s")
+_CYCLES = re.compile(r"CYCLES (\d+)")
+
+Timing = tuple[float, float, float]
+"""Cycles, the processor seconds that they took, and those of start-up and preparation."""
+
+SPECS = {**dict.fromkeys(MODES, ".1f"), "of idle": ".2f", "start-up, s": ".2f"}
+
+
+def rows(work: Path) -> Iterator[Row]:
+    """Time each mode of each design, in a process of its own."""
+    designs = {}
+    for size, dataflow in reversed(ARRAYS):
+        path = work / f"{size}_{dataflow}.yaml"
+        array = f"{{rows: {size}, cols: {size}, dataflow: {dataflow}}}"
+        path.write_text(f"name: timed_{path.stem}\nfamily: systolic\narray: {array}\n")
+        designs[f"{size} x {size} {dataflow}"] = path
+    for name in ("lut_core.yaml", "gemm_stream.yaml"):
+        designs[f"configs/{name}"] = ROOT / "configs" / name
+    for title, path in designs.items():
+        rates: dict[str, float] = {}
+        start_up = 0.0
+        for mode in MODES:
+            if mode == "run" and path.stem == "gemm_stream":
+                continue
+            command = [
+                sys.executable,
+                "-m",
+                "flows.bench.sim",
+                "--time",
+                mode,
+                str(path),
+                str(work),
+            ]
+            done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
+            cycles, seconds, start_up = json.loads(done.stdout.splitlines()[-1])
+            rates[mode] = cycles / seconds / 1000
+        cells: dict[str, Cell] = {"thousand cycles/s": title}
+        cells |= {mode: rates.get(mode) for mode in MODES}
+        ratio = rates["regression"] / rates["idle"]
+        yield {**cells, "of idle": ratio, "start-up, s": start_up}
+
+
+def timed(mode: str, path: Path, directory: Path) -> Timing:
+    """Time one simulation of a configuration."""
+    config: Any = load_config(path)
+    work = directory / f"{mode}-{config.name}"
+    work.mkdir(parents=True)
+    if mode != "fast":
+        return cocotb_timing(config, mode, work)
+    return engine_timing(config) if config.buses else stream_timing(config, work)
+
+
+def drawn_operands(config: Any, mode: str) -> tuple[np.ndarray, np.ndarray]:
+    """Draw the operands of a product of about `CYCLES`."""
+    m, k, n = 64, 256, config.natural_sizes[2] * 8
+    m *= -(-CYCLES[mode] // family(config.family).timed(config, [(m, k, n)]).number)
+    return operands(config, (m, k, n), "random", np.random.default_rng(0))
+
+
+def children_seconds() -> float:
+    """Return the processor time of the processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def stream_timing(config: Any, work: Path) -> Timing:
+    """Time ``hwgen run`` of a stream core."""
+    a, w = drawn_operands(config, "fast")
+    plan = family(config.family).part("schedule").schedule(config, *a.shape, w.shape[1])
+    blocks = pack_inputs(plan, a, w)
+    expected = family(config.family).cycles_of(config, [(a, w)])
+    program = compile_stream(Design(config))
+    start, before = time.process_time(), children_seconds()
+    _, cycles = run_stream(config, program, plan, blocks, expected, work, timeout=3600)
+    return cycles, children_seconds() - before, time.process_time() - start
+
+
+def engine_timing(config: Any) -> Timing:
+    """Time ``hwgen run`` of an engine."""
+    host = open_engine(Design(config), read_latency=1, write_latency=1)
+    with host.model:
+        drawn = operands(config, (256, 512, 512), "random", np.random.default_rng(0))
+        (placed,), _ = place(config, [drawn])
+        host.put(placed)
+        start, before = time.process_time(), host.model.traffic.cycles
+        host.wait(host.submit(placed.job), 10_000_000)
+        return host.model.traffic.cycles - before, time.process_time() - start, 0.0
+
+
+def cocotb_timing(config: Any, mode: str, work: Path) -> Timing:
+    """Time a cocotb testbench."""
+    files = {key: str(work / f"{key}.npy") for key in ("activations", "weights")}
+    if mode == "run":
+        for path, values in zip(files.values(), drawn_operands(config, "run"), strict=True):
+            np.save(path, values)
+    modules = "flows.simulation.cocotb"
+    modes: dict[str, tuple[str, dict[str, Any]]] = {
+        "idle": (f"{modules}.idle", {"cycles": 200_000}),
+        "run": (f"{modules}.run", {**files, "beats": str(work / "beats.bin")}),
+        "regression": (
+            f"{modules}.{'engine' if config.buses else 'regression'}",
+            {"seed": 0, "cases": case_names(config, 0)},
+        ),
+    }
+    module, plan = modes[mode]
+    lines: list[str] = []
+    program, before = compile_design(Design(config)), children_seconds()
+    outcomes = simulate(config, program, module, plan, work, on_line=lines.append)
+    whole = children_seconds() - before
+    if not all(outcome.passed for outcome in outcomes):
+        raise SystemExit(f"{mode} failed; log in {work}")
+    if mode == "run":
+        return next(int(match[1]) for line in lines if (match := _CYCLES.match(line))), whole, 0.0
+    cases = [match for line in lines if (match := _CASE.search(line))]
+    seconds = sum(float(case[2]) for case in cases)
+    return sum(int(case[1]) for case in cases), seconds, whole - seconds
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, and print ratios to the baseline."""
-    options = parser("sim", __doc__).parse_args(arguments)
-    rows = []
+    """Measure, and print ratios to the idle testbench."""
+    options = parser("sim", __doc__)
+    options.add_argument("--time", nargs=3, metavar=("MODE", "FILE", "DIR"), help="time one only")
+    chosen = options.parse_args(arguments)
+    if chosen.time:
+        mode, path, directory = chosen.time
+        click.echo(json.dumps(timed(mode, Path(path), Path(directory))))
+        return
     with tempfile.TemporaryDirectory() as name:
-        designs = {
-            "configs/gemm_stream.yaml": ENGINE,
-            "configs/lut_core.yaml": ROOT / "configs" / "lut_core.yaml",
-        }
-        for size, dataflow in ARRAYS:
-            array = f"{{rows: {size}, cols: {size}, dataflow: {dataflow}}}"
-            path = Path(name) / f"{size}_{dataflow}.yaml"
-            path.write_text(f"name: timed_{path.stem}\nfamily: systolic\narray: {array}\n")
-            designs[f"{size} x {size} {dataflow}"] = path
-        for title, path in reversed(designs.items()):
-            rates, besides = {}, {}
-            for mode in MODES:
-                if mode == "run" and path == ENGINE:
-                    continue
-                done = subprocess.run(
-                    [sys.executable, "-m", "flows.bench.simulations", mode, str(path), name],
-                    cwd=ROOT, check=True, text=True,
-                    stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                )  # fmt: skip
-                cycles, seconds, besides[mode] = map(float, done.stdout.split()[-3:])
-                rates[mode] = cycles / seconds
-            rows.append(
-                [title]
-                + [round(rates[mode] / 1000, 1) if mode in rates else "" for mode in MODES]
-                + [rates["regression"] / rates["idle"], round(besides["regression"], 2)]
-            )
-    report(
-        "thousand cycles a second of processor time, int8",
-        ["core", "fast", "run, cocotb", "idle", "regression", "regression of idle",
-         "start-up and preparation of the regression, s"],
-        rows,
-        as_json=options.json,
-    )  # fmt: skip
+        report("simulation, int8, processor time", rows(Path(name)), SPECS, as_json=chosen.json)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``make bench-sweep``: configurations of the ternary-LUT family a second, end to end.
+"""Configurations of the ternary-LUT family a second in sweeps, end to end: ``make bench-sweep``.
 
 The sweep enumerates, applies constraints and specs, evaluates costs, and keeps the Pareto set and
 the best points.  The baseline is the calibrated cost model alone, called with blocks of arrays that
-are there already.
+are in memory already.
 """
 
 from __future__ import annotations
 
 import resource
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +23,7 @@ from cost_model.sweep.journal import Journal
 from cost_model.sweep.plan import metrics_of
 from cost_model.sweep.probe import probe
 from cost_model.sweep.reduce import BLOCK
-from flows.bench.measure import parser, report
+from flows.bench.common import Row, mebibytes, parser, report, run
 from flows.tools.executors import LocalProcesses
 from hwgen import __version__
 
@@ -50,9 +48,14 @@ objectives: {{minimize: [area_mm2, latency_ms(decode)], maximize: [tops_per_w]}}
 top: 10
 """
 
+RUNS = ((160, 1), (1600, 1), (16000, 2))
+"""Depths and processes: two formats, 5 group sizes, 100 tables and 100 ports for each depth."""
+
+WHO = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+
 
 def baseline(file: SweepFile) -> float:
-    """Return the points that the bare model does in a second of a processor."""
+    """Return the points that the bare model evaluates in a second of a processor."""
     subspace = file.plan.space.subspaces[0]
     values = {**subspace.settled([0]), **subspace.columns(np.arange(BLOCK))}
     repeat = 200
@@ -63,13 +66,13 @@ def baseline(file: SweepFile) -> float:
 
 
 def processor_s() -> float:
-    """Return the time that this process and its finished workers have had a processor."""
-    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    """Return the processor time of this process and its finished workers."""
+    usages = (resource.getrusage(who) for who in WHO)
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def sweep(folder: Path, depth: int, jobs: int) -> list[Any]:
-    """Run a sweep; return a row of the report."""
+def sweep_row(folder: Path, depth: int, jobs: int) -> Row:
+    """Run a sweep and return its speed and memory."""
     path = folder / "sweep.yaml"
     path.write_text(SWEEP.format(depth=depth))
     file = read_sweep(path, __version__)
@@ -81,33 +84,26 @@ def sweep(folder: Path, depth: int, jobs: int) -> list[Any]:
     seconds, busy = time.perf_counter() - start, processor_s() - busy
     speed = outcome.evaluated / busy
     # The largest worker counts for every one of them.
-    scale = 1024 * 1024 if sys.platform == "darwin" else 1024
-    own, worker = (
-        resource.getrusage(who).ru_maxrss / scale
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    return [
-        f"{outcome.evaluated:.0e} points, {jobs} process{'es' if jobs > 1 else ''}",
-        seconds,
-        busy,
-        speed / 1e6,
-        speed / bare,
-        len(outcome.front),
-        round(own + (jobs * worker if jobs > 1 else 0)),
-    ]
+    own, worker = (mebibytes(resource.getrusage(who).ru_maxrss) for who in WHO)
+    return {
+        "points": f"{outcome.evaluated:.0e}",
+        "processes": jobs,
+        "wall s": seconds,
+        "processor s": busy,
+        "million a processor s": speed / 1e6,
+        "of the model": speed / bare,
+        "front": len(outcome.front),
+        "MiB": own + (jobs * worker if jobs > 1 else 0),
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print ratios to the bare model."""
     options = parser("sweep", __doc__).parse_args(arguments)
-    # Two formats, 5 group sizes, 100 tables and 100 ports: 10^5 points for each depth.
     with tempfile.TemporaryDirectory() as name:
-        rows = [sweep(Path(name), depth, jobs) for depth, jobs in ((160, 1), (1600, 1), (16000, 2))]
-    columns = [
-        "sweep", "wall s", "processor s", "million a processor s", "of the model", "front", "MiB"
-    ]  # fmt: skip
-    report("sweeps of the ternary-LUT family", columns, rows, as_json=options.json)
+        rows = (sweep_row(Path(name), depth, jobs) for depth, jobs in RUNS)
+        report("sweeps of the ternary-LUT family", rows, {"MiB": ".0f"}, as_json=options.json)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -11,6 +11,7 @@ import pytest
 
 from cost_model.estimate.technology import Technology, technology
 from flows.bench import closed_forms as bench
+from flows.bench.cost_tables import Errors
 from flows.calibration import closed_forms
 from flows.calibration.closed_forms import Costs, Sample
 from sim_tests.support.selection import commit_seed
@@ -88,15 +89,14 @@ def test_a_fit_finds_what_made_the_structural_estimates() -> None:
         assert max(map(abs, errors.values())) < 0.05
 
 
-def test_summaries_of_the_bench() -> None:
-    known = [(0.1, 1.0), (-0.2, 2.0), (0.0, 3.0)]
-    summary = bench._summary("t", "area", bench.ALL, known, 1)
-    assert summary.mape == pytest.approx(0.1)
-    assert summary.bias == pytest.approx(-0.1 / 3)
-    assert (summary.worst, summary.tau, summary.unknown) == (-0.2, 1.0, 1)
-    assert not bench.meets(summary)
-    assert bench.meets(replace(summary, family="systolic"))
-    assert len(bench.rows([summary])[0]) == len(bench.HEADINGS)
+def test_errors_of_the_bench() -> None:
+    errors = Errors.of([0.1, -0.2, 0.0], [1.0, 2.0, 3.0])
+    assert errors.mape == pytest.approx(0.1)
+    assert errors.bias == pytest.approx(-0.1 / 3)
+    assert (errors.worst, errors.tau) == (-0.2, 1.0)
+    assert not bench.meets("area", errors)
+    assert bench.meets("fmax", errors)
+    assert len(errors.cells()) == len(bench.HEADINGS)
 
 
 def test_what_the_benchmark_compares() -> None:

@@ -24,8 +24,8 @@ from cost_model.netlist.fabric import components as fabric_bill
 from cost_model.netlist.fabric.components import EXACT
 from cost_model.netlist.fabric.fabric import CELL_KINDS, fabric
 from cost_model.netlist.fabric.fabric import KINDS as FABRIC_KINDS
-from flows.bench import cost
-from flows.bench.cost_points import Point
+from flows.bench import cost_tables as cost
+from flows.bench.cost_tables import Point
 from flows.calibration.calibrate import calibrate
 from flows.calibration.fit import Equation, fit, fit_longest
 from flows.calibration.parts import kept_modules, operator_kind, owner, parts_of
@@ -417,7 +417,8 @@ def test_errors_of_estimates_are_summed_up() -> None:
     ]
     found = cost.summarise(points, "area")
     assert found is not None
-    assert (found.mape, found.worst, found.tau) == pytest.approx((0.02, -0.04, 1.0))
+    errors = found.errors
+    assert (errors.mape, errors.worst, errors.tau) == pytest.approx((0.02, -0.04, 1.0))
     assert cost.kendall([1, 2, 3], [3, 2, 1]) == -1.0
     assert cost.summarise([Point(TECH, {}, 1.0, {"area": None}, {"area": 1.0})], "area") is None
 

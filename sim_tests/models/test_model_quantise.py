@@ -275,8 +275,4 @@ def test_the_table_of_weight_formats(model: Model, tmp_path: Path) -> None:
     assert quantisation.weight_bits(small.description) == pytest.approx(bits)
     judged = ({"top1": 0.9571, "kl": 0.00569}, {"top1": 0.0, "kl": 7.941})
     cells = [quantisation.cell(each) for each in judged]
-    assert quantisation.table(["a", "b"], [("int8", 8.024, cells)]).splitlines() == [
-        "| weights | bits a weight | a | b |",
-        "| --- | --- | --- | --- |",
-        "| int8 | 8.02 | 95.7 %, 0.0057 | 0.0 %, 7.94 |",
-    ]
+    assert cells == ["95.7 %, 0.0057", "0.0 %, 7.94"]

@@ -12,14 +12,14 @@ import pytest
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib.wiring import In, Member, Out
 
-from flows.bench import qor_report
-from flows.bench.published import IntegerTable, Published, Readout, Shape
-from flows.bench.qor_points import DESIGNS, points
+from flows.bench.published import IntegerTable, Published, Shape
+from flows.bench.qor import DESIGNS, Result, goals, points, published_for, rows
+from flows.synthesis.standard_cells import Mapped
+from flows.synthesis.timing import Timing
 from hwgen.arithmetic.float_arithmetic import add
 from hwgen.formats import FloatFormat, IntegerFormat, floating, integer, ternary
 from rtl_templates.hdl.hierarchy import Block, emit, place
 from sim_tests.support.blocks import TOP, Lanes, run_block
-from sim_tests.support.paths import ROOT
 
 WORD = 64
 """Bits of a port that `run_block` can drive."""
@@ -61,19 +61,19 @@ def words(values: list[list[int]], width: int, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("group_size", "tables", "ports", "activation", "readout"),
+    ("group_size", "tables", "ports", "activation"),
     [
-        (1, 3, 2, integer("int8"), "case"),
-        (2, 1, 3, integer("int8"), "tree"),
-        (2, 4, 2, integer("int8"), "case"),
-        (3, 3, 2, integer("int8"), "tree"),
-        (4, 2, 2, integer("int8"), "case"),
-        (5, 2, 1, integer("int8"), "tree"),
-        (1, 1, 2, floating("fp16"), "case"),
-        (2, 3, 2, floating("fp16"), "tree"),
-        (3, 2, 1, floating("fp16"), "case"),
-        (4, 1, 1, floating("fp16"), "case"),
-        (5, 2, 1, floating("fp16"), "tree"),
+        (1, 3, 2, integer("int8")),
+        (2, 1, 3, integer("int8")),
+        (2, 4, 2, integer("int8")),
+        (3, 3, 2, integer("int8")),
+        (4, 2, 2, integer("int8")),
+        (5, 2, 1, integer("int8")),
+        (1, 1, 2, floating("fp16")),
+        (2, 3, 2, floating("fp16")),
+        (3, 2, 1, floating("fp16")),
+        (4, 1, 1, floating("fp16")),
+        (5, 2, 1, floating("fp16")),
     ],
     ids=str,
 )
@@ -83,10 +83,9 @@ def test_published_datapath_accumulates_products(
     tables: int,
     ports: int,
     activation: IntegerFormat | FloatFormat,
-    readout: Readout,
     tmp_path: Path,
 ) -> None:
-    shape = Shape(group_size, tables, ports, activation, readout)
+    shape = Shape(group_size, tables, ports, activation)
     rng = np.random.default_rng([group_size, tables, ports])
     beats, reset = 60, 30  # the accumulators are cleared twice: to begin with, and once more
     a: Any
@@ -181,25 +180,42 @@ def test_published_tables_have_the_adders_of_the_original(group_size: int, adder
     assert len(re.findall(r"cell \$(?:add|sub) ", rtlil)) == adders
 
 
-def test_rows_of_earlier_runs_stay() -> None:
-    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    earlier = qor_report.kept(page, ["int8"], [])
-    assert len(earlier) > 70
-    again = qor_report.sections(earlier, [])
-    assert "int8 cores" not in again  # what the modules take is not in the tables
-    tables = {name: text.split("\n\n")[-1] for name, text in again.items()}
-    for name in ("int8 nangate45", "int8 asap7"):
-        assert tables[name] in page
-    measured = [r.point for r in earlier if r.point.group_size == 2]
-    assert {r.point.group_size for r in qor_report.kept(page, ["int8"], measured)} == {1, 3, 4, 5}
-    goals = {goal.what: goal.found for goal in qor_report.goals(earlier)}
-    assert goals["INT8 nangate45 32x32 µ=2: (a) / (b)"] == pytest.approx(0.521, abs=0.001)
+def measured(area: float, **fields: Any) -> Result:
+    """Return a result of 32 x 32 int8 at nangate45 with one mapping that meets its clock."""
+    point = next(
+        p
+        for p in points(["int8"])
+        if (p.technology, p.size) == ("nangate45", (32, 32))
+        and all(getattr(p, name) == value for name, value in fields.items())
+    )
+    mapped = Mapped(
+        "nangate45", "nf", True, point.clock_ps, area * point.macs_per_cycle, 0, {}, {},
+        Timing(1.0, "a", "b"), "",
+    )  # fmt: skip
+    return Result(point, (mapped,))
+
+
+def test_results_are_compared_with_the_published_datapath() -> None:
+    ours, other = measured(50, design="lut", group_size=2), measured(100, design="published",
+                                                                      group_size=2)  # fmt: skip
+    select = measured(60, design="select")
+    results = [ours, other, select]
+    assert published_for(ours, results) is other
+    assert published_for(select, results) is other
+    table = list(rows(results))
+    assert [cells[7] for cells in table] == ["0.50", "", "0.60"]
+    assert table[0][:4] == (DESIGNS["lut"][0], "2", "16 x 32", "nf + FA")
+    reached = {title: (value, met) for title, value, _, met in goals(results)}
+    assert reached["INT8 nangate45 32x32 µ=2: (a) / (b)"] == (pytest.approx(0.5), True)
+    assert reached["INT8 nangate45: best (a) of µ ≥ 2 / best (d)"] == (pytest.approx(5 / 6), False)
+    assert reached["INT8 nangate45: best (a), µm² per MAC/cycle"] == (50, True)
 
 
 def test_aligned_designs_are_of_floating_point_only() -> None:
-    found = {p.design for p in points(["int8"])}, {p.design for p in points(["fp16"])}
-    assert found[0] == set(DESIGNS) - {"aligned", "fixed"}
-    assert found[1] == set(DESIGNS) - {"exact"}
-    only = points(["fp16"], ["asap7"], [(8, 8)], ["aligned", "fixed"])
-    assert {p.config.array.alignment for p in only} == {"beat", "exact"}
-    assert all(p.config.array.alignment == "none" for p in points(["fp16"], designs=["lut"]))
+    designs = {p.design for p in points(["int8"])}, {p.design for p in points(["fp16"])}
+    assert designs[0] == set(DESIGNS) - {"aligned", "fixed"}
+    assert designs[1] == set(DESIGNS) - {"exact"}
+    floats = {design: [p for p in points(["fp16"]) if p.design == design] for design in designs[1]}
+    alignments = {"aligned": "beat", "fixed": "exact", "lut": "none"}
+    for design, alignment in alignments.items():
+        assert {p.config.array.alignment for p in floats[design]} == {alignment}

@@ -15,7 +15,6 @@ from flows.synthesis import liberty
 from flows.synthesis import standard_cells as synthesis
 from flows.synthesis.boundary import buffered
 from flows.synthesis.liberty import Cell, Library
-from flows.synthesis.timing import Timing
 from flows.tools import process
 from flows.tools.toolchain import Found, probe
 from hwgen.errors import CheckFailed, InputError, ToolMissing
@@ -156,18 +155,15 @@ def test_heavy_signals_between_modules_are_buffered() -> None:
     assert all(cell["connections"].get("clk", [3]) == [3] for cell in cells.values())
 
 
-def test_the_goal_is_judged() -> None:
-    def point(um2: float, ns: float | None) -> area.Point:
-        found = None if ns is None else Timing(ns, "a", "b")
-        mapped = synthesis.Mapped(
-            "nangate45", "nf", False, 1500, um2 * area.SIZE**2, 0, {}, {}, found, "no timer"
-        )
-        return area.Point("output_stationary", mapped)
+def test_the_goal_of_the_benchmark() -> None:
+    def row(um2: float, ns: float | None) -> area.Row:
+        return {"array": "output_stationary", "um2 per PE": um2, "ns": ns,
+                "worst path ends at": "no timer"}  # fmt: skip
 
-    assert area.verdict([point(700, 1.9), point(940, 1.7), point(960, 1.6)])[0] is True
-    assert area.verdict([point(700, 1.9), point(960, 1.6)])[0] is False
-    assert area.verdict([point(700, 1.9)])[0] is False
-    met, sentence = area.verdict([point(700, None)])
+    assert area.verdict([row(700, 1.9), row(940, 1.7), row(960, 1.6)])[0] is True
+    assert area.verdict([row(700, 1.9), row(960, 1.6)])[0] is False
+    assert area.verdict([row(700, 1.9)])[0] is False
+    met, sentence = area.verdict([row(700, None)])
     assert met is None
     assert "no timer" in sentence
 
