@@ -54,10 +54,12 @@ from numpy.typing import NDArray
 from cost_model.closed_forms.numbers import Counts, Number
 from cost_model.closed_forms.space import Space, View, frozen
 from cost_model.estimate import technology as technologies
+from cost_model.families import CLOSED_FORMS
 from cost_model.memories.memories import Form
 from cost_model.roofline import roofline
 from hwgen.config.dotted import flattened
 from hwgen.core.params.base import FamilyConfig
+from hwgen.core.registry import core_of
 from hwgen.core.registry import family as family_of
 from hwgen.technologies import technologies as installed
 from hwgen.technologies import utilization
@@ -130,10 +132,10 @@ def without_costs(
 def fmax_mhz(family: str, fixed: Mapping[str, Any], tech: technologies.Technology) -> float:
     """Return the Fmax of one configuration by the closed forms of its family, NaN if unknown."""
     view = _space_of(family, fixed, "registers").view({})
-    module = family_of(family).part("cost")
-    if not view.legal or not hasattr(module, "paths") or not module.parts(view.config):
+    forms = CLOSED_FORMS.get(family)
+    if not view.legal or forms is None or not forms.parts(view.config):
         return float("nan")
-    return 1000 / float(tech.delay_ns(module.paths(view), view["target.clock_mhz"]))
+    return 1000 / float(tech.delay_ns(forms.paths(view), view["target.clock_mhz"]))
 
 
 def _evaluated(
@@ -172,7 +174,7 @@ def _evaluated(
 def bill_of(config: FamilyConfig) -> dict[str, Counts]:
     """Return the bill of components of a configuration, part by part."""
     view = view_of(config)
-    parts = family_of(config.family).part("cost").parts(view.config)
+    parts = CLOSED_FORMS[config.family].parts(view.config)
     return {part.name: part.counts(view) for part in parts}
 
 
@@ -253,7 +255,7 @@ def _limits(family: str) -> Mapping[str, tuple[float, float]]:
                     min(low, default=-np.inf), max(high, default=np.inf)
                 )  # fmt: skip
 
-    walk(family_of(family).config, "")
+    walk(family_of(family).params_class, "")
     return limits
 
 
@@ -265,7 +267,8 @@ def _valid(view: View) -> Number:
         valid = valid & (values >= low) & (values <= high)
         if name not in FRACTIONS:
             valid = valid & (values == np.floor(values))
-    rules = getattr(family_of(view.space.family).part("cost"), "RULES", ())
+    forms = CLOSED_FORMS.get(view.space.family)
+    rules = forms.RULES if forms else ()
     return valid & ~np.isnan(view.figure(rules, _one))
 
 
@@ -282,8 +285,8 @@ def _clock(view: View, metrics: Mapping[str, Number]) -> Number:
 def _metrics(
     view: View, tech: technologies.Technology | None, workloads: Workloads
 ) -> dict[str, Number]:
-    module = family_of(view.space.family).part("cost")
-    if not hasattr(module, "parts") or not module.parts(view.config):
+    module = CLOSED_FORMS.get(view.space.family)
+    if module is None or not module.parts(view.config):
         return _without_bill(view, workloads)
     metrics: dict[str, Number] = {}
     area = leakage = energy = fmax = np.nan
@@ -322,18 +325,17 @@ def _without_bill(view: View, workloads: Workloads) -> dict[str, Number]:
     """Return the metrics of a family that knows no more than its cycles."""
     clock = _clock(view, {})
     varying = tuple(view.varying)
-    module = family_of(view.space.family).part("cost")
-    known = hasattr(module, "macs_at")
-    macs = module.macs_at(view) if known else view.figure(varying, _macs_per_cycle)
+    forms = CLOSED_FORMS.get(view.space.family)
+    macs = forms.macs_at(view) if forms else view.figure(varying, _macs_per_cycle)
     metrics: dict[str, Number] = {"tops": 2e-6 * macs * clock}
     bits = np.nan
-    if hasattr(module, "port_bits_at"):
-        bits = module.port_bits_at(view)
+    if forms:
+        bits = forms.port_bits_at(view)
     elif view.config.ports:
         bits = view.figure(varying, _port_bits)
     metrics["bandwidth_gb_s"] = bits / 8 * clock * 1e-3
     for name, sizes in workloads.items():
-        cycles = view.figure(varying, _cycles_of(view.space.family, tuple(sizes)))
+        cycles = view.figure(varying, _cycles_of(tuple(sizes)))
         metrics[f"cycles({name})"] = cycles
         metrics[f"latency_ms({name})"] = cycles / clock * 1e-3
     return metrics
@@ -348,11 +350,12 @@ def _macs_per_cycle(config: Any) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _cycles_of(family: str, sizes: tuple[tuple[int, int, int], ...]) -> Callable[[Any], float]:
-    module = family_of(family).part("cost")
-
+def _cycles_of(sizes: tuple[tuple[int, int, int], ...]) -> Callable[[Any], float]:
     def cycles(config: Any) -> float:
         longest = max(k for _, k, _ in sizes)
-        return float(module.cycles_of(config, sizes)) if longest <= config.max_k else np.nan
+        if longest > config.max_k:
+            return np.nan
+        core = core_of(config)
+        return float(core.cycles([core.gemm(*size) for size in sizes]).number)
 
     return cycles

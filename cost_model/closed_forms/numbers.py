@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Number = Any
-"""An array, or a scalar where nothing varies."""
+from hwgen.core.cycles.counting import Number as Number
+from hwgen.core.cycles.counting import ceil_div as ceil_div
 
+Array = NDArray[np.float64]
 Counts = Mapping[str, Number]
 """Number of components of each type."""
 
@@ -36,8 +35,3 @@ def bits_of(count: Number) -> Number:
 def bit_length(number: Number) -> Number:
     """Return the bits of a number from 0 up."""
     return np.frexp(np.asarray(number, np.float64))[1]
-
-
-def ceil_div(a: Number, b: Number) -> Number:
-    """Return ``a / b``, rounded up."""
-    return -(-np.asarray(a) // b)

@@ -38,7 +38,7 @@ def _config(name: str, values: tuple[tuple[str, Any], ...]) -> FamilyConfig | No
     """Return the configuration with these dotted parameters; None if it is not legal."""
     tree = nested({path: _thawed(value) for path, value in values})
     try:
-        return family(name).config.model_validate({"name": "core", "family": name, **tree})
+        return family(name).params_class.model_validate({"name": "core", "family": name, **tree})
     except ValueError:
         return None
 
@@ -48,7 +48,9 @@ def defaults(name: str) -> Mapping[str, Any]:
     """Return the default of every parameter of a family."""
     from hwgen.config.parameters import parameters
 
-    return {p.field: p.default for p in parameters(family(name).config).values() if not p.is_group}
+    return {
+        p.field: p.default for p in parameters(family(name).params_class).values() if not p.is_group
+    }
 
 
 @dataclass

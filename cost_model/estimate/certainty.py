@@ -14,10 +14,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from cost_model.roofline.roofline import OF_MEMORY, OF_TOKENS
-from hwgen.core.figures import BASES, Basis, Cycles
-from hwgen.core.operation import multiplies
+from hwgen.core.cycles.figures import BASES, Basis, Cycles
+from hwgen.core.operation import gemm_operands
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import family
+from hwgen.core.registry import core_of
 
 Operands = Mapping[str, tuple[NDArray[Any], NDArray[Any]]]
 
@@ -38,18 +38,18 @@ def timed(
 
     Workloads that the configuration cannot do are left out.
     """
-    kind = family(config.family)
+    core = core_of(config)
     found = {}
     for name, sizes in workloads.items():
         number = metrics.get(f"cycles({name})")
         if number is None:
             continue
         if name in operands:
-            found[name] = kind.timed_operands(config, [operands[name]])
-        elif hasattr(kind.part("cost"), "timed"):
-            found[name] = kind.timed(config, sizes)
+            a, w = operands[name]
+            job = core.gemm(*a.shape, w.shape[1])
+            found[name] = core.cycles([job], [gemm_operands(a, w)])
         else:
-            found[name] = Cycles(int(number))  # not counted a second time
+            found[name] = core.cycles([core.gemm(*size) for size in sizes])
     return found
 
 
@@ -88,8 +88,9 @@ def certainty(
     fmax = metrics.get("fmax_mhz")
     clock: Basis = "assumed" if fmax is None else "exact" if fmax >= clock_mhz else "modelled"
     rate: Basis = "exact"
-    if multiplies(config):
-        rate = family(config.family).timed(config, [(1, 1, 1)]).basis
+    if config.multiplies:
+        core = core_of(config)
+        rate = core.cycles([core.gemm(1, 1, 1)]).basis
     found: dict[str, dict[str, Any]] = {}
     for metric, value in metrics.items():
         if value is None:

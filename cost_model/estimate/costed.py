@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cost_model import families
 from cost_model.closed_forms.closed_forms import (
     DEVICE,
     RESOURCES,
@@ -26,9 +27,11 @@ from cost_model.netlist.costs import Part, logic_share
 from cost_model.netlist.costs import breakdown as structural_breakdown
 from cost_model.netlist.fabric import energy as fabric_energy
 from cost_model.netlist.fabric.fabric import fabric, has_rules
+from cost_model.roofline.roofline import buffered_core
 from cost_model.timing.graph import Path
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import family
+from hwgen.core.protocols import BufferedCore
+from hwgen.core.registry import core_of
 from hwgen.technologies.model import Memories
 
 STRUCTURE, CLOSED_FORMS = "structure", "closed forms"
@@ -243,12 +246,11 @@ def _of_structure(
     if "energy_fj" in sums:
         power = (sums["leakage_nw"] + sums["energy_fj"] * clock) * 1e-9
         values |= {"power_w": power, "tops_per_w": values["tops"] / power}
-        engine = family(config.family).part("cost")
         counted = buffers_of(config) if of_macros else []
         # Of macros, what a workload takes is counted, not taken to be that of a full cycle.
         power -= sum(each.access_pj(counted) for each in of_macros) * clock * 1e-6
         for name, sizes in workloads.items():
-            use = engine.use(config, sizes) if counted else None
+            use = buffered_core(config).memory_use(sizes) if counted else None
             accesses = memories.workload_pj(of_macros, use) if use else 0.0
             values[f"energy_mj({name})"] = values[f"latency_ms({name})"] * power + accesses * 1e-9
     return {name: plain(value) for name, value in values.items()}, breakdown
@@ -256,8 +258,8 @@ def _of_structure(
 
 def buffers_of(config: FamilyConfig) -> list[str]:
     """Return what the memories hold whose accesses by workloads are known: buffers of engines."""
-    module = family(config.family).part("cost")
-    return [buffer.name for buffer in module.buffers(config)] if hasattr(module, "use") else []
+    core = core_of(config)
+    return [buffer.name for buffer in core.buffers()] if isinstance(core, BufferedCore) else []
 
 
 def _of_energies(made: Sequence[memories.Made], technology: str) -> list[str]:
@@ -306,9 +308,9 @@ def plain(value: Any) -> float | int | None:
 def _breakdown(
     name: str, fixed: Mapping[str, Any], tech: technologies.Technology | None
 ) -> list[dict[str, Any]]:
-    view, module = Space(name, fixed).view({}), family(name).part("cost")
+    view, forms = Space(name, fixed).view({}), families.CLOSED_FORMS.get(name)
     found = []
-    for part in module.parts(view.config) if hasattr(module, "parts") else ():
+    for part in forms.parts(view.config) if forms else ():
         counts = part.counts(view)
         components = {kind: plain(n) for kind, n in counts.items() if float(n)}
         costs: dict[str, Any] = {}

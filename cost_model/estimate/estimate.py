@@ -22,10 +22,11 @@ from cost_model.roofline import roofline
 from cost_model.roofline.report import roofline as report
 from cost_model.timing.limit import described, steps_of
 from hwgen.config.dotted import flattened
-from hwgen.core.figures import Cycles
+from hwgen.core.cycles.figures import Cycles
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.params.off_chip import OffChip
-from hwgen.core.registry import family
+from hwgen.core.protocols import BufferedCore
+from hwgen.core.registry import core_of
 from hwgen.technologies import technologies as installed
 from hwgen.technologies import technology_of
 from hwgen.technologies.fpga_model import Fpga
@@ -187,7 +188,7 @@ def _jobs(
     """Put cycles, time and energy of jobs into the metrics, and return the cycles."""
     found, clock = {}, min(clock_mhz, metrics.get("fmax_mhz") or clock_mhz)
     for name, job in jobs.items():
-        cycles = family(config.family).timed_jobs(config, [job])
+        cycles = core_of(config).cycles([job])
         power = metrics.get("power_w")
         latency = cycles.number / clock * 1e-3
         metrics[f"cycles({name})"] = cycles.number
@@ -280,8 +281,8 @@ def _memory(
 
     The clock is the slower one of that asked for and Fmax, as everywhere.
     """
-    module = family(config.family).part("cost")
-    if not hasattr(module, "buffers"):
+    core = core_of(config)
+    if not isinstance(core, BufferedCore):
         return None
     buffers = memories.buffers_of(made, buffers_of(config))
     per_bit = math.nan if behind.energy_pj_per_bit is None else behind.energy_pj_per_bit
@@ -289,7 +290,7 @@ def _memory(
     found: dict[str, Any] = {}
     for name, sizes in workloads.items():
         cycles = metrics[f"cycles({name})"]
-        use = module.use(config, sizes)
+        use = core.memory_use(sizes)
         energy = memories.energy_mj(
             buffers, use, math.nan if cycles is None else cycles, clock, per_bit
         )
@@ -304,7 +305,7 @@ def _memory(
         "buffers": [
             {"buffer": buffer.name, "memories": buffer.memories, "words": buffer.words,
              "width_bits": buffer.width, "kib": buffer.bits / 8192}
-            for buffer in module.buffers(config)
+            for buffer in core.buffers()
         ],
         "area_mm2": plain(sum(each.area_um2 for each in buffers) * 1e-6) if buffers else None,
         "off_chip": behind.kind,

@@ -19,11 +19,11 @@ from cost_model.closed_forms.numbers import Counts, Number, register
 from cost_model.closed_forms.space import View
 from cost_model.families import spatial_serial_bill
 from cost_model.netlist.fabric.fabric import fabric_of
-from hwgen.families.spatial.timing import block_lead, lead
+from hwgen.core.params.spatial_timing import block_lead, lead
 from hwgen.formats import TERNARY
 
 if TYPE_CHECKING:
-    from hwgen.families.spatial.params import SpatialConfig
+    from hwgen.core.params.spatial import SpatialConfig
 
 MAC_KINDS = (
     "flip_flop", "and", "adder_bit", "adder_level", "saturate", "sum_bit", *products.PRODUCT_KINDS,

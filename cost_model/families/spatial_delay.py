@@ -17,7 +17,7 @@ from cost_model.families import spatial_serial_delay
 from cost_model.families.spatial_bill import FIGURES, RESOLVED, Geometry
 
 if TYPE_CHECKING:
-    from hwgen.families.spatial.params import SpatialConfig
+    from hwgen.core.params.spatial import SpatialConfig
 
 TREE = ("sum_level", "adder_behind", "adder_behind_bit")
 

@@ -21,7 +21,7 @@ from hwgen.arithmetic.digits import digit_count
 from hwgen.arithmetic.sparse_digits import CHOSEN_ARRIVAL, FINAL_STEPS, GROUP_TERMS, SerialSum
 
 if TYPE_CHECKING:
-    from hwgen.families.spatial.params import SpatialConfig
+    from hwgen.core.params.spatial import SpatialConfig
 
 SUM = ("max_k", "array.depth", "array.carry_spacing")
 """Numeric parameters on which accumulators depend."""

@@ -24,7 +24,7 @@ from hwgen.arithmetic.digits import digit_count
 from hwgen.arithmetic.sparse_digits import CHOSEN_ARRIVAL, FINAL_STEPS, GROUP_TERMS
 
 if TYPE_CHECKING:
-    from hwgen.families.spatial.params import SpatialConfig
+    from hwgen.core.params.spatial import SpatialConfig
 
 WAITS = 2.5
 """Gates in front of a register of a `StreamSlice`: one line tells all its bits to wait."""

@@ -25,7 +25,7 @@ from cost_model.families.systolic_pes import (
     stationary_pes,
 )
 from cost_model.netlist.fabric.fabric import delays, fabric_of
-from hwgen.families.systolic.geometry import BUS_ROWS, ArrayGeometry, block_stages
+from hwgen.families.systolic.params import BUS_ROWS, ArrayGeometry, block_stages
 from hwgen.formats import TERNARY
 
 if TYPE_CHECKING:

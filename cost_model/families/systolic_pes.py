@@ -11,7 +11,7 @@ from cost_model.closed_forms.component_counts import adder, times, total
 from cost_model.closed_forms.numbers import register
 from cost_model.netlist.fabric.fabric import LISTED, fabric_of
 from cost_model.netlist.fabric.fabric import product_counts as logic_or_dsp
-from hwgen.families.systolic.geometry import psum_terms
+from hwgen.families.systolic.params import psum_terms
 
 if TYPE_CHECKING:
     from cost_model.netlist.fabric.fabric import Fabric

@@ -7,8 +7,7 @@ compares them with every simulation that runs at full rate.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,46 +36,16 @@ from cost_model.families.ternary_lut_bill import (
 )
 from cost_model.families.ternary_lut_delay import paths as core_paths
 from cost_model.families.ternary_lut_delay import stored_paths
-from cost_model.families.ternary_lut_flow import core_flow as core_flow
 from cost_model.netlist.fabric.fabric import LISTED, fabric_of
-from hwgen.families.ternary_lut.schedule import Schedule
+from hwgen.families.ternary_lut.cycles import count_cycles
 
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut.params import TernaryLutConfig
 
 
-def cycles(config: TernaryLutConfig, m: int, k: int, n: int) -> int:
-    """Return the cycles of ``C[m,n] = A[m,k] . W[k,n]`` at full-rate streams.
-
-    Counted from the cycle of the first input beat to that of the last output beat, both included.
-    """
-    return cycles_of(config, [(m, k, n)])
-
-
-def cycles_of(config: TernaryLutConfig, sizes: Iterable[tuple[int, int, int]]) -> int:
-    """Return the cycles of products that follow each other without a pause.
-
-    Notes
-    -----
-    Every beat of weights takes one cycle, and there is one for each beat of activations, group of
-    columns and bit plane.  The first waits for the first tables: one cycle in the buffer of the
-    port and ``pipeline.table`` cycles to build them.  A pass that is not the last of its reduction
-    takes at least the cycles after which the next one finds its totals.  Behind the last beat come
-    the path to the totals (``config.core_latency``, which counts the input buffer once more) and
-    post-processing.
-    """
-    array, pipeline = config.array, config.pipeline
-    plans = [Schedule(config, *size) for size in sizes]
-    found = _cycles(
-        config, config.terms, array.fetch_ports, array.accumulator_depth, pipeline.table,
-        pipeline.accumulate, config.core_latency, [(plan.m, plan.k, plan.n) for plan in plans],
-    )  # fmt: skip
-    return int(found) + config.post_latency
-
-
 def cycles_at(v: View, sizes: Sequence[tuple[int, int, int]]) -> Number:
     """Return the cycles of `cycles_of` for every configuration of a view."""
-    found = _cycles(
+    found = count_cycles(
         v.config, v["array.tables"] * v["array.group_size"], v["array.fetch_ports"],
         v["array.accumulator_depth"], v["pipeline.table"], v["pipeline.accumulate"],
         2 + _latency(v), sizes,
@@ -84,31 +53,8 @@ def cycles_at(v: View, sizes: Sequence[tuple[int, int, int]]) -> Number:
     return found + post.latency(v)
 
 
-def _cycles(
-    config: TernaryLutConfig,
-    terms: Number,
-    ports: Number,
-    depth: Number,
-    table: Number,
-    accumulate: Number,
-    latency: Number,
-    sizes: Sequence[tuple[int, int, int]],
-) -> Number:
-    """Return the cycles of cores of the configuration's kind."""
-    again, slots = 1 + accumulate, 0
-    for (m, k, n), repeats in Counter(sizes).items():
-        tiles, groups = ceil_div(k, terms), ceil_div(n, ports)
-        whole = groups // depth
-        for blocks, count in ((whole, depth), (1, groups - whole * depth)):
-            beats = count * config.planes
-            slots = slots + (
-                repeats
-                * m
-                * blocks
-                * ((tiles - 1) * np.maximum(beats, again) + beats)
-                * (count > np.int64(0))
-            )
-    return table + slots + latency
+RULES: tuple[str, ...] = ()
+"""Numeric parameters that rules between fields look at."""
 
 
 # -- bill of components ----------------------------------------------------------------------------

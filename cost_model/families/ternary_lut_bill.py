@@ -16,8 +16,8 @@ from cost_model.closed_forms.component_counts import adder, times, total
 from cost_model.closed_forms.numbers import Counts, register
 from cost_model.netlist.fabric.fabric import delays, fabric_of, fetch_counts, product_counts
 from hwgen.arithmetic.bit_heap import count_adders
+from hwgen.families.ternary_lut.alignment import table_levels, table_parts, table_sum_format
 from hwgen.families.ternary_lut.choice import sum_groups
-from hwgen.families.ternary_lut.table import table_levels, table_parts, table_sum_format
 from hwgen.formats import TERNARY, enclosing_format
 
 if TYPE_CHECKING:

@@ -19,52 +19,9 @@ from cost_model.memories.macros import Composition, composed, energies, library
 from cost_model.netlist.costs import cost
 from cost_model.netlist.memories import MemoryUse
 from cost_model.timing.compiled import MacroSteps
-from hwgen.core.memories import Ram
+from hwgen.core.memories import Ram, Use
 
 Form = Literal["macros", "registers"]
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """A buffer of an engine: memories of one shape that are accessed together.
-
-    Parameters
-    ----------
-    name : str
-        What it holds, as the instances of its memories are called.
-    memories : int
-    words, width : int
-        Of one memory; bits of a word.
-    """
-
-    name: str
-    memories: int
-    words: int
-    width: int
-
-    @property
-    def bits(self) -> int:
-        """Of all memories."""
-        return self.memories * self.words * self.width
-
-
-@dataclass(frozen=True)
-class Use:
-    """What a workload does with the memories of an engine.
-
-    Parameters
-    ----------
-    moved_bytes : int
-        Over the memory port.
-    accesses : mapping
-        Buffer: words read and written, of all its memories.
-    writes : mapping
-        Buffer: those of them that are written.
-    """
-
-    moved_bytes: int
-    accesses: Mapping[str, int]
-    writes: Mapping[str, int]
 
 
 # -- what memories are made of -----------------------------------------------------------------

@@ -10,7 +10,8 @@ from typing import Any
 from cost_model.closed_forms.space import View
 from cost_model.roofline.roofline import KV_CACHE, PORT, Memory, Work, floor_bytes, memory_at, works
 from hwgen.core.params.off_chip import OffChip
-from hwgen.core.registry import family as family_of
+from hwgen.core.protocols import BufferedCore
+from hwgen.core.registry import family
 from hwgen.workloads import Network
 
 COMPUTE = "compute"
@@ -64,7 +65,7 @@ def roofline(
 
 
 def _is_engine(v: View) -> bool:
-    return hasattr(family_of(v.space.family).part("cost"), "use")
+    return issubclass(family(v.space.family), BufferedCore)
 
 
 def memory_document(memory: OffChip, *, engine: bool = False) -> dict[str, Any]:

@@ -26,8 +26,11 @@ import numpy as np
 
 from cost_model.closed_forms.numbers import Number
 from cost_model.closed_forms.space import View
+from cost_model.families import CLOSED_FORMS
+from hwgen.core.params.base import FamilyConfig
 from hwgen.core.params.off_chip import OffChip
-from hwgen.core.registry import family as family_of
+from hwgen.core.protocols import BeatCounter, BufferedCore
+from hwgen.core.registry import core_of, family
 from hwgen.workloads import Gemm, Layer, Network
 
 PREFIX = "target.memory."
@@ -101,6 +104,13 @@ def memory_at(v: View) -> Memory:
     return Memory(config, peak * share, figure("pj_per_bit", config.energy_pj_per_bit))
 
 
+def buffered_core(config: FamilyConfig) -> BufferedCore:
+    """Return the core of an engine with buffers."""
+    core = core_of(config)
+    assert isinstance(core, BufferedCore)
+    return core
+
+
 # -- bytes and cycles of a product -----------------------------------------------------------------
 
 
@@ -112,69 +122,65 @@ def traffic(v: View, size: Gemm) -> dict[str, Number]:
     dict
         By what a port carries, ``weights``, ``activations`` and ``outputs``, or `PORT`.
     """
-    module = family_of(v.space.family).part("cost")
-    if hasattr(module, "traffic_at"):
-        found: dict[str, Number] = module.traffic_at(v, size)
-        return found
+    forms = CLOSED_FORMS.get(v.space.family)
+    if forms is not None:
+        return forms.traffic_at(v, size)
     varying = tuple(v.varying)
-    if hasattr(module, "use"):
-        return {PORT: v.figure(varying, _moved(v.space.family, size))}
+    if issubclass(family(v.space.family), BufferedCore):
+        return {PORT: v.figure(varying, _moved(size))}
     names = ("activations", "weights", "outputs")
-    return dict(zip(names, v.figures(varying, 3, _beats(v.space.family, size)), strict=True))
+    return dict(zip(names, v.figures(varying, 3, _beats(size)), strict=True))
 
 
 def weight_bytes(v: View, size: Gemm) -> Number:
     """Return the bytes of the weights of a product, each once, as the hardware reads them."""
-    module = family_of(v.space.family).part("cost")
-    if hasattr(module, "weight_bytes"):
-        return v.figure(tuple(v.varying), _weight_bytes(v.space.family, size))
-    at = hasattr(module, "weight_bits_at")
-    return size.k * size.n * (module.weight_bits_at(v) if at else v.config.weight.width) / 8
+    if issubclass(family(v.space.family), BufferedCore):
+        return v.figure(tuple(v.varying), _weight_bytes(size))
+    forms = CLOSED_FORMS.get(v.space.family)
+    return size.k * size.n * (forms.weight_bits_at(v) if forms else v.config.weight.width) / 8
 
 
 def own_cycles(v: View, size: Gemm) -> Number:
     """Return the cycles that one more of a product adds to a sequence of it."""
-    module = family_of(v.space.family).part("cost")
-    if hasattr(module, "cycles_at"):
-        return module.cycles_at(v, [size, size]) - module.cycles_at(v, [size])
-    return v.figure(tuple(v.varying), _own(v.space.family, size))
+    forms = CLOSED_FORMS.get(v.space.family)
+    if forms is not None:
+        return forms.cycles_at(v, [size, size]) - forms.cycles_at(v, [size])
+    return v.figure(tuple(v.varying), _own(size))
 
 
 @lru_cache(maxsize=1024)
-def _own(family: str, size: Gemm) -> Callable[[Any], float]:
-    of = family_of(family).part("cost").cycles_of
-
+def _own(size: Gemm) -> Callable[[Any], float]:
     def own(config: Any) -> float:
         if size.k > config.max_k:
             return np.nan
-        return float(of(config, [size, size]) - of(config, [size]))
+        core = core_of(config)
+        job = core.gemm(*size)
+        return float(core.cycles([job, job]).number - core.cycles([job]).number)
 
     return own
 
 
 @lru_cache(maxsize=1024)
-def _moved(family: str, size: Gemm) -> Callable[[Any], float]:
-    use = family_of(family).part("cost").use
-    return lambda config: float(use(config, [size]).moved_bytes)
+def _moved(size: Gemm) -> Callable[[Any], float]:
+    return lambda config: float(buffered_core(config).memory_use([size]).moved_bytes)
 
 
 @lru_cache(maxsize=1024)
-def _weight_bytes(family: str, size: Gemm) -> Callable[[Any], float]:
-    of = family_of(family).part("cost").weight_bytes
-    return lambda config: float(of(config, size))
+def _weight_bytes(size: Gemm) -> Callable[[Any], float]:
+    return lambda config: float(buffered_core(config).weight_bytes(size))
 
 
 @lru_cache(maxsize=1024)
-def _beats(family: str, size: Gemm) -> Callable[[Any], tuple[float, ...]]:
+def _beats(size: Gemm) -> Callable[[Any], tuple[float, ...]]:
     """Return what takes a configuration to the bytes of its ports, by its schedule.
 
     They are NaN where the schedule does not count the beats of its inputs.
     """
-    schedule = family_of(family).part("schedule").schedule
 
     def moved(config: Any) -> tuple[float, ...]:
-        plan, ports = schedule(config, *size), {port.name: port for port in config.ports}
-        if not hasattr(plan, "input_beats") or not {"act", "wgt", "out"} <= ports.keys():
+        core = core_of(config)
+        plan, ports = core.schedule(core.gemm(*size)), {port.name: port for port in core.ports}
+        if not isinstance(plan, BeatCounter) or not {"act", "wgt", "out"} <= ports.keys():
             return (np.nan,) * 3
         inputs = (plan.input_beats(ports[name]) * ports[name].beat_bytes for name in ("act", "wgt"))
         return (*map(float, inputs), float(plan.output_beats * ports["out"].beat_bytes))
@@ -255,7 +261,7 @@ def floor_bytes(v: View, network: Network) -> tuple[Number, float]:
     """
     memory = memory_at(v)
     weights: Number = 0.0
-    if hasattr(family_of(v.space.family).part("cost"), "use") or memory.holds("weights"):
+    if issubclass(family(v.space.family), BufferedCore) or memory.holds("weights"):
         for layer in network.layers:
             if layer.product:
                 weights = weights + layer.repeat * weight_bytes(v, layer.product)

@@ -153,7 +153,7 @@ class _Sweep:
                 near = did_you_mean(name, families())
                 reader.refuse(path, name, ", ".join(families()), near)
                 continue
-            family = SubspaceReader(reader, name, families()[name].config)
+            family = SubspaceReader(reader, name, families()[name].params_class)
             family.add(("targets",), data.get("targets", {}), ("target",))
             family.add(("parameters",), data.get("parameters", {}))
             own = reader.at(path) if path[0] == "families" else None

@@ -170,9 +170,7 @@ def ask(
 ) -> None:
     """Have questions answered by other processes, and remember the answers."""
     missing = [each for each in dict.fromkeys(asked) if each not in known.known]
-    work: Callable[[Question], Figures] = partial(
-        answered, costs=known.costs, workloads=workloads
-    )
+    work: Callable[[Question], Figures] = partial(answered, costs=known.costs, workloads=workloads)
     progress(0, len(missing))
     for done, (each, figures) in enumerate(executor.run(work, missing), 1):
         known.known[each] = figures

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from cost_model.closed_forms.closed_forms import DEVICE, evaluate, metric_names
 from cost_model.closed_forms.space import Space
+from cost_model.families import CLOSED_FORMS
 from cost_model.roofline.roofline import is_limited
 from cost_model.sweep.plan import Evaluate, Plan
 from cost_model.sweep.space import TECHNOLOGY
 from cost_model.sweep.table import Points, parameters_of
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import family as family_of
 from hwgen.workloads import Network
 
 MOST_POINTS = 2000
@@ -176,8 +176,7 @@ def few(plan: Plan) -> bool:
 
 def has_closed_forms(family: str) -> bool:
     """Return whether a family's cost module says area and delay by closed forms."""
-    module = family_of(family).part("cost")
-    return hasattr(module, "parts") and hasattr(module, "paths")
+    return family in CLOSED_FORMS
 
 
 def asks_about_hardware(plan: Plan) -> bool:

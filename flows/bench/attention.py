@@ -19,13 +19,14 @@ from pathlib import Path
 import click
 import numpy as np
 
-from cost_model.families.attention import cycles_of_jobs
 from flows.bench.common import Cell, Row, markdown, parser, run, text, write_sections
 from flows.build.build import Build
 from flows.build.design import Design
+from hwgen.core.operation import Job
+from hwgen.core.registry import core_of
 from hwgen.families.attention.bound import bound_of
 from hwgen.families.attention.formats import SCALE, SUM_GUARD
-from hwgen.families.attention.golden import accumulated, attend, scaled
+from hwgen.families.attention.golden import accumulated, attend, scale_scores
 from hwgen.families.attention.operands import quantised
 from hwgen.families.attention.params import AttentionConfig
 from hwgen.families.attention.schedule import Mask
@@ -81,7 +82,9 @@ def size_row(config: AttentionConfig) -> dict[str, Cell]:
     scalars = operation.check_scalars({})
     sizes = {"kv_heads": 1, "group": 1, "queries": KEYS, "elements": HEAD, "keys": KEYS}
     step = {**sizes, "group": 3, "queries": 1}
-    prefill, decode = (cycles_of_jobs(config, [(operation, s, scalars)]) for s in (sizes, step))
+    prefill, decode = (
+        core_of(config).cycles([Job(operation, s, scalars)]).number for s in (sizes, step)
+    )
     metrics = Build(Design(config)).estimate()["metrics"]
     cells = (
         f"{config.array.rows} x {config.array.lanes}",
@@ -118,7 +121,7 @@ def mean_error(config: AttentionConfig) -> float:
     else:  # results have too few bits for weights, sums of values have all
         plain = {name: array[0].astype(np.int64) for name, array in operands.items()}
         scores = plain["query"][0] @ plain["key"].T
-        exponents = scaled(wide, scores, scale[0, 0], plain["key_scale"])
+        exponents = scale_scores(wide, scores, scale[0, 0], plain["key_scale"])
         seen = np.ones(scores.shape, bool)
         sums = accumulated(wide, exponents, seen, plain["value"], plain["value_scale"])
         result = np.ldexp(sums.values / sums.weights[:, None], SUM_GUARD) * unit

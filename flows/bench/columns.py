@@ -15,7 +15,7 @@ from flows.bench.common import Row, parser, report, run
 from flows.build.design import Design
 from flows.calibration.mapping_cache import map_cached
 from flows.synthesis.standard_cells import Mapped
-from hwgen.families.ternary_lut.measured import DATA
+from hwgen.families.ternary_lut.choice import DATA
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.technologies import cell_library
 

@@ -22,7 +22,6 @@ from flows.pnr.devices import placed, placer
 from flows.pnr.pnr import place_and_route
 from flows.synthesis.synth import synthesize
 from hwgen.config.dotted import flattened
-from hwgen.core.operation import multiplies
 from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import CheckFailed
 from hwgen.technologies import costs_of
@@ -78,7 +77,7 @@ def compare(
             seconds += routed.wall_seconds
         except CheckFailed:  # larger than the device
             pass
-    full_cycle = config.macs_per_cycle if multiplies(config) else config.operations_per_cycle / 2
+    full_cycle = config.macs_per_cycle if config.multiplies else config.operations_per_cycle / 2
     return Point(
         tech,
         described(config),

@@ -17,7 +17,6 @@ from flows.bench.common import markdown
 from flows.calibration import structural
 from flows.calibration.points import Values
 from flows.calibration.results import ranges
-from hwgen.core.operation import multiplies
 from hwgen.core.params.base import FamilyConfig
 from hwgen.technologies import technology as installed
 
@@ -214,7 +213,7 @@ def traits(config: FamilyConfig, *, macros: bool) -> tuple[str, ...]:
         for key, (low, _) in ranges([config]).items()
     )
     reach = BEYOND if beyond else WITHIN
-    if not multiplies(config):
+    if not config.multiplies:
         return config.family, reach
     a, w = config.activation.width, config.weight.width
     widest = next(f"{low}..{high} bits" for low, high in WIDTHS if max(a, w) <= high)

@@ -15,15 +15,15 @@ from itertools import islice
 from typing import Any
 
 from cost_model.closed_forms.closed_forms import view_of
+from cost_model.families import CLOSED_FORMS
 from cost_model.netlist.components import KINDS, totals
 from cost_model.netlist.memories import memories_of
 from cost_model.netlist.netlist import Netlist
 from flows.build.design import Design
 from flows.calibration.draws import Draw, drawn
 from flows.calibration.parts import parts_of
-from hwgen.core.operation import multiplies
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import families, family
+from hwgen.core.registry import families
 from hwgen.technologies import fpga_family, of_kind
 
 SMALLEST, LARGEST = 100.0, 100_000.0
@@ -140,15 +140,14 @@ def _of_size(
 
 def _about(config: FamilyConfig) -> float:
     """Return about what `size` is, without the hardware."""
-    closed_forms = hasattr(family(config.family).part("cost"), "parts")
-    if closed_forms and (parts := parts_of(config)):
+    if config.family in CLOSED_FORMS and (parts := parts_of(config)):
         found, view = 0.0, view_of(config)
         for part in parts:
             for kind, count in part.counts(view).items():
                 each = _OPERATOR if kind.startswith("float_") else kind not in _NO_BITS
                 found += each * float(count)
         return max(1.0, found)
-    if not multiplies(config):
+    if not config.multiplies:
         return max(1.0, config.operations_per_cycle * _OPERATOR)
     factors = config.activation.width * config.weight.width
     return max(1.0, config.macs_per_cycle * factors)

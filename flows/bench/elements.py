@@ -26,8 +26,9 @@ from flows.build.design import Design
 from flows.calibration.mapping_cache import map_cached
 from hwgen.arithmetic.digits import Encoding
 from hwgen.arithmetic.sparse_digits import GROUP_TERMS
-from hwgen.core.registry import family
-from hwgen.families.spatial.params import SERIAL, SpatialConfig
+from hwgen.core.operation import gemm_operands
+from hwgen.core.params.spatial import SERIAL, SpatialConfig
+from hwgen.core.registry import core_of, family
 from hwgen.families.systolic.params import SystolicConfig
 
 SCALES = {"nangate45": 1.0, "asap7": 0.25}
@@ -116,7 +117,7 @@ def mapped_rows(options: argparse.Namespace) -> Iterator[Row]:
             array["depth"] = DEPTHS[topology] if pe == "serial_group" else GROUP_TERMS
         pipeline = {"pe": registers, **({"final_adder": final_adder} if final_adder else {})}
         name = "systolic" if topology.startswith("systolic") else topology
-        config = family(name).config.model_validate(
+        config = family(name).params_class.model_validate(
             {"name": "bench", "family": name, "accumulator": "int32", "array": array,
              "pipeline": pipeline}
         )  # fmt: skip
@@ -150,7 +151,9 @@ def macs_per_cycle(config: SpatialConfig | SystolicConfig, pe: str) -> float:
     values = np.rint(rng.normal(0, SIGMA, (m, TERMS)))
     a = np.clip(values, config.activation.min, config.activation.max).astype(np.int8)
     w = config.weight.random(rng, (TERMS, n)).astype(np.int8)
-    return float(m * n * TERMS / family(config.family).cycles_of(config, [(a, w)]))
+    core = core_of(config)
+    job = core.gemm(m, TERMS, n)
+    return m * n * TERMS / core.cycles([job], [gemm_operands(a, w)]).number
 
 
 def best(rows: Sequence[Row]) -> list[Row]:

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from cost_model.families.gemm_stream import plan_cycles
 from flows.bench.common import ROOT, Row, parser, report, run
 from flows.build.design import Design
 from flows.simulation.bus.engine_host import open_engine
 from flows.simulation.engine_memory import place
 from flows.simulation.regression import operands
-from hwgen.core.cycles.job import job_cycles
-from hwgen.core.cycles.steps import Places
 from hwgen.core.load import load_config, parse_config
+from hwgen.families.gemm_stream.cycles.job import job_cycles
+from hwgen.families.gemm_stream.cycles.job import job_cycles as plan_cycles
+from hwgen.families.gemm_stream.cycles.steps import Places
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import Plan
 

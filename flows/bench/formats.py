@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from flows.bench.common import Document, Row, parser, report, run, synthesised
 from hwgen.errors import InputError
-from hwgen.families.spatial.cube import CubeConfig
+from hwgen.families.spatial.params import CubeConfig
 from hwgen.formats.block import error_of, quantise_blocks
 from hwgen.formats.block.products import SCALABLE
 from hwgen.formats.registry import block_format

@@ -15,7 +15,7 @@ from flows.bench.common import Row, parser, report, run
 from flows.build.design import Design
 from flows.synthesis.synth import synthesize
 from hwgen.arithmetic.product_packing import packed_products
-from hwgen.families.spatial.broadcast_2d import Broadcast2dConfig
+from hwgen.families.spatial.params import Broadcast2dConfig
 from hwgen.technologies import fpga_family
 
 TECHNOLOGIES = ("ecp5", "xc7", "xcup")

@@ -19,7 +19,7 @@ import click
 import pyarrow.parquet
 
 from flows.bench.common import ROOT, Document, hwgen, markdown, parser, run
-from hwgen.families.spatial.params import SERIAL
+from hwgen.core.params.spatial import SERIAL
 
 SWEEPS = ROOT / "configs" / "sweeps"
 

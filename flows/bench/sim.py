@@ -30,8 +30,8 @@ from flows.simulation.regression import operands
 from flows.simulation.runner import case_names, compile_design, simulate
 from flows.simulation.stream_program import compile_stream, run_stream
 from hwgen.core.load import load_config
-from hwgen.core.registry import family
-from hwgen.core.schedule.stream import pack_inputs
+from hwgen.core.operation import StreamPlan, gemm_operands
+from hwgen.core.registry import core_of
 
 ARRAYS = ((8, "output_stationary"), (16, "output_stationary"), (16, "weight_stationary"))
 MODES = ("fast", "run", "idle", "regression")
@@ -95,7 +95,8 @@ def timed(mode: str, path: Path, directory: Path) -> Timing:
 def drawn_operands(config: Any, mode: str) -> tuple[np.ndarray, np.ndarray]:
     """Draw the operands of a product of about `CYCLES`."""
     m, k, n = 64, 256, config.natural_sizes[2] * 8
-    m *= -(-CYCLES[mode] // family(config.family).timed(config, [(m, k, n)]).number)
+    core = core_of(config)
+    m *= -(-CYCLES[mode] // core.cycles([core.gemm(m, k, n)]).number)
     return operands(config, (m, k, n), "random", np.random.default_rng(0))
 
 
@@ -108,12 +109,14 @@ def children_seconds() -> float:
 def stream_timing(config: Any, work: Path) -> Timing:
     """Time ``hwgen run`` of a stream core."""
     a, w = drawn_operands(config, "fast")
-    plan = family(config.family).part("schedule").schedule(config, *a.shape, w.shape[1])
-    blocks = pack_inputs(plan, a, w)
-    expected = family(config.family).cycles_of(config, [(a, w)])
+    core, operands = core_of(config), gemm_operands(a, w)
+    job = core.job(operands)
+    plan = core.schedule(job)
+    assert isinstance(plan, StreamPlan)
+    expected = core.cycles([job], [operands]).number
     program = compile_stream(Design(config))
     start, before = time.process_time(), children_seconds()
-    _, cycles = run_stream(config, program, plan, blocks, expected, work, timeout=3600)
+    _, cycles = run_stream(config, program, plan, plan.pack(operands), expected, work, timeout=3600)
     return cycles, children_seconds() - before, time.process_time() - start
 
 

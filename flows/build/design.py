@@ -14,7 +14,8 @@ from flows.build.netlist_cache import convert, load_netlist
 from flows.build.verilog import core_rtlil, rtlil_to_verilog
 from flows.tools.cache import Document, digest, text_digest
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import family
+from hwgen.core.registry import core_of
+from rtl_templates.hdl.generators import generate
 
 
 class Design:
@@ -42,7 +43,7 @@ class Design:
     def rtlil(self) -> list[str]:
         """The modules in RTLIL, every distinct one once."""
         _ = self._verilog_record, self._netlist_record  # of the sources as they are before
-        core = family(self.config.family).part("rtl").generate(self.config)
+        core = generate(core_of(self.config))
         return core_rtlil(core, self.name)
 
     @cached_property

@@ -12,7 +12,7 @@ from cost_model.netlist.netlist import Netlist
 from flows.build import register_files
 from hwgen import __version__
 from hwgen.core.memories import HOLDS
-from hwgen.core.operation import Operation, Tensor, multiplies
+from hwgen.core.operation import Operation, Tensor
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.port import POST, StreamPort
 from hwgen.core.registry import family
@@ -97,7 +97,7 @@ def description(config: FamilyConfig) -> dict[str, Any]:
 
 def _throughput(config: FamilyConfig) -> dict[str, Any]:
     """Return what a full cycle does, and the operations if they are no products of matrices."""
-    if multiplies(config):
+    if config.multiplies:
         return {"throughput_macs_per_cycle": config.macs_per_cycle}
     return {
         "throughput_operations_per_cycle": config.operations_per_cycle,
@@ -238,7 +238,7 @@ def c_header(config: FamilyConfig) -> str:
         f'#define {prefix}_DIGEST "{config.digest}"',
         *(
             [f"#define {prefix}_MACS_PER_CYCLE {config.macs_per_cycle}"]
-            if multiplies(config)
+            if config.multiplies
             else []
         ),
         f"#define {prefix}_LATENCY_CYCLES {config.latency}",

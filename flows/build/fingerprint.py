@@ -19,6 +19,7 @@ from typing import Any
 from flows.tools.cache import Document, digest
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import families
+from rtl_templates.hdl.generators import generators
 
 _PACKAGES = {"hwgen", "rtl_templates", "flows.build.verilog"}
 _SUFFIXES = (".py", ".json")
@@ -47,8 +48,10 @@ def _sources_digest() -> str:
     packages = _PACKAGES | {
         installed.point(name).value.partition(".")[0].partition(":")[0] for name in installed
     }
-    # A family that a configuration is of, or contains, has been loaded with it.
-    packages |= {family.rtl.partition(".")[0] for family in installed.loaded()}
+    hardware = generators()
+    packages |= {
+        hardware.point(name).value.partition(".")[0].partition(":")[0] for name in hardware
+    }
     return _digest_of(frozenset(packages))
 
 

@@ -24,6 +24,7 @@ from cost_model.closed_forms.closed_forms import view_of
 from cost_model.closed_forms.component_counts import total
 from cost_model.closed_forms.numbers import Counts
 from cost_model.estimate.technology import OUTSIDE, PORTS, Technology
+from cost_model.families import CLOSED_FORMS
 from cost_model.netlist.components import components
 from cost_model.netlist.costs import cost
 from cost_model.netlist.model import TOP
@@ -40,7 +41,6 @@ from flows.tools.executors import LocalProcesses
 from flows.tools.parallel import processors
 from hwgen.core.load import parse_config
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import family
 from hwgen.errors import HwgenError
 
 Array = NDArray[np.float64]
@@ -62,11 +62,7 @@ METRICS = ("area", "power", "fmax")
 
 def families_with_closed_forms() -> tuple[str, ...]:
     """Return the families of which closed forms say area and delay, in alphabetical order."""
-    return tuple(
-        name
-        for name in alone()
-        if all(hasattr(family(name).part("cost"), form) for form in ("parts", "paths"))
-    )
+    return tuple(name for name in alone() if name in CLOSED_FORMS)
 
 
 @dataclass(frozen=True)
@@ -97,7 +93,7 @@ class Sample:
     def paths(self) -> list[dict[str, float]]:
         """Longest paths by closed forms."""
         view = view_of(self.config)
-        return [_numbers(path) for path in family(self.config.family).part("cost").paths(view)]
+        return [_numbers(path) for path in CLOSED_FORMS[self.config.family].paths(view)]
 
 
 def _numbers(counts: Counts) -> dict[str, float]:

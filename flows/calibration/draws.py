@@ -110,7 +110,8 @@ def alone() -> tuple[str, ...]:
     return tuple(
         name
         for name in families()
-        if not _holds_cores(name) and family(name).config.operations is FamilyConfig.operations
+        if not _holds_cores(name)
+        and family(name).params_class.operations is FamilyConfig.operations
     )
 
 
@@ -161,12 +162,12 @@ def _checked(values: Mapping[str, Any]) -> FamilyConfig:
 
 @cache
 def _schema(name: str) -> Mapping[str, Any]:
-    return family(name).config.model_json_schema()
+    return family(name).params_class.model_json_schema()
 
 
 def _core(name: str, draw: Draw) -> dict[str, Any]:
     """Draw the parameters of a family, those of the cores in it included."""
-    schema, model = _schema(name), family(name).config
+    schema, model = _schema(name), family(name).params_class
     found: dict[str, Any] = _object(schema, schema, draw)
     for core in _core_fields(name):
         others = [
@@ -184,14 +185,14 @@ def _core(name: str, draw: Draw) -> dict[str, Any]:
 @cache
 def _core_fields(name: str) -> tuple[str, ...]:
     """Return the parameters that are cores: those that a core in their place is found in."""
-    found = family(name).config.cores_in
+    found = family(name).params_class.cores_in
     cores = [{"family": other} for other in families()]
     return tuple(place for place in _schema(name)["properties"]
                  if any(found({place: core}) for core in cores))  # fmt: skip
 
 
 def _holds_cores(name: str) -> bool:
-    config: Any = family(name).config
+    config: Any = family(name).params_class
     usual: Any = FamilyConfig
     return config.cores_in.__func__ is not usual.cores_in.__func__
 

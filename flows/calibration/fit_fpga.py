@@ -16,6 +16,7 @@ import numpy as np
 from cost_model.closed_forms.closed_forms import view_of
 from cost_model.closed_forms.component_counts import KINDS, Part
 from cost_model.estimate.technology import Technology
+from cost_model.families import CLOSED_FORMS
 from cost_model.netlist.fabric.fabric import CELL_KINDS
 from cost_model.netlist.fabric.fabric import KINDS as FABRIC_KINDS
 from flows.calibration.fit import Equation, fit
@@ -23,7 +24,6 @@ from flows.calibration.fpga import Used, provenance
 from flows.calibration.parts import FLOAT, operator_kind, owner, without_operators
 from flows.calibration.points import NAME, config_of
 from flows.calibration.results import ranges, rounded, summary
-from hwgen.core.registry import family
 
 EXACT: Mapping[str, tuple[str, ...]] = {
     "flip_flops": ("flip_flop",),
@@ -89,7 +89,7 @@ def estimate_of(tech: Technology, values: Mapping[str, Any], resource: str) -> f
 def _bills(values: Mapping[str, Any], target: str) -> dict[str, tuple[Part, dict[str, float]]]:
     """Return each part, by name, and its bill."""
     view = view_of(config_of({**values, "target.technology": target}))
-    parts = family(view.space.family).part("cost").parts(view.config)
+    parts = CLOSED_FORMS[view.space.family].parts(view.config)
     return {
         part.name: (part, {k: float(n) for k, n in part.counts(view).items() if float(n)})
         for part in parts

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 
 from cost_model.closed_forms.component_counts import Part
+from cost_model.families import CLOSED_FORMS
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import family
 
 FLOAT = "float_"
 """Beginning of the kinds of floating-point operators."""
@@ -41,7 +41,7 @@ def without_operators(counts: Mapping[str, float]) -> dict[str, float]:
 
 def parts_of(config: FamilyConfig) -> tuple[Part, ...]:
     """Return the parts of a configuration's bill."""
-    return tuple(family(config.family).part("cost").parts(config))
+    return tuple(CLOSED_FORMS[config.family].parts(config))
 
 
 def kept_modules(config: FamilyConfig) -> tuple[str, ...]:

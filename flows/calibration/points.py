@@ -26,7 +26,7 @@ NAME = "core"
 
 def config_of(values: Mapping[str, Any]) -> ProductConfig:
     """Return the configuration that dotted parameters describe."""
-    config = family(values["family"]).config.model_validate({"name": NAME, **nested(values)})
+    config = family(values["family"]).params_class.model_validate({"name": NAME, **nested(values)})
     assert isinstance(config, ProductConfig)
     return config
 

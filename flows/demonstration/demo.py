@@ -41,8 +41,10 @@ from flows.simulation.matrices import LayerRun, RunResult, check_results, run_ma
 from flows.simulation.runner import compile_design
 from flows.simulation.stream_program import check_cycles
 from hwgen.core.load import load_config
+from hwgen.core.operation import gemm_operands
 from hwgen.core.register_map import is_engine
-from hwgen.core.registry import family
+from hwgen.core.registry import core_of
+from hwgen.core.schedule.stream import StreamProduct
 from hwgen.reports.terminal import console, cycle_progress
 
 if TYPE_CHECKING:
@@ -71,15 +73,16 @@ def run_layer(
     CheckFailed
         If a result or the number of cycles differs.
     """
-    kind = family(config.family)
+    core = core_of(config)
     (m, k), n = a.shape, w.shape[1]
     result = (run or run_matrices)(config, a, w, on_progress=on_progress)
-    check_results(f"{m} x {k} x {n}", result.c, kind.part("golden").golden(config, a, w))
-    model = kind.timed_operands(config, [(a, w)])
+    check_results(f"{m} x {k} x {n}", result.c, core.multiply(a, w))
+    job = core.gemm(m, k, n)
+    model = core.cycles([job], [gemm_operands(a, w)])
     check_cycles(f"{m} x {k} x {n}", result.cycles, model)
     expected = model.number
     share = m * k * n / (config.macs_per_cycle * result.cycles)
-    most = kind.most_cycles_of(config, [(m, k, n)])
+    most = core.cycles([job]).most or 0
     return result.c, LayerRun(
         m, k, n, result.cycles, expected, share, most_cycles=most if most > expected else None
     )
@@ -103,7 +106,8 @@ def classify(
 def weight_bits(config: FamilyConfig) -> float:
     """Return the bits of a weight in the stream of a core that is filled."""
     m, k, n = config.natural_sizes
-    plan = family(config.family).part("schedule").schedule(config, m, k, n)
+    plan = core_of(config).schedule(core_of(config).gemm(m, k, n))
+    assert isinstance(plan, StreamProduct)
     image = plan.pack_weights(np.full((k, n), config.weight.zero, config.weight.dtype))
     return float(8 * image.size / (k * n))
 
@@ -167,11 +171,11 @@ def _on_streams(
     config: FamilyConfig, network: QuantisedNetwork, pixels: Integers
 ) -> tuple[Integers, Integers, list[LayerRun]]:
     """Return the digits by the RTL and the golden model, and what each layer took."""
-    golden = family(config.family).part("golden").golden
+    golden = core_of(config).multiply
     with _busy(COMPILING):
         compile_design(Design(config))
     predictions, layers = classify(config, network, pixels)
-    return predictions, network.classify(pixels, lambda a, w: golden(config, a, w)), layers
+    return predictions, network.classify(pixels, golden), layers
 
 
 def _in_memory(

@@ -21,8 +21,8 @@ from flows.simulation.engine_memory import Placed, place
 from flows.simulation.matrices import LayerRun, check_results
 from hwgen.core.post import PostSettings
 from hwgen.core.post.records import Columns
-from hwgen.core.registry import family
 from hwgen.errors import CheckFailed, InputError
+from hwgen.families.gemm_stream.cycles.job import job_cycles
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream.params import GemmStreamConfig
@@ -116,7 +116,7 @@ def classify(
     """
     config = host.config
     jobs = jobs_of(config, network, pixels)
-    model_cycles = [family(config.family).part("cost").plan_cycles(p.job.plan) for p in jobs]
+    model_cycles = [job_cycles(placed.job.plan) for placed in jobs]
     expected = sum(model_cycles)
     for placed in jobs:
         host.put(placed)

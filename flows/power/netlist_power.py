@@ -21,8 +21,9 @@ from flows.synthesis.standard_cells import TIMEOUT
 from flows.synthesis.synth_cache import CLOCK
 from flows.tools.guard import scratch
 from hwgen.core.files.arrays import read_npz
+from hwgen.core.operation import StreamPlan, gemm_operands
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import family
+from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.formats.block import quantise_lines
 from hwgen.technologies import cell_library, of_kind, technology
@@ -141,20 +142,22 @@ def simulated(
     CheckFailed
         If the simulation fails or gives wrong results.
     """
-    known = family(config.family)
-    plan = known.part("schedule").schedule(config, *work.a.shape, work.w.shape[1], *post)
+    core = core_of(config)
+    settings, columns = post or (None, None)
+    job = core.gemm(*work.a.shape, work.w.shape[1], settings)
     image, _, _ = run_product(
         Design(config).with_verilog(gates.design()),
-        plan,
-        work.a,
-        work.w,
+        job,
+        gemm_operands(work.a, work.w, columns),
         directory,
         activity=True,
         on_progress=on_progress,
         timeout=LONGEST_S,
     )
-    golden = known.part("golden").golden(config, work.a, work.w, *post)
-    check_results("the netlist", plan.unpack_outputs(image), golden)
+    golden = core.multiply(work.a, work.w, settings, columns)
+    plan = core.schedule(job)
+    assert isinstance(plan, StreamPlan)
+    check_results("the netlist", plan.unpack(image)["result"], golden)
     return read_saif(directory / "beats.bin.saif")
 
 

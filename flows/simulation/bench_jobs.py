@@ -12,78 +12,54 @@ import numpy as np
 
 from flows.simulation.bus.wires import bits_of
 from flows.simulation.post_cases import badly_extended
-from hwgen.core.operation import Plan
-from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import Family
-from hwgen.core.schedule.stream import pack_inputs, stream_input
+from hwgen.core.core import Core
+from hwgen.core.operation import RECORDS, Job, StreamPlan
+from hwgen.core.post import PostSettings
 from hwgen.formats import differences
 
 
 @dataclass(frozen=True)
-class Job:
-    """One product: its operands, and what the core must answer."""
+class BenchJob:
+    """A job of a stream core: its operands, and the golden results.
 
-    schedule: Any
-    a: np.ndarray
-    w: np.ndarray
-    expected: np.ndarray
+    Parameters
+    ----------
+    core : Core
+    job : Job
+    operands : mapping of ndarray
+    expected : mapping of ndarray
+        Results by name.
+    note : str
+        Added to the title.
+    """
+
+    core: Core[Any]
+    job: Job
+    operands: Mapping[str, np.ndarray]
+    expected: Mapping[str, np.ndarray]
+    note: str = ""
+
+    @cached_property
+    def plan(self) -> StreamPlan:
+        """The beats of the job."""
+        plan = self.core.schedule(self.job)
+        assert isinstance(plan, StreamPlan)
+        return plan
 
     @cached_property
     def beats(self) -> dict[str, list[tuple[str, int]]]:
         """Bits and ``tlast`` of the beats on each input port, for however many runs of the job."""
-        blocks = pack_inputs(self.schedule, self.a, self.w)
-        return {
-            port.name: list(beats_of(stream_input(self.schedule, port, blocks[port.name])))
-            for port in self.schedule.config.ports
-            if port.direction == "in"
-        }
+        packed = self.plan.pack(self.operands)
+        return {name: list(beats_of(chunks)) for name, chunks in packed.items()}
 
     @property
     def title(self) -> str:
-        """What the job is, in words."""
-        return f"{self.schedule.m}x{self.schedule.k}x{self.schedule.n}"
+        """The job in words."""
+        return f"{self.job.title}, {self.note}" if self.note else self.job.title
 
     def mismatch(self, image: np.ndarray) -> tuple[str, int, str] | None:
-        """Return what is wrong first, in which result beat, and how much; None if nothing is."""
-        got = self.schedule.unpack_outputs(image)
-        wrong = differences(got, self.expected)
-        if len(wrong):
-            m, n = (int(i) for i in wrong[0])
-            beat, tile = self.schedule.locate(m, n)
-            return (
-                (
-                    f"first wrong tile {tile}, element C[{m},{n}], expected {self.expected[m, n]},"
-                    f" got {got[m, n]}"
-                ),
-                beat,
-                f"{len(wrong)} of {got.size} wrong",
-            )
-        if short := badly_extended(self.schedule, image):
-            return f"{short} results are not extended as their format says", 0, "numbers are right"
-        return None
-
-
-@dataclass(frozen=True)
-class OperationJob:
-    """A job that is no product of matrices, with its golden results; see `Job`."""
-
-    config: FamilyConfig
-    title: str
-    schedule: Plan
-    expected: Mapping[str, np.ndarray]
-
-    @cached_property
-    def beats(self) -> dict[str, list[tuple[str, int]]]:
-        """Bits and ``tlast`` of the beats on each input port."""
-        return {
-            port.name: list(beats_of(self.schedule.stream(port)))
-            for port in self.config.ports
-            if port.direction == "in"
-        }
-
-    def mismatch(self, image: np.ndarray) -> tuple[str, int, str] | None:
-        """Return what is wrong first, in which result beat, and how much; None if nothing is."""
-        results = self.schedule.unpack(image)
+        """Return the first error, its result beat, and the number of errors; None without any."""
+        results = self.plan.unpack(image)
         for name, expected in self.expected.items():
             wrong = differences(results[name], expected)
             if len(wrong):
@@ -93,23 +69,31 @@ class OperationJob:
                         f"first wrong element {name}[{','.join(map(str, index))}], expected"
                         f" {expected[index]}, got {results[name][index]}"
                     ),
-                    self.schedule.locate(name, index),
+                    self.plan.locate(name, index),
                     f"{len(wrong)} of {expected.size} wrong",
                 )
+        if short := badly_extended(self.plan, image):
+            return f"{short} results are not extended as their format says", 0, "numbers are right"
         return None
 
 
 def make_job(
-    family: Family, config: FamilyConfig, a: np.ndarray, w: np.ndarray, post: tuple[Any, ...] = ()
-) -> Job:
-    """Return the job ``a . w`` with its golden result; `post` is of settings and columns."""
-    sizes = a.shape[0], a.shape[1], w.shape[1]
-    plan = family.part("schedule").schedule(config, *sizes, *post)
-    return Job(plan, a, w, family.part("golden").golden(config, a, w, *post))
+    core: Core[Any],
+    operands: Mapping[str, np.ndarray],
+    scalars: Mapping[str, float] | None = None,
+    *,
+    operation: str | None = None,
+    post: PostSettings | None = None,
+    note: str = "",
+) -> BenchJob:
+    """Return a job with its golden results; records of columns are among the operands."""
+    tensors = {name: array for name, array in operands.items() if name != RECORDS}
+    job = core.job(tensors, scalars, operation=operation, post=post)
+    return BenchJob(core, job, operands, core.golden(job, operands), note)
 
 
 def beats_of(chunks: Iterator[tuple[np.ndarray, bool]]) -> Iterator[tuple[str, int]]:
-    """Yield the bits and ``tlast`` of every beat of chunks, as `stream_input` gives them."""
+    """Yield the bits and ``tlast`` of every beat of chunks, as a plan packs them."""
     for beats, last in chunks:
         *others, final = bits_of(beats.reshape(-1, beats.shape[-1]))
         yield from ((bits, 0) for bits in others)

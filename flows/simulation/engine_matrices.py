@@ -12,16 +12,17 @@ import numpy as np
 from flows.build.design import Design
 from flows.simulation.engine_memory import Placed
 from flows.simulation.engine_program import Model, compile_model
-from hwgen.core.figures import Cycles
+from hwgen.core.cycles.figures import Cycles
 from hwgen.core.lists.commands import STATES as LIST_STATES
 from hwgen.core.lists.commands import Program
 from hwgen.core.lists.registers import start_writes
 from hwgen.core.post import Columns, PostSettings, output_format
+from hwgen.core.protocols import ListCore
 from hwgen.core.register_map import JOB_WINDOW, STATES, is_engine
-from hwgen.core.registry import family
+from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed
-from hwgen.families.gemm_stream.jobs import Job, plan_of
-from hwgen.families.gemm_stream.schedule import Plan
+from hwgen.families.gemm_stream.cycles.job import job_cycles
+from hwgen.families.gemm_stream.schedule import Job, Plan, plan_of
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream.params import GemmStreamConfig
@@ -75,7 +76,7 @@ def run_engine(
     plan = plan_of(unit, a.shape[0], a.shape[1], w.shape[1], settings)
     plan.check_operands(a, w)
     placed, end_of_data = _place(unit, plan, a, w, settings, columns)
-    cycles = family(unit.family).part("cost").plan_cycles(plan)
+    cycles = job_cycles(plan)
     host: _Jobs = _Jobs(config, placed) if is_engine(config) else _Lists(lists, placed, end_of_data)
     expected = host.cycles(cycles)
     patience = 2 * expected.number + 1000
@@ -149,7 +150,9 @@ class _Lists(_Jobs):
 
     def cycles(self, job: int) -> Cycles:
         """Return what the cycle model says of a list with a job of so many cycles."""
-        around = family(self.config.family).part("cost").list_cycles(self.config)
+        core = core_of(self.config)
+        assert isinstance(core, ListCore)
+        around = core.list_cycles()
         return Cycles(job + around, "modelled", least=job)
 
     def begin(self, model: Model) -> None:

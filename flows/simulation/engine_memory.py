@@ -14,9 +14,9 @@ import numpy as np
 
 from hwgen.core.post import PostSettings
 from hwgen.core.post.records import Columns
-from hwgen.core.registry import family
+from hwgen.core.registry import core_of
 from hwgen.core.schedule.stream import RAW_RESULTS
-from hwgen.families.gemm_stream.jobs import Job, plan_of
+from hwgen.families.gemm_stream.schedule import Job, plan_of
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream.params import GemmStreamConfig
@@ -157,6 +157,6 @@ def place(
                 where[f"{name}_stride"] = size + pad
             at += rows * (size + pad) + 1
         job = Job(plan, settings=settings, **where)  # type: ignore[arg-type]
-        expected = family(config.family).part("golden").golden(config, a, w, settings, columns)
+        expected = core_of(config).multiply(a, w, settings, columns)
         placed.append(Placed(job, a, w, columns, expected))
     return placed, at

@@ -15,9 +15,10 @@ from flows.simulation.engine_matrices import run_engine
 from flows.simulation.runner import compile_design, simulate
 from flows.simulation.stream_program import check_cycles, progress, run_product
 from flows.tools.guard import scratch
-from hwgen.core.figures import Cycles
+from hwgen.core.cycles.figures import Cycles
+from hwgen.core.operation import RECORDS, Arrays, Job, StreamPlan, gemm_operands
 from hwgen.core.post import Columns, PostSettings
-from hwgen.core.registry import family
+from hwgen.core.registry import core_of
 from hwgen.core.schedule.stream import RAW_RESULTS
 from hwgen.errors import CheckFailed, InputError
 from hwgen.formats import differences
@@ -143,27 +144,32 @@ def run_matrices(
         return RunResult(
             *run_engine(design, a, w, settings, columns, on_progress=on_progress, timeout=timeout)
         )
-    post = () if config.post_features is None else (settings, columns)
-    plan = family(config.family).part("schedule").schedule(config, *a.shape, w.shape[1], *post)
+    job = core_of(config).gemm(*a.shape, w.shape[1], settings)
+    plan = core_of(config).schedule(job)
+    assert isinstance(plan, StreamPlan)
     with scratch("hwgen-run-") as work:
         product = run_product if engine == "fast" else _cocotb
+        operands = gemm_operands(a, w, columns)
         image, cycles, model = product(
-            design, plan, a, w, work, on_progress=on_progress, timeout=timeout
+            design, job, operands, work, on_progress=on_progress, timeout=timeout
         )
-    return RunResult(plan.unpack_outputs(image), cycles, model)
+    return RunResult(plan.unpack(image)["result"], cycles, model)
 
 
 def _cocotb(
     design: Design,
-    plan: Any,
-    a: np.ndarray,
-    w: np.ndarray,
+    job: Job,
+    operands: Arrays,
     work: Path,
     *,
     on_progress: Callable[[int, int], None] | None,
     timeout: float,
 ) -> tuple[np.ndarray, int, Cycles]:
-    plan.check_operands(a, w)
+    config = design.config
+    core = core_of(config)
+    plan = core.schedule(job)
+    assert isinstance(plan, StreamPlan)
+    plan.pack(operands)  # refuses operands that do not fit
     cycles, look = 0, progress(on_progress)
 
     def follow(line: str) -> None:
@@ -173,17 +179,17 @@ def _cocotb(
         if kind == "CYCLES":
             cycles = int(rest.split()[0])
 
-    config, build_dir = design.config, compile_design(design)
+    build_dir = compile_design(design)
     files = {key: str(work / f"{key}.npy") for key in ("activations", "weights")}
-    np.save(files["activations"], a.astype(config.activation.file_dtype))
-    np.save(files["weights"], w)
+    np.save(files["activations"], operands["activations"].astype(config.activation.file_dtype))
+    np.save(files["weights"], operands["weights"])
     beats = work / "beats.bin"
     request: dict[str, Any] = {**files, "beats": str(beats)}
     if config.post_features is not None:
-        request["settings"] = None if plan.settings is None else asdict(plan.settings)
-        if plan.columns is not None:
+        request["settings"] = None if job.post is None else asdict(job.post)
+        if RECORDS in operands:
             request["columns"] = str(work / "columns.npy")
-            np.save(request["columns"], plan.columns.encode())
+            np.save(request["columns"], operands[RECORDS])
     outcomes = simulate(
         config,
         build_dir,
@@ -195,6 +201,6 @@ def _cocotb(
     )
     if len(outcomes) != 1 or not outcomes[0].passed:
         raise CheckFailed("; ".join(o.message for o in outcomes) or "the simulation failed")
-    model = family(config.family).timed_operands(config, [(a, w)])
-    check_cycles(f"{plan.m} x {plan.k} x {plan.n}", cycles, model)
+    model = core.cycles([job], [operands])
+    check_cycles(job.title.replace("x", " x "), cycles, model)
     return np.fromfile(beats, np.uint8).reshape(plan.output_beats, -1), cycles, model

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from flows.simulation.regression import OPERANDS, PROBABILITIES, lengths, numbers, pairwise
-from hwgen.core.operation import Operation, lengths_of, operation_of
+from hwgen.core.jobs import select_operation
+from hwgen.core.operation import Operation, lengths_of
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import family
+from hwgen.core.protocols import OperandSource
+from hwgen.core.registry import core_of
 
 _JOBS = 12
 """Jobs that follow each other in the longest cases."""
@@ -126,10 +128,10 @@ def draw_operands(
     config: FamilyConfig, spec: JobSpec, rng: np.random.Generator
 ) -> tuple[Operation, dict[str, np.ndarray], dict[str, float]]:
     """Return the operation, the operands and the scalars of a job."""
-    operation, sizes = operation_of(config, spec.operation), dict(spec.sizes)
-    schedule = family(config.family).part("schedule")
-    if hasattr(schedule, "operands"):
-        operands = schedule.operands(config, operation, sizes, spec.kind, rng)
+    operation, sizes = select_operation(config, spec.operation), dict(spec.sizes)
+    core = core_of(config)
+    if isinstance(core, OperandSource):
+        operands = core.draw_operands(operation, sizes, spec.kind, rng)
     else:
         operands = {
             tensor.name: numbers(tensor.format, lengths_of(tensor, sizes), spec.kind, index, rng)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,9 +13,9 @@ from flows.build.design import Design
 from flows.simulation.stream_engine_run import run_on_engine
 from flows.simulation.stream_program import check_cycles, compile_stream, progress, run_stream
 from flows.tools.guard import scratch
-from hwgen.core.figures import Cycles
-from hwgen.core.operation import GEMM, Operation
-from hwgen.core.registry import family
+from hwgen.core.cycles.figures import Cycles
+from hwgen.core.operation import GEMM, Operation, StreamPlan, sizes_text
+from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed, InputError
 from hwgen.formats import differences
 
@@ -81,20 +81,21 @@ def run_operation(
         raise InputError("products of matrices run by their operands --activations and --weights")
     sizes, given = operation.check_operands(operands), operation.check_scalars(scalars)
     config = design.config
-    kind = family(config.family)
+    core = core_of(config)
     if config.takes_jobs:
         found, cycles, modelled = run_on_engine(
             design, operation, operands, given, on_progress=on_progress, timeout=timeout
         )
         check_cycles(f"{operation.name} of {sizes_text(sizes)}", cycles, modelled)
         return OperationRun(found, sizes, cycles, modelled)
-    plan = kind.part("schedule").job(config, operation, operands, given)
-    expected = kind.cycles_of_jobs(config, [(operation, sizes, given)])
+    job = core.job(operands, given, operation=operation.name)
+    plan = core.schedule(job)
+    assert isinstance(plan, StreamPlan)
+    expected = core.cycles([job]).number
     program = compile_stream(design, cycles=expected)
-    inputs: dict[str, Any] = {port.name: None for port in config.ports if port.direction == "in"}
     with scratch("hwgen-run-") as work:
         image, cycles = run_stream(
-            config, program, plan, inputs, expected, work,
+            config, program, plan, plan.pack(operands), expected, work,
             on_line=progress(on_progress), timeout=timeout,
         )  # fmt: skip
     check_cycles(f"{operation.name} of {sizes_text(sizes)}", cycles, Cycles(expected))
@@ -118,8 +119,3 @@ def compare(results: Mapping[str, np.ndarray], golden: Mapping[str, np.ndarray])
                 f" first {name}[{','.join(map(str, index))}]: expected {expected[index]}, got"
                 f" {results[name][index]}; nothing written"
             )
-
-
-def sizes_text(sizes: Mapping[str, int]) -> str:
-    """Return sizes in words."""
-    return ", ".join(f"{name} {size}" for name, size in sizes.items())

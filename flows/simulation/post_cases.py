@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from hwgen.core.operation import StreamPlan
 from hwgen.core.post import FLOATS, RAW, PostSettings, output_format
 from hwgen.core.post.records import Columns
+from hwgen.core.schedule.stream import StreamProduct
 
 if TYPE_CHECKING:
     from hwgen.core.params.post import PostProcessing
@@ -79,10 +81,9 @@ def columns_of(
     return Columns.scaled(settings.output, scales, bias=bias, slopes=slopes, single=single)
 
 
-def badly_extended(plan: Any, image: np.ndarray) -> int:
-    """Return how many post-processed results of beats are not extended to the width of a lane."""
-    settings = getattr(plan, "processing", None)
-    if settings is None:
+def badly_extended(plan: StreamPlan, image: np.ndarray) -> int:
+    """Return the number of post-processed results that are not extended to the width of a lane."""
+    if not isinstance(plan, StreamProduct) or (settings := plan.processing) is None:
         return 0
     fmt = output_format(settings.output, plan.config.result)
     size = fmt.lane_width // 8

@@ -27,7 +27,6 @@ from flows.simulation.verilator.verilator import Waves, build, toolchain_id
 from flows.simulation.verilator.waves import fst_from_vcd, trace_format
 from flows.tools.parallel import run_all
 from flows.tools.toolchain import require
-from hwgen.core.operation import multiplies
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.register_map import is_engine
 from hwgen.errors import CheckFailed
@@ -224,7 +223,7 @@ def _regression(config: FamilyConfig) -> tuple[Callable[[Any, int], Sequence[Any
     """
     if config.takes_jobs and not config.multiplies:
         return stream_engine_cases, "cocotb.stream_engine"
-    if not multiplies(config):
+    if not config.multiplies:
         return operation_cases, "cocotb.operations"
     if is_engine(config):
         return engine_cases, "cocotb.engine"

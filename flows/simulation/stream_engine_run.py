@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from flows.build.design import Design
 from flows.simulation.engine_program import Model, compile_model
 from flows.simulation.stream_jobs import PlacedOperation, place_operation
-from hwgen.core.registry import family
+from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from hwgen.core.figures import Cycles
+    from hwgen.core.cycles.figures import Cycles
     from hwgen.core.operation import Operation
     from hwgen.families.stream_engine.params import StreamEngineConfig
 
@@ -53,8 +53,8 @@ def run_on_engine(
     placed, _ = place_operation(
         config, operation, operands, scalars, base=BASE, golden=False, pages=pages
     )
-    sizes = operation.check_operands(operands)
-    expected = family(config.family).timed_jobs(config, [(operation, sizes, scalars)])
+    core = core_of(config)
+    expected = core.cycles([core.job(operands, scalars, operation=operation.name)])
     library = compile_model(design.name, design.verilog, config.buses, cycles=expected.number)
     end = time.monotonic() + timeout
     with Model(library, read_latency=1, write_latency=1) as model:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hwgen.core.registry import family
+from hwgen.core.registry import core_of
 from hwgen.families.stream_engine.golden import execute
 from hwgen.families.stream_engine.jobs import TAIL, Place, StreamJob
 from hwgen.families.stream_engine.registers import ENTRY_BYTES
@@ -156,9 +156,10 @@ def place_operation(
     PlacedOperation, int
         And the first address behind everything.
     """
-    parts = family(config.family)
-    plan: MemoryPlan = parts.part("schedule").job(config, operation, operands, scalars)
-    arrays, at, bases = plan.arrays(), base, {}
+    core = core_of(config)
+    work = core.job(operands, scalars, operation=operation.name)
+    plan: MemoryPlan = core.schedule(work)  # type: ignore[assignment]
+    arrays, at, bases = plan.arrays(operands), base, {}
     if rng is None:
         for name, size in [*((n, a.size) for n, a in arrays.items()), *plan.result_bytes.items()]:
             at = -(-at // ALIGNMENT) * ALIGNMENT
@@ -199,7 +200,7 @@ def place_operation(
         jobs.append(PlacedJob(StreamJob(config, job.commands, places), sources, results))
     expected = {}
     if golden:
-        expected = parts.part("golden").operate(config, operation, operands, scalars)
+        expected = core.golden(work, operands)
     return PlacedOperation(title or operation.name, plan, tuple(jobs), expected), at
 
 

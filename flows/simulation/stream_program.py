@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,10 @@ from flows.simulation.verilator.verilator import (
     is_quick,
     program_id,
 )
-from hwgen.core.figures import Cycles
+from hwgen.core.cycles.figures import Cycles
+from hwgen.core.operation import Arrays, Chunks, Job, StreamPlan
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import family
-from hwgen.core.schedule.stream import pack_inputs, stream_input
+from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed
 
 HARNESS = Path(__file__).parent / "cpp"
@@ -119,8 +119,8 @@ class _Said:
 def run_stream(
     config: FamilyConfig,
     program: Path,
-    plan: Any,
-    blocks: dict[str, np.ndarray],
+    plan: StreamPlan,
+    packed: Mapping[str, Chunks],
     expected: int,
     work: Path,
     *,
@@ -135,10 +135,9 @@ def run_stream(
     config : FamilyConfig
     program : Path
         From `compile_stream`.
-    plan : Schedule
-        Of the product.
-    blocks : dict
-        What `pack_inputs` made of the plan.
+    plan : StreamPlan
+    packed : mapping
+        Beats of every input port, as the plan packs them.
     expected : int
         Cycles that the product takes; twice as many and 1000 are the limit.
     work : Path
@@ -165,7 +164,7 @@ def run_stream(
     inputs = [port for port in config.ports if port.direction == "in"]
     limit = 2 * expected + 1000
     said = _Said(on_line)
-    senders = [_Sender(stream_input(plan, port, blocks[port.name])) for port in inputs]
+    senders = [_Sender(packed[port.name]) for port in inputs]
     files = [sender.file for sender in senders]
     numbers = [plan.output_beats, limit, expected, seed + 1, *files]
     for sender in senders:
@@ -198,9 +197,8 @@ def progress(on_progress: Callable[[int, int], None] | None) -> Callable[[str], 
 
 def run_product(
     design: Design,
-    plan: Any,
-    a: np.ndarray,
-    w: np.ndarray,
+    job: Job,
+    operands: Arrays,
     work: Path,
     *,
     activity: bool = False,
@@ -211,8 +209,8 @@ def run_product(
 
     Parameters
     ----------
-    a : ndarray, shape (m, k)
-    w : ndarray, shape (k, n)
+    job : Job
+    operands : mapping of ndarray
     on_progress : callable, optional
         Gets the cycles simulated and the cycles in all.
 
@@ -226,16 +224,19 @@ def run_product(
     CheckFailed
         As `run_stream`, or if it took other cycles than the cycle model says.
     """
-    plan.check_operands(a, w)
-    config, blocks = design.config, pack_inputs(plan, a, w)
-    model = family(config.family).timed_operands(config, [(a, w)])
+    config = design.config
+    core = core_of(config)
+    plan = core.schedule(job)
+    assert isinstance(plan, StreamPlan)
+    packed = plan.pack(operands)  # refuses operands that do not fit, before anything is compiled
+    model = core.cycles([job], [operands])
     expected = model.most or model.number
     program = compile_stream(design, activity=activity, cycles=expected)
     image, cycles = run_stream(
-        config, program, plan, blocks, expected, work,
+        config, program, plan, packed, expected, work,
         on_line=progress(on_progress), timeout=timeout,
     )  # fmt: skip
-    check_cycles(f"{plan.m} x {plan.k} x {plan.n}", cycles, model)
+    check_cycles(job.title.replace("x", " x "), cycles, model)
     return image, cycles, model
 
 

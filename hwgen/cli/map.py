@@ -29,8 +29,9 @@ def command(config: Path, m: int, k: int, n: int, least_traffic: bool, as_json: 
     fewest cycles.
     """
     from hwgen.core.load import load_config
-    from hwgen.core.registry import family
     from hwgen.errors import InputError
+    from hwgen.families.gemm_stream.cycles.job import job_cycles
+    from hwgen.families.gemm_stream.schedule import Plan
 
     core = load_config(config)
     if not core.buses:
@@ -38,9 +39,8 @@ def command(config: Path, m: int, k: int, n: int, least_traffic: bool, as_json: 
             f"{config}: family: {core.family} has no memory port, so there is nothing to plan;"
             " use the configuration of a memory engine"
         )
-    kind = family(core.family)
-    plan = kind.part("schedule").schedule(core, m, k, n, least_traffic=least_traffic)
-    cycles = kind.part("cost").plan_cycles(plan)
+    plan = Plan(core, m, k, n, least_traffic=least_traffic)
+    cycles = job_cycles(plan)
     traffic = plan.traffic
     utilisation = plan.macs / (core.macs_per_cycle * cycles)
     names = ("m", "k", "n")

@@ -105,11 +105,12 @@ def command(
 
     An operation that is no product of matrices takes its operands by name.
     """
+    from hwgen.core.jobs import select_operation
     from hwgen.core.load import load_config
-    from hwgen.core.operation import GEMM, operation_of
+    from hwgen.core.operation import GEMM
 
     core = load_config(config)
-    operation = operation_of(core, name)
+    operation = select_operation(core, name)
     if operation.name != GEMM:
         for option, value in (("activations", activations), ("weights", weights), ("post", post)):
             if value is not None:
@@ -155,7 +156,7 @@ def _multiply(
 
     from flows.build.design import Design
     from flows.simulation.matrices import run_matrices
-    from hwgen.core.registry import family
+    from hwgen.core.registry import core_of
     from hwgen.errors import InputError
 
     check_file(output, force=force)
@@ -175,7 +176,7 @@ def _multiply(
     c = result.c.astype(_file_dtype(core, *processing))
     np.save(buffer, with_second_scales(c, a_second, w_second, processing))
     if check:
-        golden = family(core.family).part("golden").golden(core, a, w, *processing)
+        golden = core_of(core).multiply(a, w, *processing)
         _compare(result.c, golden)
     write_file(output, buffer.getvalue(), force=force)
     m, k, n = (*a.shape, w.shape[1])

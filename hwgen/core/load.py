@@ -120,7 +120,7 @@ def _validate(document: Document) -> FamilyConfig:
     elif not isinstance(name, str) or name not in known:
         problems.append(_family_problem(document, list(known)))
     else:
-        model = known[name].config
+        model = known[name].params_class
         directory = FORMAT_DIRECTORY.set(Path(document.file).parent)
         try:
             config = model.model_validate(document.data)

@@ -8,6 +8,7 @@ place of its body.  Hardware, costs and synthesis have its ports from here.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 HOLDS = {
@@ -95,3 +96,46 @@ def ram_of(module: str) -> Ram | None:
 def holder(instance: str) -> str:
     """Return the name of what a memory holds, a key of `HOLDS` if it is known, by its instance."""
     return _NUMBERED.sub("", instance)
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer of an engine: memories of one shape that are accessed together.
+
+    Parameters
+    ----------
+    name : str
+        What it holds, as the instances of its memories are called.
+    memories : int
+    words, width : int
+        Of one memory; bits of a word.
+    """
+
+    name: str
+    memories: int
+    words: int
+    width: int
+
+    @property
+    def bits(self) -> int:
+        """Of all memories."""
+        return self.memories * self.words * self.width
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a workload does with the memories of an engine.
+
+    Parameters
+    ----------
+    moved_bytes : int
+        Over the memory port.
+    accesses : mapping
+        Buffer: words read and written, of all its memories.
+    writes : mapping
+        Buffer: those of them that are written.
+    """
+
+    moved_bytes: int
+    accesses: Mapping[str, int]
+    writes: Mapping[str, int]

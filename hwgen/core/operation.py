@@ -1,40 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations: what an accelerator computes, by operands, results, sizes and work.
+"""Operations and jobs: what an accelerator computes, by operands, results, sizes and work.
 
-A family's configuration names its operations (`hwgen.core.params.base.FamilyConfig.operations`).
-Of a product of matrices, `gemm`, everything follows from what such a family has anyway; any other
-operation is carried out by three functions of the family's parts:
-
-- schedule: ``job(config, operation, operands, scalars)`` returns a plan, see `Plan`;
-- golden: ``operate(config, operation, operands, scalars)`` returns the results by name;
-- cost: ``cycles_of_jobs(config, jobs)`` returns the exact cycles of jobs that follow each other
-  without a pause, each ``(operation, sizes, scalars)``.
-
-There `operation` is an `Operation`, `operands` are arrays by name, `scalars` numbers by name, with
-nothing missing, and `sizes` are integers by name.
+An `Operation` is what a core can be asked for, ``gemm``, the product of matrices, among others.
+A `Job` is one use of it with sizes and scalars.  A `Plan` says how the operands of a job become
+beats of the core's ports, and beats become results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from numpy.typing import NDArray
+
+from hwgen.core.port import Beats
 from hwgen.errors import InputError, did_you_mean
 from hwgen.formats import NumberFormat
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from hwgen.core.post import Columns, PostSettings
 
-    from hwgen.core.params.base import FamilyConfig
-    from hwgen.core.port import Beats, StreamPort
+Array = NDArray[Any]
 
-    Arrays = Mapping[str, NDArray[Any]]
-    Sizes = Mapping[str, int]
-    Job = tuple["Operation", Sizes, Mapping[str, float]]
+Arrays = Mapping[str, Array]
+"""Operands or results by name."""
+
+Sizes = Mapping[str, int]
+"""Sizes by name."""
+
+Chunks = Iterator[tuple[Beats, bool]]
+"""Beats of a port in order, and whether the final one of a chunk has ``tlast``."""
 
 GEMM = "gemm"
 """Name of the product of matrices."""
+
+RECORDS = "records"
+"""Operand of a product: records of columns, shape (N, 16), if its post-processing uses them."""
 
 LARGEST = 1 << 30
 """Default of the largest value of a size."""
@@ -246,31 +248,93 @@ class Operation:
                 )
 
 
+@dataclass(frozen=True)
+class Job:
+    """One use of an operation.
+
+    Parameters
+    ----------
+    operation : Operation
+    sizes : mapping of int
+        Every size by name.
+    scalars : mapping of float
+        Every scalar by name.
+    post : PostSettings, optional
+        Post-processing of a product; records of columns are the operand `RECORDS`.
+    """
+
+    operation: Operation
+    sizes: Sizes
+    scalars: Mapping[str, float] = field(default_factory=dict)
+    post: PostSettings | None = None
+
+    @property
+    def gemm_size(self) -> tuple[int, int, int]:
+        """M, K and N of a product of matrices."""
+        return self.sizes["M"], self.sizes["K"], self.sizes["N"]
+
+    @property
+    def title(self) -> str:
+        """The job in words."""
+        if self.operation.name == GEMM:
+            return "x".join(map(str, self.gemm_size))
+        return f"{self.operation.name} of {sizes_text(self.sizes)}"
+
+
 class Plan(Protocol):
-    """The beats of a job that is no product of matrices."""
+    """How a job goes through a core."""
 
     @property
     def sizes(self) -> Sizes:
         """The sizes of the job."""
 
+
+@runtime_checkable
+class StreamPlan(Plan, Protocol):
+    """The beats of a job on the ports of a stream core."""
+
     @property
     def output_beats(self) -> int:
         """Beats of results."""
 
-    def stream(self, port: StreamPort, blocks: Any = None) -> Iterator[tuple[Beats, bool]]:
-        """Yield the beats of an input port in order, and whether the final one has ``tlast``.
+    def pack(self, operands: Arrays) -> dict[str, Chunks]:
+        """Return the beats of every input port by name; beats are of shape (count, bytes).
 
-        Beats are of shape (count, bytes); `blocks` is not used.
+        Raises
+        ------
+        InputError
+            If operands do not fit the job.
         """
 
     def output_last(self) -> Iterator[bool]:
         """Yield ``tlast`` of every result beat, False where the port has none."""
 
-    def unpack(self, beats: Beats) -> dict[str, NDArray[Any]]:
+    def unpack(self, beats: Beats) -> dict[str, Array]:
         """Return the results by name from result beats, shape (output_beats, bytes)."""
 
     def locate(self, name: str, index: tuple[int, ...]) -> int:
         """Return the result beat that holds an element of a result."""
+
+
+def gemm_operands(a: Array, w: Array, columns: Columns | None = None) -> dict[str, Array]:
+    """Return the operands of a product by name.
+
+    Parameters
+    ----------
+    a : ndarray, shape (m, k)
+    w : ndarray, shape (k, n)
+    columns : Columns, optional
+        Records of the n columns, if post-processing uses them.
+    """
+    operands: dict[str, Array] = {"activations": a, "weights": w}
+    if columns is not None:
+        operands[RECORDS] = columns.encode()
+    return operands
+
+
+def sizes_text(sizes: Sizes) -> str:
+    """Return sizes in words."""
+    return ", ".join(f"{name} {size}" for name, size in sizes.items())
 
 
 def lengths_of(tensor: Tensor, sizes: Sizes) -> tuple[int, ...]:
@@ -278,106 +342,33 @@ def lengths_of(tensor: Tensor, sizes: Sizes) -> tuple[int, ...]:
     return tuple(sizes[name] if isinstance(name, str) else name for name in tensor.shape)
 
 
-def gemm(config: FamilyConfig) -> Operation:
-    """Return the product of matrices on a core, whose sizes are called M, K and N."""
-    m, k, n = config.natural_sizes
+def gemm_operation(
+    natural: tuple[int, int, int],
+    max_k: int,
+    activation: NumberFormat,
+    weight: NumberFormat,
+    result: NumberFormat,
+) -> Operation:
+    """Return the product of matrices, whose sizes are called M, K and N.
+
+    Parameters
+    ----------
+    natural : (int, int, int)
+        M, K and N that fill the hardware once.
+    max_k : int
+        Longest reduction.
+    activation, weight, result : NumberFormat
+        Of A, W and the accumulators.
+    """
+    m, k, n = natural
     return Operation(
         GEMM,
         "C = post(A W)",
         (
-            Tensor("activations", "act", ("M", "K"), config.activation),
-            Tensor("weights", "wgt", ("K", "N"), config.weight),
+            Tensor("activations", "act", ("M", "K"), activation),
+            Tensor("weights", "wgt", ("K", "N"), weight),
         ),
-        (Tensor("result", "out", ("M", "N"), config.result),),
-        (Size("M", natural=m), Size("K", config.max_k, natural=k), Size("N", natural=n)),
+        (Tensor("result", "out", ("M", "N"), result),),
+        (Size("M", natural=m), Size("K", max_k, natural=k), Size("N", natural=n)),
         lambda sizes: 2 * sizes["M"] * sizes["K"] * sizes["N"],
     )
-
-
-def multiplies(config: FamilyConfig) -> bool:
-    """Return whether an accelerator multiplies matrices."""
-    return config.multiplies
-
-
-def operation_of(config: FamilyConfig, name: str | None = None) -> Operation:
-    """Return an operation of a configuration; without a name `gemm`, or the only one.
-
-    Raises
-    ------
-    InputError
-        If there is none of that name, or several and none is named.
-    """
-    offered = {operation.name: operation for operation in config.operations}
-    if name is None:
-        if GEMM in offered:
-            return offered[GEMM]
-        if len(offered) == 1:
-            return next(iter(offered.values()))
-        raise InputError(
-            f"{config.name!r} does not multiply matrices; name one of its operations with"
-            f" --operation: {', '.join(offered)}"
-        )
-    if name not in offered:
-        raise InputError(
-            f"--operation: {config.name!r} has no operation {name!r}{did_you_mean(name, offered)};"
-            f" it has {', '.join(offered)}"
-        )
-    return offered[name]
-
-
-def must_multiply(config: FamilyConfig, what: str) -> None:
-    """Refuse what is only for products of matrices.
-
-    Raises
-    ------
-    InputError
-        If the accelerator multiplies none; `what` says what was asked for.
-    """
-    if not multiplies(config):
-        names = ", ".join(operation.name for operation in config.operations)
-        raise InputError(
-            f"{what} is for products of matrices, but {config.name!r}, a {config.family}, computes"
-            f" {names}"
-        )
-
-
-def must_not_multiply(config: FamilyConfig, what: str) -> None:
-    """Refuse what is not for products of matrices.
-
-    Raises
-    ------
-    InputError
-        If the accelerator multiplies matrices; `what` says what was asked for.
-    """
-    if multiplies(config):
-        raise InputError(
-            f"{what} is for operations that are no products of matrices, but {config.name!r}, a"
-            f" {config.family}, multiplies them; use --gemm M,K,N"
-        )
-
-
-def parse_job(config: FamilyConfig, text: str) -> Job:
-    """Return the job that ``NAME:SIZE=VALUE,...`` describes; scalars may stand among the sizes.
-
-    Raises
-    ------
-    InputError
-        If it describes none that the accelerator can do.
-    """
-    name, _, rest = text.partition(":")
-    operation = operation_of(config, name)
-    scalars, sizes = {scalar.name for scalar in operation.scalars}, {}
-    given: dict[str, float] = {}
-    for part in filter(None, rest.split(",")):
-        key, _, value = part.partition("=")
-        try:
-            if key in scalars:
-                given[key] = float(value)
-            else:
-                sizes[key] = int(value)
-        except ValueError:
-            raise InputError(
-                f"a job is NAME:SIZE=VALUE,SIZE=VALUE, not {text[:80]!r}: {value[:40]!r} is no"
-                " number"
-            ) from None
-    return operation, operation.check_sizes(sizes), operation.check_scalars(given)

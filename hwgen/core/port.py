@@ -8,16 +8,15 @@ RTL skin, packers, testbench, manifest and documentation all read that descripti
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hwgen.formats import NumberFormat
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Beats = NDArray[np.uint8]
-    """Beats as bytes, shape (..., bytes per beat), element 0 in the least significant bits."""
+Beats = NDArray[np.uint8]
+"""Beats as bytes, shape (..., bytes per beat), element 0 in the least significant bits."""
 
 
 POST = "post"
@@ -88,8 +87,6 @@ class StreamPort:
         -------
         ndarray of uint8, shape (..., beat_bytes)
         """
-        import numpy as np
-
         *lead, count = values.shape
         if count < self.lanes:
             pad = np.zeros((*lead, self.lanes - count), values.dtype)
@@ -106,8 +103,6 @@ class StreamPort:
 
     def unpack(self, beats: Beats) -> NDArray[Any]:
         """Return the elements of beats, shape (..., lanes), in the format's dtype."""
-        import numpy as np
-
         *lead, _ = beats.shape
         dtype = self.format.dtype
         if self.lane_width == dtype.itemsize * 8:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from hwgen.core.operation import must_multiply
+from hwgen.core.jobs import must_multiply
 from hwgen.core.params.base import FamilyConfig
 from hwgen.errors import InputError
 from hwgen.models.files.store import Model

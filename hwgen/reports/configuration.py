@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hwgen.config.parameters import Parameter, Path, parameters, yaml_value
+from hwgen.core.core import Core
 from hwgen.core.load import parse_config
-from hwgen.core.registry import Family, families, family
+from hwgen.core.registry import families, family
 from hwgen.errors import ConfigError, InputError
 
 _WIDTH = 96
@@ -50,12 +51,12 @@ def template(name: str, core: str = "") -> str:
     return text
 
 
-def _template(known: Family, values: Mapping[str, str], unused: Mapping[str, str]) -> str:
+def _template(known: type[Core[Any]], values: Mapping[str, str], unused: Mapping[str, str]) -> str:
     lines = [
-        f"# {known.name}: {known.summary}.",
+        f"# {known.family_name()}: {known.summary}.",
         "# Only `name` and `family` are required; every other value below is the default.",
     ]
-    for path, parameter in parameters(known.config).items():
+    for path, parameter in parameters(known.params_class).items():
         if not path:
             continue
         margin = "  " * (len(path) - 1)
@@ -106,12 +107,12 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def _definitions(name: str, entry: Family) -> dict[str, Any]:
+def _definitions(name: str, entry: type[Core[Any]]) -> dict[str, Any]:
     """Return the schema of a family and of its groups, under names of the family's own."""
-    schema = entry.config.model_json_schema(ref_template=f"#/$defs/{name}.{{model}}")
+    schema = entry.params_class.model_json_schema(ref_template=f"#/$defs/{name}.{{model}}")
     groups = schema.pop("$defs", {})
     schema["properties"]["family"].pop("default", None)
-    known = parameters(entry.config)
+    known = parameters(entry.params_class)
     _set_defaults(schema, groups, known, ())
     return {name: schema, **{f"{name}.{group}": groups[group] for group in groups}}
 
@@ -137,9 +138,11 @@ def overview() -> list[dict[str, Any]]:
     """Return families and their parameters as plain data, for ``hwgen families``."""
     return [
         {
-            "name": entry.name,
+            "name": entry.family_name(),
             "summary": entry.summary,
-            "parameters": [_plain(p) for p in parameters(entry.config).values() if not p.is_group],
+            "parameters": [
+                _plain(p) for p in parameters(entry.params_class).values() if not p.is_group
+            ],
         }
         for entry in families().values()
     ]
@@ -178,17 +181,17 @@ def markdown() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _family_section(entry: Family) -> Iterator[str]:
+def _family_section(entry: type[Core[Any]]) -> Iterator[str]:
     summary = entry.summary[:1].upper() + entry.summary[1:]
-    yield from ("", f"## `{entry.name}`", "", f"{summary}.")
-    for group in parameters(entry.config).values():
+    yield from ("", f"## `{entry.family_name()}`", "", f"{summary}.")
+    for group in parameters(entry.params_class).values():
         if not group.is_group:
             continue
         if group.path:
-            yield from ("", f"### `{entry.name}`: `{group.field}`", "", group.description)
+            yield from ("", f"### `{entry.family_name()}`: `{group.field}`", "", group.description)
         yield from ("", "| parameter | default | allowed | unit | meaning |")
         yield "| --- | --- | --- | --- | --- |"
-        for parameter in parameters(entry.config).values():
+        for parameter in parameters(entry.params_class).values():
             if parameter.path[:-1] == group.path and parameter.path and not parameter.is_group:
                 yield _row(parameter)
 

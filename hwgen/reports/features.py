@@ -14,7 +14,8 @@ from typing import Any
 
 from hwgen.config.dotted import nested
 from hwgen.config.parameters import Parameter, parameters, ranges
-from hwgen.core.registry import Family, families
+from hwgen.core.core import Core
+from hwgen.core.registry import families
 from hwgen.technologies import of_kind
 
 COUNTED = 4
@@ -45,7 +46,7 @@ def features() -> list[Feature]:
     table: dict[str, dict[str, tuple[Any, ...]]] = {}
     for name, family in families().items():
         helped: list[dict[str, Any]] = []
-        for parameter in parameters(family.config).values():
+        for parameter in parameters(family.params_class).values():
             values = tuple(_values(parameter))
             if not values or parameter.path[0] in (*SHARED, "name", "family"):
                 continue
@@ -82,7 +83,9 @@ def _values(parameter: Parameter) -> Iterator[Any]:
             yield from numbers
 
 
-def _legal(family: Family, parameter: Parameter, value: Any, helped: list[dict[str, Any]]) -> bool:
+def _legal(
+    family: type[Core[Any]], parameter: Parameter, value: Any, helped: list[dict[str, Any]]
+) -> bool:
     """Return whether a value is legal, alone or beside another; what helped is tried first."""
     targets = ({"target.technology": name} for name in of_kind("fpga"))
     known = [other for other in helped if parameter.field not in other]
@@ -94,11 +97,11 @@ def _legal(family: Family, parameter: Parameter, value: Any, helped: list[dict[s
     return False
 
 
-def _beside(family: Family, parameter: Parameter) -> Iterator[dict[str, Any]]:
+def _beside(family: type[Core[Any]], parameter: Parameter) -> Iterator[dict[str, Any]]:
     """Yield other values to try a value beside: one, or two of parameters of equal choices."""
     others = [
         other
-        for other in parameters(family.config).values()
+        for other in parameters(family.params_class).values()
         if other.path and other.field != parameter.field and other.path[0] not in SHARED
     ]
     for other in others:
@@ -116,9 +119,9 @@ def _beside(family: Family, parameter: Parameter) -> Iterator[dict[str, Any]]:
                 yield dict(zip((first.field, second.field), choices, strict=True))
 
 
-def _accepted(family: Family, tree: Mapping[str, Any]) -> bool:
+def _accepted(family: type[Core[Any]], tree: Mapping[str, Any]) -> bool:
     try:
-        family.config.model_validate({"name": "core", "family": family.name, **tree})
+        family.params_class.model_validate({"name": "core", "family": family.family_name(), **tree})
     except ValueError:
         return False
     return True

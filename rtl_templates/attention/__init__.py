@@ -10,9 +10,11 @@ from .core import AttentionCore
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
+    from hwgen.core.core import Core
     from hwgen.families.attention.params import AttentionConfig
 
 
-def generate(config: AttentionConfig) -> Component:
-    """Return the core of a configuration."""
+def generate(core: Core[AttentionConfig]) -> Component:
+    """Return the hardware of a core, its ports inner streams."""
+    config = core.params
     return AttentionCore(config)

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hwgen.core.registry import family
+from rtl_templates.hdl.generators import generate_child
 
 from .engine import GemmStreamEngine
 
 if TYPE_CHECKING:
+    from hwgen.core.core import Core
     from hwgen.families.gemm_stream.params import GemmStreamConfig
 
 __all__ = ["GemmStreamEngine", "generate"]
 
 
-def generate(config: GemmStreamConfig) -> GemmStreamEngine:
-    """Return the engine of a configuration."""
-    core = family(config.compute.family).part("rtl").generate(config.compute)
-    return GemmStreamEngine(config, core)
+def generate(core: Core[GemmStreamConfig]) -> GemmStreamEngine:
+    """Return the hardware of a core, its ports inner streams."""
+    config = core.params
+    child = generate_child(config.compute)
+    return GemmStreamEngine(config, child)

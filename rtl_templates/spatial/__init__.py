@@ -15,11 +15,13 @@ from .serial import SerialCore
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
-    from hwgen.families.spatial.params import SpatialConfig
+    from hwgen.core.core import Core
+    from hwgen.core.params.spatial import SpatialConfig
 
 
-def generate(config: SpatialConfig) -> Component:
-    """Return the core of a configuration, its ports inner streams."""
+def generate(core: Core[SpatialConfig]) -> Component:
+    """Return the hardware of a core, its ports inner streams."""
+    config = core.params
     if config.block_product is not None:
         return post_processed(config, BlockCore(config))
     if config.processing_element.serial:

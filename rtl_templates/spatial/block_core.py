@@ -23,7 +23,7 @@ from .core import Array, SpatialCore
 from .pe_table import block_pe
 
 if TYPE_CHECKING:
-    from hwgen.families.spatial.params import SpatialConfig
+    from hwgen.core.params.spatial import SpatialConfig
     from hwgen.formats.block.products import BlockProduct
 
 TOKENS = ("on", "first", "ends", "clear")

@@ -28,7 +28,7 @@ from .pe import Edge, operand_width, plus_ones_width
 from .pe_table import integer_pe
 
 if TYPE_CHECKING:
-    from hwgen.families.spatial.params import SpatialConfig
+    from hwgen.core.params.spatial import SpatialConfig
 
 
 class SpatialRow(Block):

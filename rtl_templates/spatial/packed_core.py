@@ -17,7 +17,7 @@ from .packed_pe import PackedPE, WeightPacker, count_of, known_bits, packing_of
 from .pe import Edge
 
 if TYPE_CHECKING:
-    from hwgen.families.spatial.params import SpatialConfig
+    from hwgen.core.params.spatial import SpatialConfig
 
 
 def shared(config: SpatialConfig) -> tuple[str, ...]:

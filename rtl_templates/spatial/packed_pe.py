@@ -19,7 +19,7 @@ from .sums import Addend, accumulated
 
 if TYPE_CHECKING:
     from hwgen.arithmetic.product_packing import PackedProducts
-    from hwgen.families.spatial.params import SpatialConfig
+    from hwgen.core.params.spatial import SpatialConfig
     from hwgen.formats import IntegerFormat
 
 

@@ -22,7 +22,7 @@ from .sums import accumulated
 
 if TYPE_CHECKING:
     from hwgen.arithmetic.digit_sums import DigitAccumulation
-    from hwgen.families.spatial.params import SpatialConfig
+    from hwgen.core.params.spatial import SpatialConfig
 
 
 def operand_width(config: SpatialConfig) -> int:

@@ -15,7 +15,7 @@ from rtl_templates.arithmetic.block.scalable import ScalablePe
 from rtl_templates.spatial.pe import PE, DigitPE, MultiplierPE
 
 if TYPE_CHECKING:
-    from hwgen.families.spatial.params import SpatialConfig
+    from hwgen.core.params.spatial import SpatialConfig
 
 INTEGER_PES: Mapping[str, type[PE]] = {
     "mac": MultiplierPE,

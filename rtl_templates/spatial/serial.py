@@ -19,7 +19,7 @@ from amaranth.lib.wiring import In, Out
 
 from hwgen.arithmetic.digits import digit_count
 from hwgen.arithmetic.sparse_digits import FINAL_STEPS
-from hwgen.families.spatial.timing import serial_lead
+from hwgen.core.params.spatial_timing import serial_lead
 from rtl_templates.arithmetic.integer.serial_pe import SerialFinalAdder
 from rtl_templates.hdl.core import StreamCore
 from rtl_templates.hdl.hierarchy import Block, Placed, place
@@ -31,7 +31,7 @@ from .serial_row import SerialRow, SerialSignConstant, Window
 
 if TYPE_CHECKING:
     from hwgen.arithmetic.sparse_digits import SerialSum
-    from hwgen.families.spatial.params import SpatialConfig
+    from hwgen.core.params.spatial import SpatialConfig
 
 
 class Slots(Block):

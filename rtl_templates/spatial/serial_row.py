@@ -16,7 +16,7 @@ from rtl_templates.hdl.hierarchy import Block, place
 
 if TYPE_CHECKING:
     from hwgen.arithmetic.sparse_digits import SerialSum
-    from hwgen.families.spatial.params import SpatialConfig
+    from hwgen.core.params.spatial import SpatialConfig
 
 ENCODER = ("x", "weight", "fill", "open")
 """Inputs of an encoder."""

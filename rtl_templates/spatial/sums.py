@@ -10,7 +10,7 @@ from amaranth.hdl import Module, Mux, Shape, Signal, Value
 from rtl_templates.arithmetic.integer.multiply import Addend, accumulate, add, shape_of
 
 if TYPE_CHECKING:
-    from hwgen.families.spatial.params import SpatialConfig
+    from hwgen.core.params.spatial import SpatialConfig
 
 
 def accumulated(

@@ -14,11 +14,13 @@ from .core import OutputStationaryCore, StationaryCore
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
+    from hwgen.core.core import Core
     from hwgen.families.systolic.params import SystolicConfig
 
 
-def generate(config: SystolicConfig) -> Component:
-    """Return the core of a configuration, its ports inner streams."""
+def generate(core: Core[SystolicConfig]) -> Component:
+    """Return the hardware of a core, its ports inner streams."""
+    config = core.params
     if config.block_product is not None:
         of_blocks = BlockOutputStationaryCore if config.output_stationary else BlockStationaryCore
         return post_processed(config, of_blocks(config))

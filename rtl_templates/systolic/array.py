@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from hwgen.families.systolic.geometry import psum_terms
+from hwgen.families.systolic.params import psum_terms
 from rtl_templates.arithmetic.integer.multiply import shape_of
 from rtl_templates.arithmetic.integer.recode import recode
 from rtl_templates.hdl.hierarchy import Block, place

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from hwgen.families.systolic.geometry import BUS_ROWS
+from hwgen.families.systolic.params import BUS_ROWS
 from rtl_templates.hdl.hierarchy import Block, place
 from rtl_templates.stream.drain import ColumnDrain
 

@@ -12,9 +12,11 @@ from .core import TernaryLutCore
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
+    from hwgen.core.core import Core
     from hwgen.families.ternary_lut.params import TernaryLutConfig
 
 
-def generate(config: TernaryLutConfig) -> Component:
-    """Return the core of a configuration, its ports inner streams."""
+def generate(core: Core[TernaryLutConfig]) -> Component:
+    """Return the hardware of a core, its ports inner streams."""
+    config = core.params
     return post_processed(config, TernaryLutCore(config))

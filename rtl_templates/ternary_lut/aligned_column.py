@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A column of aligned activations: an exact sum of integers, then a floating-point total.
 
-The order and the roundings are those of `hwgen.families.ternary_lut.golden_aligned`.
+The order and the roundings are those of `hwgen.core.golden.aligned`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from hwgen.families.ternary_lut.table import Pattern, table_levels, table_parts, table_sum_format
+from hwgen.families.ternary_lut.alignment import (
+    Pattern,
+    table_levels,
+    table_parts,
+    table_sum_format,
+)
 from rtl_templates.arithmetic.integer.multiply import shape_of
 from rtl_templates.hdl.hierarchy import Block
 
@@ -20,7 +25,7 @@ class Table(Block):
     """The stored sums of one group of activations, in registers.
 
     Every sum of several activations is the sum or difference of two parts, one adder each; see
-    `hwgen.families.ternary_lut.table`.
+    `hwgen.families.ternary_lut.alignment`.
 
     Members
     -------

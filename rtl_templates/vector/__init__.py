@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from .core import VectorCore
 
 if TYPE_CHECKING:
+    from hwgen.core.core import Core
     from hwgen.families.vector.params import VectorConfig
 
 
-def generate(config: VectorConfig) -> VectorCore:
-    """Return the core of a configuration."""
+def generate(core: Core[VectorConfig]) -> VectorCore:
+    """Return the hardware of a core, its ports inner streams."""
+    config = core.params
     return VectorCore(config)
 
 

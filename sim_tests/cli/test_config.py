@@ -219,7 +219,7 @@ def test_each_error_of_a_whole_file(text: bytes, expected: str) -> None:
 def test_a_wrong_value_is_said_of_a_field(name: str) -> None:
     """Also where a default follows from it, which the file does not hold."""
     refused = []
-    for path, parameter in parameters(families()[name].config).items():
+    for path, parameter in parameters(families()[name].params_class).items():
         if parameter.is_group or path in ((), ("name",), ("family",)):
             continue
         values: tuple[object, ...] = ("fp16", "ternary", "int99", -1, 2.5, True, [], {})
@@ -326,7 +326,7 @@ def test_shipped_configuration(path: Path) -> None:
 def test_template_is_every_default(name: str) -> None:
     text = template(name)
     config = parse_config(text, "template")
-    model = families()[name].config
+    model = families()[name].params_class
     assert config.resolved() == model.model_validate({"name": f"{name}_core"}).resolved()
     for parameter in parameters(model).values():
         if parameter.path:

@@ -18,9 +18,7 @@ import pytest
 
 from flows.simulation.matrices import run_matrices
 from flows.simulation.runner import case_names
-from hwgen.core.golden.stream import golden
 from hwgen.core.load import load_config, parse_config
-from hwgen.core.operation import multiplies
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.registry import families, family
 from hwgen.errors import ConfigError
@@ -34,6 +32,7 @@ from sim_tests.contract.contract import (
     describe,
     parameters,
 )
+from sim_tests.support.cores import cycles_of, golden
 from sim_tests.support.designs import design_of
 from sim_tests.support.emitted import assert_clean, assert_reproducible
 from sim_tests.support.mutations import Mutation
@@ -51,11 +50,13 @@ def cases(make: Callable[[Contract], Iterable[Any]]) -> list[Any]:
 # -- over all families -----------------------------------------------------------------------------
 
 SMALL = {config.family: config for contract in CONTRACTS.values() for config in contract.small}
-PRODUCTS = {name: config for name, config in SMALL.items() if multiplies(config)}
+PRODUCTS = {name: config for name, config in SMALL.items() if config.multiplies}
 
 
 def test_every_family_has_a_small_configuration() -> None:
-    builtin = {name for name in families() if family(name).config.__module__.startswith("hwgen.")}
+    builtin = {
+        name for name in families() if family(name).params_class.__module__.startswith("hwgen.")
+    }
     assert SMALL.keys() == builtin
 
 
@@ -79,10 +80,9 @@ def test_a_resolved_configuration_is_the_same(config: FamilyConfig) -> None:
 @pytest.mark.parametrize("config", PRODUCTS.values(), ids=PRODUCTS)
 def test_jobs_together_take_no_longer(config: FamilyConfig) -> None:
     """A list of products never takes longer than the products one by one."""
-    part = family(config.family)
     sizes = [(3, 4, 5), (20, 1, 8), (1, 9, 1)]
-    singles = [part.timed(config, [size]).number for size in sizes]
-    assert part.timed(config, sizes).number <= sum(singles)
+    singles = [cycles_of(config, [size]) for size in sizes]
+    assert cycles_of(config, sizes) <= sum(singles)
 
 
 # -- covering sets and regressions -----------------------------------------------------------------
@@ -215,7 +215,7 @@ def test_steady_state(product: Steady) -> None:
     a, w = config.activation.random(rng, (m, k)), config.weight.random(rng, (k, n))
     result = run_matrices(design_of(config), a, w)
     assert not len(differences(result.c, golden(config, a, w)))
-    assert result.cycles == family(config.family).timed(config, [(m, k, n)]).number
+    assert result.cycles == cycles_of(config, [(m, k, n)])
     macs = m * k * (product.columns or n)
     assert macs / (config.macs_per_cycle * result.cycles) >= 0.99
 

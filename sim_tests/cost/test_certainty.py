@@ -14,8 +14,8 @@ import pytest
 from cost_model.estimate.estimate import estimate
 from hwgen.cli import main
 from hwgen.core.load import load_config, parse_config
-from hwgen.core.operation import multiplies
-from hwgen.core.registry import family
+from hwgen.core.registry import core_of
+from sim_tests.support.cores import cycles_of_operands
 from sim_tests.support.designs import estimate_of
 from sim_tests.support.paths import ROOT
 
@@ -30,21 +30,19 @@ BASES = {"serial": "expected", "gemm_stream": "exact", "cube": "exact", "systoli
 @pytest.mark.parametrize("name", BASES)
 def test_cycles_say_what_they_are(name: str) -> None:
     config = load_config(CONFIGS / f"{name}.yaml")
-    kind = family(config.family)
-    found = kind.timed(config, SIZES)
+    core = core_of(config)
+    found = core.cycles([core.gemm(*size) for size in SIZES])
     assert found.basis == found.document()["basis"] == BASES[name]
-    assert found.number == kind.part("cost").cycles_of(config, SIZES)
 
 
 def test_expected_cycles_have_a_bound_that_the_densest_values_reach() -> None:
     config = load_config(CONFIGS / "serial.yaml")
-    kind = family(config.family)
-    found = kind.timed(config, SIZES)
-    assert found.most == kind.most_cycles_of(config, SIZES)
+    core = core_of(config)
+    found = core.cycles([core.gemm(*size) for size in SIZES])
     assert found.most is not None
     assert found.number < found.most
     operands = [(np.full((m, k), -86), np.ones((k, n), int)) for m, k, n in SIZES]
-    assert kind.cycles_of(config, operands) <= found.most
+    assert cycles_of_operands(config, operands) == found.most
 
 
 def bases(entry: dict[str, Any]) -> dict[str, str]:
@@ -75,7 +73,7 @@ def test_what_fmax_limits_is_modelled() -> None:
 def test_every_shipped_configuration_says_what_its_figures_are() -> None:
     for path in sorted(CONFIGS.glob("*.yaml")):
         core = load_config(path)
-        entry = estimate_of(core, workloads={"w": [(5, 16, 7)]} if multiplies(core) else None)
+        entry = estimate_of(core, workloads={"w": [(5, 16, 7)]} if core.multiplies else None)
         bases(entry)
         assert entry["extrapolated"] == [], path.name
 
@@ -92,7 +90,7 @@ def test_given_activations_make_serial_pes_exact(
     assert main([*command, "--weights", str(tmp_path / "w.npy"), "--json"]) == 0
     entry = json.loads(capsys.readouterr().out)
     core = load_config(config)
-    exact = family(core.family).cycles_of(core, [(a, w)])  # what simulations are held against
+    exact = cycles_of_operands(core, [(a, w)])  # what simulations are held against
     assert entry["metrics"]["cycles(a)"] == exact
     assert entry["certainty"]["cycles(a)"] == {"basis": "exact"}
     assert entry["metrics"]["latency_ms(a)"] == pytest.approx(exact / core.target.clock_mhz / 1e3)

@@ -19,7 +19,6 @@ from cost_model.closed_forms.space import defaults
 from cost_model.estimate import technology as technologies
 from cost_model.estimate.estimate import estimate
 from cost_model.estimate.technology import Technology, read
-from cost_model.families.gemm_stream import cycles
 from cost_model.netlist.fabric import components as fabric_bill
 from cost_model.netlist.fabric.components import EXACT
 from cost_model.netlist.fabric.fabric import CELL_KINDS, fabric
@@ -35,9 +34,9 @@ from hwgen.cli import main
 from hwgen.config.dotted import flattened
 from hwgen.core.load import parse_config
 from hwgen.core.params.processing_elements import QUEUES
-from hwgen.families.spatial.params import SERIAL
-from hwgen.core.registry import family
+from hwgen.core.params.spatial import SERIAL
 from hwgen.errors import InputError
+from sim_tests.support.cores import cycles, cycles_of
 
 TECH = "nangate45"
 NUMERIC = ("array.", "pipeline.", "max_k")
@@ -161,7 +160,7 @@ cores = st.one_of(
 @given(cores, sizes)
 def test_arrays_single_values_and_the_family_agree(values: dict[str, Any], mkn: Any) -> None:
     config = config_of(values)
-    exact = family(config.family).part("cost").cycles_of(config, mkn)
+    exact = cycles_of(config, mkn)
     workloads = {"w": mkn}
     fixed = flattened(config.resolved())
     alone = evaluate(config.family, fixed, {}, TECH, workloads)

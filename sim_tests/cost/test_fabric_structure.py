@@ -23,7 +23,6 @@ from cost_model.netlist.rewrite import shift_registers
 from flows.calibration import fpga
 from flows.calibration.structural_fpga import totals
 from hwgen.core.load import parse_config
-from hwgen.core.operation import multiplies
 from hwgen.core.registry import families
 from hwgen.reports.configuration import template
 from hwgen.technologies import technologies
@@ -303,7 +302,7 @@ def test_nothing_is_null_without_a_reason(family: str) -> None:
     small = f"name: core\nfamily: {family}\n{SMALL[family]}\n" if family in SMALL else None
     config = parse_config(small or template(family))
     work: dict[str, Any] = {"workloads": {"w": [(8, 8, 8)]}}
-    if not multiplies(config):
+    if not config.multiplies:
         operation = config.operations[0]
         sizes = {size.name: size.natural for size in operation.sizes}
         work = {"jobs": {"w": (operation, sizes, operation.check_scalars({}))}}

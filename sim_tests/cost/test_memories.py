@@ -15,16 +15,16 @@ import cost_model.memories.macros
 import cost_model.memories.memories
 from cost_model.estimate.estimate import estimate
 from cost_model.estimate.technology import technology
-from cost_model.families.gemm_stream_memory import buffers, use
 from cost_model.memories.macros import composed, library, technology_fits
-from cost_model.memories.memories import RATES, Made, Use, energy_mj
+from cost_model.memories.memories import RATES, Made, energy_mj
 from cost_model.netlist.components import components
 from cost_model.netlist.memories import MemoryUse, memories_of
 from flows.build.build import Build
 from hwgen.cli import main
 from hwgen.core.load import parse_config
-from hwgen.core.memories import HOLDS, Ram, ram_of
+from hwgen.core.memories import HOLDS, Ram, Use, ram_of
 from hwgen.core.params.off_chip import OffChip
+from hwgen.families.gemm_stream.memory_use import buffers, use
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import Plan
 from hwgen.technologies import technologies

@@ -21,13 +21,13 @@ from cost_model.roofline.roofline import _beats, own_cycles, traffic, weight_byt
 from hwgen.cli import main
 from hwgen.config.dotted import flattened
 from hwgen.core.load import load_config, parse_config
-from hwgen.core.operation import multiplies
 from hwgen.core.params.off_chip import OffChip, Ports
-from hwgen.core.registry import family
 from hwgen.errors import ConfigError
 from hwgen.families.gemm_stream.schedule import Plan
 from hwgen.technologies.off_chip import memory_kinds
 from hwgen.workloads import Gemm, Network, load_workload, network_of
+from sim_tests.support.cores import cycles_of
+from sim_tests.support.cores import plan as gemm_plan
 from sim_tests.support.paths import ROOT
 
 CONFIGS = ROOT / "configs"
@@ -35,7 +35,7 @@ CONFIGS = ROOT / "configs"
 CORES = {
     path.stem: load_config(path)
     for path in sorted(CONFIGS.glob("*.yaml"))
-    if load_config(path).ports and multiplies(load_config(path))
+    if load_config(path).ports and load_config(path).multiplies
 }
 ODD = """
 name: a
@@ -69,7 +69,7 @@ def variants() -> list[Any]:
 def test_traffic_is_that_of_the_beats(config: Any, size: tuple[int, int, int]) -> None:
     gemm = Gemm(*size)
     found = traffic(view_of(config), gemm)
-    plan = family(config.family).part("schedule").schedule(config, *size)
+    plan = gemm_plan(config, *size)
     ports = {port.name: port for port in config.ports}
     assert found["activations"] == plan.input_beats(ports["act"]) * ports["act"].beat_bytes
     assert found["weights"] == plan.input_beats(ports["wgt"]) * ports["wgt"].beat_bytes
@@ -82,9 +82,7 @@ def test_traffic_of_an_engine_is_that_of_its_plan() -> None:
     plan = Plan(config, *gemm)
     assert traffic(view_of(config), gemm) == {"memory port": plan.traffic.total}
     assert weight_bytes(view_of(config), gemm) == 300 * 50
-    assert own_cycles(view_of(config), gemm) == pytest.approx(
-        family("gemm_stream").part("cost").cycles_of(config, [gemm])
-    )
+    assert own_cycles(view_of(config), gemm) == pytest.approx(cycles_of(config, [gemm]))
 
 
 def test_weights_are_as_dense_as_the_port_has_them() -> None:

@@ -37,7 +37,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
         "flows/build/drivers/engine_drivers.py",
         "flows/build/register_files.py",
         "hwgen/families/transformer/params.py",  # the unit of an engine that names none
-        "hwgen/families/gemm_stream/jobs.py",
+        "hwgen/families/gemm_stream/schedule.py",
         "hwgen/core/register_map.py",
         "hwgen/families/gemm_stream/blocks.py",
     ),
@@ -48,7 +48,7 @@ OF_FAMILIES: Mapping[str, tuple[str, ...]] = {
     ),
     "systolic": (
         "flows/calibration/points.py",  # the cores that FPGA families are calibrated on
-        "hwgen/families/gemm_stream/parameters.py",  # the core of an engine that names none
+        "hwgen/families/gemm_stream/params.py",  # the core of an engine that names none
     ),
     "ternary_lut": (
         "flows/calibration/points.py",

@@ -20,8 +20,8 @@ from flows.tools.toolchain import require
 from hwgen.core.load import parse_config
 from hwgen.core.post import PostSettings
 from hwgen.core.register_map import LAYOUT, MAGIC, STATES, job_window, register_map
-from hwgen.families.gemm_stream.jobs import Job, plan_of
 from hwgen.families.gemm_stream.params import GemmStreamConfig
+from hwgen.families.gemm_stream.schedule import Job, plan_of
 from sim_tests.simulation.test_memory_engine import ENGINE
 from sim_tests.support.designs import design_of
 

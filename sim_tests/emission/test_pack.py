@@ -19,10 +19,10 @@ from hwgen.cli import main
 from hwgen.core.files.packing import pack, pack_trits, unpack, unpack_trits
 from hwgen.core.load import parse_config
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import family
 from hwgen.errors import InputError
 from hwgen.formats import ternary
 from hwgen.formats.quantise import quantise
+from sim_tests.support.cores import plan as gemm_plan
 
 LUT = "family: ternary_lut\n"
 CONFIGS = {
@@ -69,7 +69,7 @@ def test_packing_is_inverted_exactly(name: str, k: int, n: int, m: int, seed: in
     packed = pack(config, w)
     assert np.array_equal(unpack(config, packed.description, packed.image), w)
     # The image is the schedule's own, for any M.
-    plan = family(config.family).part("schedule").schedule(config, m, k, n)
+    plan = gemm_plan(config, m, k, n)
     assert plan.pack_weights(w).tobytes() == packed.image
     assert np.array_equal(plan.unpack_weights(plan.pack_weights(w)), w)
 
@@ -97,9 +97,7 @@ def test_the_image_is_dense_keys_in_the_order_of_the_stream() -> None:
 
 @pytest.mark.parametrize("name", sorted(CONFIGS))
 def test_images_of_the_wrong_length_are_refused(name: str) -> None:
-    plan = (
-        family(configuration(name).family).part("schedule").schedule(configuration(name), 1, 7, 9)
-    )
+    plan = gemm_plan(configuration(name), 1, 7, 9)
     image = plan.pack_weights(np.ones((7, 9), int)).reshape(-1)
     for wrong in (image[:-1], np.append(image, np.uint8(0)), image[:0]):
         with pytest.raises(InputError, match=rf"= {image.size} bytes .*found {wrong.size}"):

@@ -24,7 +24,7 @@ from hwgen.core.register_map import STATES, register_map
 from hwgen.core.registry import family
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
-CONFIG: Any = family(PLAN["config"]["family"]).config.model_validate(PLAN["config"])
+CONFIG: Any = family(PLAN["config"]["family"]).params_class.model_validate(PLAN["config"])
 REGISTERS = {register.name: register.offset for register in register_map(CONFIG)}
 LIMIT = 200_000
 

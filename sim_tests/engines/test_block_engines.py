@@ -19,13 +19,13 @@ from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.regression import OPERANDS, operands
 from flows.simulation.verilator.verilator import FEW_CYCLES
 from hwgen.cli import main
-from hwgen.core.cycles.job import job_cycles
-from hwgen.core.cycles.steps import Places
 from hwgen.core.files.block_packing import pack_matrix
 from hwgen.core.files.packing import pack, unpack
 from hwgen.core.params.block_operands import BLOCKS, GROUPS
 from hwgen.core.post import ACTIVATIONS, OUTPUTS, ROUNDINGS
 from hwgen.errors import InputError
+from hwgen.families.gemm_stream.cycles.job import job_cycles
+from hwgen.families.gemm_stream.cycles.steps import Places
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.families.gemm_stream.schedule import Plan
 from hwgen.formats import SMALL_FLOATS

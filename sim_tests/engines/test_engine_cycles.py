@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hwgen.core.cycles.cores import Cores
-from hwgen.core.cycles.job import Engine, job_cycles
-from hwgen.core.cycles.steps import Places
 from hwgen.core.load import parse_config
+from hwgen.families.gemm_stream.cycles.cores import Cores
+from hwgen.families.gemm_stream.cycles.job import Engine, job_cycles
+from hwgen.families.gemm_stream.cycles.steps import Places
 from hwgen.families.gemm_stream.schedule import Plan
 
 SMALL = "buffers: {activation_kib: 1, weight_kib: 1, output_kib: 1, column_kib: 1}\n"

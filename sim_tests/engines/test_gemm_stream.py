@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cost_model.families.gemm_stream import plan_cycles
 from flows.build.verilog import to_verilog
 from flows.simulation.bus.engine_host import EngineHost, open_engine
 from flows.simulation.engine_memory import place
@@ -22,16 +21,17 @@ from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.regression import OPERANDS, operands, pairwise
 from flows.simulation.runner import compile_design, simulate
 from flows.simulation.verilator.verilator import FEW_CYCLES
-from hwgen.core.cycles.job import job_cycles
-from hwgen.core.cycles.steps import Places
 from hwgen.core.load import load_config, parse_config
 from hwgen.core.post import PostSettings
-from hwgen.core.registry import family
+from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.families.gemm_stream.blocks import TOLERANCE
-from hwgen.families.gemm_stream.jobs import Job
+from hwgen.families.gemm_stream.cycles.job import job_cycles
+from hwgen.families.gemm_stream.cycles.job import job_cycles as plan_cycles
+from hwgen.families.gemm_stream.cycles.steps import Places
 from hwgen.families.gemm_stream.params import GemmStreamConfig
-from hwgen.families.gemm_stream.schedule import MAX_SIZE, Plan, schedule
+from hwgen.families.gemm_stream.schedule import MAX_SIZE, Job, Plan
+from rtl_templates.hdl.generators import generate
 from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
@@ -198,7 +198,7 @@ def test_the_registers_alone_hold_the_sizes() -> None:
     text = design_of(config).verilog
     for size in ((1, 1, 1), (100, 200, 300)):
         assert Plan(config, *size).block
-    again = family(config.family).part("rtl").generate(config)
+    again = generate(core_of(config))
     assert to_verilog(again, config.name) == text
 
 
@@ -206,7 +206,7 @@ def test_the_registers_alone_hold_the_sizes() -> None:
 @settings(max_examples=40, deadline=None)
 def test_weights_come_back(name: str, size: tuple[int, int, int], seed: int) -> None:
     config = config_of(name)
-    plan = schedule(config, *size)
+    plan = Plan(config, *size)
     _, w = operands(config, size, "random", np.random.default_rng(seed))
     image = plan.pack_weights(w)
     assert image.shape == (plan.weight_image_rows, plan.weight_row_bytes)

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cost_model.families.stream_engine import placed
 from flows.build.build import Build
 from flows.simulation.command_lists import Image
 from flows.simulation.operation_cases import JobSpec, draw_operands
 from flows.simulation.operations import run_operation
 from flows.simulation.stream_engine_run import run_on_engine
 from flows.simulation.stream_jobs import place_operation
+from hwgen.core.jobs import select_operation
 from hwgen.core.load import load_config
-from hwgen.core.operation import operation_of
 from hwgen.errors import InputError
+from hwgen.families.stream_engine.cycles import placed
 from hwgen.families.stream_engine.jobs import Place, StreamJob
 from hwgen.families.stream_engine.params import StreamEngineConfig
 from sim_tests.contract.contract import Contract, Mutations, Regressions
@@ -214,7 +214,7 @@ def test_cycles_of_long_rows_are_those_of_core_or_memory() -> None:
         ("softmax", {"x": x}, 1.02),
         ("add", {"x": x, "y": y}, 1.02),
     ):
-        found = run_operation(design_of(config), operation_of(config, name), operands, {})
+        found = run_operation(design_of(config), select_operation(config, name), operands, {})
         assert found.expected.least is not None
         assert found.expected.least <= found.cycles <= most * found.expected.number
 

@@ -23,14 +23,15 @@ from hwgen.cli import main
 from hwgen.config.dotted import flattened
 from hwgen.core.golden.post import apply
 from hwgen.core.load import parse_config
+from hwgen.core.operation import RECORDS, gemm_operands
 from hwgen.core.post import RECORD_BYTES, Columns, PostSettings
 from hwgen.core.post.beats import HEAD_BITS
-from hwgen.core.registry import family
-from hwgen.core.schedule.stream import pack_inputs, stream_input
 from hwgen.errors import InputError
 from hwgen.families.systolic.params import SystolicConfig
 from sim_tests.contract.contract import Contract, Mutations
 from sim_tests.engines.test_block_engines import drawn
+from sim_tests.support.cores import cycles, cycles_of, golden
+from sim_tests.support.cores import plan as gemm_plan
 from sim_tests.support.designs import design_of
 from sim_tests.support.emitted import assert_clean
 from sim_tests.support.mutations import Mutation
@@ -151,12 +152,9 @@ def test_every_beat_of_results_meets_its_columns(
     chosen = settings_of(config)
     job = chosen[seed % len(chosen)]
     columns = columns_of(job, size[2], config, rng)
-    plan = family(config.family).part("schedule").schedule(config, *size, job, columns)
+    plan = gemm_plan(config, *size, job)
     a, w = operands(config, size, "random", rng)
-    port = config.ports[2]
-    beats = np.concatenate(
-        [beat for beat, _ in stream_input(plan, port, pack_inputs(plan, a, w)["post"])]
-    )
+    beats = np.concatenate([beat for beat, _ in plan.pack(gemm_operands(a, w, columns))["post"]])
     words = beats.view("<u4").astype(np.int64)
     counts = words[:, HEAD_BITS // 32 - 1] + 1
     assert counts.sum() == plan.output_beats
@@ -168,7 +166,7 @@ def test_every_beat_of_results_meets_its_columns(
     served = np.repeat(np.arange(len(beats)), counts)
     for m in range(size[0]):
         for n in range(size[2]):
-            beat = beats[served[plan.locate(m, n)[0]], HEAD_BITS // 8 :]
+            beat = beats[served[plan.locate("result", (m, n))], HEAD_BITS // 8 :]
             records = beat.reshape(-1, RECORD_BYTES)
             assert (records[n % config.columns_per_beat] == images[n]).all()
 
@@ -176,29 +174,28 @@ def test_every_beat_of_results_meets_its_columns(
 @pytest.mark.parametrize("name", CORES)
 def test_golden_is_the_product_and_then_the_block(name: str) -> None:
     config, rng = config_of(name), np.random.default_rng(0)
-    parts = family(config.family).part("golden")
     plain = type(config).model_validate({**config.resolved(), "post": {"outputs": []}})
     a, w = operands(config, (5, 9, 7), "random", rng)
     for job in settings_of(config):
         columns = columns_of(job, 7, config, rng)
-        expected = apply(job, config.result, parts.golden(plain, a, w), columns)
-        found = parts.golden(config, a, w, job, columns)
+        expected = apply(job, config.result, golden(plain, a, w), columns)
+        found = golden(config, a, w, job, columns)
         assert found.dtype == expected.dtype
         assert found.tobytes() == expected.tobytes()
 
 
 def test_jobs_that_do_not_fit_are_refused() -> None:
-    schedule = family("systolic").part("schedule").schedule
     config, job = config_of("os"), PostSettings("int8", columns=True)
     with pytest.raises(InputError, match=r"output: this hardware has int8, int16, not raw"):
-        _ = schedule(config, 2, 3, 4).processing
+        _ = gemm_plan(config, 2, 3, 4).processing
+    records = Columns.scaled("int8", np.ones(3)).encode()
     with pytest.raises(InputError, match=r"columns: must be as many as W has, 4, not 3"):
-        _ = schedule(config, 2, 3, 4, job, Columns.scaled("int8", np.ones(3))).processing
+        gemm_plan(config, 2, 3, 4, job).with_records({RECORDS: records})
     with pytest.raises(InputError, match=r"columns: settings and column records do not fit"):
-        _ = schedule(config, 2, 3, 4, job).processing
+        gemm_plan(config, 2, 3, 4, job).with_records({})
     plain = parse_config("name: plain\n" + OS)
     with pytest.raises(InputError, match=r"'plain' has no post-processing; build it with post"):
-        _ = schedule(plain, 2, 3, 4, job).processing
+        _ = gemm_plan(plain, 2, 3, 4, job).processing
 
 
 # -- hardware --------------------------------------------------------------------------------------
@@ -266,7 +263,7 @@ def test_cycles_are_exact_and_costs_known(name: str) -> None:
     workloads = {"w": sizes}
     found = estimate(config, "nangate45", 500, workloads)
     metrics = found["metrics"]
-    assert metrics["cycles(w)"] == family(config.family).part("cost").cycles_of(config, sizes)
+    assert metrics["cycles(w)"] == cycles_of(config, sizes)
     clock = min(500, metrics["fmax_mhz"] or 500)
     bits = sum(port.lanes * port.lane_width for port in config.ports)
     assert metrics["bandwidth_gb_s"] == pytest.approx(bits / 8 * clock * 1e-3)
@@ -282,7 +279,7 @@ def test_sizes_of_cores_with_post_processing_vary() -> None:
     workloads = {"w": [(8, 8, 8)]}
     found = evaluate("systolic", fixed, {"array.rows": np.array([2, 4])}, "nangate45", workloads)
     assert found["valid"].all()
-    assert found["cycles(w)"][1] == family("systolic").part("cost").cycles(config, 8, 8, 8)
+    assert found["cycles(w)"][1] == cycles(config, 8, 8, 8)
 
 
 # -- hwgen run -------------------------------------------------------------------------------------

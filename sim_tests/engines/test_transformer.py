@@ -29,10 +29,10 @@ from hwgen.core.lists.commands import BYTES, OPERATIONS, STATES, Program, listin
 from hwgen.core.load import load_config
 from hwgen.core.post import PostSettings
 from hwgen.core.register_map import JOB_WINDOW
-from hwgen.core.registry import family
 from hwgen.errors import InputError
 from hwgen.families.transformer.params import TransformerConfig
 from sim_tests.contract.contract import Contract, Mutations
+from sim_tests.support.cores import golden
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
 from sim_tests.support.paths import ROOT
@@ -376,7 +376,7 @@ def test_products_are_jobs_of_the_first_unit() -> None:
     rng = np.random.default_rng(7)
     a, w = (rng.integers(-128, 128, size).astype(np.int8) for size in ((9, 20), (20, 7)))
     result = run_matrices(design_of(config), a, w)
-    assert np.array_equal(result.c, family("transformer").part("golden").golden(config, a, w))
+    assert np.array_equal(result.c, golden(config, a, w))
     assert result.model is not None
     assert result.model.allows(result.cycles)
     assert abs(result.cycles - result.model.number) < 60

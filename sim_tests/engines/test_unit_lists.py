@@ -22,7 +22,7 @@ from hwgen.core.lists.commands import BYTES
 from hwgen.core.lists.golden import Interpreter
 from hwgen.core.lists.units import units_of
 from hwgen.errors import InputError
-from hwgen.families.gemm_stream.jobs import plan_of
+from hwgen.families.gemm_stream.schedule import plan_of
 from hwgen.families.transformer.params import TransformerConfig
 from sim_tests.support.designs import design_of
 

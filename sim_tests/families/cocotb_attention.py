@@ -11,16 +11,17 @@ from typing import Any
 import cocotb
 import numpy as np
 
-from cost_model.families.attention import cycles_of_blocks
-from flows.simulation.bench_jobs import OperationJob
+from flows.simulation.bench_jobs import BenchJob
 from flows.simulation.bus.stream_bench import Bench, start_clock
+from hwgen.core.operation import Job
 from hwgen.core.registry import family
+from hwgen.families.attention.cycles import cycles_of_blocks
 from hwgen.families.attention.golden import attend
-from hwgen.families.attention.schedule import Block, Mask, Plan, operands
+from hwgen.families.attention.schedule import Block, Mask, Plan, draw_operands
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 FAMILY = family("attention")
-CONFIG: Any = FAMILY.config.model_validate(PLAN["config"])
+CONFIG: Any = FAMILY.params_class.model_validate(PLAN["config"])
 
 
 class Given(Plan):
@@ -34,13 +35,13 @@ class Given(Plan):
         return (self.block,)
 
 
-def job(rows: int, keys: int, said: int | None, rng: np.random.Generator) -> OperationJob:
+def job(rows: int, keys: int, said: int | None, rng: np.random.Generator) -> BenchJob:
     """Return a job of so many rows and keys, whose command says `said` rows if that is given."""
     (operation,) = CONFIG.operations
     sizes = {"kv_heads": 1, "group": 1, "queries": max(rows, 1), "elements": CONFIG.head,
              "keys": max(keys, 1)}  # fmt: skip
-    arrays = operands(CONFIG, operation, sizes, "random", rng)
-    plan = Given(CONFIG, sizes, Mask(), arrays)
+    arrays = draw_operands(CONFIG, operation, sizes, "random", rng)
+    plan = Given(CONFIG, {**sizes, "queries": rows}, Mask())
     block = Block(0, range(1), range(rows), range(keys), 0, keys, 0)
     object.__setattr__(plan, "block", block)
     if said is not None:
@@ -49,9 +50,15 @@ def job(rows: int, keys: int, said: int | None, rng: np.random.Generator) -> Ope
     if not keys:
         expected = np.zeros_like(expected)
     wanted = {"output": expected} if rows else {}
-    found = OperationJob(CONFIG, f"{rows} rows of {keys} keys", plan, wanted)
-    sizes["queries"] = rows
-    return found
+    return OddJob(FAMILY(CONFIG), Job(operation, sizes), arrays, wanted, plan)
+
+
+class OddJob(BenchJob):
+    """A job whose plan is given."""
+
+    def __init__(self, core: Any, job: Job, operands: Any, expected: Any, plan: Given) -> None:
+        super().__init__(core, job, operands, expected)
+        vars(self)["plan"] = plan
 
 
 class _Said(Block):
@@ -82,7 +89,7 @@ async def odd_commands(dut: Any) -> None:
     start_clock(dut)
     for idle in (0.0, 0.4):
         ports = {port.name: idle for port in CONFIG.ports}
-        bench = Bench(dut, FAMILY, CONFIG, ports, 3)
+        bench = Bench(dut, CONFIG, ports, 3)
         await bench.reset()
         await bench.run(jobs, 100000)
         if not idle:

@@ -12,20 +12,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cost_model.families.attention import cycles_of_blocks, cycles_of_jobs
 from flows.bench.attention import SIZES
 from flows.bench.attention import configuration as measured
 from flows.simulation.operations import run_operation
 from flows.simulation.runner import compile_design, run_module
-from hwgen.core.operation import operation_of
+from hwgen.core.jobs import select_operation
+from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.families.attention.bound import bound_of
+from hwgen.families.attention.cycles import cycles_of_blocks
 from hwgen.families.attention.formats import SCALE
 from hwgen.families.attention.golden import accumulated, attend, operate
 from hwgen.families.attention.operands import quantised
 from hwgen.families.attention.params import AttentionConfig
-from hwgen.families.attention.schedule import Mask, blocks_of, job, operands
+from hwgen.families.attention.schedule import Mask, Plan, blocks_of, draw_operands
 from sim_tests.contract.contract import Contract, Mutations, Regressions
+from sim_tests.support.cores import job_cycles
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
 
@@ -80,7 +82,7 @@ def drawn(config: AttentionConfig, seed: int, **sizes: int) -> dict[str, np.ndar
     """Return operands of some sizes."""
     (operation,) = config.operations
     given = {"kv_heads": 1, "group": 1, "queries": 3, "keys": 9, "elements": config.head, **sizes}
-    return operands(config, operation, given, "random", np.random.default_rng(seed))
+    return draw_operands(config, operation, given, "random", np.random.default_rng(seed))
 
 
 def exact(
@@ -195,7 +197,7 @@ def test_jobs_are_the_whole(
     numbers = {"causal": mask.causal, "offset": offset, "window": min(mask.window, reach)}
     scalars = operation.check_scalars(numbers)
     mask = Mask.of(scalars)
-    plan = job(config, operation, arrays, scalars)
+    plan = Plan(config, operation.check_operands(arrays), mask)
     count = np.zeros((heads, group, queries), int)
     for block in plan.blocks:
         rows, size, per_token, first, last, moves = block.command
@@ -291,12 +293,11 @@ def test_prefill_and_decode_use_the_array() -> None:
         config = configuration(array={"rows": rows, "lanes": lanes, "buffers": buffers})
         sizes = {"kv_heads": 1, "group": 1, "queries": 512, "keys": 512, "elements": 64}
         (operation,) = config.operations
-        scalars = operation.check_scalars({})
-        cycles = cycles_of_jobs(config, [(operation, sizes, scalars)])
+        cycles = job_cycles(config, operation.name, sizes)
         work = operation.work(sizes)
         assert work / (config.operations_per_cycle * cycles) >= 0.9
         token = {**sizes, "kv_heads": 3, "group": 3, "queries": 1}
-        cycles = cycles_of_jobs(config, [(operation, token, scalars)])
+        cycles = job_cycles(config, operation.name, token)
         assert 3 * 512 * config.steps / cycles >= 0.95
 
 
@@ -306,7 +307,7 @@ def test_a_single_short_job_of_decode_uses_its_beats(rows: int, lanes: int, buff
     config = measured(rows, lanes, buffers)
     (operation,) = config.operations
     sizes = {"kv_heads": 1, "group": 3, "queries": 1, "keys": 512, "elements": 64}
-    cycles = cycles_of_jobs(config, [(operation, sizes, operation.check_scalars({}))])
+    cycles = job_cycles(config, operation.name, sizes)
     assert 512 * config.steps / cycles >= 0.95
 
 
@@ -352,9 +353,8 @@ def keys_of(count: int) -> dict[str, np.ndarray]:
 )
 def test_refused_operands(change: dict[str, np.ndarray], message: str) -> None:
     config = configuration(**SMALL)
-    (operation,) = config.operations
     with pytest.raises(InputError, match=message):
-        job(config, operation, {**drawn(config, 0), **change}, operation.check_scalars({}))
+        core_of(config).job({**drawn(config, 0), **change})
 
 
 def test_refused_scalars() -> None:
@@ -405,7 +405,7 @@ def test_a_weight_of_one_times_the_largest_scale(bits: int) -> None:
         "key_scale": np.full((1, keys), SCALE.max, np.uint16),
         "value_scale": np.arange(SCALE.max - 3, SCALE.max + 1, dtype=np.uint16)[None],
     }
-    operation = operation_of(config, "attention")
+    operation = select_operation(config, "attention")
     found = run_operation(design_of(config), operation, arrays, {}).results["output"]
     given = operation.check_scalars({})
     assert np.array_equal(found, operate(config, operation, arrays, given)["output"])

@@ -14,13 +14,13 @@ from flows.build.design import Design
 from flows.simulation.matrices import run_matrices
 from flows.synthesis.synth import synthesize
 from hwgen.arithmetic.product_packing import PackedProducts, packed_products
-from hwgen.core.golden.stream import golden
 from hwgen.core.load import parse_config
+from hwgen.core.params.spatial import SpatialConfig
 from hwgen.core.registry import family
-from hwgen.families.spatial.params import SpatialConfig
 from hwgen.formats import number_format
 from sim_tests.contract.contract import Contract, Covering, Mutations, Regressions
 from sim_tests.families.test_spatial import with_accumulator
+from sim_tests.support.cores import golden
 from sim_tests.support.designs import design_of, estimate_of
 from sim_tests.support.mutations import Mutation
 
@@ -323,7 +323,7 @@ CONTRACT = Contract(
     clean=[parse_config(f"name: linted_{i}\n{text}\n") for i, text in enumerate(CLEAN)],
     mutations=(
         Mutations(
-            family("broadcast_2d").config,
+            family("broadcast_2d").params_class,
             (
                 "shapes_7",
                 "values_highest",

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hwgen.core.golden.stream import golden
 from hwgen.core.load import parse_config
+from hwgen.core.params.spatial import SpatialConfig
 from hwgen.core.registry import family
 from hwgen.errors import InputError
-from hwgen.families.spatial.cube import CubeConfig
-from hwgen.families.spatial.params import SpatialConfig
+from hwgen.families.spatial.params import CubeConfig
 from hwgen.families.spatial.schedule import Schedule
 from sim_tests.contract.contract import (
     STREAM_CASES,
@@ -25,6 +24,7 @@ from sim_tests.contract.contract import (
     Regressions,
     Steady,
 )
+from sim_tests.support.cores import golden
 from sim_tests.support.mutations import Mutation
 
 AXES: dict[str, list[Any]] = {
@@ -92,7 +92,7 @@ def configuration(name: str, values: dict[str, Any]) -> SpatialConfig:
 
 def with_accumulator(kind: str, data: dict[str, Any], overflow: str) -> SpatialConfig:
     """Return a configuration whose accumulator is exact, or overflows often in a way."""
-    model: Any = family(kind).config
+    model: Any = family(kind).params_class
     found: SpatialConfig = model.model_validate(data)
     if overflow != "exact":
         # Narrow, in a format that the operands allow.
@@ -135,7 +135,7 @@ SMALL = [
 def steady(kind: str, pe: str, sizes: dict[str, int]) -> Steady:
     """Return tiles back to back on a small array."""
     array = {"rows": 3, "cols": 2, **sizes, "pe": pe}
-    config: Any = family(kind).config.model_validate(
+    config: Any = family(kind).params_class.model_validate(
         {"name": f"steady_{kind}", "array": array, "pipeline": {"pe": 1}}
     )
     return Steady(config, (3 * 20, 5 * config.depth, 2 * 20))

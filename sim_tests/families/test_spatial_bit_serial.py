@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cost_model.families.spatial import cycles
 from flows.simulation.matrices import run_matrices
-from hwgen.core.golden.stream import golden
 from hwgen.core.params.block_operands import factor_of
+from hwgen.core.params.spatial import SpatialConfig
 from hwgen.core.registry import family
-from hwgen.families.spatial.params import SpatialConfig
 from hwgen.formats.block.factors import signed_digits, term_count, term_table
 from hwgen.formats.registry import block_format
 from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.families.test_spatial_blocks import config_of
+from sim_tests.support.cores import cycles, golden
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
 
@@ -116,7 +115,7 @@ CONTRACT = Contract(
     regressions=(Regressions(COVERING, every=4),),
     mutations=(
         Mutations(
-            family("adder_tree").config,
+            family("adder_tree").params_class,
             ("values_random", "values_special"),
             MUTATIONS,
             long=True,

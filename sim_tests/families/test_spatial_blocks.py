@@ -10,17 +10,16 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from cost_model.families.spatial import cycles
 from flows.simulation.matrices import run_matrices
 from hwgen.core.files.packing import pack, unpack
-from hwgen.core.golden.stream import golden
 from hwgen.core.load import load_config, parse_config
+from hwgen.core.params.spatial import SpatialConfig
 from hwgen.core.registry import family
-from hwgen.families.spatial.params import SpatialConfig
 from hwgen.families.spatial.schedule import schedule
 from hwgen.formats.block import quantise_lines
 from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.formats.many_blocks import FORMATS, check, rounded
+from sim_tests.support.cores import cycles, golden
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
 from sim_tests.support.selection import commit_seed, covering_values
@@ -34,7 +33,7 @@ def config_of(
         "name": "core", "family": name, "activation": activation, "weight": weight,
         "accumulator": accumulator, "array": array, "pipeline": {"pe": pe}, "max_k": 300,
     }  # fmt: skip
-    config: Any = family(name).config.model_validate(values)
+    config: Any = family(name).params_class.model_validate(values)
     return config
 
 
@@ -321,7 +320,7 @@ def test_hybrids_have_the_results_and_cycles_of_a_mac() -> None:
     np.testing.assert_array_equal(found.view(np.uint32), golden(plain, a, w).view(np.uint32))
 
 
-TREE, CUBE = family("adder_tree").config, family("cube").config
+TREE, CUBE = family("adder_tree").params_class, family("cube").params_class
 
 HYBRID_MUTATIONS = [
     Mutation("sign of a weight dropped", "decode_int4_g16", r"assign sign = .*;",

@@ -11,17 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cost_model.families.spatial import cycles
 from flows.simulation.stream_program import compile_stream, run_stream
 from hwgen.core.files.packing import pack, unpack
-from hwgen.core.golden.stream import golden
+from hwgen.core.params.spatial import SpatialConfig
 from hwgen.core.registry import family
-from hwgen.families.spatial.block_schedule import BlockSchedule
-from hwgen.families.spatial.params import SpatialConfig
+from hwgen.families.spatial.schedule import BlockSchedule
 from hwgen.formats.block import quantise_lines
 from hwgen.formats.block.products import SCALABLE
 from sim_tests.contract.contract import Contract, Mutations, Regressions
 from sim_tests.families.test_spatial_blocks import config_of
+from sim_tests.support.cores import cycles, golden
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
 
@@ -155,7 +154,9 @@ CONTRACT = Contract(
         ),
     ),
     mutations=(
-        Mutations(family("cube").config, ("values_random", "values_special"), MUTATIONS, long=True),
+        Mutations(
+            family("cube").params_class, ("values_random", "values_special"), MUTATIONS, long=True
+        ),
     ),
     refused=(
         *(

@@ -11,20 +11,19 @@ import pytest
 
 from cost_model.estimate.estimate import estimate
 from cost_model.families import spatial_serial
-from cost_model.families.spatial import cycles, cycles_of, cycles_of_operands, most_cycles_of
-from cost_model.families.spatial_serial import Law, tile_cycles
 from flows.simulation.matrices import run_matrices
 from hwgen.arithmetic.digits import statistics, uniform
 from hwgen.arithmetic.sparse_digits import GROUP_TERMS, expected_group, group_cycles, window_cycles
 from hwgen.core.load import parse_config
 from hwgen.core.params.processing_elements import QUEUES
-from hwgen.core.registry import family
+from hwgen.core.params.spatial import SERIAL, SpatialConfig
 from hwgen.errors import CheckFailed
-from hwgen.families.spatial.cube import CubeConfig
-from hwgen.families.spatial.params import SERIAL, SpatialConfig
+from hwgen.families.spatial.params import CubeConfig
+from hwgen.families.spatial.serial_cycles import Law, tile_cycles
 from hwgen.formats import integer
 from sim_tests.contract.contract import STREAM_CASES, Contract, Covering, Mutations
 from sim_tests.families.test_spatial import with_accumulator
+from sim_tests.support.cores import cycles, cycles_of, cycles_of_operands, most_cycles_of
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
 
@@ -195,8 +194,8 @@ def test_cycles_of_a_mac_do_not_depend_on_values() -> None:
     config: Any = CubeConfig.model_validate({"name": "c"})
     a, w = activations("normal", (9, 20)), np.zeros((20, 3), np.int8)
     assert cycles_of_operands(config, [(a, w)]) == cycles(config, 9, 20, 3)
-    assert family("cube").cycles_of(config, [(a, w)]) == cycles(config, 9, 20, 3)
-    assert family("cube").most_cycles_of(config, [(9, 20, 3)]) == cycles(config, 9, 20, 3)
+    assert cycles_of_operands(config, [(a, w)]) == cycles(config, 9, 20, 3)
+    assert most_cycles_of(config, [(9, 20, 3)]) == cycles(config, 9, 20, 3)
     assert most_cycles_of(config, [(9, 20, 3)]) == cycles(config, 9, 20, 3)
 
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from cost_model.closed_forms.closed_forms import view_of
-from cost_model.families.systolic import cycles, cycles_at
+from cost_model.families.systolic import cycles_at
 from flows.simulation.matrices import run_matrices
 from hwgen.core.files.packing import pack, unpack
-from hwgen.core.golden.stream import golden
 from hwgen.core.registry import family
 from hwgen.families.systolic.params import SystolicConfig
 from hwgen.formats.block import quantise_lines
 from sim_tests.contract.contract import Contract, Mutations, Regressions, describe
+from sim_tests.support.cores import cycles, golden
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
 
@@ -120,7 +120,7 @@ def test_results_are_those_of_the_spatial_families() -> None:
     """What a product is does not depend on the array that makes it."""
     systolic = config_of("mxfp8_e5m2", "mxfp4", "aligned(25)", {"rows": 2, "cols": 3}, 1)
     values = {**systolic.resolved(), "family": "broadcast_2d", "array": {"rows": 2, "cols": 3}}
-    spatial: Any = family("broadcast_2d").config.model_validate(values)
+    spatial: Any = family("broadcast_2d").params_class.model_validate(values)
     rng = np.random.default_rng(7)
     a = systolic.activation.sample(rng, (4, 70), "special")
     w = systolic.weight.sample(rng, (6, 70), "random").T

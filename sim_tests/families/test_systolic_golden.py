@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hwgen.core.golden.stream import golden
 from hwgen.core.port import StreamPort
 from hwgen.errors import InputError
 from hwgen.families.systolic.params import SystolicConfig
 from hwgen.families.systolic.schedule import Schedule
 from hwgen.formats import IntegerFormat, dot_format, enclosing_format, integer
+from sim_tests.support.cores import golden
 
 FORMATS = st.builds(IntegerFormat, st.integers(2, 16), st.booleans())
 DATAFLOWS = st.sampled_from(["output_stationary", "weight_stationary", "input_stationary"])

@@ -12,15 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cost_model.families.ternary_lut import cycles
 from flows.simulation.matrices import run_matrices
-from hwgen.core.golden.stream import golden
 from hwgen.core.load import load_config
 from hwgen.errors import InputError
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.families.ternary_lut.schedule import Schedule
 from hwgen.formats import entries, ternary
 from sim_tests.contract.contract import STREAM_CASES, Contract, Covering, Mutations, Steady
+from sim_tests.support.cores import cycles, golden
 from sim_tests.support.designs import design_of
 from sim_tests.support.emitted import netlist
 from sim_tests.support.mutations import Mutation

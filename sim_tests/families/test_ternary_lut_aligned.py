@@ -13,16 +13,14 @@ import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import In, Member
 
-from cost_model.families.ternary_lut import cycles
 from flows.simulation.matrices import run_matrices
 from flows.simulation.regression import OPERANDS, operands
-from hwgen.core.golden.stream import golden
+from hwgen.core.golden.aligned import aligned, exponents
 from hwgen.families.ternary_lut.alignment import (
     exact_fraction_bits,
     largest_exponent,
     rounded_additions,
 )
-from hwgen.families.ternary_lut.golden_aligned import aligned, exponents
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.formats import FloatFormat, IntegerFormat, differences, floating
 from rtl_templates.arithmetic.float.align import Align, LargestExponent
@@ -31,6 +29,7 @@ from rtl_templates.hdl.hierarchy import Block, place
 from sim_tests.contract.contract import Contract, Covering, Mutations, Regressions
 from sim_tests.families.test_ternary_lut_float import core
 from sim_tests.support.blocks import run_block
+from sim_tests.support.cores import cycles, golden
 from sim_tests.support.designs import design_of
 from sim_tests.support.floats import corners
 from sim_tests.support.mutations import Mutation

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from flows.build.build import Build
 from hwgen.core.files.packing import pack
-from hwgen.core.golden.stream import golden
 from hwgen.core.load import parse_config
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.families.ternary_lut.schedule import Schedule
@@ -29,6 +28,7 @@ from sim_tests.contract.contract import (
     Regressions,
     Steady,
 )
+from sim_tests.support.cores import golden
 from sim_tests.support.designs import design_of
 from sim_tests.support.emitted import netlist
 from sim_tests.support.mutations import Mutation

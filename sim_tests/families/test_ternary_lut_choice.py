@@ -15,8 +15,7 @@ import pytest
 from hwgen.core.clock_limit import limit_of
 from hwgen.core.load import parse_config
 from hwgen.errors import ConfigError
-from hwgen.families.ternary_lut.choice import MOST, sum_groups
-from hwgen.families.ternary_lut.measured import smallest
+from hwgen.families.ternary_lut.choice import MOST, smallest, sum_groups
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.technologies import technologies
 from sim_tests.support.designs import estimate_of

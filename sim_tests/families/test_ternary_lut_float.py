@@ -10,18 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cost_model.families.ternary_lut import cycles
 from flows.simulation.matrices import run_matrices
 from flows.simulation.regression import OPERANDS, operands
 from hwgen.cli import main
 from hwgen.core.files.packing import pack
-from hwgen.core.golden.stream import golden
 from hwgen.core.load import load_config, parse_config
 from hwgen.errors import InputError
 from hwgen.families.ternary_lut.params import TernaryLutConfig
 from hwgen.families.ternary_lut.schedule import Schedule
 from hwgen.formats import differences, entries, floating
 from sim_tests.contract.contract import Contract, Covering, Mutations, Regressions
+from sim_tests.support.cores import cycles, golden
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
 

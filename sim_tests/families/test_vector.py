@@ -3,26 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pytest
 
-from cost_model.families.vector import cycles_of_jobs
 from flows.bench.draws import draw
 from flows.simulation.operation_cases import JobSpec, draw_operands
 from flows.simulation.operations import run_operation
 from flows.simulation.stream_program import compile_stream, run_stream
 from flows.tools.guard import scratch
-from hwgen.core.operation import operation_of
+from hwgen.core.jobs import select_operation
+from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.families.vector.golden import operate
 from hwgen.families.vector.operations import CODES, NAMED
 from hwgen.families.vector.params import FORMATS, VectorConfig
-from hwgen.families.vector.schedule import command, job
+from hwgen.families.vector.schedule import Plan, command
 from sim_tests.contract.contract import Contract, Covering, Mutations, Regressions
+from sim_tests.support.cores import job_cycles
 from sim_tests.support.designs import design_of
 from sim_tests.support.mutations import Mutation
 
@@ -162,7 +163,7 @@ def test_golden_follows_the_formulas(name: str) -> None:
         input="fp32", output="fp32", parameters="fp32",
         array={"operations": names, "lanes": 4, "gate": "gelu_tanh"},
     )  # fmt: skip
-    rng, operation = np.random.default_rng(3), operation_of(config, name)
+    rng, operation = np.random.default_rng(3), select_operation(config, name)
     operands = {
         tensor.name: rng.standard_normal(
             tuple({"rows": 7, "length": 90}[str(size)] for size in tensor.shape)
@@ -177,13 +178,13 @@ def test_golden_follows_the_formulas(name: str) -> None:
 def test_quantise_and_argmax_follow_the_formulas() -> None:
     config = vector(input="fp32", output="int8", array={"operations": ["quantise", "argmax"]})
     x = np.random.default_rng(5).standard_normal((20, 33)).astype(np.float32)
-    found = operate(config, operation_of(config, "quantise"), {"x": x}, {})
+    found = operate(config, select_operation(config, "quantise"), {"x": x}, {})
     largest = np.abs(x).max(axis=1)
     assert np.allclose(found["scales"], largest / 127, rtol=1e-6)
     assert (np.abs(found["result"]).max(axis=1) == 127).all()
     error = np.abs(found["result"] * found["scales"][:, None] - x)
     assert (error <= 0.55 * found["scales"][:, None]).all()
-    positions = operate(config, operation_of(config, "argmax"), {"x": x}, {})["positions"]
+    positions = operate(config, select_operation(config, "argmax"), {"x": x}, {})["positions"]
     assert np.array_equal(positions, x.argmax(axis=1))
 
 
@@ -196,16 +197,16 @@ def test_blocks_are_turned_before_they_are_quantised(size: int) -> None:
     while len(matrix) < size:
         matrix = np.kron(matrix, [[1, 1], [1, -1]])
     turned = (x.astype(float).reshape(-1, size) @ matrix).reshape(x.shape)
-    found = operate(config, operation_of(config, "hadamard_quantise"), {"x": x}, {})
+    found = operate(config, select_operation(config, "hadamard_quantise"), {"x": x}, {})
     assert np.allclose(found["scales"], np.abs(turned).max(axis=1) / 127, rtol=1e-6)
     error = np.abs(found["result"] * found["scales"][:, None] - turned)
     assert (error <= 0.55 * found["scales"][:, None]).all()
     alone = vector(input="fp32", output="int8", array={"operations": ["quantise"]})
-    plain = [operate(c, operation_of(c, "quantise"), {"x": x}, {}) for c in (config, alone)]
+    plain = [operate(c, select_operation(c, "quantise"), {"x": x}, {}) for c in (config, alone)]
     for name, array_found in plain[0].items():
         assert np.array_equal(array_found, plain[1][name])
     with pytest.raises(InputError, match="multiple of"):
-        operate(config, operation_of(config, "hadamard_quantise"), {"x": x[:, :39]}, {})
+        operate(config, select_operation(config, "hadamard_quantise"), {"x": x[:, :39]}, {})
 
 
 @pytest.mark.long
@@ -241,7 +242,7 @@ def test_softmax_in_one_pass_is_within_its_bound(fmt: str) -> None:
             if fmt.startswith("int"):
                 x = np.clip(np.rint(x), config.input.min, config.input.max)
             x = x.astype(config.input.dtype)
-            found = operate(config, operation_of(config, "softmax"), {"x": x}, {})["result"]
+            found = operate(config, select_operation(config, "softmax"), {"x": x}, {})["result"]
             wide = x.astype(np.longdouble)
             powers = np.exp(wide - wide.max(axis=1, keepdims=True))
             wanted = powers / powers.sum(axis=1, keepdims=True)
@@ -255,16 +256,16 @@ def test_special_rows(softmax: str) -> None:
     array = {"operations": ["softmax", "argmax"], "softmax": softmax}
     config = vector(input="fp32", output="fp32", array=array)
     x = np.array([[-inf] * 3, [0, nan, 1], [0, -inf, 0], [-0.0, 0, 0]], np.float32)
-    rows = operate(config, operation_of(config, "softmax"), {"x": x}, {})["result"]
+    rows = operate(config, select_operation(config, "softmax"), {"x": x}, {})["result"]
     assert np.array_equal(rows[0], [0, 0, 0])  # everything is masked
     assert np.isnan(rows[1]).all()
     assert rows[2, 1] == 0
     assert np.isclose(rows[2, 0], 0.5, atol=1e-3)
-    positions = operate(config, operation_of(config, "argmax"), {"x": x}, {})["positions"]
+    positions = operate(config, select_operation(config, "argmax"), {"x": x}, {})["positions"]
     assert positions.tolist() == [0, 1, 0, 0]
     config = vector(input="fp32", output="int8", array={"operations": ["quantise"]})
     x = np.array([[0, 0, 0], [nan, 1, 2], [inf, 1, -1]], np.float32)
-    found = operate(config, operation_of(config, "quantise"), {"x": x}, {})
+    found = operate(config, select_operation(config, "quantise"), {"x": x}, {})
     assert not found["result"].any()
     assert found["scales"][0] == 0
     assert np.isnan(found["scales"][1])
@@ -277,18 +278,26 @@ def test_special_rows(softmax: str) -> None:
 TURNED = "input: fp32\noutput: int8\narray: {operations: [hadamard_quantise]"
 
 
+def prepare(config: Any, operation: Any, operands: Any, scalars: Any) -> Plan:
+    """Return the plan of a job; its operands are checked."""
+    core = core_of(config)
+    plan = core.schedule(core.job(operands, scalars, operation=operation.name))
+    assert isinstance(plan, Plan)
+    return plan
+
+
 def test_operands_that_do_not_fit_are_refused() -> None:
     config = vector(**SMALL)
     x = np.ones((2, 5), np.float16)
-    add = operation_of(config, "add")
+    add = select_operation(config, "add")
     with pytest.raises(InputError, match="add needs the operand y"):
-        job(config, add, {"x": x}, {})
+        prepare(config, add, {"x": x}, {})
     with pytest.raises(InputError, match="y: must be rows x length with length = 5"):
-        job(config, add, {"x": x, "y": x[:, :3]}, {})
+        prepare(config, add, {"x": x, "y": x[:, :3]}, {})
     with pytest.raises(InputError, match=r"length must be 1\.\.9, not 10"):
-        job(config, add, dict.fromkeys("xy", np.ones((2, 10), np.float16)), {})
+        prepare(config, add, dict.fromkeys("xy", np.ones((2, 10), np.float16)), {})
     with pytest.raises(InputError, match="no scalar 'epsilon'; it has scale"):
-        job(config, add, dict.fromkeys("xy", x), {"epsilon": 1.0})
+        prepare(config, add, dict.fromkeys("xy", x), {"epsilon": 1.0})
 
 
 @pytest.mark.long
@@ -306,7 +315,7 @@ def test_a_beat_a_cycle(lanes: int) -> None:
         sizes = {"rows": 256, "length": 512}
         beats = 256 * -(-512 // config.array.lanes)
         passes = 2 if way.tail else 1
-        taken = cycles_of_jobs(config, [(operation_of(config, name), sizes, {})])
+        taken = job_cycles(config, name, sizes)
         assert beats * passes / taken >= 0.95 or beats / taken >= 0.95
 
 
@@ -324,11 +333,10 @@ class Refused:
     def output_beats(self) -> int:
         return len(self.commands) + self.plan.output_beats
 
-    def stream(self, port: Any, blocks: Any = None) -> Iterator[tuple[np.ndarray, bool]]:
-        if port.name == "cmd":
-            for code, rows, length in self.commands:
-                yield command(code, rows, length, 1.0, 0.0), False
-        yield from self.plan.stream(port)
+    def pack(self, operands: Any) -> dict[str, Any]:
+        packed = self.plan.pack(operands)
+        refused = [(command(*numbers, 1.0, 0.0), False) for numbers in self.commands]
+        return {**packed, "cmd": chain(refused, packed["cmd"])}
 
 
 @pytest.mark.slow
@@ -338,14 +346,13 @@ def test_commands_that_cannot_be_carried_out_are_answered() -> None:
     operation, operands, _ = draw_operands(
         config, JobSpec("softmax", (("rows", 3), ("length", 7))), np.random.default_rng(1)
     )
-    good = job(config, operation, operands, {})
+    good = prepare(config, operation, operands, {})
     add, softmax = CODES["add"], CODES["softmax"]
     bad = Refused(good, ((add, 0, 5), (softmax, 2, 0), (softmax, 2, 10), (15, 1, 1),
                          (CODES["rope"], 1, 4), (add, 1, 1 << 31)))  # fmt: skip
     with scratch("vector-") as work:
-        inputs: dict[str, Any] = {p.name: None for p in config.ports if p.direction == "in"}
         program = compile_stream(design_of(config), cycles=100)
-        image, _ = run_stream(config, program, bad, inputs, 500, work, timeout=60)
+        image, _ = run_stream(config, program, bad, bad.pack(operands), 500, work, timeout=60)
     assert (image[: len(bad.commands)] == 0xFF).all()
     found = good.unpack(image[len(bad.commands) :])["result"]
     wanted = operate(config, operation, operands, {})["result"]
@@ -358,12 +365,11 @@ def test_rows_that_are_no_whole_blocks_are_answered() -> None:
     operation, operands, _ = draw_operands(
         config, JobSpec("hadamard_quantise", (("rows", 3), ("length", 8))), np.random.default_rng(1)
     )
-    good, code = job(config, operation, operands, {}), CODES["hadamard_quantise"]
+    good, code = prepare(config, operation, operands, {}), CODES["hadamard_quantise"]
     bad = Refused(good, ((code, 1, 6), (code, 2, 1), (code, 1, 13)))
     with scratch("vector-") as work:
-        inputs: dict[str, Any] = {p.name: None for p in config.ports if p.direction == "in"}
         program = compile_stream(design_of(config), cycles=100)
-        image, _ = run_stream(config, program, bad, inputs, 500, work, timeout=60)
+        image, _ = run_stream(config, program, bad, bad.pack(operands), 500, work, timeout=60)
     assert (image[: len(bad.commands)] == 0xFF).all()
     found = good.unpack(image[len(bad.commands) :])
     wanted = operate(config, operation, operands, {})
@@ -379,7 +385,7 @@ def test_a_run_of_an_operation() -> None:
     found = run_operation(design_of(config), operation, operands, scalars)
     wanted = operate(config, operation, operands, scalars)
     assert np.array_equal(found.results["result"].view("u2"), wanted["result"].view("u2"))
-    assert found.cycles == cycles_of_jobs(config, [(operation, found.sizes, scalars)])
+    assert found.cycles == job_cycles(config, operation.name, found.sizes, scalars)
 
 
 MUTATIONS = [

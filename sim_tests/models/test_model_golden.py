@@ -12,7 +12,7 @@ import pytest
 
 from hwgen.cli import main
 from hwgen.core.load import load_config
-from hwgen.core.registry import family
+from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.models.files.store import Model
 from hwgen.models.graph.units import Units
@@ -83,7 +83,7 @@ def test_products_are_those_of_the_core_and_of_the_unit_behind_it(
         groups = model.groups("layers.1.down")
         assert groups is not None
         core = units.core(-127, 127, 96)
-        product = family(core.family).part("golden").golden
+        product = core_of(core).multiply
         sums = product(core, values, np.ascontiguousarray(groups.values.T))
         unit = units.find("dequantise_rows", x="int32", result="fp32")
         columns = np.ascontiguousarray(groups.scales[:, 0])

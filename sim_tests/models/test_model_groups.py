@@ -15,7 +15,7 @@ from flows.simulation.models import model_run
 from flows.simulation.models.model_run import Record, RtlEngine
 from hwgen.core.load import load_config, parse_config
 from hwgen.core.params.base import FamilyConfig
-from hwgen.core.registry import family
+from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.models.files.gguf_blocks import Groups
 from hwgen.models.files.store import Model
@@ -26,6 +26,7 @@ from hwgen.models.run.float_engine import FloatEngine
 from hwgen.models.run.golden_engine import GoldenEngine
 from sim_tests.models.model_files import Kind, Small
 from sim_tests.models.test_model_golden import TOKENS, UNITS, quantised
+from sim_tests.support.cores import golden
 
 SMALL = Small()
 
@@ -134,10 +135,11 @@ def test_the_rtl_gets_blocks(
 
     def product(config: Any, a: Any, w: Any) -> Any:
         asked.append((config.name, w.dtype))
-        return RunResult(family(config.family).part("golden").golden(config, a, w), 11)
+        return RunResult(golden(config, a, w), 11)
 
     def operation(config: Any, operation: Any, operands: Any, scalars: Any) -> Any:
-        results = family(config.family).part("golden").operate(config, operation, operands, scalars)
+        core = core_of(config)
+        results = core.golden(core.job(operands, scalars, operation=operation.name), operands)
         return type("Found", (), {"results": results, "cycles": 7})
 
     monkeypatch.setattr(model_run, "run_matrices", product)

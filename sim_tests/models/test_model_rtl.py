@@ -17,9 +17,9 @@ from flows.simulation.models import model_run
 from flows.simulation.models.model_run import Record, RtlEngine, digest_of
 from flows.simulation.operations import OperationRun
 from hwgen.cli import main
-from hwgen.core.figures import Cycles
+from hwgen.core.cycles.figures import Cycles
 from hwgen.core.load import parse_config
-from hwgen.core.registry import family
+from hwgen.core.registry import core_of
 from hwgen.errors import CheckFailed, InputError
 from hwgen.models.files.store import Model
 from hwgen.models.graph.units import Units
@@ -27,6 +27,7 @@ from hwgen.models.run.engine import Run
 from hwgen.models.run.golden_engine import GoldenEngine
 from sim_tests.models.model_files import Small
 from sim_tests.models.test_model_golden import quantised
+from sim_tests.support.cores import golden
 
 VECTOR = "{name: %s, family: vector, input: %s, output: %s, parameters: fp32, array: {%s}}"
 ARRAY = "operations: [%s], lanes: 4, longest_row: 1024"
@@ -54,13 +55,13 @@ def equal(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def operation(config: Any, operation: Any, operands: Any, scalars: Any) -> Any:
         asked.append(config.name)
-        golden = family(config.family).part("golden")
-        results = golden.operate(config, operation, operands, scalars)
+        core = core_of(config)
+        results = core.golden(core.job(operands, scalars, operation=operation.name), operands)
         return OperationRun(results, {}, 7, Cycles(7))
 
     def product(config: Any, a: Any, w: Any) -> Any:
         asked.append(config.name)
-        return RunResult(family(config.family).part("golden").golden(config, a, w), 11)
+        return RunResult(golden(config, a, w), 11)
 
     monkeypatch.setattr(model_run, "run_operation", operation)
     monkeypatch.setattr(model_run, "run_matrices", product)

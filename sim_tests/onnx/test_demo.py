@@ -21,10 +21,10 @@ from flows.simulation.verilator.verilator import FEW_CYCLES
 from hwgen.cli import main
 from hwgen.core.golden.post import apply
 from hwgen.core.load import parse_config
-from hwgen.core.registry import family
 from hwgen.errors import CheckFailed, InputError
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 from hwgen.formats import TERNARY, IntegerFormat, integer
+from sim_tests.support.cores import cycles, golden
 from sim_tests.support.designs import design_of
 from sim_tests.support.paths import ROOT
 
@@ -91,9 +91,7 @@ def multiply(a: Integers, w: Integers) -> Integers:
 
 def golden_run(config: Any, a: Integers, w: Integers, **_: object) -> RunResult:
     """Stand in for the simulation."""
-    kind = family(config.family)
-    cycles = kind.part("cost").cycles(config, *a.shape, w.shape[1])
-    return RunResult(kind.part("golden").golden(config, a, w), cycles)
+    return RunResult(golden(config, a, w), cycles(config, *a.shape, w.shape[1]))
 
 
 # -- data and training ---------------------------------------------------------------------------

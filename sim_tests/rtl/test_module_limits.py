@@ -9,8 +9,9 @@ from amaranth.lib.wiring import In, Out
 
 from flows.build.verilog import core_rtlil
 from hwgen.core.load import parse_config
-from hwgen.core.registry import family
+from hwgen.core.registry import core_of
 from hwgen.errors import ConfigError, InputError
+from rtl_templates.hdl.generators import generate
 from rtl_templates.hdl.hierarchy import Block, emit_block
 
 REFUSED = {
@@ -49,7 +50,7 @@ def test_cores_with_modules_that_are_too_wide_are_refused(text: str) -> None:
 @pytest.mark.rotate(2)
 def test_the_widest_cores_are_elaborated(text: str) -> None:
     config = parse_config(f"name: wide\n{text}\n")
-    assert core_rtlil(family(config.family).part("rtl").generate(config), config.name)
+    assert core_rtlil(generate(core_of(config)), config.name)
 
 
 class Wide(Block):

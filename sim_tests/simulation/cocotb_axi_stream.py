@@ -23,7 +23,7 @@ from hwgen.core.registry import family
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 FAMILY = family(PLAN["config"]["family"])
-CONFIG: Any = FAMILY.config.model_validate(PLAN["config"])
+CONFIG: Any = FAMILY.params_class.model_validate(PLAN["config"])
 
 
 @cocotb.test()

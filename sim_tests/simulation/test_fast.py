@@ -16,17 +16,17 @@ from flows.simulation.matrices import run_matrices
 from flows.simulation.regression import operands
 from hwgen.cli import main
 from hwgen.core.load import load_config, parse_config
-from hwgen.core.operation import multiplies
-from hwgen.core.registry import family
 from hwgen.errors import CheckFailed
 from hwgen.formats import differences
+from sim_tests.support.cores import cycles_of_operands, golden
+from sim_tests.support.cores import plan as gemm_plan
 from sim_tests.support.designs import design_of
 from sim_tests.support.paths import ROOT
 
 CONFIGS = [
     path
     for path in sorted((ROOT / "configs").glob("*.yaml"))
-    if load_config(path).ports and multiplies(load_config(path))
+    if load_config(path).ports and load_config(path).multiplies
 ]
 """Of cores with streams that multiply matrices."""
 LARGE = {"lut_core_fp16", "lut_core_fp16_aligned", "lut_w2"}  # more than half a minute to compile
@@ -53,12 +53,12 @@ FLOATS = (
 def assert_equal(config: Any, size: tuple[int, int, int], engines: tuple[Any, ...]) -> None:
     """Every engine gives the golden result in the cycles of the model."""
     a, w = operands(config, size, "random", np.random.default_rng(1))
-    golden = family(config.family).part("golden").golden(config, a, w)
-    cycles = family(config.family).cycles_of(config, [(a, w)])
+    expected = golden(config, a, w)
+    cycles = cycles_of_operands(config, [(a, w)])
     for engine in engines:
         result = run_matrices(design_of(config), a, w, engine=engine)
-        assert result.c.dtype == golden.dtype
-        assert not len(differences(result.c, golden)), engine
+        assert result.c.dtype == expected.dtype
+        assert not len(differences(result.c, expected)), engine
         assert result.cycles == cycles, engine
 
 
@@ -129,7 +129,7 @@ def test_progress() -> None:
 
 def test_an_error_of_the_schedule_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     config: Any = parse_config(OUTPUT)
-    schedule = type(family("systolic").part("schedule").schedule(config, 1, 1, 1))
+    schedule = type(gemm_plan(config, 1, 1, 1))
 
     def fail(self: Any, port: Any, blocks: Any) -> Iterator[Any]:
         yield blocks[0, 0], True

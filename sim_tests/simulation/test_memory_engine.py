@@ -16,9 +16,9 @@ from flows.simulation.matrices import run_matrices
 from flows.simulation.regression import operands
 from flows.tools.toolchain import require
 from hwgen.core.load import parse_config
-from hwgen.core.registry import family
 from hwgen.errors import CheckFailed, InputError
 from sim_tests.simulation import copy_engine as engine
+from sim_tests.support.cores import cycles
 from sim_tests.support.designs import design_of
 
 FAR = 0x12_3456_7000
@@ -184,11 +184,11 @@ def test_waiting_has_a_limit(library: Path) -> None:
 
 
 def test_reset_in_the_middle(library: Path) -> None:
-    for cycles in range(1, 60, 7):
-        with Model(library, stalls=0.2, seed=cycles) as model:
+    for count in range(1, 60, 7):
+        with Model(library, stalls=0.2, seed=count) as model:
             model.store(0, data(512))
             begin(model, 0, 4096, 512)
-            model.run(cycles)
+            model.run(count)
             model.reset()
             assert model.read32(engine.START) == 0
             assert copy(model, 0, 8192, 512) == 0
@@ -241,7 +241,7 @@ def test_matrices_through_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
         a, w = operands(config, size, "random", np.random.default_rng(0))
         result = run_matrices(design_of(config), a, w)
         assert (result.c == a.astype(int) @ w.astype(int)).all()
-        model = family("gemm_stream").part("cost").cycles(config, *size)
+        model = cycles(config, *size)
         assert abs(result.cycles - model) <= 4 * max(size)  # rows that are not aligned take longer
     with pytest.raises(InputError, match="'eng' works on memory; use --engine fast"):
         run_matrices(design_of(config), a, w, engine="cocotb")

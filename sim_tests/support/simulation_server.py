@@ -31,9 +31,7 @@ MODULES = (
 def _prepare() -> None:
     for name in MODULES:
         importlib.import_module(name)
-    for family in families().values():
-        for part in ("schedule", "golden", "cost"):
-            family.part(part)
+    tuple(families().values())  # imports them
     gc.collect()
     gc.freeze()  # not to be looked at, and so copied, in each simulation
 

@@ -25,7 +25,7 @@ METRICS = ("area_mm2", "power_w", "fmax_mhz")
 
 def core(name: str, **values: Any) -> FamilyConfig:
     """Return a configuration with these values."""
-    config: Any = family(name).config
+    config: Any = family(name).params_class
     found: FamilyConfig = config.model_validate({"name": "core", "family": name, **values})
     return found
 

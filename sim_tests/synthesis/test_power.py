@@ -20,10 +20,10 @@ from flows.synthesis import liberty
 from flows.synthesis.synth import synthesize
 from hwgen.cli import main
 from hwgen.core.load import parse_config
-from hwgen.core.registry import family
 from hwgen.errors import CheckFailed
 from hwgen.technologies import cell_library
 from hwgen.technologies.model import StandardCells
+from sim_tests.support.cores import cycles
 from sim_tests.synthesis.test_synth import require_tools
 
 TINY = """\
@@ -227,7 +227,7 @@ def test_power_at_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert busy["workload"].startswith("random int3 x int2, M,K,N = 8,32,8")
     assert idle["workload"] == "zeros.npz, M,K,N = 8,32,8"
     config = parse_config(TINY)
-    expected = family("systolic").part("cost").cycles(config, 8, 32, 8)
+    expected = cycles(config, 8, 32, 8)
     assert busy["cycles"] == idle["cycles"] == expected
     assert busy["leakage_mw"] == pytest.approx(idle["leakage_mw"], rel=1e-3)
     assert busy["groups"]["clock"] == idle["groups"]["clock"]

@@ -19,7 +19,7 @@ from hwgen.models.run import host_arithmetic as host
 from hwgen.models.run.host_functions import GATES, ROUND
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream.jobs import JobEngine
+    from hwgen.families.gemm_stream.schedule import JobEngine
     from hwgen.models.compile.job_compilation import JobCompilation
     from hwgen.models.compile.placement import Array, Placement
 

@@ -387,7 +387,7 @@ class _Emission:
 
     def _product(self, step: NetworkStep) -> str:
         """Return the table of a product's jobs."""
-        from hwgen.families.gemm_stream.jobs import weight_stride
+        from hwgen.families.gemm_stream.schedule import weight_stride
 
         product = step.product
         assert product is not None

@@ -13,7 +13,7 @@ from flows.simulation.engine_memory import Placed
 from flows.simulation.engine_program import Model, compile_model
 from hwgen.core.register_map import COUNTERS, STATES, register_map
 from hwgen.errors import CheckFailed
-from hwgen.families.gemm_stream.jobs import Job
+from hwgen.families.gemm_stream.schedule import Job
 
 if TYPE_CHECKING:
     from hwgen.families.gemm_stream.params import GemmStreamConfig

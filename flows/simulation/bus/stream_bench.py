@@ -18,11 +18,10 @@ from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from cocotb.utils import get_sim_time
 
-from flows.simulation.bench_jobs import Job, OperationJob
+from flows.simulation.bench_jobs import BenchJob
 from flows.simulation.bus.wires import bits_of, bits_reader, bits_writer, bytes_of, reader, writer
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.port import StreamPort
-from hwgen.core.registry import Family
 
 PERIOD_NS = 2
 """Clock period of every simulation; cycles, not nanoseconds, are the result."""
@@ -126,7 +125,6 @@ class Bench:
     Parameters
     ----------
     dut : cocotb handle
-    family : Family
     config : FamilyConfig
     idle : dict
         Probability, per port, that a cycle is idle (inputs) or not ready (output).
@@ -148,7 +146,6 @@ class Bench:
     def __init__(
         self,
         dut: Any,
-        family: Family,
         config: FamilyConfig,
         idle: Mapping[str, float],
         seed: int,
@@ -156,7 +153,7 @@ class Bench:
         noise: bool = True,
         patient: bool = False,
     ) -> None:
-        self.dut, self.family, self.config, self.patient = dut, family, config, patient
+        self.dut, self.config, self.patient = dut, config, patient
         self.sources: dict[str, Source] = {}
         self.pauses: dict[str, Iterator[bool]] = {}
         self._edge = RisingEdge(dut.aclk)
@@ -195,7 +192,7 @@ class Bench:
         self.dut.aresetn.value = 1
         self._forget()
 
-    def send(self, jobs: Sequence[Job | OperationJob]) -> None:
+    def send(self, jobs: Sequence[BenchJob]) -> None:
         """Put the beats of jobs, one after the other, on the input ports."""
         for name, source in self.sources.items():
             parts = [job.beats[name] for job in jobs]
@@ -258,7 +255,7 @@ class Bench:
         self.seconds += time.process_time() - began
         return done
 
-    async def run(self, jobs: Sequence[Job | OperationJob], limit: int) -> None:
+    async def run(self, jobs: Sequence[BenchJob], limit: int) -> None:
         """Run jobs back to back and compare every result and every ``tlast``."""
         self.send(jobs)
         beats = sum(job.schedule.output_beats for job in jobs)
@@ -278,7 +275,7 @@ class Bench:
             start += count
         assert len(self._beats) == start, f"{len(self._beats) - start} result beats too many"
 
-    def _compare(self, index: int, job: Job | OperationJob, where: slice) -> None:
+    def _compare(self, index: int, job: BenchJob, where: slice) -> None:
         beats, cycles = self._beats[where], self._taken[where]
         image = bytes_of([bits for bits, _ in beats], self.output.beat_bytes)
         if found := job.mismatch(image):
@@ -315,7 +312,6 @@ def start_clock(dut: Any) -> None:
 
 async def run_jobs(
     dut: Any,
-    family: Family,
     config: FamilyConfig,
     case: Any,
     jobs: Sequence[Any],
@@ -327,7 +323,7 @@ async def run_jobs(
     Parameters
     ----------
     dut : cocotb handle
-    family, config
+    config
     case : Case
         Its name, `idle`, `resets`, `patient`, and whether it runs at `full_rate`.
     jobs : sequence of Job
@@ -340,7 +336,7 @@ async def run_jobs(
     # moves any more.
     limit = 1000 + full_rate * (4 if case.full_rate else 400)
     start_clock(dut)
-    bench = Bench(dut, family, config, dict(case.idle), seed, patient=case.patient)
+    bench = Bench(dut, config, dict(case.idle), seed, patient=case.patient)
     await bench.reset()
     for cut in case.resets:
         bench.send(jobs)

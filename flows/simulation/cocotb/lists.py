@@ -21,7 +21,7 @@ from hwgen.core.lists.registers import start_writes
 from hwgen.core.registry import family
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
-CONFIG: Any = family(PLAN["config"]["family"]).config.model_validate(PLAN["config"])
+CONFIG: Any = family(PLAN["config"]["family"]).params_class.model_validate(PLAN["config"])
 CASES = {case.name: case for case in list_cases(CONFIG, PLAN["seed"])}
 STEPS = 300
 """Descriptors that a list executes at most."""

@@ -12,15 +12,15 @@ from typing import Any
 import cocotb
 import numpy as np
 
-from flows.simulation.bench_jobs import OperationJob
+from flows.simulation.bench_jobs import make_job
 from flows.simulation.bus.stream_bench import run_jobs
 from flows.simulation.operation_cases import OperationCase, draw_operands, operation_cases
-from flows.simulation.operations import sizes_text
 from hwgen.core.registry import family
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 FAMILY = family(PLAN["config"]["family"])
-CONFIG: Any = FAMILY.config.model_validate(PLAN["config"])
+CONFIG: Any = FAMILY.params_class.model_validate(PLAN["config"])
+CORE = FAMILY(CONFIG)
 CASES = {case.name: case for case in operation_cases(CONFIG, PLAN["seed"])}
 
 
@@ -34,14 +34,9 @@ async def regression(dut: Any, index: int) -> None:
 async def run_case(dut: Any, case: OperationCase) -> None:
     """Run one case of the regression."""
     rng = np.random.default_rng([PLAN["seed"], zlib.crc32(case.name.encode())])
-    jobs, timed = [], []
+    jobs = []
     for spec in case.jobs:
         operation, operands, scalars = draw_operands(CONFIG, spec, rng)
-        sizes = operation.check_operands(operands)
-        plan = FAMILY.part("schedule").job(CONFIG, operation, operands, scalars)
-        expected = FAMILY.part("golden").operate(CONFIG, operation, operands, scalars)
-        title = f"{operation.name} of {sizes_text(sizes)}, {spec.kind}"
-        jobs.append(OperationJob(CONFIG, title, plan, expected))
-        timed.append((operation, sizes, scalars))
-    full_rate = FAMILY.cycles_of_jobs(CONFIG, timed)
-    await run_jobs(dut, FAMILY, CONFIG, case, jobs, full_rate, int(rng.integers(1 << 31)))
+        jobs.append(make_job(CORE, operands, scalars, operation=operation.name, note=spec.kind))
+    full_rate = CORE.cycles([each.job for each in jobs]).number
+    await run_jobs(dut, CONFIG, case, jobs, full_rate, int(rng.integers(1 << 31)))

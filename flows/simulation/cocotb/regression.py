@@ -16,11 +16,13 @@ from flows.simulation.bench_jobs import make_job
 from flows.simulation.bus.stream_bench import run_jobs
 from flows.simulation.post_cases import columns_of, settings_of
 from flows.simulation.regression import Case, cases, operands
+from hwgen.core.operation import gemm_operands
 from hwgen.core.registry import family
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 FAMILY = family(PLAN["config"]["family"])
-CONFIG: Any = FAMILY.config.model_validate(PLAN["config"])
+CONFIG: Any = FAMILY.params_class.model_validate(PLAN["config"])
+CORE = FAMILY(CONFIG)
 CASES = {case.name: case for case in cases(CONFIG, PLAN["seed"])}
 
 
@@ -38,10 +40,10 @@ async def run_case(dut: Any, case: Case) -> None:
     jobs = []
     for index, (size, kind) in enumerate(zip(case.sizes, case.operands, strict=True)):
         a, w = operands(CONFIG, size, kind, rng)
-        post: tuple[Any, ...] = ()
+        settings, columns = None, None
         if case.posts:
             settings = settings_of(CONFIG)[case.posts[index]]
-            post = settings, columns_of(settings, size[2], CONFIG, rng)
-        jobs.append(make_job(FAMILY, CONFIG, a, w, post))
-    full_rate = FAMILY.cycles_of(CONFIG, [(job.a, job.w) for job in jobs])
-    await run_jobs(dut, FAMILY, CONFIG, case, jobs, full_rate, int(rng.integers(1 << 31)))
+            columns = columns_of(settings, size[2], CONFIG, rng)
+        jobs.append(make_job(CORE, gemm_operands(a, w, columns), post=settings))
+    full_rate = CORE.cycles([each.job for each in jobs], [each.operands for each in jobs]).number
+    await run_jobs(dut, CONFIG, case, jobs, full_rate, int(rng.integers(1 << 31)))

@@ -19,13 +19,13 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 
 from flows.simulation.bus.stream_bench import start_clock
+from hwgen.core.operation import StreamPlan, gemm_operands
 from hwgen.core.post import Columns, PostSettings
 from hwgen.core.registry import family
-from hwgen.core.schedule.stream import pack_inputs, stream_input
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 FAMILY = family(PLAN["config"]["family"])
-CONFIG: Any = FAMILY.config.model_validate(PLAN["config"])
+CONFIG: Any = FAMILY.params_class.model_validate(PLAN["config"])
 
 REPORT_S = 0.25
 """Seconds between progress lines."""
@@ -72,10 +72,10 @@ def _beats(chunks: Iterator[tuple[np.ndarray, bool]]) -> Iterator[tuple[int, int
             yield value, int(last and start == end)
 
 
-def _post() -> tuple[Any, ...]:
-    """Return settings and records of the job; nothing without post-processing."""
+def _post() -> tuple[PostSettings | None, Columns | None]:
+    """Return settings and records of the job."""
     if "settings" not in PLAN:
-        return ()
+        return None, None
     settings = PLAN["settings"] and PostSettings(**PLAN["settings"])
     columns = Columns.decode(np.load(PLAN["columns"])) if "columns" in PLAN else None
     return settings, columns
@@ -91,10 +91,13 @@ def _tell(kind: str, cycles: int, expected: int) -> None:
 async def run(dut: Any) -> None:
     """Stream A and W through the core and write the result beats to a file."""
     a, w = (np.load(PLAN[name], mmap_mode="r") for name in ("activations", "weights"))
-    sizes = a.shape[0], a.shape[1], w.shape[1]
-    plan = FAMILY.part("schedule").schedule(CONFIG, *sizes, *_post())
-    blocks = pack_inputs(plan, a, w)
-    expected = FAMILY.cycles_of(CONFIG, [(a, w)])
+    core = FAMILY(CONFIG)
+    settings, columns = _post()
+    job = core.gemm(a.shape[0], a.shape[1], w.shape[1], settings)
+    plan = core.schedule(job)
+    assert isinstance(plan, StreamPlan)
+    operands = gemm_operands(a, w, columns)
+    expected = core.cycles([job], [operands]).number
     start_clock(dut)
     out = next(port for port in CONFIG.ports if port.direction == "out")
     inputs = [port for port in CONFIG.ports if port.direction == "in"]
@@ -107,7 +110,8 @@ async def run(dut: Any) -> None:
     valid, data = getattr(dut, f"{out.prefix}_tvalid"), getattr(dut, f"{out.prefix}_tdata")
     getattr(dut, f"{out.prefix}_tready").value = 1
     await edge
-    feeders = [Feeder(dut, port, stream_input(plan, port, blocks[port.name])) for port in inputs]
+    packed = plan.pack(operands)
+    feeders = [Feeder(dut, port, packed[port.name]) for port in inputs]
     remaining, cycles, first, report = plan.output_beats, 0, None, 0.0
     with Path(PLAN["beats"]).open("wb") as file:
         while remaining:

@@ -14,14 +14,14 @@ import numpy as np
 
 from flows.simulation.bus.job_bench import JobBench
 from flows.simulation.operation_cases import draw_operands
-from flows.simulation.operations import sizes_text
 from flows.simulation.stream_engine_regression import StreamEngineCase, stream_engine_cases
 from flows.simulation.stream_jobs import place_operation
 from hwgen.core.registry import family
 
 PLAN = json.loads(Path(os.environ["HWGEN_PLAN"]).read_text(encoding="utf-8"))
 FAMILY = family(PLAN["config"]["family"])
-CONFIG: Any = FAMILY.config.model_validate(PLAN["config"])
+CONFIG: Any = FAMILY.params_class.model_validate(PLAN["config"])
+CORE = FAMILY(CONFIG)
 CASES = {case.name: case for case in stream_engine_cases(CONFIG, PLAN["seed"])}
 
 
@@ -38,13 +38,13 @@ def bench_of(dut: Any, case: StreamEngineCase) -> JobBench:
     placed, end, timed = [], 0, []
     for spec in case.specs:
         operation, operands, scalars = draw_operands(CONFIG.compute, spec, rng)
-        sizes = operation.check_operands(operands)
+        job = CORE.job(operands, scalars, operation=operation.name)
         each, end = place_operation(
             CONFIG, operation, operands, scalars, rng=rng if case.odd else None, base=end,
-            title=f"{operation.name} of {sizes_text(sizes)}, {spec.kind}",
+            title=f"{job.title}, {spec.kind}",
         )  # fmt: skip
         placed.append(each)
-        timed.append((operation, sizes, scalars))
+        timed.append(job)
 
     def check(read: Any) -> None:
         for each in placed:
@@ -52,5 +52,5 @@ def bench_of(dut: Any, case: StreamEngineCase) -> JobBench:
 
     return JobBench(
         dut, CONFIG, case, [job for each in placed for job in each.jobs], check,
-        end=end, work=FAMILY.timed_jobs(CONFIG, timed).number, rng=rng,
+        end=end, work=CORE.cycles(timed).number, rng=rng,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from hwgen.reports.terminal import console
 
 if TYPE_CHECKING:
     from hwgen.core.lists.builder import ListEngine
-    from hwgen.families.gemm_stream.jobs import JobEngine
+    from hwgen.families.gemm_stream.schedule import JobEngine
     from hwgen.models.compile.compilation import Compilation, Settings
     from hwgen.models.files.store import Model
 

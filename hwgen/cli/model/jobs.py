@@ -23,7 +23,7 @@ from hwgen.cli.support.common import task_progress
 
 if TYPE_CHECKING:
     from flows.simulation.models.model_run import Record
-    from hwgen.families.gemm_stream.jobs import Job
+    from hwgen.families.gemm_stream.schedule import Job
     from hwgen.models.compile.compiled_files import JobFiles
     from hwgen.models.compile.host_steps import Step
     from hwgen.models.compile.job_compilation import JobCompilation
@@ -57,8 +57,8 @@ class JobTimer:
 
     def cycles(self, job: Job) -> int:
         """Return the cycles of a job on an idle engine."""
-        from hwgen.core.cycles.job import job_cycles
-        from hwgen.core.cycles.steps import Places
+        from hwgen.families.gemm_stream.cycles.job import job_cycles
+        from hwgen.families.gemm_stream.cycles.steps import Places
 
         plan = job.plan
         regions = tuple((*r[:3], r[3] % _PAGE) for r in job.regions.values())

@@ -14,7 +14,7 @@ from hwgen.cli.model.jobs import JobTimer, host_row, product_row, record_of
 from hwgen.cli.support.common import task_progress
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream.jobs import Job
+    from hwgen.families.gemm_stream.schedule import Job
     from hwgen.models.compile.network_compilation import NetworkCompilation
 
 

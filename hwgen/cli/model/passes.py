@@ -144,7 +144,7 @@ def _workloads(
     core: tuple[Path, FamilyConfig],
 ) -> dict[str, Network]:
     """Return the passes of a model, if an accelerator can compute their products."""
-    from hwgen.core.operation import must_multiply
+    from hwgen.core.jobs import must_multiply
     from hwgen.errors import InputError
     from hwgen.models.graph.passes import passes_of
 

@@ -43,8 +43,9 @@ def given_operands(
     """
     import numpy as np
 
-    from hwgen.core.operation import must_multiply
-    from hwgen.core.registry import family
+    from hwgen.core.jobs import must_multiply
+    from hwgen.core.registry import core_of
+    from hwgen.core.schedule.product import Product
 
     if activations is None:
         if weights is not None or n is not None:
@@ -58,7 +59,8 @@ def given_operands(
         w, _ = load_operand(weights, core.weight, weights=True)
     else:
         w = np.broadcast_to(np.ones(1, core.weight.dtype), (a.shape[1], n or 1))
-    plan = family(core.family).part("schedule").schedule(core, *a.shape, w.shape[1])
+    plan = core_of(core).schedule(core_of(core).gemm(*a.shape, w.shape[1]))
+    assert isinstance(plan, Product)
     plan.check_operands(a, w)
     return {activations.stem: (a, w)}
 

@@ -15,7 +15,7 @@ from hwgen.reports.terminal import console, cycle_progress
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hwgen.core.figures import Cycles
+    from hwgen.core.cycles.figures import Cycles
     from hwgen.core.operation import Operation
 
 
@@ -50,8 +50,9 @@ def run(
     import numpy as np
 
     from flows.build.design import Design
-    from flows.simulation.operations import compare, run_operation, sizes_text
-    from hwgen.core.registry import family
+    from flows.simulation.operations import compare, run_operation
+    from hwgen.core.operation import sizes_text
+    from hwgen.core.registry import core_of
 
     files = [output]
     files += [output.with_suffix(f".{t.name}.npy") for t in operation.results[1:]]
@@ -65,7 +66,10 @@ def run(
         found = run_operation(Design(core), operation, arrays, given, on_progress=update)
     seconds = time.monotonic() - start
     if check:
-        golden = family(core.family).part("golden").operate(core, operation, arrays, given)
+        accelerator = core_of(core)
+        golden = accelerator.golden(
+            accelerator.job(arrays, given, operation=operation.name), arrays
+        )
         compare(found.results, golden)
     for file, tensor in zip(files, operation.results, strict=True):
         buffer = io.BytesIO()

@@ -19,10 +19,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from hwgen.core.cycles.loads import bursts_of
 from hwgen.core.cycles.unit_job import PORT_LATENCY, UnitJob
 from hwgen.core.lists.commands import LINE
-from hwgen.core.registry import family
+from hwgen.core.protocols import JobCore
+from hwgen.core.registry import core_of
+from hwgen.families.gemm_stream.cycles.loads import bursts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -257,7 +258,9 @@ def timed_list(config: ListEngine, events: Iterable[Event]) -> ListTiming:
         key = event.unit, tuple(event.held.items())
         if key not in known:
             unit = units[event.unit]
-            known[key] = family(unit.family).part("cost").registers_cycles(unit, event.held)
+            core = core_of(unit)
+            assert isinstance(core, JobCore)
+            known[key] = core.register_cycles(event.held)
         job = known[key]
         port.submitted(event.unit, job)
         for engine in engines:

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hwgen.core.registry import family
+from hwgen.core.protocols import WeightPacker
+from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.formats import TERNARY
 from hwgen.formats.block import quantise_lines
@@ -81,7 +82,7 @@ def pack(
     InputError
         If the weights do not fit the configuration, or the layout the weights.
     """
-    from hwgen.core.operation import must_multiply
+    from hwgen.core.jobs import must_multiply
     from hwgen.core.schedule.checks import check_operand
 
     must_multiply(config, "packing weights")
@@ -267,8 +268,9 @@ def _second_scales(description: Mapping[str, Any], n: int) -> list[float]:
 
 def _schedule(config: FamilyConfig, k: int, n: int) -> Any:
     """Return the schedule that packs weights; M does not matter to them."""
-    plan = family(config.family).part("schedule").schedule(config, 1, k, n)
-    if not hasattr(plan, "unpack_weights"):
+    core = core_of(config)
+    plan = core.schedule(core.gemm(1, k, n))
+    if not isinstance(plan, WeightPacker):
         raise InputError(f"the family {config.family!r} does not pack weights")
     return plan
 

@@ -10,7 +10,7 @@ The order of the additions decides how they round, so it is part of what a core 
 - *accumulator*: the sum of a column, widened, is added to the total, which starts from +0.
 
 All but the last are rounded to the format of the activations.  Activations that are aligned are
-added up otherwise: `hwgen.families.ternary_lut.golden_aligned`.
+added up otherwise: `hwgen.core.golden.aligned`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwgen.arithmetic.float_arithmetic import add, convert, multiply
-from hwgen.families.ternary_lut.golden_aligned import aligned_beats
+from hwgen.core.golden.aligned import aligned_beats
 from hwgen.formats import entries, index_width, parent_pattern, stored_patterns
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden model of the cores with stream ports, whatever their family."""
+"""Golden model of stream cores that multiply matrices."""
 
 from __future__ import annotations
 
@@ -9,40 +9,29 @@ from hwgen.core.golden.blocks import block_matrix, block_products
 from hwgen.core.golden.floating import accumulated_sums
 from hwgen.core.golden.integer import accumulated_product
 from hwgen.core.golden.post import processed
-from hwgen.core.registry import family
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hwgen.core.params.product import ProductConfig
-    from hwgen.core.post import Columns, PostSettings
+    from hwgen.core.schedule.stream import StreamProduct
 
 
-def golden(
-    config: ProductConfig,
-    a: NDArray[Any],
-    w: NDArray[np.integer],
-    settings: PostSettings | None = None,
-    columns: Columns | None = None,
-) -> NDArray[Any]:
+def multiply(plan: StreamProduct, a: NDArray[Any], w: NDArray[np.integer]) -> NDArray[Any]:
     """Return what the RTL computes for ``post(A . W)``, bit for bit.
 
     Of integers the result is the integer product; a saturating accumulator clamps after each
-    addition, of as many terms as the schedule's ``exact_terms``.  Of floating-point numbers every
-    sum is rounded, in the order of `hwgen.core.golden.floating`.  Of blocks the sums of each are
+    addition, of as many terms as the plan's ``exact_terms``.  Of floating-point numbers every sum
+    is rounded, in the order of `hwgen.core.golden.floating`.  Of blocks the sums of each are
     exact, and added as the configuration's accumulator says, see `hwgen.formats.block.products`.
 
     Parameters
     ----------
-    config : ProductConfig
+    plan : StreamProduct
+        With the records of columns, if its post-processing uses them.
     a : ndarray, shape (m, k)
         Of the activations' format.
     w : ndarray of int, shape (k, n)
-    settings : PostSettings, optional
-        Post-processing; by default raw results, of a core that has post-processing.
-    columns : Columns, optional
-        Records of the columns, if ``settings.columns``.
 
     Returns
     -------
@@ -52,11 +41,10 @@ def golden(
     Raises
     ------
     InputError
-        If shapes do not match, `k` exceeds ``config.max_k``, a value is outside its format, or the
-        core has no such post-processing.
+        If shapes do not match, a value is outside its format, or the core has no such
+        post-processing.
     """
-    schedule = family(config.family).part("schedule").schedule
-    plan = schedule(config, a.shape[0], a.shape[1], w.shape[1], settings, columns)
+    config = plan.config
     if config.block_product is not None:
         plan.check_operands(a, w)
         operands = (config.activation, a), (config.weight, w.T)

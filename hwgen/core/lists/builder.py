@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from hwgen.core.lists.commands import Program
 from hwgen.core.operation import GEMM, Operation
 from hwgen.errors import InputError
-from hwgen.families.gemm_stream.jobs import Job, plan_of
+from hwgen.families.gemm_stream.schedule import Job, plan_of
 from hwgen.families.stream_engine.jobs import TAIL, Place, StreamJob
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hwgen.core.lists.golden import MemoryFault
+from hwgen.core.protocols import JobCore
 from hwgen.core.register_map import job_window
-from hwgen.core.registry import family
+from hwgen.core.registry import core_of
 from hwgen.errors import HwgenError
 
 if TYPE_CHECKING:
@@ -51,8 +52,10 @@ class GoldenUnit:
 
     def submit(self) -> bool:
         """Do the job in the window; say whether it succeeded."""
+        core = core_of(self.config)
+        assert isinstance(core, JobCore)
         try:
-            family(self.config.family).part("golden").execute(self.config, self.held, self.memory)
+            core.execute(self.held, self.memory)
         except (ValueError, HwgenError, MemoryFault):
             return False
         return True

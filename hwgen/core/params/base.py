@@ -23,6 +23,7 @@ from hwgen.config.base import check_rules as check_rules
 from hwgen.config.names import reserved
 from hwgen.config.parameters import either
 from hwgen.core.bus import BusPort
+from hwgen.core.operation import GEMM, Operation, gemm_operation
 from hwgen.core.params.off_chip import OffChip
 from hwgen.core.params.target import MemoryChoice, Target
 from hwgen.errors import did_you_mean
@@ -30,7 +31,6 @@ from hwgen.formats import BINARY, FLOATS, TERNARY, IntegerFormat, NumberFormat, 
 from hwgen.formats.registry import format_name
 
 if TYPE_CHECKING:
-    from hwgen.core.operation import Operation
     from hwgen.core.port import StreamPort
     from hwgen.core.post import PostFeatures
     from hwgen.core.register_map import Register
@@ -220,15 +220,15 @@ class FamilyConfig(Model):
     @property
     def operations(self) -> tuple[Operation, ...]:
         """What it computes: the product of matrices, unless the family says something else."""
-        from hwgen.core.operation import gemm
-
-        return (gemm(self),)
+        return (
+            gemm_operation(
+                self.natural_sizes, self.max_k, self.activation, self.weight, self.result
+            ),
+        )
 
     @property
     def multiplies(self) -> bool:
         """Whether products of matrices are among its operations."""
-        from hwgen.core.operation import GEMM
-
         return any(operation.name == GEMM for operation in self.operations)
 
     @property

@@ -11,6 +11,7 @@ from pydantic import ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from hwgen.config.parameters import either
+from hwgen.core.core import Core
 from hwgen.core.params.base import FamilyConfig
 from hwgen.core.params.target import Target
 from hwgen.core.registry import families
@@ -23,22 +24,22 @@ class InnerCore:
     Parameters
     ----------
     fits : callable
-        Says whether a configuration's class can be inside the engine.
+        Says whether a core of a class can be inside the engine.
     outer : tuple of str
         Fields of a core that are those of the engine.
     where : str
         The engine in a message.
     """
 
-    fits: Callable[[type[FamilyConfig]], bool]
+    fits: Callable[[type[Core[Any]]], bool]
     outer: tuple[str, ...]
     where: str
 
     def family(self, name: object) -> type[FamilyConfig] | None:
         """Return the configuration of a family, None if it cannot work inside the engine."""
         known = families()
-        config = known[name].config if isinstance(name, str) and name in known else None
-        return config if config is not None and self.fits(config) else None
+        core = known[name] if isinstance(name, str) and name in known else None
+        return core.params_class if core is not None and self.fits(core) else None
 
     def families(self) -> dict[str, type[FamilyConfig]]:
         """Return the configurations of the families that can work inside the engine, by name."""

@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations from memory to memory: which bytes of which array go through which port of a core.
 
-A plan of a family (`hwgen.core.operation.Plan`) may say so by a method ``memory()``; of any other
-one the beats themselves lie in memory, those of a port one behind the other.
+The plan of a core may say so itself (`MemoryLayout`); of any other one the beats lie in memory,
+those of a port one after the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from hwgen.core.operation import StreamPlan, lengths_of
 from hwgen.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hwgen.core.operation import Arrays, Job, Plan, Sizes
     from hwgen.core.port import Beats, StreamPort
 
     Bytes = NDArray[np.uint8]
@@ -87,6 +89,10 @@ class MemoryPlan(Protocol):
     """An operation from memory to memory."""
 
     @property
+    def sizes(self) -> Sizes:
+        """The sizes of the job."""
+
+    @property
     def jobs(self) -> Sequence[CoreJob]:
         """The jobs of the core, in order."""
 
@@ -94,31 +100,47 @@ class MemoryPlan(Protocol):
     def result_bytes(self) -> Mapping[str, int]:
         """Bytes of the arrays that jobs write."""
 
-    def arrays(self) -> Mapping[str, Bytes]:
-        """Return the arrays that jobs read."""
+    def arrays(self, operands: Arrays) -> Mapping[str, Bytes]:
+        """Return the arrays that jobs read, as they lie in memory."""
 
     def unpack(self, images: Mapping[str, Bytes]) -> dict[str, NDArray[Any]]:
         """Return the results by name from the arrays that were written."""
 
 
+@runtime_checkable
+class MemoryLayout(Protocol):
+    """A plan that says how its operands and results lie in memory."""
+
+    def memory(self) -> MemoryPlan:
+        """Return the job from memory to memory."""
+
+
 @dataclass(frozen=True)
 class LinearPlan:
-    """The beats of a plan, those of each port one behind the other; one job.
+    """The beats of a job in memory, those of each port one after the other; one job.
 
     Parameters
     ----------
-    plan : hwgen.core.operation.Plan
+    job : Job
+    plan : StreamPlan
     ports : sequence of StreamPort
         Of the core.
     """
 
-    plan: Any
+    job: Job
+    plan: StreamPlan
     ports: Sequence[StreamPort]
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes of the job."""
+        return self.job.sizes
 
     @property
     def jobs(self) -> Sequence[CoreJob]:
         """The job."""
-        arrays = self.arrays()
+        chunks = {name: list(beats) for name, beats in self.plan.pack(self._zeros()).items()}
+        arrays = {name: _joined(beats) for name, beats in chunks.items()}
         commands = {p.name: arrays[p.name].tobytes() for p in self.ports if p.per_job}
         for port in self.ports:
             if port.per_job and len(commands[port.name]) != port.beat_bytes:
@@ -127,7 +149,7 @@ class LinearPlan:
                     " the family must say how it goes from memory to memory"
                 )
         reads = {
-            port.name: Access(port.name, *self._rows(port, arrays[port.name].size))
+            port.name: Access(port.name, *_rows(port, chunks[port.name]))
             for port in self.ports
             if port.direction == "in" and not port.per_job and arrays[port.name].size
         }
@@ -135,22 +157,14 @@ class LinearPlan:
         size = self.plan.output_beats * out.beat_bytes
         return [CoreJob(commands, reads, Access(out.name, size))]
 
-    def _rows(self, port: StreamPort, size: int) -> tuple[int, int, int]:
-        """Return bytes of a row, rows and stride; rows end where ``tlast`` is set."""
-        if not port.last:
-            return size, 1, 0
-        lengths, length = [], 0
-        for beats, last in self.plan.stream(port, None):
-            length += beats.size
-            if last:
-                lengths.append(length)
-                length = 0
-        if length or len(set(lengths)) != 1:
-            raise InputError(
-                f"port {port.name} has rows of several lengths for this operation: the schedule of"
-                " the family must say how it goes from memory to memory"
+    def _zeros(self) -> Arrays:
+        """Return operands of zeros: shapes alone decide how many beats there are."""
+        return {
+            tensor.name: np.broadcast_to(
+                np.zeros((), tensor.format.dtype), lengths_of(tensor, self.sizes)
             )
-        return lengths[0], len(lengths), lengths[0]
+            for tensor in self.job.operation.operands
+        }
 
     @property
     def result_bytes(self) -> Mapping[str, int]:
@@ -158,29 +172,45 @@ class LinearPlan:
         out = self.ports[-1]
         return {out.name: self.plan.output_beats * out.beat_bytes}
 
-    def arrays(self) -> dict[str, Bytes]:
+    def arrays(self, operands: Arrays) -> dict[str, Bytes]:
         """Return the beats of each input port."""
-        found = {}
-        for port in self.ports:
-            if port.direction == "in":
-                parts = [beats.reshape(-1) for beats, _ in self.plan.stream(port, None)]
-                found[port.name] = np.concatenate([*parts, np.zeros(0, np.uint8)])
-        return found
+        return {name: _joined(list(beats)) for name, beats in self.plan.pack(operands).items()}
 
     def unpack(self, images: Mapping[str, Bytes]) -> dict[str, NDArray[Any]]:
         """Return the results from the beats."""
         out = self.ports[-1]
-        beats: Beats = images[out.name].reshape(-1, out.beat_bytes)
-        found: dict[str, NDArray[Any]] = self.plan.unpack(beats)
-        return found
+        return self.plan.unpack(images[out.name].reshape(-1, out.beat_bytes))
 
 
-def memory_plan(plan: Any, ports: Sequence[StreamPort]) -> MemoryPlan:
-    """Return how a plan goes from memory to memory."""
-    if hasattr(plan, "memory"):
-        found: MemoryPlan = plan.memory()
-        return found
-    return LinearPlan(plan, ports)
+def _joined(chunks: Sequence[tuple[Beats, bool]]) -> Bytes:
+    """Return the bytes of beats."""
+    return np.concatenate([*(beats.reshape(-1) for beats, _ in chunks), np.zeros(0, np.uint8)])
+
+
+def _rows(port: StreamPort, chunks: Sequence[tuple[Beats, bool]]) -> tuple[int, int, int]:
+    """Return bytes of a row, rows and stride; rows end where ``tlast`` is set."""
+    if not port.last:
+        return sum(beats.size for beats, _ in chunks), 1, 0
+    lengths, length = [], 0
+    for beats, last in chunks:
+        length += beats.size
+        if last:
+            lengths.append(length)
+            length = 0
+    if length or len(set(lengths)) != 1:
+        raise InputError(
+            f"port {port.name} has rows of several lengths for this operation: the schedule of"
+            " the family must say how it goes from memory to memory"
+        )
+    return lengths[0], len(lengths), lengths[0]
+
+
+def memory_plan(job: Job, plan: Plan, ports: Sequence[StreamPort]) -> MemoryPlan:
+    """Return how a job goes from memory to memory, by its plan on a stream core."""
+    if isinstance(plan, MemoryLayout):
+        return plan.memory()
+    assert isinstance(plan, StreamPlan)
+    return LinearPlan(job, plan, ports)
 
 
 def image(fmt: Any, values: NDArray[Any]) -> Bytes:

@@ -11,6 +11,7 @@ from hwgen.core.schedule.checks import check_operand, check_sizes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hwgen.core.operation import Sizes
     from hwgen.core.params.base import FamilyConfig
 
 
@@ -37,6 +38,11 @@ class Product:
 
     def __post_init__(self) -> None:
         check_sizes(self.config, self.m, self.k, self.n)
+
+    @property
+    def sizes(self) -> Sizes:
+        """M, K and N by name."""
+        return {"M": self.m, "K": self.k, "N": self.n}
 
     @property
     def macs(self) -> int:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from hwgen.core.operation import RECORDS
 from hwgen.core.port import POST
-from hwgen.core.post import RAW, RECORD_BYTES, PostSettings, output_format
+from hwgen.core.post import RAW, RECORD_BYTES, Columns, PostSettings, output_format
 from hwgen.core.post.beats import HEAD_BITS, MAX_BEATS, WORD_BITS
 from hwgen.core.schedule.product import Product
 from hwgen.errors import InputError
@@ -26,9 +27,9 @@ from hwgen.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hwgen.core.operation import Arrays, Chunks
     from hwgen.core.params.product import ProductConfig
     from hwgen.core.port import Beats, StreamPort
-    from hwgen.core.post import Columns
 
 RAW_RESULTS = PostSettings(RAW)
 """Results are the accumulators, in 32 or 64 bits."""
@@ -66,9 +67,84 @@ class StreamProduct(Product):
         Raises
         ------
         InputError
-            If the core does not offer what is asked, or the records are not those of N columns.
+            If the core does not offer the settings.
         """
-        return processing(self.config, self.settings, self.columns, self.n)
+        features = self.config.post_features
+        if features is None:
+            if self.settings is not None or self.columns is not None:
+                raise InputError(
+                    f"{self.config.name!r} has no post-processing; build it with post.outputs, or"
+                    " run it without settings"
+                )
+            return None
+        settings = self.settings or RAW_RESULTS
+        settings.check(features)
+        return settings
+
+    # -- beats -----------------------------------------------------------------------------
+
+    def pack_activations(self, a: NDArray[Any]) -> Beats:
+        """Return the beats of A, shape (m, k), as the family's core takes them."""
+        raise NotImplementedError
+
+    def pack_weights(self, w: NDArray[Any]) -> Beats:
+        """Return the beats of W, shape (k, n), as the family's core takes them."""
+        raise NotImplementedError
+
+    def stream(self, port: StreamPort, blocks: Beats) -> Chunks:
+        """Yield the beats of an input port, from the blocks that its packer made."""
+        raise NotImplementedError
+
+    def locate_element(self, m: int, n: int) -> tuple[int, tuple[int, int]]:
+        """Return the result beat that holds C[m,n], and its tile along M and N."""
+        raise NotImplementedError
+
+    def unpack_outputs(self, beats: Beats) -> NDArray[Any]:
+        """Return C, shape (m, n), from the result beats, shape (output_beats, bytes)."""
+        raise NotImplementedError
+
+    def with_records(self, operands: Arrays) -> Self:
+        """Return the plan with the records of columns among the operands of a job.
+
+        Raises
+        ------
+        InputError
+            If there are records without settings that use them, or none with, or not one for each
+            column of W.
+        """
+        columns = Columns.decode(operands[RECORDS]) if RECORDS in operands else None
+        plan = replace(self, columns=columns)
+        settings = plan.processing
+        if settings is None:
+            return plan
+        if settings.columns != (columns is not None):
+            reason = "there are none" if settings.columns else "the settings do not use them"
+            raise InputError(f"columns: settings and column records do not fit: {reason}")
+        if columns is not None and len(columns) != self.n:
+            raise InputError(f"columns: must be as many as W has, {self.n}, not {len(columns)}")
+        return plan
+
+    def pack(self, operands: Arrays) -> dict[str, Chunks]:
+        """Return the beats of every input port by name; see `hwgen.core.operation.StreamPlan`."""
+        plan = self.with_records(operands)
+        blocks = {
+            "act": plan.pack_activations(operands["activations"]),
+            "wgt": plan.pack_weights(operands["weights"]),
+        }
+        ports = {port.name: port for port in self.config.ports}
+        chunks = {name: plan.stream(ports[name], blocks[name]) for name in blocks}
+        if POST in ports:
+            chunks[POST] = plan.stream_post(plan.pack_post())
+        return {name: chunks[name] for name, port in ports.items() if port.direction == "in"}
+
+    def unpack(self, beats: Beats) -> dict[str, NDArray[Any]]:
+        """Return the result by name from result beats, shape (output_beats, bytes)."""
+        return {"result": self.unpack_outputs(beats)}
+
+    def locate(self, name: str, index: tuple[int, ...]) -> int:
+        """Return the result beat that holds an element of the result."""
+        m, n = index
+        return self.locate_element(m, n)[0]
 
     # -- results ---------------------------------------------------------------------------
 
@@ -120,52 +196,3 @@ class StreamProduct(Product):
                 repeat = min(MAX_BEATS, count - start) - 1
                 beat[last] = np.frombuffer(repeat.to_bytes(WORD_BITS // 8, "little"), np.uint8)
                 yield beat[None], False
-
-
-def processing(
-    config: ProductConfig, settings: PostSettings | None, columns: Columns | None, n: int
-) -> PostSettings | None:
-    """Return what a core does with results; see `StreamProduct.processing`."""
-    features = config.post_features
-    if features is None:
-        if settings is not None or columns is not None:
-            raise InputError(
-                f"{config.name!r} has no post-processing; build it with post.outputs, or run it"
-                " without settings"
-            )
-        return None
-    settings = settings or RAW_RESULTS
-    settings.check(features)
-    if settings.columns != (columns is not None):
-        reason = "there are none" if settings.columns else "the settings do not use them"
-        raise InputError(f"columns: settings and column records do not fit: {reason}")
-    if columns is not None and len(columns) != n:
-        raise InputError(f"columns: must be as many as W has, {n}, not {len(columns)}")
-    return settings
-
-
-# -- any schedule ----------------------------------------------------------------------------------
-
-
-def pack_inputs(plan: Any, a: NDArray[Any], w: NDArray[Any]) -> dict[str, Beats]:
-    """Return what the packers of a plan make, by input port."""
-    blocks = {"act": plan.pack_activations(a), "wgt": plan.pack_weights(w)}
-    if any(port.name == POST for port in plan.config.ports):
-        blocks[POST] = plan.pack_post()
-    return blocks
-
-
-def stream_input(plan: Any, port: StreamPort, blocks: Beats) -> Iterator[tuple[Beats, bool]]:
-    """Return the beats of an input port in order, chunks with whether the final one has ``tlast``.
-
-    Parameters
-    ----------
-    plan : Schedule
-        Of any stream core.
-    port : StreamPort
-    blocks : ndarray of uint8
-        Those of the port that `pack_inputs` made.
-    """
-    batches: Iterator[tuple[Beats, bool]]
-    batches = plan.stream_post(blocks) if port.name == POST else plan.stream(port, blocks)
-    return batches

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 from hwgen.families.attention.formats import SUM_GUARD
 
 if TYPE_CHECKING:
-    from hwgen.families.attention.params import AttentionConfig
+    from hwgen.families.attention.formats import AttentionFormats
 
 _UP = 1 + 2.0**-40  # for what is rounded in double precision here
 
@@ -76,7 +76,7 @@ class AttentionBound:
         }
 
 
-def bound_of(config: AttentionConfig, keys: int | None = None) -> AttentionBound:
+def bound_of(config: AttentionFormats, keys: int | None = None) -> AttentionBound:
     """Return the bound for rows of up to so many keys, by default ``config.max_keys``.
 
     Raises
@@ -110,7 +110,7 @@ def bound_of(config: AttentionConfig, keys: int | None = None) -> AttentionBound
     )
 
 
-def _floating(config: AttentionConfig, bound: AttentionBound) -> AttentionBound:
+def _floating(config: AttentionFormats, bound: AttentionBound) -> AttentionBound:
     """Return the bound of floats from that of weights; `output` is what sums of values lose."""
     u = 2.0 ** -(config.alignment_bits + 1)
     # Integers of values are less than twice the power of two of their vector, which is at most the
@@ -126,7 +126,7 @@ def _floating(config: AttentionConfig, bound: AttentionBound) -> AttentionBound:
     )
 
 
-def _division(config: AttentionConfig, values: float) -> float:
+def _division(config: AttentionFormats, values: float) -> float:
     """Return what the division adds, in units of V.
 
     The argument of the reciprocal is cut off, and so is the shifted sum; their product is rounded.

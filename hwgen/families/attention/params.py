@@ -14,7 +14,7 @@ from pydantic import model_validator
 
 from hwgen.core.params.base import AUTO, check_rules
 from hwgen.core.port import StreamPort
-from hwgen.core.registry import Family
+from hwgen.families.attention.bound import bound_of
 from hwgen.families.attention.formats import QUERY_SCALE, SCALE, AttentionFormats
 from hwgen.formats import IntegerFormat
 
@@ -241,8 +241,6 @@ class AttentionConfig(AttentionFormats):
 
         None where nothing is.
         """
-        from hwgen.families.attention.bound import bound_of
-
         found: dict[str, Any] = {
             "powers": self.powers.document(),
             "reciprocals": self.reciprocals.document(),
@@ -295,14 +293,3 @@ class AttentionConfig(AttentionFormats):
             StreamPort("out", "out", out, lanes, width, f"O[row, c], {slices}", "the end of a job")
         )
         return tuple(ports)
-
-
-FAMILY = Family(
-    name="attention",
-    summary="softmax(Q K^T) V in one pass over K and V: integers or floats, masks, grouped heads",
-    config=AttentionConfig,
-    schedule="hwgen.families.attention.schedule",
-    golden="hwgen.families.attention.golden",
-    rtl="rtl_templates.attention",
-    cost="cost_model.families.attention",
-)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,18 +11,113 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.core.operation import lengths_of
+from hwgen.core.schedule.memory import Access, CoreJob
 from hwgen.families.attention.formats import SCALE
-from hwgen.families.attention.memory import AttentionMemory
-from hwgen.families.attention.params import FIRST_MOVES, LAST_MOVES
-
-_SPECIAL = 0.02  # vectors of random ones with an element that is no finite number
+from hwgen.families.attention.params import COMMAND, FIRST_MOVES, LAST_MOVES
+from hwgen.families.stream_engine.registers import SIZE_BITS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hwgen.core.operation import Operation, Sizes
+    from hwgen.core.operation import Arrays, Chunks, Operation, Sizes
     from hwgen.core.port import Beats, StreamPort
+    from hwgen.core.schedule.memory import Bytes
     from hwgen.families.attention.params import AttentionConfig
+
+
+@dataclass(frozen=True)
+class AttentionMemory:
+    """An attention; see `hwgen.core.schedule.memory.MemoryPlan`."""
+
+    plan: Plan
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes of the job."""
+        return self.plan.sizes
+
+    @property
+    def _ports(self) -> dict[str, StreamPort]:
+        return {port.name: port for port in self.plan.config.ports}
+
+    def _row(self, name: str) -> int:
+        """Return the bytes of a row of an array: beats of a vector, or one scale."""
+        port = self._ports[name]
+        return port.beat_bytes * (1 if name.endswith("_scale") else self.plan.config.steps)
+
+    @property
+    def jobs(self) -> Sequence[CoreJob]:
+        """A job for each block."""
+        return [self._job(block) for block in self.plan.blocks]
+
+    def _job(self, block: Block) -> CoreJob:
+        words = np.array(block.command, "<i4").tobytes()
+        reads = {
+            name: self._of_keys(name, block)
+            if name.startswith(("key", "value"))
+            else self._of_queries(name, name, block)
+            for name, port in self._ports.items()
+            if port.direction == "in"
+            and not port.per_job
+            and (len(block.keys) or name.startswith("query"))
+        }
+        return CoreJob({"command": words}, reads, self._of_queries("out", "output", block))
+
+    def _of_keys(self, name: str, block: Block) -> Access:
+        """Return the rows of keys or values, in as few as possible: they are whole beats."""
+        size, keys, count = self._row(name), self.plan.sizes["keys"], len(block.keys)
+        first = block.head * keys + block.keys.start
+        rows = next(
+            n for n in range(1, count + 1) if count % n == 0 and size * count // n < 1 << SIZE_BITS
+        )
+        together = size * count // rows
+        return Access(name, together, rows, together, offset=first * size)
+
+    def _of_queries(self, port: str, array: str, block: Block) -> Access:
+        """Return the rows of queries or results: heads of a query, and then the next query."""
+        size, sizes = self._row(port), self.plan.sizes
+        queries = sizes["queries"]
+        first = (block.head * sizes["group"] + block.heads.start) * queries + block.queries.start
+        return Access(
+            array, size, len(block.heads), queries * size, len(block.queries), size, first * size
+        )
+
+    @property
+    def result_bytes(self) -> Mapping[str, int]:
+        """Bytes of the results."""
+        sizes = self.plan.sizes
+        rows = sizes["kv_heads"] * sizes["group"] * sizes["queries"]
+        return {"output": rows * self._row("out")}
+
+    def arrays(self, operands: Arrays) -> Mapping[str, Bytes]:
+        """Return operands as they lie in memory."""
+        found = {}
+        for name, operand in operands.items():
+            port = self._ports[name]
+            if name.endswith("_scale"):
+                rows = operand.reshape(-1, 1)
+            else:
+                vectors = operand.reshape(-1, operand.shape[-1])
+                width = self.plan.config.steps * port.lanes
+                rows = np.zeros((len(vectors), width), vectors.dtype)
+                rows[:, : vectors.shape[1]] = vectors
+            found[name] = port.pack(rows.reshape(-1, port.lanes)).reshape(-1)
+        return found
+
+    def unpack(self, images: Mapping[str, Bytes]) -> dict[str, NDArray[Any]]:
+        """Return the results."""
+        sizes, port = self.plan.sizes, self._ports["out"]
+        shape = [sizes[name] for name in ("kv_heads", "group", "queries")]
+        values = port.unpack(images["output"].reshape(-1, port.beat_bytes))
+        return {"output": values.reshape(*shape, -1)[..., : sizes["elements"]]}
+
+
+def words_of(beat: Bytes) -> dict[str, int]:
+    """Return the words of a command by name."""
+    return dict(zip(COMMAND, np.ascontiguousarray(beat).view("<i4").tolist(), strict=True))
+
+
+_SPECIAL = 0.02  # vectors of random ones with an element that is no finite number
 
 
 @dataclass(frozen=True)
@@ -130,12 +225,11 @@ def blocks_of(config: AttentionConfig, sizes: Sizes, mask: Mask) -> Iterator[Blo
 
 @dataclass(frozen=True)
 class Plan:
-    """The beats of an attention."""
+    """The beats of an attention; see `hwgen.core.operation.StreamPlan`."""
 
     config: AttentionConfig
     sizes: Sizes
     mask: Mask
-    operands: Mapping[str, NDArray[Any]]
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
@@ -147,18 +241,23 @@ class Plan:
         """Result beats of all jobs."""
         return sum(block.rows for block in self.blocks) * self.config.steps
 
-    def stream(self, port: StreamPort, blocks: Any = None) -> Iterator[tuple[Beats, bool]]:
-        """Yield the beats of an input port in order, and whether the final one has ``tlast``."""
+    def pack(self, operands: Arrays) -> dict[str, Chunks]:
+        """Return the beats of every input port by name."""
+        self.config.operations[0].check_operands(operands)
+        inputs = (port for port in self.config.ports if port.direction == "in")
+        return {port.name: self._stream(port, operands) for port in inputs}
+
+    def _stream(self, port: StreamPort, operands: Arrays) -> Chunks:
         for block in self.blocks:
-            values = self._values(port.name, block)
+            values = self._values(port.name, block, operands)
             if len(values):
                 yield port.pack(values.reshape(-1, port.lanes)), False
 
-    def _values(self, name: str, block: Block) -> NDArray[Any]:
+    def _values(self, name: str, block: Block, operands: Arrays) -> NDArray[Any]:
         """Return the elements that a port takes for a job."""
         if name == "command":
             return np.array(block.command, np.int64)
-        array: NDArray[Any] = self.operands[name][block.head]
+        array: NDArray[Any] = operands[name][block.head]
         if name.startswith("query"):
             part = array[block.heads.start : block.heads.stop]
             part = part[:, block.queries.start : block.queries.stop].swapaxes(0, 1)
@@ -213,17 +312,7 @@ class Plan:
         raise IndexError(index)
 
 
-def job(
-    config: AttentionConfig,
-    operation: Operation,
-    operands: Mapping[str, NDArray[Any]],
-    scalars: Mapping[str, float],
-) -> Plan:
-    """Return the beats of an attention; see `hwgen.core.operation`."""
-    return Plan(config, operation.check_operands(operands), Mask.of(scalars), operands)
-
-
-def operands(
+def draw_operands(
     config: AttentionConfig,
     operation: Operation,
     sizes: Sizes,
@@ -273,6 +362,3 @@ def _usual_scales(
     shift = typical - config.softmax.fraction_bits - rng.integers(-1, 5, shape)
     mantissa = rng.integers(1 << (SCALE.width - 1), SCALE.max, shape, endpoint=True)
     return np.clip(shift, 0, 63) << SCALE.width | mantissa
-
-
-__all__ = ["Block", "Mask", "Plan", "blocks_of", "job", "operands"]

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.core.golden.integer import accumulated_product
-from hwgen.core.registry import family
+from hwgen.core.golden.post import apply
+from hwgen.core.registry import core_of
 from hwgen.core.schedule.stream import RAW_RESULTS
 from hwgen.families.gemm_stream.schedule import Plan
 
@@ -62,8 +63,6 @@ def golden(
     total = _totals(plan, a, w)
     if settings is None:
         return total
-    from hwgen.core.golden.post import apply
-
     settings.check(config.post_features)
     return apply(settings, config.result, total, columns)
 
@@ -72,9 +71,9 @@ def _totals(plan: Plan, a: NDArray[Any], w: NDArray[Any]) -> NDArray[Any]:
     """Return the product, shape (m, n), as the accumulators have it."""
     if not plan.config.in_blocks:
         return accumulated_product(plan, a, w)
-    core = plan.config.compute
-    products: NDArray[Any] = family(core.family).part("golden").golden(core, a, w)
-    return products
+    core = core_of(plan.config.compute)
+    job = core.gemm(plan.m, plan.k, plan.n)
+    return core.golden(job, {"activations": a, "weights": w})["result"]
 
 
 def execute(config: GemmStreamConfig, held: Mapping[str, int], memory: Memory) -> None:

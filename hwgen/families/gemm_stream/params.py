@@ -8,32 +8,108 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, ModelWrapValidatorHandler, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
 
 from hwgen.arithmetic.product_packing import PackedProducts
 from hwgen.core.bus import writer_beats
 from hwgen.core.clock_limit import limit_of
 from hwgen.core.loop_nest import ACT_OF_BLOCKS, LoopNest
-from hwgen.core.params.base import AUTO, FamilyConfig, check_rules
+from hwgen.core.params.base import AUTO, FamilyConfig, Model, check_rules
+from hwgen.core.params.child_core import InnerCore
 from hwgen.core.params.memory_port import Memory, OnMemory
 from hwgen.core.params.memory_rows import OperandRows, fill
-from hwgen.core.post import PostFeatures
+from hwgen.core.params.post import FORMATS, PostProcessing
+from hwgen.core.post import OUTPUTS, PostFeatures
 from hwgen.core.post.records import RECORD_BYTES
+from hwgen.core.protocols import TileCore
 from hwgen.core.register_map import FORMAT, JobInterface, Register, gemm_interface, register_map
-from hwgen.core.registry import Family
-from hwgen.families.gemm_stream.buffers import BufferShape, rows_of
-from hwgen.families.gemm_stream.parameters import (
-    CORE,
-    DEFAULT_COMPUTE,
-    OUTER,
-    Array,
-    Buffers,
-    Compute,
-    EnginePost,
-)
-from hwgen.families.gemm_stream.rules import broken_rules, too_wide
+from hwgen.families.gemm_stream.buffers import BufferShape, broken_rules, rows_of, too_wide
+
+OUTER = ("name", "target", "memories", "post")
+"""Fields of a core that are those of the engine."""
+
+DEFAULT_COMPUTE = {"family": "systolic", "array": {"dataflow": "weight_stationary"}}
+
+
+CORE = InnerCore(lambda core: issubclass(core, TileCore), OUTER, "an engine")
+
+Compute = Annotated[
+    Any,
+    BeforeValidator(CORE.validate),
+    PlainSerializer(CORE.given, return_type=dict),
+    WithJsonSchema({"type": "object"}),
+]
+
+
+class Array(Model):
+    """Cores that work on one block together."""
+
+    blocks: int = Field(
+        1,
+        ge=1,
+        le=16,
+        description="Cores side by side: they share the activations, each has columns of its own.",
+        json_schema_extra={"unit": "cores"},
+    )
+    cascade: int = Field(
+        1,
+        ge=1,
+        le=16,
+        description="Cores in a row: each has terms of the reduction of its own, and their partial"
+        " sums are added.",
+        json_schema_extra={"unit": "cores"},
+    )
+
+
+class Buffers(Model):
+    """Memories on the chip; each is two halves, one that is filled and one that is used."""
+
+    activation_kib: int = Field(
+        64, ge=1, le=16384, description="Blocks of A.", json_schema_extra={"unit": "KiB"}
+    )
+    weight_kib: int = Field(
+        64, ge=1, le=16384, description="Blocks of W.", json_schema_extra={"unit": "KiB"}
+    )
+    output_kib: int = Field(
+        64,
+        ge=1,
+        le=16384,
+        description="Blocks of C, as wide as the accumulators.",
+        json_schema_extra={"unit": "KiB"},
+    )
+    column_kib: int = Field(
+        16,
+        ge=1,
+        le=1024,
+        description="Records of columns, 16 bytes each, with `post.columns`.",
+        json_schema_extra={"unit": "KiB"},
+    )
+
+
+class EnginePost(PostProcessing):
+    """What can be done with accumulators on their way to memory; a job chooses."""
+
+    outputs: list[Literal[OUTPUTS]] = Field(  # type: ignore[valid-type]
+        ["raw", "int8"], min_length=1, description=f"Formats of C: {FORMATS}"
+    )
+    max_lanes: int = Field(
+        4,
+        ge=1,
+        le=64,
+        description="Accumulators processed in a cycle, at most: as many as divide the columns of"
+        " the cores.",
+        json_schema_extra={"unit": "lanes"},
+    )
+
 
 ROWS_AHEAD = 16
 """Rows of results that are announced before their data has come."""
@@ -402,14 +478,3 @@ class GemmStreamConfig(OnMemory, FamilyConfig):
         if nest.weight_columns:
             return column_tiles * -(-k_tiles * nest.weight_rows // self.wgt_beats)
         return k_tiles * nest.weight_rows * -(-column_tiles * nest.weight_beats // self.wgt_beats)
-
-
-FAMILY = Family(
-    name="gemm_stream",
-    summary="memory-to-memory engine around any core: AXI4, any matrix size, post-processing",
-    config=GemmStreamConfig,
-    schedule="hwgen.families.gemm_stream.schedule",
-    golden="hwgen.families.gemm_stream.golden",
-    rtl="rtl_templates.gemm_stream",
-    cost="cost_model.families.gemm_stream",
-)

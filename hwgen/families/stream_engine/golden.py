@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Golden model of an engine around a stream core: what the core computes, and what its jobs do.
 
-`execute` is for families of cores whose golden model offers ``respond(config, beats)``: the beats
-of results, shape (count, bytes), that a job gives for the beats of each input port.
+`execute` is for cores that are a `hwgen.core.protocols.CommandCore`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hwgen.core.registry import family
+from hwgen.core.protocols import CommandCore
+from hwgen.core.registry import core_of
 from hwgen.families.stream_engine.jobs import TAIL, Place, leaves_bytes
 from hwgen.families.stream_engine.registers import ENTRY_BYTES, MOST_PAGES
 
@@ -20,25 +20,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hwgen.core.lists.golden import Memory
-    from hwgen.core.operation import Operation
     from hwgen.core.port import StreamPort
     from hwgen.families.stream_engine.params import StreamEngineConfig
 
     Beats = NDArray[np.uint8]
-
-
-def operate(
-    config: StreamEngineConfig,
-    operation: Operation,
-    operands: Mapping[str, NDArray[Any]],
-    scalars: Mapping[str, float],
-) -> dict[str, NDArray[Any]]:
-    """Return the results of an operation by name; see the golden model of the core's family."""
-    core = config.compute
-    found: dict[str, NDArray[Any]] = (
-        family(core.family).part("golden").operate(core, operation, operands, scalars)
-    )
-    return found
 
 
 def execute(config: StreamEngineConfig, held: Mapping[str, int], memory: Memory) -> None:
@@ -68,7 +53,9 @@ def execute(config: StreamEngineConfig, held: Mapping[str, int], memory: Memory)
     for port in config.operands:
         beats[port.name] = _read(port, _found(config, held, port.name.upper(), memory), memory)
     out = config.results[0]
-    results = family(core.family).part("golden").respond(core, beats)
+    child = core_of(core)
+    assert isinstance(child, CommandCore)
+    results = child.respond(beats)
     place = _place(held, out.name.upper())
     tail = held.get("TAIL_BYTES", 0)
     count = -(-place.row_bytes // out.beat_bytes)

@@ -15,12 +15,12 @@ from pydantic import (
     model_validator,
 )
 
+from hwgen.core.core import Core
 from hwgen.core.params.base import FamilyConfig, Model, check_rules
 from hwgen.core.params.child_core import InnerCore
 from hwgen.core.params.memory_port import Memory, OnMemory
 from hwgen.core.port import StreamPort
 from hwgen.core.register_map import JobInterface, Register, register_map
-from hwgen.core.registry import Family
 from hwgen.families.stream_engine.registers import ENTRY_BITS, stream_interface
 from hwgen.formats import IntegerFormat
 
@@ -47,8 +47,9 @@ TABLE_BEATS = 4
 _PATIENCE = 256
 
 
-def _fits(config: type[FamilyConfig]) -> bool:
+def _fits(core: type[Core[Any]]) -> bool:
     """Return whether it has stream ports alone, and operations that are no products of matrices."""
+    config = core.params_class
     engine = config.takes_jobs or config.buses is not FamilyConfig.buses
     return not engine and config.operations is not FamilyConfig.operations
 
@@ -216,14 +217,3 @@ class StreamEngineConfig(OnMemory, FamilyConfig):
     def job_interface(self) -> JobInterface:
         """What its registers have of their own."""
         return stream_interface(self)
-
-
-FAMILY = Family(
-    name="stream_engine",
-    summary="memory engine around any core with stream ports, which multiplies no matrices",
-    config=StreamEngineConfig,
-    schedule="hwgen.families.stream_engine.schedule",
-    golden="hwgen.families.stream_engine.golden",
-    rtl="rtl_templates.stream_engine",
-    cost="cost_model.families.stream_engine",
-)

@@ -8,17 +8,42 @@ limit that estimates show, too (`hwgen.core.clock_limit`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
 from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from hwgen.core.clock_limit import Limit, limit_of
 from hwgen.core.params.base import AUTO, check_rules
 from hwgen.families.ternary_lut.alignment import chosen_alignment
-from hwgen.families.ternary_lut.measured import smallest
 
 if TYPE_CHECKING:
     from hwgen.families.ternary_lut.params import TernaryLutConfig
+
+
+DATA = Path(__file__).with_name("measured.json")
+
+
+@cache
+def _columns(technology: str) -> Mapping[str, float] | None:
+    """Return the area of a column by its structure, None if it has not been measured."""
+    found = json.loads(DATA.read_text(encoding="utf-8"))["technologies"].get(technology)
+    return None if found is None else dict(found["columns_um2"])
+
+
+def smallest(technology: str) -> dict[str, str]:
+    """Return the fields of the structure whose column was measured to be the smallest.
+
+    Where none has been measured it is the one for FPGAs, whose logic cells have multiplexers and
+    carry chains.
+    """
+    found = _columns(technology)
+    if found is None:
+        return {"fetch": "binary", "reduction": "adders"}
+    fetch, reduction = min(found, key=found.__getitem__).split()
+    return {"fetch": fetch, "reduction": reduction}
 
 
 Config = TypeVar("Config", bound="TernaryLutConfig")

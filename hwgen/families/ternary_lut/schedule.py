@@ -166,7 +166,7 @@ class Schedule(StreamProduct):
                 for group in range(count):
                     yield group == count - 1
 
-    def locate(self, m: int, n: int) -> tuple[int, tuple[int, int]]:
+    def locate_element(self, m: int, n: int) -> tuple[int, tuple[int, int]]:
         """Return the result beat that holds C[m,n], and its tile along M and N."""
         group = n // self.config.array.fetch_ports
         beat = 0

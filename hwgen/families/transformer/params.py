@@ -23,8 +23,9 @@ from hwgen.core.params.base import FamilyConfig, Model, check_rules
 from hwgen.core.params.memory_port import Memory, OnMemory
 from hwgen.core.params.target import Target
 from hwgen.core.post import PostFeatures
+from hwgen.core.protocols import JobCore
 from hwgen.core.register_map import Register
-from hwgen.core.registry import Family, families
+from hwgen.core.registry import families
 from hwgen.errors import did_you_mean
 from hwgen.families.gemm_stream.params import GemmStreamConfig
 
@@ -38,7 +39,7 @@ MOST_UNITS = 8
 def unit_families() -> dict[str, type[FamilyConfig]]:
     """Return the configurations of the families that can be units, by name."""
     known = families()
-    return {name: known[name].config for name in known if known[name].config.takes_jobs}
+    return {name: known[name].params_class for name in known if issubclass(known[name], JobCore)}
 
 
 def _units(value: Any, info: ValidationInfo) -> Any:
@@ -266,14 +267,3 @@ class TransformerConfig(OnMemory, FamilyConfig):
         from hwgen.core.lists.registers import list_registers
 
         return list_registers(self)
-
-
-FAMILY = Family(
-    name="transformer",
-    summary="several engines behind one memory port, driven by command lists in memory",
-    config=TransformerConfig,
-    schedule="hwgen.families.transformer.schedule",
-    golden="hwgen.families.transformer.golden",
-    rtl="rtl_templates.transformer",
-    cost="cost_model.families.transformer",
-)

@@ -13,7 +13,6 @@ from hwgen.config.parameters import either
 from hwgen.core.operation import Operation, Scalar, Size, Tensor
 from hwgen.core.params.base import FamilyConfig, Model, check_rules, format_field
 from hwgen.core.port import StreamPort
-from hwgen.core.registry import Family
 from hwgen.families.vector.functions import Powers, online_bound, powers_of, unit_within
 from hwgen.families.vector.operations import NAMED, ONLINE_SOFTMAX, WAYS, Way
 from hwgen.formats.floating import FloatFormat, floating
@@ -519,14 +518,3 @@ class VectorConfig(FamilyConfig):
             )
         )
         return tuple(found)
-
-
-FAMILY = Family(
-    name="vector",
-    summary="row operations: softmax, normalisation, rotary embedding, gates, quantisation",
-    config=VectorConfig,
-    schedule="hwgen.families.vector.schedule",
-    golden="hwgen.families.vector.golden",
-    rtl="rtl_templates.vector",
-    cost="cost_model.families.vector",
-)

@@ -3,22 +3,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hwgen.families.vector.memory import VectorMemory
+from hwgen.core.schedule.memory import Access, CoreJob, image, numbers
 from hwgen.families.vector.operations import CODES, Way
 from hwgen.formats.integer import IntegerFormat
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hwgen.core.operation import Operation
+    from hwgen.core.operation import Arrays, Chunks, Operation, Sizes
     from hwgen.core.port import Beats, StreamPort
+    from hwgen.core.schedule.memory import Bytes
     from hwgen.families.vector.params import VectorConfig
+
+
+PACKED = "p"
+"""Name of the array of beats of port ``p``, where numbers of different kinds share them."""
+
+
+@dataclass(frozen=True)
+class VectorMemory:
+    """A row operation; see `hwgen.core.schedule.memory.MemoryPlan`."""
+
+    plan: Plan
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes of the job."""
+        return self.plan.sizes
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        sizes = self.plan.sizes
+        return sizes["rows"], sizes["length"]
+
+    @property
+    def packed(self) -> bool:
+        """Whether beats of port ``p`` lie in memory, since they hold two numbers for each lane."""
+        config = self.plan.config
+        return config.takes_p and config.p_lanes > config.array.lanes
+
+    @property
+    def jobs(self) -> Sequence[CoreJob]:
+        """The job."""
+        plan, (rows, length) = self.plan, self._shape
+        config, way = plan.config, plan.way
+        c1, c2 = constants(config, plan.operation, length, plan.scalars)
+        beat = command(CODES[plan.operation.name], rows, length, c1, c2).tobytes()
+        reads = {}
+        for tensor in plan.operation.operands:
+            size = length * tensor.format.width // 8
+            if tensor.port == "r":
+                reads["r"] = Access(tensor.name, 4 * rows)
+            elif tensor.port in ("x", "y"):
+                reads[tensor.port] = Access(tensor.name, size, rows, size)
+            elif not self.packed:
+                again = 0 if tensor.shape == ("length",) else size
+                reads[tensor.port] = Access(tensor.name, size, rows, again)
+        if way.takes_p and self.packed:
+            size = plan.steps * next(p for p in config.ports if p.name == "p").beat_bytes
+            reads["p"] = Access(PACKED, size, rows, size if way.factor == "turn" else 0)
+        first, *others = plan.operation.results
+        size = self.result_bytes[first.name] // rows
+        tail = Access(others[0].name, 4, rows, 4) if others else None
+        return [CoreJob({"cmd": beat}, reads, Access(first.name, size, rows, size), tail)]
+
+    @property
+    def result_bytes(self) -> Mapping[str, int]:
+        """Bytes of the results."""
+        rows, length = self._shape
+        return {
+            tensor.name: rows * (length if len(tensor.shape) > 1 else 1) * tensor.format.width // 8
+            for tensor in self.plan.operation.results
+        }
+
+    def arrays(self, operands: Arrays) -> Mapping[str, Bytes]:
+        """Return operands as they lie in memory."""
+        plan = self.plan
+        arrays = {
+            tensor.name: image(tensor.format, operands[tensor.name])
+            for tensor in plan.operation.operands
+            if tensor.port in ("x", "y", "r") or not self.packed
+        }
+        if plan.way.takes_p and self.packed:
+            port = next(port for port in plan.config.ports if port.name == "p")
+            beats = [block.reshape(-1) for block, _ in plan.stream(port, operands)]
+            again = plan.way.factor != "turn"
+            arrays[PACKED] = beats[0] if again else np.concatenate(beats)
+        return arrays
+
+    def unpack(self, images: Mapping[str, Bytes]) -> dict[str, NDArray[Any]]:
+        """Return the results."""
+        rows, length = self._shape
+        return {
+            tensor.name: numbers(
+                tensor.format, images[tensor.name], (rows, length)[: len(tensor.shape)]
+            )
+            for tensor in self.plan.operation.results
+        }
 
 
 def beats_of_row(config: VectorConfig, length: int) -> int:
@@ -54,12 +141,11 @@ def command(code: int, rows: int, length: int, c1: float, c2: float) -> Beats:
 
 @dataclass(frozen=True)
 class Plan:
-    """The beats of a job; see `hwgen.core.operation.Plan`."""
+    """The beats of a job; see `hwgen.core.operation.StreamPlan`."""
 
     config: VectorConfig
     operation: Operation
-    sizes: Mapping[str, int]
-    operands: Mapping[str, NDArray[Any]]
+    sizes: Sizes
     scalars: Mapping[str, float]
 
     @property
@@ -82,7 +168,13 @@ class Plan:
         """Beats of results."""
         return self.sizes["rows"] * self.output_steps
 
-    def stream(self, port: StreamPort, blocks: Any = None) -> Iterator[tuple[Beats, bool]]:
+    def pack(self, operands: Arrays) -> dict[str, Chunks]:
+        """Return the beats of every input port by name; ``tlast`` is on none."""
+        self.operation.check_operands(operands)
+        inputs = (port for port in self.config.ports if port.direction == "in")
+        return {port.name: self.stream(port, operands) for port in inputs}
+
+    def stream(self, port: StreamPort, operands: Arrays) -> Chunks:
         """Yield the beats of an input port and whether ``tlast`` is set: it is on none."""
         rows, length = self.sizes["rows"], self.sizes["length"]
         if port.name == "cmd":
@@ -91,17 +183,17 @@ class Plan:
             return
         if port.name == "r":
             if self.way.takes_r:
-                yield port.pack(np.asarray(self.operands["row_scales"]).reshape(rows, 1)), False
+                yield port.pack(np.asarray(operands["row_scales"]).reshape(rows, 1)), False
             return
         if port.name in ("x", "y"):
-            matrix = self.operands.get(port.name)
+            matrix = operands.get(port.name)
             for row in matrix if matrix is not None else ():
                 yield self._packed(port, row), False
         elif self.way.factor == "turn":
-            for row in self.operands["turns"]:
+            for row in operands["turns"]:
                 yield self._packed(port, row), False
         elif self.way.takes_p:
-            lines = [self.operands[t.name] for t in self.operation.operands if t.port == "p"]
+            lines = [operands[t.name] for t in self.operation.operands if t.port == "p"]
             block = self._packed(port, *lines)
             for _ in range(rows):
                 yield block, False
@@ -146,20 +238,3 @@ class Plan:
         if len(index) == 1:
             return start + self.output_steps - 1
         return start + index[1] // self.config.array.lanes
-
-
-def job(
-    config: VectorConfig,
-    operation: Operation,
-    operands: Mapping[str, NDArray[Any]],
-    scalars: Mapping[str, float],
-) -> Plan:
-    """Return the plan of a job.
-
-    Raises
-    ------
-    InputError
-        If operands or scalars do not fit the operation.
-    """
-    sizes = operation.check_operands(operands)
-    return Plan(config, operation, sizes, operands, operation.check_scalars(scalars))

@@ -18,7 +18,7 @@ import numpy as np
 
 from hwgen.core.register_map import job_window
 from hwgen.errors import InputError
-from hwgen.families.gemm_stream.jobs import Job, plan_of, weight_stride
+from hwgen.families.gemm_stream.schedule import Job, plan_of, weight_stride
 from hwgen.models.compile.compiled_files import (
     DOCUMENT,
     ENGINE,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hwgen.core.params.base import FamilyConfig
-    from hwgen.families.gemm_stream.jobs import JobEngine, Plan
+    from hwgen.families.gemm_stream.schedule import JobEngine, Plan
 
 LIST_ALIGNMENT = 64
 HOST_ALIGNMENT = 64

@@ -17,7 +17,7 @@ from hwgen.models.compile.placement import Array
 from hwgen.models.files.store import read_json
 
 if TYPE_CHECKING:
-    from hwgen.families.gemm_stream.jobs import JobEngine
+    from hwgen.families.gemm_stream.schedule import JobEngine
 
 VERSION = 1
 """Of the form of `DOCUMENT`; a reader refuses others."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.errors import InputError
-from hwgen.families.gemm_stream.jobs import plan_of
+from hwgen.families.gemm_stream.schedule import plan_of
 from hwgen.models.graph.description import Node
 from hwgen.models.graph.layered import Layered, rope_table
 from hwgen.models.run.engine import sizes_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hwgen.core.lists.golden import MemoryFault
-from hwgen.families.gemm_stream.jobs import Plan
+from hwgen.families.gemm_stream.schedule import Plan
 from hwgen.models.compile.compiled_files import IMAGE_FILE, JobFiles, JobWords
 from hwgen.models.run.exact_products import ExactWeights
 

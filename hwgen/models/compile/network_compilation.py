@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwgen.errors import InputError
-from hwgen.families.gemm_stream.jobs import Job, weight_stride
+from hwgen.families.gemm_stream.schedule import Job, weight_stride
 from hwgen.models.compile.compilation import (
     HOST_ALIGNMENT,
     Content,
@@ -34,7 +34,7 @@ from hwgen.models.graph.description import Node
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hwgen.families.gemm_stream.jobs import JobEngine, Plan
+    from hwgen.families.gemm_stream.schedule import JobEngine, Plan
 
     Array = NDArray[Any]
 

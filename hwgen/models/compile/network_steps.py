@@ -24,7 +24,7 @@ from hwgen.models.run.tensor_operations import COMPARISONS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hwgen.families.gemm_stream.jobs import JobEngine
+    from hwgen.families.gemm_stream.schedule import JobEngine
     from hwgen.models.files.store import Model
 
 PRODUCTS = ("gemm", "integer_gemm", "matmul", "integer_matmul")

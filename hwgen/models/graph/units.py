@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hwgen.core.operation import GEMM, multiplies
-from hwgen.core.registry import family
+from hwgen.core.operation import GEMM
+from hwgen.core.registry import core_of
 from hwgen.errors import InputError
 from hwgen.models.quantise.hadamard_blocks import HADAMARD
 
@@ -44,11 +44,8 @@ class Unit:
         self, operands: dict[str, NDArray[Any]], **scalars: float
     ) -> dict[str, NDArray[Any]]:
         """Return the results by name, as the hardware's golden model computes them."""
-        part = family(self.config.family).part("golden")
-        result: dict[str, NDArray[Any]] = part.operate(
-            self.config, self.operation, operands, scalars
-        )
-        return result
+        core = core_of(self.config)
+        return core.golden(core.job(operands, scalars, operation=self.operation.name), operands)
 
     def format_of(self, name: str) -> str:
         """Return the name of an operand's or result's format."""
@@ -222,7 +219,7 @@ class Units:
         """
         reasons = []
         for config in self.configs:
-            if not multiplies(config):
+            if not config.multiplies:
                 continue
             weight: Any = config.weight
             result: Any = config.result
@@ -257,7 +254,7 @@ class Units:
 
         reasons = []
         for config in self.configs:
-            if not multiplies(config):
+            if not config.multiplies:
                 continue
             weight: Any = config.weight
             if str(config.activation) != "int8" or not weight.is_block:

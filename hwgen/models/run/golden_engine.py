@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hwgen.core.registry import family
+from hwgen.core import registry
 from hwgen.errors import InputError
 from hwgen.families.attention.operands import query_scales
 from hwgen.models.files.store import Model
@@ -246,8 +246,7 @@ class GoldenEngine(Engine):
             core = self.cores[name]
             if key not in self._kept:
                 self._kept[key] = self.matrix(name)
-            part = family(core.family).part("golden")
-            return np.asarray(part.golden(core, x, self._kept[key]))
+            return registry.core_of(core).multiply(x, self._kept[key])
         if key not in self._kept:
             self._kept[key] = ExactWeights(self._groups(name).values)
         result: NDArray[np.int32] = self._kept[key].product(x)

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several products in one DSP block: the parameter, what it means on an FPGA, and its rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from hwgen.arithmetic.product_packing import Kind, PackedProducts, packed_products
+from hwgen.core.params.block_operands import is_plain
+from hwgen.errors import InputError
+from hwgen.technologies import of_kind, technology
+from hwgen.technologies.fpga_model import DspBlock, Fpga
+
+if TYPE_CHECKING:
+    from hwgen.core.params.spatial import SpatialConfig
+
+ProductPacking = Literal["none", "exact", "over"]
+
+
+def packing_field() -> Any:
+    """Return the field `packing` of an array."""
+    return Field(
+        "none",
+        description="Products of neighbouring columns in one DSP block of the FPGA that"
+        " `target` says (`pe: mac`): `exact`, as many as can be told apart; `over`, one more,"
+        " whose low bits are off by a few units, as the golden model's are.",
+    )
+
+
+def dsp_block(config: SpatialConfig) -> DspBlock | None:
+    """Return the DSP block of a configuration's target, None if it has none."""
+    try:
+        known = technology(config.target.technology)
+    except InputError:
+        return None
+    return known.dsp_block if isinstance(known, Fpga) else None
+
+
+def packing_of(config: SpatialConfig) -> PackedProducts | None:
+    """Return how products are packed, None if they are not, or cannot be."""
+    kind, block = config.array.packing, dsp_block(config)
+    plain = is_plain(config.activation, config.weight)
+    if kind == "none" or block is None or not plain:
+        return None
+    return packed_products(config.activation, config.weight, config.cols, block.factors, kind)
+
+
+def packed_sum_width(config: SpatialConfig) -> int | None:
+    """Return the bits of sums that a DSP block adds up while they are packed, None if it does not.
+
+    It has one accumulator, for one product a cycle, which cannot clamp; the topmost sum must be
+    whole in it, and the bits that tell what was borrowed must be of one lane.
+    """
+    packing, block = config.packing, dsp_block(config)
+    if packing is None or block is None or block.accumulator is None:
+        return None
+    if not packing.exact or config.depth > 1 or config.saturates:
+        return None
+    if packing.step.width > packing.spacing:
+        return None
+    width = packing.offsets[-1] + config.result.width
+    return width if width <= block.accumulator else None
+
+
+def block_packing_errors(config: SpatialConfig) -> list[str]:
+    """Return the rules of packed products that operands in blocks break."""
+    if config.array.packing == "none":
+        return []
+    text = (
+        f"array.packing: must be none with {config.activation} x {config.weight}, not"
+        f" {config.array.packing}: integers alone are packed"
+    )
+    return [text]
+
+
+def broken_by_packing(config: SpatialConfig) -> list[str]:
+    """Return the rules of packed products that are broken, of integer operands."""
+    kind, block = config.array.packing, dsp_block(config)
+    if kind == "none":
+        return []
+    if config.array.pe != "mac":
+        why = f"array.pe {config.array.pe}, not {kind}: it has no multipliers; use array.pe mac"
+    elif block is None:
+        there = ", ".join(name for name in of_kind("fpga") if _block(name) is not None)
+        why = (
+            f"target.technology {config.target.technology}, not {kind}: it has no DSP blocks; those"
+            f" with some are {there}"
+        )
+    elif config.packing is None:
+        why = _why_not(config, block)
+    else:
+        return []
+    return [f"array.packing: must be none with {why}"]
+
+
+def _why_not(config: SpatialConfig, block: DspBlock) -> str:
+    """Return the end of the message that says why products cannot be packed."""
+    kind, target = config.array.packing, config.target.technology
+    operands = f"{config.activation} x {config.weight}"
+    exact = _widest(config, block, "exact")
+    found = _widest(config, block, "over") if kind == "over" else exact
+    if found is not None:
+        needed = found.lanes if kind == "over" else 2
+        columns = "1 column" if config.cols == 1 else f"{config.cols} columns"
+        return (
+            f"{columns}, not {kind}: products of {needed} neighbouring columns share a DSP block of"
+            f" {target}"
+        )
+    longest, shortest = block.factors
+    most = exact.lanes if exact else 1
+    text = (
+        f"{operands} on {target}, not {kind}: its DSP blocks of {longest} x {shortest} bits hold"
+        f" {most} product{'s' * (most > 1)} of them"
+    )
+    if kind == "over":
+        text += ", and of more too little could be told apart"
+    return text + ("; exact is possible" if kind == "over" and exact else "")
+
+
+def _widest(config: SpatialConfig, block: DspBlock, kind: Kind) -> PackedProducts | None:
+    """Return how products of as many columns as can be are packed."""
+    return packed_products(config.activation, config.weight, 64, block.factors, kind)
+
+
+def _block(name: str) -> DspBlock | None:
+    known = technology(name)
+    return known.dsp_block if isinstance(known, Fpga) else None

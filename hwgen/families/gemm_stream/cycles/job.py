@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job of an engine from its submission to its end, to the cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hwgen.core.protocols import TileCore
+from hwgen.core.registry import core_of
+from hwgen.errors import InputError
+from hwgen.families.gemm_stream.cycles.cores import Cores
+from hwgen.families.gemm_stream.cycles.loads import LONG_AGO, Reader
+from hwgen.families.gemm_stream.cycles.results import Results
+from hwgen.families.gemm_stream.cycles.steps import Places, loads_of, steps_of
+
+if TYPE_CHECKING:
+    from hwgen.core.cycles.core_flow import CoreFlow
+    from hwgen.core.params.base import FamilyConfig
+    from hwgen.families.gemm_stream.schedule import Plan
+
+_FILLED = 1
+"""Cycles from a block's last word until its walk can begin."""
+
+_COLLECTED = 2
+"""Cycles from the last beat of results until a block of C is complete."""
+
+_FREE = 1
+"""Cycles from the end of the use of a place until it can be taken."""
+
+
+class Engine:
+    """An engine with one job, that is submitted in cycle 0 while it is idle.
+
+    Loads, cores and results follow each other by what is in the buffers between them: each is
+    taken as far as it is known what it waits for.  What is not known of loads and results waits
+    for the cores, which go from cycle to cycle, and so has not happened yet.
+
+    Parameters
+    ----------
+    plan : Plan
+    places : Places
+    read_latency, write_latency : int
+        Cycles of the memory, at least 1: from an address to its first beat, from the last beat of
+        a burst to its response.  It gives and takes a beat in every cycle.
+    """
+
+    def __init__(self, plan: Plan, places: Places, read_latency: int, write_latency: int) -> None:
+        config = plan.config
+        self._plan, self._places = plan, places
+        self._steps = steps_of(plan)
+        self._reader = Reader(config, read_latency)
+        self._cores = Cores(_flow(config.compute), self._steps, self._happens)
+        self._results = Results(plan, places, self._steps, write_latency)
+        self._waiting = {"a": self._cores.act.full, "w": self._cores.wgt.full,
+                         "p": self._results.records}  # fmt: skip
+        self._free: dict[str, list[int]] = {"a": [], "w": [], "p": self._results.records_freed}
+        self._halves = {"a": 2 - plan.a_whole, "w": 2 - plan.w_whole, "p": 2}
+        self._loading, self._leaving = self._load(), self._results.follow()
+
+    def run(self) -> int:
+        """Return the cycles in which the job is unfinished."""
+        self._settle()
+        self._cores.run()
+        return self._results.end + 1
+
+    def _load(self) -> Iterator[None]:
+        """Load the blocks; yield where it is not known when there is room for the next one."""
+        reader, now = self._reader, 1  # in cycle 0 the job is seen
+        for step in self._steps:
+            for load in loads_of(self._plan, self._places, step.block):
+                what = load.what
+                full = self._waiting[what]
+                before = len(full) - self._halves[what]  # the block whose place it takes
+                while before >= len(self._free[what]):
+                    yield
+                room = self._free[what][before] + _FREE if before >= 0 else LONG_AGO
+                reader.accepted = max(now, room)
+                full.append(reader.read(load) + _FILLED)
+                now = reader.accepted + 1
+            now += 1
+
+    def _happens(self, event: str, now: int) -> None:
+        if event == "c":
+            self._results.complete.append(now + _COLLECTED)
+        else:
+            self._free[event].append(now)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Take loads and results as far as it is known what they wait for."""
+        before = -1
+        while before != (now := self._progress()):
+            before = now
+            next(self._loading, None)
+            next(self._leaving, None)
+            first, freed = len(self._cores.room) == 0, self._results.freed
+            if first:
+                self._cores.room += [LONG_AGO, LONG_AGO]  # both halves are free
+            for at in freed[len(self._cores.room) - 2 :]:
+                self._cores.room.append(at + _FREE)
+
+    def _progress(self) -> int:
+        """Return a number that grows with what is known."""
+        return sum(map(len, self._waiting.values())) + len(self._results.records_freed)
+
+
+def _flow(core: FamilyConfig) -> CoreFlow:
+    """Return the flow through the core inside an engine."""
+    child = core_of(core)
+    if not isinstance(child, TileCore):
+        raise InputError(
+            f"family {core.family}: {type(child).__name__} has no core_flow, so the cycles of an"
+            " engine around its cores are not known; add it, as docs/adding-a-family.md says"
+        )
+    return child.core_flow()
+
+
+def job_cycles(
+    plan: Plan, places: Places | None = None, *, read_latency: int = 1, write_latency: int = 1
+) -> int:
+    """Return the cycles of a job on an idle engine, while it is unfinished, as BUSY counts them.
+
+    Exact for a memory that gives and takes a beat in every cycle.
+
+    Parameters
+    ----------
+    plan : Plan
+    places : Places, optional
+        By default `Places.aligned`.
+    read_latency, write_latency : int
+        See `Engine`.
+    """
+    return Engine(plan, places or Places.aligned(plan), read_latency, write_latency).run()
