@@ -51,7 +51,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cost_model.closed_forms.numbers import Counts, Number
+from cost_model.closed_forms.numbers import Number
 from cost_model.closed_forms.space import Space, View, frozen
 from cost_model.estimate import technology as technologies
 from cost_model.families import CLOSED_FORMS
@@ -169,13 +169,6 @@ def _evaluated(
         metrics[name] = np.broadcast_to(found, shape)
     metrics["valid"] = np.broadcast_to(valid, shape)
     return metrics
-
-
-def bill_of(config: FamilyConfig) -> dict[str, Counts]:
-    """Return the bill of components of a configuration, part by part."""
-    view = view_of(config)
-    parts = CLOSED_FORMS[config.family].parts(view.config)
-    return {part.name: part.counts(view) for part in parts}
 
 
 def view_of(config: FamilyConfig) -> View:

@@ -30,7 +30,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -140,15 +139,6 @@ def _least_squares(columns: NDArray[np.float64]) -> NDArray[np.float64]:
                 best[list(kept)] = weights
                 least = error
     return best
-
-
-@cache
-def technology_fits(technology: str) -> Mapping[str, Fit]:
-    """Return the closed forms of the macros of a technology that have one port."""
-    published = library(technology)
-    if published is None:
-        return {}
-    return fits([macro for macro in published.macros if macro.ports == "1rw"])
 
 
 # -- arrangements ------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -35,9 +35,6 @@ MOST = 6
 """Largest size that is drawn, unless the default is larger than `LARGE`."""
 
 LARGE = 1024
-
-UNUSUAL, UNUSUAL_MOST = 0.25, 24
-"""The same of configurations that are to be like no other: `USUAL`, and the most of `MOST`."""
 
 # Of systolic arrays one draw in 1,500 is legal, and a draw takes a third of a millisecond.
 _ATTEMPTS, _MENDED = 50_000, 12
@@ -71,35 +68,6 @@ class Draw:
     buffers: bool = False
     mend: bool = False
     given: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-
-
-def draws(
-    draw: random.Random, names: tuple[str, ...] = (), most: int = MOST
-) -> Iterator[FamilyConfig]:
-    """Yield legal configurations without end, of each family in turn.
-
-    Parameters
-    ----------
-    draw : random.Random
-    names : tuple of str
-        The families; default all that are installed.
-    most : int
-        As `Draw` has it.
-    """
-    while True:
-        for name in names or tuple(families()):
-            yield drawn(name, Draw(draw, most))
-
-
-def unusual(draw: random.Random, names: tuple[str, ...]) -> Iterator[FamilyConfig]:
-    """Yield legal configurations without end, most of whose parameters are no defaults.
-
-    The largest size of each is drawn as well, log-uniform, so that some are narrow or flat.
-    """
-    while True:
-        for name in names:
-            most = round(math.exp(draw.uniform(0.0, math.log(UNUSUAL_MOST))))
-            yield drawn(name, Draw(draw, most, UNUSUAL, buffers=True, mend=True))
 
 
 def alone() -> tuple[str, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Synthesizing the cores that a technology is calibrated or checked on."""
+"""Costs of mapped cores and of the cells of a technology."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from cost_model.closed_forms.closed_forms import ACTIVITY
+from cost_model.estimate.technology import Quantity
 from flows.calibration.mapping_cache import versions
 from flows.power.cell_power import cell_powers, voltage
 from flows.synthesis import liberty
@@ -20,49 +21,18 @@ RECIPE = "nf"
 """Area and speed balanced."""
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A core mapped to standard cells.
-
-    Parameters
-    ----------
-    values : mapping
-        Its dotted parameters.
-    area_um2, leakage_nw, energy_fj : float
-        Of all cells; the energy is that of a cycle, see `cost_model.closed_forms.closed_forms`.
-    modules : mapping
-        Area of each module, without the modules in it, times its instances.
-    instances : mapping
-        How often each module is there.
-    delay_ns : float or None
-        Of the worst path; None if OpenSTA is missing.
-    """
-
-    values: Mapping[str, Any]
-    area_um2: float
-    leakage_nw: float
-    energy_fj: float
-    modules: Mapping[str, float]
-    instances: Mapping[str, int]
-    delay_ns: float | None
-
-
-def summed(values: Mapping[str, Any], found: Mapped) -> Measured:
-    """Return what matters of a mapped core."""
-    costs = cell_costs(found.technology)
-    return Measured(
-        values,
-        found.area,
-        sum(costs[cell].leakage_nw * count for cell, count in found.cells.items()),
-        sum(costs[cell].energy_fj * count for cell, count in found.cells.items()),
-        {name: part.area * part.count for name, part in found.parts.items()},
-        {name: part.count for name, part in found.parts.items()},
-        found.timing.path_ns if found.timing else None,
-    )
+def mapped_costs(mapped: Mapped) -> dict[Quantity, float]:
+    """Return area, leakage, and energy of a cycle of all cells of a mapped core."""
+    costs = cell_costs(mapped.technology)
+    return {
+        "area_um2": mapped.area,
+        "leakage_nw": sum(costs[cell].leakage_nw * count for cell, count in mapped.cells.items()),
+        "energy_fj": sum(costs[cell].energy_fj * count for cell, count in mapped.cells.items()),
+    }
 
 
 def provenance(technology: str) -> dict[str, Any]:
-    """Return what measurements in a technology rest on."""
+    """Return the settings and tools of measurements in a technology."""
     return {
         "recipe": RECIPE,
         "clock_ps": cell_library(technology).mapper_clock_ps,
@@ -74,19 +44,16 @@ def provenance(technology: str) -> dict[str, Any]:
     }
 
 
-# -- power -----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class CellCosts:
-    """What a cell costs.
+    """Costs of a cell.
 
     Parameters
     ----------
     sequential : bool
         Whether it stores something.
     area_um2, leakage_nw, energy_fj : float
-        As in `Measured`.
+        The energy is that of a cycle, see `cost_model.closed_forms.closed_forms`.
     """
 
     sequential: bool
@@ -97,7 +64,7 @@ class CellCosts:
 
 @cache
 def cell_costs(technology: str) -> Mapping[str, CellCosts]:
-    """Return what each cell of a technology costs."""
+    """Return the costs of each cell of a technology."""
     library = liberty.load(technology)
     squared = voltage(library) ** 2
     found = {}

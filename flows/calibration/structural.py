@@ -11,26 +11,26 @@ from __future__ import annotations
 
 import json
 import math
-import random
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cost_model.estimate.technology import Quantity
 from cost_model.netlist.components import KINDS, Counts, components
 from cost_model.netlist.costs import STORED as REGISTER
 from cost_model.netlist.costs import cost, logic_share
 from cost_model.netlist.model import TOP
 from cost_model.netlist.netlist import Netlist
 from flows.build.design import Design
-from flows.calibration.draws import NAME, alone, draws, unusual
+from flows.calibration.draws import NAME
 from flows.calibration.fit import Equation, fit_robust
 from flows.calibration.mapping_cache import map_cached, versions
-from flows.calibration.measure import RECIPE, cell_costs, provenance, summed
+from flows.calibration.measure import RECIPE, cell_costs, mapped_costs, provenance
 from flows.calibration.results import COVERED, QUANTITIES, covered
 from flows.synthesis import outline
 from flows.synthesis.standard_cells import Mapped
@@ -41,11 +41,8 @@ from hwgen.core.params.base import FamilyConfig
 from hwgen.technologies import cell_library
 
 DESIGNS = Path(__file__).with_name("designs.jsonl")
-"""The designs that technologies are calibrated on, one a line: what `drawn` yielded, most of it
-mapped in seconds, and some with deep memories."""
-
-SIZES = (1_000.0, 9_000.0)
-"""Gates of a design, in the estimate of `flows.synthesis.outline`, that is mapped in seconds."""
+"""The designs that technologies are calibrated on, one a line: drawn ones, most of them mapped in
+seconds, and some with deep memories."""
 
 PART = 0.4
 """Weight of the equation of a module beside that of a whole design."""
@@ -84,10 +81,9 @@ class Measured:
     design: Netlist
     mapped: Mapped
 
-    def costs(self) -> dict[str, float]:
-        """Return what the whole design costs, by quantity."""
-        found = summed({}, self.mapped)
-        return {quantity: getattr(found, quantity) for quantity in QUANTITIES}
+    def costs(self) -> dict[Quantity, float]:
+        """Return the cost of the whole design, by quantity."""
+        return mapped_costs(self.mapped)
 
 
 def designs() -> list[FamilyConfig]:
@@ -97,30 +93,6 @@ def designs() -> list[FamilyConfig]:
         parse_config(json.dumps({"name": NAME, **json.loads(line)}), DESIGNS.name, quickly=True)
         for line in lines
     ]
-
-
-def drawn(
-    seed: int, gates: tuple[float, float] = SIZES, names: tuple[str, ...] = ()
-) -> Iterator[FamilyConfig]:
-    """Yield configurations of about the sizes asked for, other than those calibrated on.
-
-    Parameters
-    ----------
-    seed : int
-    gates : tuple of float
-        The smallest and the largest, see `SIZES`.
-    names : tuple of str
-        The families, in turn, of which most parameters are drawn and few are usual; default those
-        of `alone`, of which half are usual.
-    """
-    known = {config.digest for config in designs()}
-    random_numbers = random.Random(seed)
-    found = unusual(random_numbers, names) if names else draws(random_numbers, alone())
-    for config in found:
-        if config.digest in known:
-            continue
-        if gates[0] <= _outline(Design(config).verilog, config.name).size() <= gates[1]:
-            yield config
 
 
 def _outline(verilog: str, top: str) -> outline.Outline:

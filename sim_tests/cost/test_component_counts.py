@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from cost_model.closed_forms.closed_forms import bill_of
+from cost_model.closed_forms.closed_forms import view_of
 from cost_model.closed_forms.component_counts import KINDS
 from cost_model.netlist.fabric.fabric import Fabric, delays, fabric
 from flows.bench.cost_points import compare
-from flows.calibration.parts import kept_modules
+from flows.calibration.parts import kept_modules, parts_of
 from flows.calibration.points import config_of, core
 from flows.tools import process
 from flows.tools.toolchain import require
@@ -75,11 +75,12 @@ BUILT = [
 
 @pytest.mark.parametrize("values", BUILT, ids=range(len(BUILT)))
 @pytest.mark.rotate(4)
-def test_bills_count_what_netlists_have(values: dict[str, Any], tmp_path: Path) -> None:
+def test_component_counts_are_those_of_netlists(values: dict[str, Any], tmp_path: Path) -> None:
     config = config_of(values)
     total: dict[str, float] = {}
-    for counts in bill_of(config).values():
-        for kind, count in counts.items():
+    view = view_of(config)
+    for part in parts_of(config):
+        for kind, count in part.counts(view).items():
             assert kind in KINDS
             total[kind] = total.get(kind, 0.0) + float(count)
     assert netlist(config, tmp_path) == (
