@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 from cost_model.closed_forms.closed_forms import ACTIVITY
-from cost_model.estimate.technology import Quantity
 from flows.calibration.mapping_cache import versions
 from flows.power.cell_power import cell_powers, voltage
 from flows.synthesis import liberty
@@ -21,7 +20,7 @@ RECIPE = "nf"
 """Area and speed balanced."""
 
 
-def mapped_costs(mapped: Mapped) -> dict[Quantity, float]:
+def mapped_costs(mapped: Mapped) -> dict[str, float]:
     """Return area, leakage, and energy of a cycle of all cells of a mapped core."""
     costs = cell_costs(mapped.technology)
     return {

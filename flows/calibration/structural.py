@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from cost_model.estimate.technology import Quantity
 from cost_model.netlist.components import KINDS, Counts, components
 from cost_model.netlist.costs import STORED as REGISTER
 from cost_model.netlist.costs import cost, logic_share
@@ -81,7 +80,7 @@ class Measured:
     design: Netlist
     mapped: Mapped
 
-    def costs(self) -> dict[Quantity, float]:
+    def costs(self) -> dict[str, float]:
         """Return the cost of the whole design, by quantity."""
         return mapped_costs(self.mapped)
 
